@@ -23,6 +23,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.updates import Wish
 from openclaw_taskmem.engine import handovers, recovery, runs, tasks
+from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import Run, StoreBusy, TaskStatus
@@ -151,7 +152,7 @@ def work(url: str, log: Path, pipe: tuple[int, int]) -> None:
             os.write(counted, b".")
 
     shell = Shell(
-        store=SqlStore(url, busy_timeout=60.0),
+        store=ScopedStore(SqlStore(url, busy_timeout=60.0)),
         seams=Seams(entries=[]),
         clock=SystemClock(),
         runs=RunPolicy(lease_seconds=LEASE),

@@ -20,7 +20,7 @@ from openclaw_taskmem.daemon.herald import Herald
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.engine import say
 from openclaw_taskmem.engine.say import Outgoing
-from taskmem_hookspecs import Change, Event
+from taskmem_hookspecs import Change, Event, EventQuery
 from taskmem_openclaw.host import OpenClawHost
 from tests.daemon.looped import inline
 from tests.e2e import phone
@@ -152,7 +152,10 @@ class _Told:
             )
             names = [name for (name,) in found.execute(query)]
         unsure: set[str] = set()
-        log = {e.event_id: e for e in self._world.store.list_events(0, LINES * 2)}
+        log = {
+            e.event_id: e
+            for e in self._world.store.find_events(EventQuery(after=0, limit=LINES * 2))
+        }
         for name in names:
             _, first, last = name.partition(":")[2].partition("/")[0].split("-")
             session = log[int(first)].data["session_key"]
@@ -175,7 +178,7 @@ class _Told:
                 "about": self._random.choice(ABOUT),
                 "session_key": one.session,
                 "line": line,
-                "home": self._world.shell.home,
+                "home": self._world.shell.store.home,
             },
         )
         self._world.shell.commit(Change(events=(said,)))

@@ -12,6 +12,7 @@ from homes import POLICY, a_home, fill, store_of
 
 from openclaw_taskmem.domain import packet, scrub, stuck, thread, thread_search
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.sweep import sweep
 from openclaw_taskmem.seams.seams import Seams
@@ -54,9 +55,11 @@ def resume_packet() -> Iterator[Figure]:
 def thread_query() -> Iterator[Figure]:
     """Measure answers from a long thread; its order alone, then the whole call."""
     with a_talk(MESSAGES, LINE) as (store, task_id):
-        messages = store.read_thread(task_id)
+        messages = store.read_records(Message, task_id)
         plan = store.read_task(task_id).task.plan
-        shell = Shell(store=store, seams=Seams(), clock=FakeClock(datetime.now(UTC)))
+        shell = Shell(
+            store=ScopedStore(store), seams=Seams(), clock=FakeClock(datetime.now(UTC))
+        )
         asked = {"task_id": task_id, "query": "why did file 77 of step 2 fail?"}
         searches, calls = [], []
         for _ in range(LONG):
@@ -107,7 +110,7 @@ def _packing(store: TaskStore, seams: Seams, task_id: str) -> Callable[[], str]:
             ResumeFacts(
                 task=facts.task,
                 waits=facts.waits,
-                messages=tuple(store.read_thread(task_id, thread.READ)),
+                messages=tuple(store.read_records(Message, task_id, thread.READ)),
                 verdict=verdict,
                 wake_id="wake_06dq3z8v1h2k9f",
                 now=now,
@@ -122,7 +125,7 @@ def _packing(store: TaskStore, seams: Seams, task_id: str) -> Callable[[], str]:
 def _alerts(store: TaskStore, seams: Seams) -> list[float]:
     clock = FakeClock(datetime.now(UTC))
     policy = POLICY.model_copy(update={"cooldown_seconds": 1.0})
-    shell = Shell(store=store, seams=seams, clock=clock, stuck=policy)
+    shell = Shell(store=ScopedStore(store), seams=seams, clock=clock, stuck=policy)
     times = []
     for _ in range(ALERTS):
         clock.tick(days=3)

@@ -13,10 +13,12 @@ from homes import POLICY, a_home, fill, store_of
 from sqlalchemy.dialects import sqlite
 
 from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.sweep import sweep
+from openclaw_taskmem.engine.sweep import next_due, sweep
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.seams.seams import Seams
+from taskmem_hookspecs import FOREVER, TaskQuery
 from taskmem_sqlmodel import statements
 
 MANY, FEW = 100_000, 10
@@ -44,12 +46,14 @@ def find_stuck() -> Iterator[Figure | str]:
 def _passes(stack: ExitStack, home: Home) -> Callable[[int], float]:
     store = store_of(home)
     stack.callback(store.close)
-    shell = Shell(store=store, seams=Seams(), clock=SystemClock(), stuck=POLICY)
+    shell = Shell(
+        store=ScopedStore(store), seams=Seams(), clock=SystemClock(), stuck=POLICY
+    )
 
     def one(_: int) -> float:
         start = time.perf_counter()
         looked = sweep(shell)
-        due = store.next_stuck_due()
+        due = next_due(shell)
         took = time.perf_counter() - start
         if looked or due is None:
             raise SystemExit("None of the tasks should be stuck, and all active.")
@@ -59,26 +63,22 @@ def _passes(stack: ExitStack, home: Home) -> Callable[[int], float]:
 
 
 def _plans(home: Home) -> list[str]:
-    """Return how SQLite answers both questions: from the partial index alone.
+    """Return how SQLite finds what is due: from the partial index alone.
 
     Raises:
         SystemExit: It does not.
     """
     now = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    plans = []
     with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
-        for ask in (statements.due, statements.next_due):
-            statement = ask(statements.STUCK, by_home=False)
-            text = str(
-                statement.compile(
-                    dialect=sqlite.dialect(paramstyle="named"),
-                    compile_kwargs={"render_postcompile": True},
-                )
+        text = str(
+            statements.tasks(TaskQuery(due_by=FOREVER, limit=200)).compile(
+                dialect=sqlite.dialect(paramstyle="named"),
+                compile_kwargs={"render_postcompile": True},
             )
-            named = {"now": now, "limit": 200, "param_1": 1, "param_2": 0}
-            plan = found.execute(f"EXPLAIN QUERY PLAN {text}", named).fetchall()
-            steps = "; ".join(step[3] for step in plan)
-            plans.append(f"Query plan of the stuck pass: {steps}")
-            if INDEX not in steps or "SCAN" in steps or "TEMP B-TREE" in steps:
-                raise SystemExit(f"The stuck pass is not answered by {INDEX}: {steps}")
-    return plans
+        )
+        named = {"due_by": now, "limit": 200, "param_1": 1, "param_2": 0}
+        plan = found.execute(f"EXPLAIN QUERY PLAN {text}", named).fetchall()
+        steps = "; ".join(step[3] for step in plan)
+        if INDEX not in steps or "SCAN" in steps or "TEMP B-TREE" in steps:
+            raise SystemExit(f"The stuck pass is not answered by {INDEX}: {steps}")
+    return [f"Query plan of the stuck pass: {steps}"]

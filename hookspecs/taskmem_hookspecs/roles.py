@@ -5,13 +5,14 @@ A *provide* hook returns an object that plays one of these parts, or None.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from taskmem_hookspecs.changes import Change, Dropped
 from taskmem_hookspecs.evidence import LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
+    Bookmark,
     Counts,
     Event,
     Maker,
@@ -19,13 +20,17 @@ from taskmem_hookspecs.model import (
     PlanRevision,
     Task,
     TaskFacts,
-    TaskStatus,
     Wait,
-    WaitStatus,
     Wake,
-    WakeState,
 )
-from taskmem_hookspecs.runs import Checkpoint, Run, RunState
+from taskmem_hookspecs.queries import (
+    EventQuery,
+    RunQuery,
+    TaskQuery,
+    WaitQuery,
+    WakeQuery,
+)
+from taskmem_hookspecs.runs import Checkpoint, Run
 from taskmem_hookspecs.value import Instant, Value
 
 
@@ -45,12 +50,28 @@ class Clock(Protocol):
         ...
 
 
+class StoreSize(Value):
+    """How much room a store takes."""
+
+    bytes: int
+    shared: bool = False
+    """Whether there is a task, wait or wake of another home."""
+
+
+RecordT = TypeVar(
+    "RecordT",
+    Bookmark,
+    Message,
+    PlanRevision,
+    LedgerEntry,
+    WorkFolder,
+    Checkpoint,
+)
+
+
 @runtime_checkable
 class TaskStore(Protocol):
     """Where everything is kept.
-
-    A question that takes a `home` is about what belongs to that home or to none; None:
-    whatever it belongs to.
 
     Synchronous, and called from several threads at once. Every method may raise
     `StoreBusy` or `StoreUnavailable`; the next call works once the cause is gone.
@@ -72,72 +93,6 @@ class TaskStore(Protocol):
         """
         ...
 
-    def wakes_of_wait(self, wait_id: str) -> Sequence[Wake]:
-        """Return the wakes of a wait that are due or sent, oldest first."""
-        ...
-
-    def read_thread(
-        self,
-        task_id: str,
-        limit: int | None = None,
-        said_after: int | None = None,
-        before: int | None = None,
-    ) -> Sequence[Message]:
-        """Return the newest `limit` messages of a task, oldest first; None: all.
-
-        `said_after`: only what the user said, and what tells of the task's life, after
-        the message of that id; None: all that was said. `before`: only those with a
-        smaller id; None: the newest, too.
-        """
-        ...
-
-    def read_revisions(self, task_id: str) -> Sequence[PlanRevision]:
-        """Return the revisions of a task's plan, oldest first."""
-        ...
-
-    def list_tasks(
-        self,
-        status: TaskStatus | None,
-        limit: int,
-        home: str | None = None,
-        session_key: str | None = None,
-        *,
-        implicit: bool | None = False,
-    ) -> Sequence[Task]:
-        """Return tasks, most recently updated first.
-
-        None: of every status, of every session, implicit or not.
-        """
-        ...
-
-    def active_tasks(self, after: str, limit: int) -> Sequence[Task]:
-        """Return active tasks whose id is greater than `after`, in order of id."""
-        ...
-
-    def list_waits(
-        self,
-        status: WaitStatus | None,
-        task_id: str | None,
-        limit: int,
-        home: str | None = None,
-    ) -> Sequence[Wait]:
-        """Return waits, newest first; None: of every status, of every task."""
-        ...
-
-    def list_wakes(
-        self,
-        states: Collection[WakeState] | None,
-        task_id: str | None,
-        limit: int,
-        home: str | None = None,
-    ) -> Sequence[Wake]:
-        """Return wakes, newest first; None: in every state, of every task."""
-        ...
-
-    def read_wakes(self, wake_ids: Collection[str]) -> Sequence[Wake]:
-        """Return the wakes with these ids, in no order; unknown ids are passed over."""
-        ...
-
     def read_run(self, run_id: str) -> Run:
         """Return one run.
 
@@ -146,129 +101,67 @@ class TaskStore(Protocol):
         """
         ...
 
-    def list_runs(
+    def read_records(
         self,
-        states: Collection[RunState] | None,
-        task_id: str | None,
-        limit: int,
-        home: str | None = None,
-        *,
-        implicit: bool | None = None,
-    ) -> Sequence[Run]:
-        """Return runs, newest first; None: in every state, of every task.
-
-        `implicit`: only those of implicit tasks, or of the others; None: of both.
-
-        That is by `created_at`, then by `run_id`. The core makes no run of a task
-        earlier than the one before it, also where the clock went back.
-        """
-        ...
-
-    def session_runs(self, session_key: str, home: str | None = None) -> Sequence[Run]:
-        """Return the runs of a session that have not ended.
-
-        The run comes first whose task was updated last; those of implicit tasks come
-        after all others.
-        """
-        ...
-
-    def runs_of(self, task_ids: Collection[str]) -> Sequence[Run]:
-        """Return every run of these tasks, in any order; an unknown id has none."""
-        ...
-
-    def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
-        """Return the queued runs that a role may claim, oldest first; None: all."""
-        ...
-
-    def lapsed_runs(
-        self, now: datetime, limit: int, home: str | None = None
-    ) -> Sequence[Run]:
-        """Return the runs whose `lease_until` has come, first due first."""
-        ...
-
-    def next_lapse(self, home: str | None = None) -> datetime | None:
-        """Return the earliest `lease_until` of a run; None: there is none."""
-        ...
-
-    def read_checkpoints(
-        self,
-        run_id: str,
-        limit: int,
+        kind: type[RecordT],
+        owner_id: str,
+        limit: int | None = None,
         *,
         before: int | None = None,
+        said_after: int | None = None,
         holding: str | None = None,
-    ) -> Sequence[Checkpoint]:
-        """Return the newest checkpoints of a run, oldest first.
+    ) -> Sequence[RecordT]:
+        """Return the last records of a task, the checkpoints of a run, or a bookmark.
 
-        `before`: of those with smaller numbers; `holding`: of those whose bodies hold
-        this text, letter for letter. None: of all.
+        Messages, revisions and checkpoints come oldest first; what a task made, and
+        the folders that its tools used, in order of the paths.
+
+        Args:
+            kind: The class of the records.
+            owner_id: Of the task or the run; of a bookmark, its name.
+            limit: At most so many; None: all.
+            before: Only messages or checkpoints with smaller numbers.
+            said_after: Only messages of the user, and what tells of the task's life,
+                after the message of that id.
+            holding: Only checkpoints whose bodies hold this text, letter for letter.
         """
         ...
 
-    def read_ledger(self, task_id: str) -> Sequence[LedgerEntry]:
-        """Return what a task made, in order of the paths."""
+    def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
+        """Return the tasks that a query asks for."""
         ...
 
-    def read_folders(self, task_id: str) -> Sequence[WorkFolder]:
-        """Return the folders that the tools of a task used, in order of the paths."""
+    def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
+        """Return the waits that a query asks for."""
         ...
 
-    def list_events(self, after: int, limit: int) -> Sequence[Event]:
-        """Return events with a greater id than `after`, oldest first."""
+    def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
+        """Return the wakes that a query asks for."""
         ...
 
-    def last_events(self, task_id: str | None, limit: int) -> Sequence[Event]:
-        """Return the newest events, oldest first; None: of every task."""
+    def find_runs(self, query: RunQuery) -> Sequence[Run]:
+        """Return the runs that a query asks for."""
         ...
 
-    def wait_events(self, wait_id: str, limit: int) -> Sequence[Event]:
-        """Return the newest events of a wait, oldest first."""
-        ...
-
-    def stuck_due(
-        self, now: datetime, limit: int, home: str | None = None
-    ) -> Sequence[str]:
-        """Return the ids of active tasks whose `stuck_due_at` has come, in order."""
-        ...
-
-    def next_stuck_due(self, home: str | None = None) -> datetime | None:
-        """Return the earliest `stuck_due_at` of an active task; None: there is none."""
-        ...
-
-    def due_wakes(
-        self, now: datetime, limit: int, home: str | None = None
-    ) -> Sequence[Wake]:
-        """Return the wakes whose `due_at` has come, first due first."""
-        ...
-
-    def next_wake_due(self, home: str | None = None) -> datetime | None:
-        """Return the earliest `due_at` of a wake; None: there is none."""
-        ...
-
-    def sent_since(
-        self, session_key: str | None, since: datetime, home: str | None = None
-    ) -> Sequence[datetime]:
-        """Return when messages went out to a session since then, oldest first.
-
-        Wakes that share a `delivery_id` went out as one message and count once. Those
-        that tell a run to go on are left out.
-        """
-        ...
-
-    def read_bookmark(self, name: str) -> str | None:
-        """Return the value of a bookmark; None: it was never set."""
+    def find_events(self, query: EventQuery) -> Sequence[Event]:
+        """Return the events that a query asks for."""
         ...
 
     def count(self) -> Counts:
         """Return how much there is, by state."""
         ...
 
-    def count_open_tasks(self, by: Maker, limit: int, home: str | None = None) -> int:
-        """Return how many open tasks one has registered: `limit` where it is more."""
-        ...
+    def count_open(
+        self,
+        kind: type[Task | Wait],
+        by: Maker,
+        limit: int,
+        home: str | None = None,
+    ) -> int:
+        """Return how many open tasks one has registered, or open waits asked for.
 
-    def count_open_waits(self, by: Maker, limit: int, home: str | None = None) -> int:
-        """Return how many open waits one has asked for: `limit` where it is more."""
+        It is `limit` where there are more.
+        """
         ...
 
     def commit(self, change: Change) -> None:
@@ -302,12 +195,11 @@ class TaskStore(Protocol):
         """
         ...
 
-    def measure(self) -> int:
-        """Return how many bytes all rows take; what was dropped takes none."""
-        ...
+    def measure(self, home: str | None = None) -> StoreSize:
+        """Return how much room all rows take; what was dropped takes none.
 
-    def holds_others(self, home: str) -> bool:
-        """Whether there is a task, wait or wake of another home."""
+        `home`: the one beside which others are looked for; None: nobody looks.
+        """
         ...
 
     def close(self) -> None:

@@ -192,7 +192,7 @@ class Desk:
             self._shell,
             name,
             given,
-            _by_relay(host, self._shell.only),
+            _by_relay(host, self._shell.store.scope),
             looks=catalog.looks(name, given),
         )
 
@@ -224,7 +224,7 @@ class Desk:
 
     def _call(self, params: Params) -> JsonValue:
         host = _key(params, "host")
-        person = Caller(person=True, host=host, home=self._shell.only)
+        person = Caller(person=True, host=host, home=self._shell.store.scope)
         return catalog.call(self._shell, *_tool_call(params), person)
 
     def _agent(self, connection: object, params: Params) -> Caller:
@@ -233,19 +233,19 @@ class Desk:
         `begins` says that a turn of its session begins with the call, as by a command.
         """
         session_key, agent_id = _key(params, "session_key"), _key(params, "agent_id")
-        owner = self.gateways.owner(connection, session_key, agent_id)
+        home = self._shell.store.scope
         if params.get("by") == "user":
-            return Caller(person=True, session_key=session_key, home=self._shell.only)
+            return Caller(person=True, session_key=session_key, home=home)
         return Caller(
             session_key=session_key,
             host=self.gateways.host(connection),
-            owner=owner,
+            owner=self.gateways.owner(connection, session_key, agent_id),
             in_turn=params.get("begins") is True
             or self.gateways.in_turn(connection, session_key),
             turn_since=self.gateways.turn_since(connection, session_key),
             folder=_text(params, "folder"),
             sandboxed=params.get("sandboxed") is True,
-            home=self._shell.only,
+            home=home,
             request=_words(params, "request"),
         )
 

@@ -200,7 +200,7 @@ class Gateways:
             role=agent_id or named,
             session_key=session,
             boot=known.boot,
-            home=self._shell.only,
+            home=self._shell.store.scope,
             host=known.host if is_named_gateway(known.host) else None,
         )
 

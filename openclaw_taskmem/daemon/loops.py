@@ -23,7 +23,6 @@ from openclaw_taskmem.engine import (
     recovery,
     retention,
     say,
-    sharing,
     sweep,
     tell,
     waits,
@@ -33,7 +32,6 @@ from openclaw_taskmem.engine.shell import Due, Shell
 from taskmem_hookspecs import (
     AgentHost,
     TaskmemError,
-    WaitStatus,
     WakeReceipt,
     WakeRefused,
     WakeTransport,
@@ -167,7 +165,7 @@ class Loops:
         while True:
             alarm.arm()
             try:
-                await self._apart(sharing.look, self._shell)
+                await self._apart(self._shell.store.look_for_others)
                 due = await one_pass()
                 trouble = TROUBLE
             except Exception as error:
@@ -191,7 +189,7 @@ class Loops:
             looked = await self._apart(sweep.sweep, self._shell)
         if looked == sweep.BATCH:
             return self._shell.clock.now()
-        due = await self._apart(self._shell.store.next_stuck_due, self._shell.only)
+        due = await self._apart(sweep.next_due, self._shell)
         return self._not_before(due, AGAIN if looked else timedelta())
 
     async def _mind_the_clock(self) -> None:
@@ -351,7 +349,7 @@ class Loops:
         drop_at = await self._drop()
         if looked == recovery.BATCH:
             return self._shell.clock.now()
-        due = await self._apart(self._shell.store.next_lapse, self._shell.only)
+        due = await self._apart(recovery.next_lapse, self._shell)
         due = self._not_before(due, AGAIN if looked else timedelta())
         return min(due, drop_at) if due else drop_at
 
@@ -383,17 +381,16 @@ class Loops:
 
     async def idle(self) -> bool:
         """Whether nothing is owed to anybody: no open task, wait or wake."""
-        store, home = self._shell.store, self._shell.only
 
-        def look() -> bool:
+        def look(shell: Shell) -> bool:
             return not (
-                store.next_stuck_due(home)
-                or store.next_wake_due(home)
-                or store.next_lapse(home)
-                or store.list_waits(WaitStatus.WATCHING, None, 1, home)
+                sweep.next_due(shell)
+                or wakes.first_due(shell)
+                or recovery.next_lapse(shell)
+                or waits.watched_here(shell)
             )
 
-        return not self._deliveries and await self._apart(look)
+        return not self._deliveries and await self._apart(look, self._shell)
 
 
 def _receipt(answer: object) -> WakeReceipt | None:

@@ -68,7 +68,7 @@ class Queues:
     @property
     def rest(self) -> float:
         """How many seconds a look counts that no commit has ended."""
-        return ALONE_SECONDS if self._shell().only is None else SHARED_SECONDS
+        return SHARED_SECONDS if self._shell().store.is_shared else ALONE_SECONDS
 
     def let_go(self, queue: Queue) -> None:
         """Tell a watch of no commit any more."""

@@ -40,7 +40,8 @@ from openclaw_taskmem.domain.readers import order_readers
 from openclaw_taskmem.domain.retention import MIB, KeepPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine import say, sharing, tell
+from openclaw_taskmem.engine import say, tell
+from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Due, Shell
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.seams.seams import Seams
@@ -144,7 +145,7 @@ async def serve(
 
     later = Later()
     shell = Shell(
-        store=store,
+        store=ScopedStore(store, home, sole=not settings.database_url),
         later=later,
         seams=seams,
         clock=clock,
@@ -162,8 +163,6 @@ async def serve(
         ),
         lives=processes.lives,
         watching=room,
-        home=home,
-        sole=not settings.database_url,
         nudge=nudge,
         ask_reader=readers.ask,
         reaches=courier.reaches,
@@ -187,7 +186,7 @@ async def serve(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
         # Before anybody can write: what comes then is news.
-        sharing.begin(shell)
+        shell.store.join()
         readers.spending.begin(shell)
         tell.begin(shell)
         say.begin(shell)

@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.readers import (
     spent_on,
 )
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Bookmark, Change, Clock, NoAnswer, Reader, Reading
+from taskmem_hookspecs import Change, Clock, NoAnswer, Reader, Reading
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Spending:
     def begin(self, shell: Shell) -> None:
         """Read what this home's readers were asked before the daemon started."""
         self._shell = shell
-        self._days = load_days(shell.read_bookmark(BOOKMARK))
+        self._days = load_days(shell.store.read_bookmark(BOOKMARK))
 
     async def close(self) -> None:
         """Write what is being written."""
@@ -81,7 +81,7 @@ class Spending:
             if shell is None or self._saved >= mine:
                 return
             self._saved = self._changes
-            mark = Bookmark(name=shell.place(BOOKMARK), value=dump_days(self._days))
+            mark = shell.store.bookmark(BOOKMARK, dump_days(self._days))
             try:
                 await self._apart(shell.commit, Change(bookmarks=(mark,)))
             except Exception:

@@ -267,7 +267,7 @@ class Watchroom:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(shell))
             group.create_task(self._snapshots.run(shell))
-            if shell.only is not None:
+            if shell.store.is_shared:
                 group.create_task(self._relieve(shell))
 
     async def _relieve(self, shell: Shell) -> None:
@@ -324,7 +324,7 @@ class Watchroom:
     def _sync(self, shell: Shell, wait: Wait, *, resumed: bool = False) -> None:
         """Watch a wait as its row says; `resumed` after another daemon had ended."""
         known, _ = self._vigils.get(wait.wait_id, (None, None))
-        ours = wait.status is WaitStatus.WATCHING and shell.minds(wait.home)
+        ours = wait.status is WaitStatus.WATCHING and shell.store.serves(wait.home)
         if known is not None and ours and known.wait.round == wait.round:
             known.wait = wait
             return

@@ -40,15 +40,7 @@ from openclaw_taskmem.domain.run_machine import apply, begin_run
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.texts import clip, plain
 from openclaw_taskmem.domain.turns import Turn
-from taskmem_hookspecs import (
-    Change,
-    Owner,
-    Run,
-    Task,
-    TaskFacts,
-    TaskStatus,
-    Value,
-)
+from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskStatus, Value
 from taskmem_hookspecs.value import Instant
 
 CALLS: Final = 3
@@ -92,7 +84,6 @@ def open_task(
     *,
     task_id: str,
     run_id: str,
-    home: str | None,
     folder: str | None,
     fingerprint: str | None,
     now: datetime,
@@ -110,7 +101,6 @@ def open_task(
         metadata={},
         session_key=owner.session_key,
         host=owner.host,
-        home=home,
         now=now,
         request=request,
         implicit=True,
@@ -121,7 +111,6 @@ def open_task(
         now=now,
         role=owner.role,
         session_key=owner.session_key,
-        home=home,
     )
     covered = TurnCovered(
         step_calls=CALLS,

@@ -65,11 +65,10 @@ def register(
     session_key: str | None,
     now: datetime,
     host: str | None = None,
-    home: str | None = None,
     request: str | None = None,
     implicit: bool = False,
 ) -> Change:
-    """Return the change that makes an active task of a home; None: of any.
+    """Return the change that makes an active task.
 
     `host` is where the agent runs that works on it, as in `Wake.host`.
     `request` is what its user had asked for, in their words; None: not known.
@@ -82,10 +81,8 @@ def register(
         metadata=metadata,
         session_key=session_key,
         host=host,
-        home=home,
         registrar_session=session_key,
         registrar_host=host,
-        registrar_home=home,
         created_at=now,
         updated_at=now,
         original_request=None if request is None else keep_request(request),

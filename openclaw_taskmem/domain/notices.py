@@ -204,9 +204,7 @@ def sentence(said: str) -> str:
     return f"{said[:1].upper()}{said[1:]}"
 
 
-def words(
-    run: Run | None, session_key: str, said: str, now: datetime, *, home: str | None
-) -> Event:
+def words(run: Run | None, session_key: str, said: str, now: datetime) -> Event:
     """Return the entry of what an agent said last in a turn that we began.
 
     It is for the user of the run's session, whose chat shows the words already, or,
@@ -222,7 +220,7 @@ def words(
             "about": WORDS,
             "session_key": told or session_key,
             "line": clip(said, WORDS_BYTES),
-            "home": run.home if run else home,
+            "home": run.home if run else None,
             "in_chat": told is None,
         },
     )

@@ -22,7 +22,7 @@ from openclaw_taskmem.domain.run_events import (
 )
 from openclaw_taskmem.domain.run_machine import Moved, apply
 from openclaw_taskmem.domain.run_policy import RunPolicy, Why
-from taskmem_hookspecs import Owner, Run, RunState, TaskStatus
+from taskmem_hookspecs import Owner, Run, RunQuery, RunState, TaskStatus
 
 _FOLLOWS: Final[Mapping[TaskStatus, tuple[RunState, RunEvent]]] = {
     TaskStatus.PAUSED: (RunState.BLOCKED, Blocked(why=Why.PAUSED)),
@@ -30,6 +30,12 @@ _FOLLOWS: Final[Mapping[TaskStatus, tuple[RunState, RunEvent]]] = {
     TaskStatus.FAILED: (RunState.FAILED, Failed()),
     TaskStatus.CANCELLED: (RunState.CANCELLED, Cancelled()),
 }
+
+
+def ask_queue(role: str, limit: int) -> RunQuery:
+    """Return what finds the queued runs that a role may claim, oldest first."""
+    states = (RunState.QUEUED,)
+    return RunQuery(states=states, oldest_first=True, role=role, limit=limit)
 
 
 def follow(run: Run, status: TaskStatus, now: datetime) -> Moved:

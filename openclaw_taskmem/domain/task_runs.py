@@ -59,7 +59,6 @@ def begun(
     run_id: str,
     now: datetime,
     policy: RunPolicy,
-    home: str | None,
     segmented: bool = False,
     last: Run | None = None,
 ) -> Moved | None:
@@ -77,7 +76,6 @@ def begun(
         now=now,
         role=owner.role,
         session_key=owner.session_key,
-        home=home,
         segmented=segmented,
         last=last,
     )
@@ -97,7 +95,6 @@ def queue_for_role(
     *,
     run_id: str,
     now: datetime,
-    home: str | None,
     segmented: bool,
     last: Run | None = None,
 ) -> Moved:
@@ -110,7 +107,6 @@ def queue_for_role(
         run_id=run_id,
         now=now,
         role=role,
-        home=home,
         segmented=segmented,
         last=last,
     )

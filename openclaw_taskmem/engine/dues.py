@@ -13,7 +13,17 @@ from openclaw_taskmem.domain import outbox, recovery, ways
 from openclaw_taskmem.domain.run_events import ClockSetBack
 from openclaw_taskmem.domain.run_machine import apply
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Bookmark, Change, Run, Task, Wake, WakeState
+from taskmem_hookspecs import (
+    Change,
+    Run,
+    RunQuery,
+    Task,
+    TaskQuery,
+    TaskStatus,
+    Wake,
+    WakeQuery,
+    WakeState,
+)
 from taskmem_hookspecs.errors import Conflict
 
 BOOKMARK: Final = "stuck_policy"
@@ -31,21 +41,22 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
     clock went back: then no task may have been touched in what is now the future,
     and no owed wake waits for it, sent already or not.
     """
-    for run in shell.store.list_runs(recovery.MAY_LAPSE, None, MOST_RUNS, shell.only):
+    leased = RunQuery(states=recovery.MAY_LAPSE, limit=MOST_RUNS)
+    for run in shell.store.find_runs(leased):
         if _run_not_ahead(shell, run) != run:
             shell.decide(run.task_id, partial(_set_lease, shell, run.run_id))
     policy = shell.stuck.model_dump_json()
     force = force or _ahead(shell)
-    place = shell.place(BOOKMARK)
-    if not force and shell.read_bookmark(BOOKMARK) == policy:
+    if not force and shell.store.read_bookmark(BOOKMARK) == policy:
         return 0
     seen, after = 0, ""
-    while batch := shell.store.active_tasks(after, BATCH):
+    while batch := shell.store.find_tasks(
+        TaskQuery(status=TaskStatus.ACTIVE, after=after, limit=BATCH)
+    ):
         after = batch[-1].task_id
-        own = [task for task in batch if shell.minds(task.home)]
-        seen += len(own)
-        ready = [shell.schedule(_not_ahead(shell, task)) for task in own]
-        moved = [new for old, new in zip(own, ready, strict=True) if new != old]
+        seen += len(batch)
+        ready = [shell.schedule(_not_ahead(shell, task)) for task in batch]
+        moved = [new for old, new in zip(batch, ready, strict=True) if new != old]
         try:
             shell.commit(Change(tasks=tuple(moved)))
         except Conflict:
@@ -55,7 +66,7 @@ def reschedule(shell: Shell, *, force: bool = False) -> int:
             if _wake_not_ahead(shell, wake) != wake:
                 once = partial(_deliver_now, shell, wake.wake_id)
                 shell.decide(wake.task_id or "", once)
-    shell.commit(Change(bookmarks=(Bookmark(name=place, value=policy),)))
+    shell.commit(Change(bookmarks=(shell.store.bookmark(BOOKMARK, policy),)))
     return seen
 
 
@@ -69,7 +80,7 @@ def take_back(shell: Shell) -> None:
     """
     now = shell.clock.now()
     for wake in _owed(shell, WakeState.DUE):
-        alone = shell.only is None or wake.home is not None
+        alone = wake.home is not None or not shell.store.is_shared
         kept = ways.is_kept(wake) and shell.reaches(wake.host, wake.session_key)
         if alone and (kept or outbox.on_its_way(wake, now)):
             shell.decide(wake.task_id or "", partial(_deliver_now, shell, wake.wake_id))
@@ -78,8 +89,8 @@ def take_back(shell: Shell) -> None:
 def _ahead(shell: Shell) -> bool:
     """Whether anything of this home was written by a clock ahead of this one."""
     now = shell.clock.now()
-    newest = shell.store.list_tasks(None, 1, shell.only, implicit=None)
-    owed = shell.store.list_wakes((WakeState.DUE,), None, 1, shell.only)
+    newest = shell.store.find_tasks(TaskQuery(limit=1))
+    owed = shell.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=1))
     return (
         any(task.updated_at > now for task in newest)
         or any(wake.created_at > now for wake in owed)
@@ -89,7 +100,7 @@ def _ahead(shell: Shell) -> bool:
 
 def _owed(shell: Shell, *states: WakeState) -> Sequence[Wake]:
     """Return the wakes of this home that nobody has acted on, in these states."""
-    return shell.store.list_wakes(states, None, MOST_WAKES, shell.only)
+    return shell.store.find_wakes(WakeQuery(states=states, limit=MOST_WAKES))
 
 
 def _deliver_now(shell: Shell, wake_id: str) -> None:
@@ -98,7 +109,7 @@ def _deliver_now(shell: Shell, wake_id: str) -> None:
         ways.deliver_kept(wake, now)
         if ways.is_kept(wake)
         else _wake_not_ahead(shell, wake)
-        for wake in shell.store.read_wakes([wake_id])
+        for wake in shell.store.find_wakes(WakeQuery(wake_ids=(wake_id,)))
         if wake.state in (WakeState.DUE, WakeState.SENT)
     )
     shell.commit(Change(wakes=owed))

@@ -24,6 +24,7 @@ from taskmem_hookspecs import (
     LedgerEntry,
     Owner,
     Run,
+    RunQuery,
     RunState,
     Task,
     TaskFacts,
@@ -114,8 +115,8 @@ def list_sought(
         run=run,
         things=things,
         said=said,
-        entries=tuple(shell.store.read_ledger(task.task_id)),
-        folders=tuple(shell.store.read_folders(task.task_id)),
+        entries=tuple(shell.store.read_records(LedgerEntry, task.task_id)),
+        folders=tuple(shell.store.read_records(WorkFolder, task.task_id)),
         folder=reported or caller.folder,
         boxed=boxed,
         hidden=tuple(each for each in things if _is_hidden(shell, each, caller)),
@@ -267,9 +268,9 @@ def look_late(shell: Shell, task_id: str) -> None:
     since = (run.ended_at if run else None) or facts.task.updated_at
     folders = [
         each.model_copy(update={"since": each.since or since})
-        for each in shell.store.read_folders(task_id)
+        for each in shell.store.read_records(WorkFolder, task_id)
     ]
-    known = {each.path: each for each in shell.store.read_ledger(task_id)}
+    known = {each.path: each for each in shell.store.read_records(LedgerEntry, task_id)}
     looker = Looker(shell, facts.task, run, folders, run.folder if run else None)
     found = looker.find_entries(known.values())
     late = {path: each for path, each in found.items() if path not in known}
@@ -286,7 +287,7 @@ def look_late(shell: Shell, task_id: str) -> None:
 
 def _has_next(shell: Shell, run: Run | None) -> bool:
     """Whether the session of a run has begun another since."""
-    later = shell.store.list_runs(None, None, RUNS, shell.only) if run else ()
+    later = shell.store.find_runs(RunQuery(limit=RUNS)) if run else ()
     return any(
         run is not None
         and each.session_key == run.session_key
@@ -306,7 +307,7 @@ def look_up_answer(shell: Shell, session_key: str, said: str) -> None:
     task = shell.store.read_task(run.task_id).task
     if ledger.ANSWER in task.doubts:
         return
-    known = [each.path for each in shell.store.read_ledger(task.task_id)]
+    known = [each.path for each in shell.store.read_records(LedgerEntry, task.task_id)]
     nowhere = _find_nowhere(shell, task, run, said, known)
     new = {what: ledger.NOWHERE for what in nowhere if what not in known}
 
@@ -326,7 +327,7 @@ def _find_nowhere(
     shell: Shell, task: Task, run: Run, said: str, known: Sequence[str]
 ) -> list[str]:
     """Return the names in a text that are found nowhere, not in `known` either."""
-    folders = shell.store.read_folders(task.task_id)
+    folders = shell.store.read_records(WorkFolder, task.task_id)
     looker = Looker(shell, task, run, folders, run.folder)
     whys = looker.look_up(find_names(said).here, known)
     return [what for what, why in whys.items() if why == ledger.NOWHERE]
@@ -336,7 +337,7 @@ def _just_completed(shell: Shell, session_key: str) -> Run | None:
     """Return the run of a session that was completed last, if that was just now."""
     now = shell.clock.now()
     done = (RunState.COMPLETED,)
-    for run in shell.store.list_runs(done, None, RUNS, shell.only, implicit=False):
+    for run in shell.store.find_runs(RunQuery(states=done, limit=RUNS, implicit=False)):
         ended = run.ended_at or run.changed_at
         if run.session_key == session_key and abs(now - ended) <= ANSWERED:
             return run
@@ -348,14 +349,14 @@ def doubt_answer(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | Non
 
     None: they go out, for nothing that they name is missing.
     """
-    open_ = shell.session_runs(owner.session_key or "", owner.host, shell.only)
+    open_ = shell.session_runs(owner.session_key or "", owner.host)
     run = working.worked_on(open_, owner)
     if run is None or run.state is not RunState.RUNNING:
         return None
     task = shell.store.read_task(run.task_id).task
     if task.implicit:
         return None
-    known = [each.path for each in shell.store.read_ledger(task.task_id)]
+    known = [each.path for each in shell.store.read_records(LedgerEntry, task.task_id)]
     nowhere = _find_nowhere(shell, task, run, said, known)
     if not nowhere or task.status is not TaskStatus.ACTIVE:
         return None

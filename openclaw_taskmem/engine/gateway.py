@@ -12,22 +12,10 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.recovery import describe_cut
 from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.engine import (
-    packets,
-    recovery,
-    session_views,
-    turn_ends,
-    wakes,
-)
+from openclaw_taskmem.engine import packets, recovery, session_views, turn_ends, wakes
 from openclaw_taskmem.engine.holding import AWAY, away, guard, own_tasks
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import (
-    Bookmark,
-    Change,
-    TaskStatus,
-    Wake,
-    WakeState,
-)
+from taskmem_hookspecs import Change, TaskStatus, Wake, WakeQuery, WakeState
 
 BOOT: Final = "gateway_boot"
 MOST: Final = 10_000
@@ -43,7 +31,7 @@ def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> N
     is known already has only found its daemon again. `others` are the starts of those
     that are connected besides: what they hold is theirs.
     """
-    known = (shell.read_bookmark(BOOT) or "").splitlines()
+    known = (shell.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
     due = presence.started_at + gateway.SETTLES
@@ -64,7 +52,7 @@ def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> N
     recovery.started(shell, presence, others)
     # The lines go out with the mark, and so once, also where all this is done again.
     boots = "\n".join([*known, presence.boot][-gateway.BOOTS :])
-    mark = Bookmark(name=shell.place(BOOT), value=boots)
+    mark = shell.store.bookmark(BOOT, boots)
     waiting = recovery.waiting(shell)
     for run in waiting:
         turn_ends.tell_again(shell, run)
@@ -104,7 +92,7 @@ def question(shell: Shell, session_key: str, host: str | None = None) -> str | N
 
     It goes with the user's next words, which may or may not be what they wait for.
     """
-    open_ = shell.session_runs(session_key, host, shell.only)
+    open_ = shell.session_runs(session_key, host)
     waiting = filter(working.lacks_word, open_)
     found = ((shell.find_task(run.task_id), run) for run in waiting)
     said = (
@@ -192,7 +180,7 @@ def _latest(
 
 def _owed(shell: Shell) -> Sequence[Wake]:
     """Return the wakes of this home that nobody is known to have acted on."""
-    return shell.store.list_wakes(_OWED, None, MOST, shell.only)
+    return shell.store.find_wakes(WakeQuery(states=_OWED, limit=MOST))
 
 
 def _not_after(current: Sequence[Wake], instant: datetime) -> Change:

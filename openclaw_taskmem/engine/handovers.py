@@ -32,15 +32,7 @@ from openclaw_taskmem.engine.holding import (
 )
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import turn_of
-from taskmem_hookspecs import (
-    Change,
-    Message,
-    Owner,
-    Run,
-    Task,
-    TaskFacts,
-    TaskNotFound,
-)
+from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
 from taskmem_hookspecs.errors import InvalidArguments, RunNotReady
 
 log = logging.getLogger(__name__)
@@ -230,7 +222,7 @@ def note_shown(shell: Shell, run: Run | None, unheard: Sequence[Message]) -> Non
 
 def _read_unheard(shell: Shell, run: Run) -> Sequence[Message]:
     """Return what the user has said that a run's holder was not told."""
-    said = shell.store.read_thread(run.task_id, said_after=run.heard_until)
+    said = shell.store.read_records(Message, run.task_id, said_after=run.heard_until)
     return left_words.find_unheard(run, said)
 
 

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain import checkpoints
 from openclaw_taskmem.domain.checkpoints import History, PastCall
 from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import ConversationMessage, Run, Value
+from taskmem_hookspecs import Checkpoint, ConversationMessage, Run, RunQuery, Value
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +45,12 @@ class Past(Value):
 
 def last_run(shell: Shell, task_id: str) -> Run | None:
     """Return the last run of a task, open or not; None: it had none."""
-    return next(iter(shell.store.list_runs(None, task_id, 1)), None)
+    return next(iter(shell.store.find_runs(RunQuery(task_id=task_id, limit=1))), None)
 
 
 def read_past(shell: Shell, task_id: str) -> Past:
     """Return what was done for a task, over all of its latest runs."""
-    runs = shell.store.list_runs(None, task_id, RUNS)
+    runs = shell.store.find_runs(RunQuery(task_id=task_id, limit=RUNS))
     known: list[PastCall] = []
     messages: tuple[ConversationMessage, ...] = ()
     unread = 0
@@ -78,7 +78,7 @@ def read_past(shell: Shell, task_id: str) -> Past:
 
 def history(shell: Shell, run: Run) -> History | None:
     """Return what the checkpoints of a run say; None: nothing that can be trusted."""
-    kept = shell.store.read_checkpoints(run.run_id, checkpoints.READ)
+    kept = shell.store.read_records(Checkpoint, run.run_id, checkpoints.READ)
     found = checkpoints.read(kept)
     if kept and (found is None or found.corrupt):
         log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
@@ -88,8 +88,8 @@ def history(shell: Shell, run: Run) -> History | None:
 def _read_messages(shell: Shell, run: Run) -> tuple[ConversationMessage, ...]:
     """Return what was last said in a run, however many calls ago."""
     holding = checkpoints.HOLDING_SAID
-    kept = shell.store.read_checkpoints(
-        run.run_id, checkpoints.MESSAGES, holding=holding
+    kept = shell.store.read_records(
+        Checkpoint, run.run_id, checkpoints.MESSAGES, holding=holding
     )
     return checkpoints.read_said(kept)
 
@@ -99,7 +99,7 @@ def _with_effects(shell: Shell, run: Run) -> tuple[Sequence[PastCall], bool]:
 
     Of what went out, also those that were cut.
     """
-    read = partial(shell.store.read_checkpoints, run.run_id, EFFECTS)
+    read = partial(shell.store.read_records, Checkpoint, run.run_id, EFFECTS)
     found = [
         read(holding=checkpoints.holding_effect(Effect.OUTSIDE, ended=False)),
         read(holding=checkpoints.holding_effect(Effect.FILES, ended=True)),
@@ -131,7 +131,7 @@ class HistoryPage(Value):
 
 def read_page(shell: Shell, task_id: str, place: Place | None) -> HistoryPage:
     """Return a page of the calls made for a task; None: the newest."""
-    runs = [*reversed(shell.store.list_runs(None, task_id, RUNS))]
+    runs = [*reversed(shell.store.find_runs(RunQuery(task_id=task_id, limit=RUNS)))]
     if place is None:
         left = sum(run.calls for run in runs)
         place = Place(run=len(runs), before=None, left=left)
@@ -158,12 +158,12 @@ def _run_page(
         if before is None:
             return False
         holding = checkpoints.holding_call(call_id)
-        later = shell.store.read_checkpoints(run.run_id, 8, holding=holding)
+        later = shell.store.read_records(Checkpoint, run.run_id, 8, holding=holding)
         return checkpoints.has_end(later, call_id, number)
 
     # Each call has two; others may lie between them.
     limit = 2 * most + 8
-    kept = shell.store.read_checkpoints(run.run_id, limit, before=before)
+    kept = shell.store.read_records(Checkpoint, run.run_id, limit, before=before)
     if before is None and checkpoints.read(kept) is None:
         return (), None
     page = checkpoints.cut_page(kept, most, has_ended)

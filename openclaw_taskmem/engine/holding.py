@@ -28,11 +28,16 @@ from openclaw_taskmem.engine.history import last_run
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
+    EventQuery,
+    Message,
     Run,
+    RunQuery,
     RunState,
     Task,
     TaskFacts,
+    TaskQuery,
     TaskStatus,
+    Wait,
     Wake,
 )
 from taskmem_hookspecs.errors import RunNotFound
@@ -62,7 +67,7 @@ def away(
     """
     return [
         run
-        for run in shell.store.list_runs(_GOING, None, MOST, shell.only)
+        for run in shell.store.find_runs(RunQuery(states=_GOING, limit=MOST))
         if run.told_session is not None
         and session in (None, run.told_session)
         and not shell.is_elsewhere(run, host)
@@ -82,8 +87,8 @@ def list_tasks(
     `host` is where it lives: another gateway's session of the same key has others.
     """
     for status in statuses:
-        for task in shell.store.list_tasks(
-            status, PAGE, shell.only, session, implicit=implicit
+        for task in shell.store.find_tasks(
+            TaskQuery(status=status, limit=PAGE, session_key=session, implicit=implicit)
         ):
             if not ways.is_other_gateway(task.host, host):
                 yield task
@@ -99,8 +104,8 @@ def own_tasks(
 ) -> Iterator[Task]:
     """Return those of a session's tasks that it works on, and has not given away."""
     for task in list_tasks(shell, session, host, statuses, implicit=implicit):
-        run = next(iter(shell.store.list_runs(_GOING, task.task_id, 1)), None)
-        if run is None or run.session_key == session:
+        going = RunQuery(states=_GOING, task_id=task.task_id, limit=1)
+        if all(run.session_key == session for run in shell.store.find_runs(going)):
             yield task
 
 
@@ -126,7 +131,7 @@ def guard_reopen(shell: Shell, task: Task, caller: Caller) -> None:
         NotAllowed: They have; the sentence says whom to ask.
     """
     if task.status is TaskStatus.CANCELLED:
-        newest = shell.store.last_events(task.task_id, PAGE)
+        newest = shell.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
         lifecycle.guard_reopen(task, newest, caller)
 
 
@@ -172,8 +177,7 @@ def may_take_along(
 
 def at_home(shell: Shell, caller: Caller) -> Caller:
     """Return a caller with the home that it calls: this one."""
-    home = caller.home or shell.home
-    return caller.model_copy(update={"home": home})
+    return caller.model_copy(update={"home": caller.home or shell.store.home})
 
 
 def find_held(shell: Shell, facts: TaskFacts) -> Held:
@@ -199,7 +203,8 @@ def find_holders(shell: Shell, task_ids: Sequence[str]) -> Mapping[str, Held]:
     Of those that nobody ever has there is nothing; whether they are gone is not told.
     """
     held: dict[str, Held] = {}
-    for run in sorted(shell.store.runs_of(task_ids), key=_age):
+    runs = shell.store.find_runs(RunQuery(task_ids=tuple(task_ids)))
+    for run in sorted(runs, key=_age):
         if run.state.terminal:
             held[run.task_id] = Held(last=run)
         else:
@@ -228,7 +233,6 @@ def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | No
         run_id=shell.new_id("run", now),
         now=now,
         policy=shell.runs,
-        home=shell.home,
         last=last_run(shell, task.task_id),
     )
 
@@ -241,14 +245,13 @@ def queue_again(shell: Shell, task: Task, now: datetime) -> Moved | None:
     last = last_run(shell, task.task_id)
     if last is None or is_gateway_session(last.session_key):
         return None
-    messages = shell.store.read_thread(task.task_id, thread.READ)
+    messages = shell.store.read_records(Message, task.task_id, thread.READ)
     heard = max(last.heard_until, left_words.find_completed(messages))
     return task_runs.queue_for_role(
         task,
         last.role,
         run_id=shell.new_id("run", now),
         now=now,
-        home=shell.home,
         segmented=last.segmented,
         last=apply(last, UserHeard(heard_until=heard), now=now).run,
     )
@@ -280,7 +283,9 @@ def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None
         fresh = timedelta(seconds=shell.runs.lease_seconds / RENEWALS)
         return tuple(
             runs.note_call(run, caller, token, now, shell.runs)
-            for run in shell.store.list_runs((RunState.RUNNING,), task_id, 1)
+            for run in shell.store.find_runs(
+                RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=1)
+            )
             if fencing.holds(run, caller, token) and now - run.seen_at >= fresh
         )
 
@@ -298,7 +303,7 @@ def guard_more_tasks(shell: Shell, caller: Caller) -> None:
     """
     maker, most = quotas.maker_of(caller), quotas.TASKS
     if maker is not None:
-        quotas.guard_tasks(shell.store.count_open_tasks(maker, most, shell.only))
+        quotas.guard_tasks(shell.store.count_open(Task, maker, most))
 
 
 def guard_more_waits(shell: Shell, caller: Caller) -> None:
@@ -311,4 +316,4 @@ def guard_more_waits(shell: Shell, caller: Caller) -> None:
     """
     maker, most = quotas.maker_of(caller), quotas.WAITS
     if maker is not None:
-        quotas.guard_waits(shell.store.count_open_waits(maker, most, shell.only))
+        quotas.guard_waits(shell.store.count_open(Wait, maker, most))

@@ -32,7 +32,7 @@ def begin_turn(shell: Shell, heard: Heard, origin: Origin) -> None:
     forget_calls(shell, heard)
     if origin is not Origin.USER:
         return
-    for run in shell.session_runs(heard.session, heard.owner.host, shell.only):
+    for run in shell.session_runs(heard.session, heard.owner.host):
         if run.state in working.OPEN and not _is_held(run, heard.owner):
             shell.decide(run.task_id, partial(_end_left, shell, run))
 
@@ -64,7 +64,6 @@ def note_call(shell: Shell, heard: Heard, entry: Began, request: str | None) -> 
         heard.owner,
         task_id=shell.new_id("task", now),
         run_id=shell.new_id("run", now),
-        home=shell.home,
         folder=heard.folder,
         fingerprint=heard.fingerprint,
         now=now,
@@ -95,7 +94,7 @@ def find_covered(shell: Shell, caller: Caller) -> tuple[TaskFacts, Run] | None:
     owner = caller.in_gateway
     if owner is None or owner.session_key is None:
         return None
-    for found in shell.session_runs(owner.session_key, owner.host, shell.only):
+    for found in shell.session_runs(owner.session_key, owner.host):
         facts = shell.store.read_task(found.task_id)
         run = facts.run  # by now: a heartbeat may have come meanwhile
         if run is None or not _is_held(run, owner):

@@ -78,7 +78,7 @@ def new_folders(
     if all(key in shell.used_folders for key in keys):
         return ()
     since = shell.clock.now() - SLACK if command else None
-    known = {each.path: each for each in shell.store.read_folders(task_id)}
+    known = {each.path: each for each in shell.store.read_records(WorkFolder, task_id)}
     rows: list[WorkFolder] = []
     for key in keys:
         row = known.get(key[1])
@@ -161,7 +161,7 @@ def _list_before(shell: Shell, new: WorkFolder, own: str | None) -> None:
     files = ledger.pack_files(known._replace(files=older))
 
     def once() -> None:
-        for row in shell.store.read_folders(task_id):
+        for row in shell.store.read_records(WorkFolder, task_id):
             if row.path == path and row.files is None:
                 kept = row.model_copy(update={"files": files})
                 shell.commit(Change(folders=(kept,)))
@@ -224,7 +224,10 @@ def record_call(
     found += [(path, FileChange.REMOVED, None) for path in gone]
     if not found:
         return Change(folders=folders)
-    known = {each.path: each for each in shell.store.read_ledger(facts.task.task_id)}
+    known = {
+        each.path: each
+        for each in shell.store.read_records(LedgerEntry, facts.task.task_id)
+    }
     for path, change, size in found:
         new = LedgerEntry(
             task_id=facts.task.task_id,

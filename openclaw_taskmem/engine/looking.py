@@ -123,7 +123,7 @@ class Looker:
     def _checkpoints(self) -> Sequence[Checkpoint]:
         if self._run is None:
             return ()
-        return self._shell.store.read_checkpoints(self._run.run_id, CALLS)
+        return self._shell.store.read_records(Checkpoint, self._run.run_id, CALLS)
 
     @cached_property
     def _calls(self) -> list[tuple[datetime, str, str]]:

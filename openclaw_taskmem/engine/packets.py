@@ -11,6 +11,8 @@ from openclaw_taskmem.domain import effects, handover, lifecycle, packet, scrub,
 from openclaw_taskmem.engine.history import read_past
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
+    Message,
+    PlanRevision,
     ResumeFacts,
     ResumePacket,
     Run,
@@ -40,7 +42,9 @@ def written(
     Whatever goes wrong here, there is a text. Source: requirement C5.
     """
     try:
-        messages = tuple(shell.store.read_thread(facts.task.task_id, thread.READ))
+        messages = tuple(
+            shell.store.read_records(Message, facts.task.task_id, thread.READ)
+        )
         if said and said not in (each.content for each in messages[-2:]):
             answer = lifecycle.answered(facts.task, said, shell.clock.now())
             messages = (*messages, answer)
@@ -106,7 +110,7 @@ def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     """Return what is known of the calls made for a task, and of what it dropped."""
     task_id = facts.task.task_id
     past = read_past(shell, task_id)
-    revisions = shell.store.read_revisions(task_id)
+    revisions = shell.store.read_records(PlanRevision, task_id)
     still_running = shell.still_running.get(session_of(facts.task, facts.run), ())
     return {
         "run": facts.run,

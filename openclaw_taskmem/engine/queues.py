@@ -13,6 +13,7 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     InvalidArguments,
     Run,
+    RunQuery,
     RunState,
     Task,
     TaskFacts,
@@ -34,7 +35,8 @@ def list_awaited(shell: Shell) -> Mapping[str, Run]:
     states = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
     limit = MOST
     while True:
-        found = shell.store.list_runs(states, None, limit, implicit=False)
+        query = RunQuery(states=states, limit=limit, implicit=False)
+        found = shell.store.whole.find_runs(query)
         if len(found) < limit:
             break
         # The newest come first, and what waits longest is what is wanted.
@@ -55,8 +57,8 @@ def find_role(shell: Shell, name: str) -> str:
     role = name.strip().lower()
     fault = role_fault(role)
     if fault is not None or role != name:
-        open_ = [state for state in RunState if not state.terminal]
-        found = shell.store.list_runs(open_, None, MOST)
+        open_ = tuple(state for state in RunState if not state.terminal)
+        found = shell.store.whole.find_runs(RunQuery(states=open_, limit=MOST))
         if any(run.role == name for run in found):
             return name
     if fault is not None:
@@ -101,7 +103,7 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
     """Yield the queued runs that a role may claim, oldest first."""
     start, limit = 0, PAGE
     while True:
-        queued = shell.store.queued_runs(role, limit)
+        queued = shell.store.whole.find_runs(runs.ask_queue(role, limit))
         yield from queued[start:]
         if len(queued) < limit:
             return

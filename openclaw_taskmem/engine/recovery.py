@@ -19,9 +19,13 @@ from openclaw_taskmem.domain.run_policy import Why
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
+    FOREVER,
     Change,
     Event,
+    EventQuery,
+    Message,
     Run,
+    RunQuery,
     RunState,
     StoreBusy,
     StoreFull,
@@ -108,10 +112,12 @@ def requeue_abandoned(
     is left to its lease, after which that session is told to go on. Source: seed 002.
     """
     asked = task_id is not None or role is not None
+    query = RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=MOST)
     held = [
         run
-        for run in shell.store.list_runs((RunState.RUNNING,), task_id, MOST, shell.only)
+        for run in shell.store.find_runs(query)
         if run.owner is not None
+        and shell.store.serves(run.home)
         and role in (None, run.owner.role)
         and process in (None, run.owner.process)
     ]
@@ -145,7 +151,7 @@ def describe_left(shell: Shell, run: Run) -> str:
     """Return for who claims a queued run who left it behind; empty: nobody did."""
     if run.why not in recovery.LEFT:
         return ""
-    messages = shell.store.read_thread(run.task_id, thread.READ)
+    messages = shell.store.read_records(Message, run.task_id, thread.READ)
     return recovery.describe_left(run.why, messages)
 
 
@@ -180,12 +186,19 @@ def _lapsed(shell: Shell) -> Sequence[Run]:
     their daemon must be gone: a run that nobody holds can be claimed from anywhere.
     """
     now = shell.clock.now()
-    own = shell.store.lapsed_runs(now, BATCH, shell.only)
-    if shell.only is None or len(own) == BATCH:
+    own = shell.store.find_runs(RunQuery(lapsed_by=now, limit=BATCH))
+    if not shell.store.is_shared or len(own) == BATCH:
         return own
     known = {run.run_id for run in own}
-    left = shell.store.lapsed_runs(now - ABANDONED, BATCH - len(own))
+    query = RunQuery(lapsed_by=now - ABANDONED, limit=BATCH - len(own))
+    left = shell.store.whole.find_runs(query)
     return [*own, *(run for run in left if run.run_id not in known)]
+
+
+def next_lapse(shell: Shell) -> datetime | None:
+    """Return when the next lease runs out; None: no run has one."""
+    query = RunQuery(lapsed_by=FOREVER, limit=1)
+    return next((run.lease_until for run in shell.store.find_runs(query)), None)
 
 
 def started(shell: Shell, presence: Presence, others: Collection[str]) -> None:
@@ -218,8 +231,8 @@ def has_lost_run(shell: Shell, session: str, since: datetime | None) -> bool:
         run.session_key == session
         and run.why in _NOT_RESUMED.get(run.state, ())
         and run.changed_at >= since
-        for run in shell.store.list_runs(
-            [*_NOT_RESUMED], None, BATCH, shell.only, implicit=False
+        for run in shell.store.find_runs(
+            RunQuery(states=(*_NOT_RESUMED,), limit=BATCH, implicit=False)
         )
     )
 
@@ -235,7 +248,9 @@ def announced(shell: Shell) -> tuple[Event, ...]:
         for run in _of_gateway(shell, (RunState.BLOCKED,))
         if working.lacks_word(run)
         and (facts := shell.find_task(run.task_id)) is not None
-        and not recovery.was_announced(run, shell.store.last_events(run.task_id, MOST))
+        and not recovery.was_announced(
+            run, shell.store.find_events(EventQuery(task_id=run.task_id, limit=MOST))
+        )
     )
 
 
@@ -245,7 +260,7 @@ def waiting(shell: Shell) -> Sequence[Run]:
 
 
 def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
-    found = shell.store.list_runs(states, None, MOST, shell.only)
+    found = shell.store.find_runs(RunQuery(states=tuple(states), limit=MOST))
     return [run for run in found if _its(shell, run)]
 
 
@@ -260,7 +275,7 @@ def drop_old(shell: Shell) -> None:
     """
     days = timedelta(days=shell.runs.checkpoint_days)
     before = shell.clock.now() - days
-    shell.commit(Change(forget_before=before, forget_home=shell.only))
+    shell.commit(Change(forget_before=before))
 
 
 def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
@@ -269,7 +284,7 @@ def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
         return
     sight = _sight(shell, facts.run, (presence,))
     now = shell.clock.now()
-    newest = shell.store.last_events(run.task_id, BATCH)
+    newest = shell.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
     # Whoever worked below it was interrupted, and so was it.
     below = awaited.read_awaited(facts, newest).get("sub_agents")
     if not below and recovery.goes_on(facts, sight, now, shell.runs):
@@ -333,11 +348,11 @@ def _lives(shell: Shell, run: Run) -> bool | None:
     owner = run.owner
     if owner is None or owner.process is None:
         return None
-    here = shell.minds(owner.home or run.home)
+    here = shell.store.serves(owner.home or run.home)
     return shell.lives(owner.process) if here else None
 
 
 def _its(shell: Shell, run: Run) -> bool:
     """Whether a run belongs to a session of this home's gateway."""
     session = run.session_key or ""
-    return shell.minds(run.home) and is_gateway_session(session)
+    return shell.store.serves(run.home) and is_gateway_session(session)

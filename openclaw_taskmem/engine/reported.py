@@ -45,9 +45,9 @@ def mark(shell: Shell, done: Reported) -> Bookmark:
     """Return what keeps how far a start's reports are done, and those of the latest."""
     others = [each for each in _known(shell) if each.boot != done.boot]
     lines = [each.model_dump_json() for each in (*others, done)[-BOOTS:]]
-    return Bookmark(name=shell.place(REPORTED), value="\n".join(lines))
+    return shell.store.bookmark(REPORTED, "\n".join(lines))
 
 
 def _known(shell: Shell) -> list[Reported]:
-    kept = (shell.read_bookmark(REPORTED) or "").splitlines()
+    kept = (shell.store.read_bookmark(REPORTED) or "").splitlines()
     return [Reported.model_validate_json(line) for line in kept]

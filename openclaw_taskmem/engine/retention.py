@@ -56,10 +56,11 @@ class _Pass:
 
         Where other homes have rows, nothing goes: it may be they that take the room.
         """
-        keep, kept, only = self._shell.keep, self._shell.kept, self._shell.only
-        kept.shared = only is not None and self._shell.store.holds_others(only)
+        keep, kept = self._shell.keep, self._shell.kept
+        size = self._shell.store.measure()
+        kept.shared = size.shared
         while True:
-            kept.taken = self._shell.store.measure()
+            kept.taken = size.bytes
             if kept.shared:
                 kept.full = False
                 return False
@@ -74,6 +75,7 @@ class _Pass:
                 return False
             if self._is_over():
                 return True
+            size = self._shell.store.measure()
 
     def tell(self) -> None:
         """Log what was dropped."""
@@ -84,9 +86,7 @@ class _Pass:
     def _drop(self, before: datetime, most: int) -> bool:
         if before != self._before:
             self._before, self._after = before, 0
-        dropped = self._shell.store.drop_ended(
-            before, most, self._shell.only, self._upto, self._after
-        )
+        dropped = self._shell.store.drop_ended(before, most, self._upto, self._after)
         self._after = dropped.last_event
         self._dropped.update(dropped.rows)
         return bool(dropped.rows)

@@ -51,6 +51,8 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.standing import own_task
 from taskmem_hookspecs import (
     Change,
+    EventQuery,
+    Message,
     Owner,
     Run,
     RunState,
@@ -180,7 +182,7 @@ def claim(
         role=role,
         session_key=caller.session_key,
         process=caller.process,
-        home=shell.only,
+        home=shell.store.scope,
     )
     if role not in (AGENT, owner.role):
         raise InvalidArguments(
@@ -214,7 +216,7 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
     passed: set[str] = set()
     limit = CANDIDATES
     while True:
-        queued = shell.store.queued_runs(role, limit)
+        queued = shell.store.whole.find_runs(runs.ask_queue(role, limit))
         fresh = [run for run in queued if run.run_id not in passed]
         while fresh:
             left = [
@@ -237,7 +239,7 @@ def _of_holder(
     """Return a task whose wakes go to who holds its run; a session's task stays its."""
     if run.session_key is None and task.session_key is not None:
         return task
-    home = task.home if owner.session_key is None else shell.home
+    home = task.home if owner.session_key is None else shell.store.home
     whose = {"session_key": run.session_key, "host": caller.host or task.host}
     return task.model_copy(update={**whose, "home": home})
 
@@ -255,10 +257,10 @@ def find_question(shell: Shell, run: Run | None) -> UserQuestion | None:
     if task.implicit:
         return None
     limit = NEWEST
-    newest = shell.store.last_events(run.task_id, limit)
+    newest = shell.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
     while len(newest) == limit and not asking.reach_change(run, newest):
         limit *= 2
-        newest = shell.store.last_events(run.task_id, limit)
+        newest = shell.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
     return asking.ask(task, run, newest)
 
 
@@ -376,13 +378,12 @@ def _claim_one(
                 run_id=shell.new_id("run", now),
                 now=now,
                 session_key=owner.session_key,
-                home=shell.home,
                 last=last_run(shell, task_id),
             )
             run = made.run
         moved = apply(made or run, Claimed(owner=owner), now=now, policy=shell.runs)
         guard(shell, Act.CLAIM, facts, caller)
-        words = shell.store.read_thread(task_id, said_after=0)
+        words = shell.store.read_records(Message, task_id, said_after=0)
         moved = runs.hold(moved, caller, now)
         heard = UserHeard(heard_until=words[-1].message_id if words else 0)
         held = apply(moved, TasksAttached(task_ids=attached), heard, now=now).run

@@ -19,6 +19,7 @@ from taskmem_hookspecs import (
     Bookmark,
     Change,
     Event,
+    EventQuery,
     Notice,
     RunNotFound,
     SessionView,
@@ -48,7 +49,7 @@ def begin(shell: Shell) -> None:
     """Set the places where a new home begins to tell: nothing before is news."""
     for outgoing in Outgoing:
         if kept_place(shell, outgoing) is None:
-            newest = shell.store.last_events(None, 1)
+            newest = shell.store.find_events(EventQuery(limit=1))
             keep_place(shell, outgoing, newest[-1].event_id if newest else 0)
 
 
@@ -59,13 +60,13 @@ def place(shell: Shell, outgoing: Outgoing) -> int:
 
 def kept_place(shell: Shell, outgoing: Outgoing) -> int | None:
     """Return the same; None: the log was not begun."""
-    kept = shell.store.read_bookmark(_name(shell, outgoing))
+    kept = shell.store.read_shared_bookmark(_name(shell, outgoing))
     return None if kept is None else int(kept)
 
 
 def due(shell: Shell, outgoing: Outgoing, after: int) -> tuple[Sequence[Event], int]:
     """Return what is to be told after a place, and the place up to which was read."""
-    fresh = shell.store.list_events(after, BATCH)
+    fresh = shell.store.find_events(EventQuery(after=after, limit=BATCH))
     if outgoing is Outgoing.VIEWS:
         wanted = [*_of_sessions(shell, fresh)]
     else:
@@ -90,7 +91,7 @@ def _of_sessions(shell: Shell, fresh: Sequence[Event]) -> Iterator[Event]:
 
 def _wanted(shell: Shell, outgoing: Outgoing, event: Event) -> bool:
     home = event.data.get("home")
-    mine = shell.minds(home if isinstance(home, str) else None)
+    mine = shell.store.serves(home if isinstance(home, str) else None)
     named = isinstance(event.data.get("session_key"), str)
     heard = named or event.data.get("about") == notices.UNCLAIMED
     wanted = outgoing is Outgoing.STOPS or notices.is_wanted(event, shell.notify)
@@ -137,7 +138,8 @@ def _is_outdated(shell: Shell, event: Event) -> bool:
             return task.status is TaskStatus.CANCELLED
         if event.run_id is not None and notices.asks(event):
             run = shell.store.read_run(event.run_id)
-            newest = shell.store.last_events(event.task_id, BATCH)
+            query = EventQuery(task_id=event.task_id, limit=BATCH)
+            newest = shell.store.find_events(query)
             return notices.is_question_over(event, run, newest)
     return False
 
@@ -149,4 +151,4 @@ def view_of(shell: Shell, entries: Sequence[Event]) -> SessionView:
 
 
 def _name(shell: Shell, outgoing: Outgoing) -> str:
-    return f"{outgoing}:{shell.home or ''}"
+    return f"{outgoing}:{shell.store.home or ''}"

@@ -16,7 +16,9 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
     Event,
+    EventQuery,
     Run,
+    RunQuery,
     RunState,
     SessionView,
     Task,
@@ -33,7 +35,7 @@ def session_of(shell: Shell, task_id: str) -> str | None:
     with suppress(TaskNotFound):
         task = shell.store.read_task(task_id).task
         run = last_run(shell, task_id)
-        if task.implicit or not shell.minds(run.home if run else task.home):
+        if task.implicit or not shell.store.serves(run.home if run else task.home):
             return None
         session = (run.told_session or run.session_key) if run else None
         session = session or task.session_key or ""
@@ -47,10 +49,10 @@ def draw(shell: Shell, session: str, task_id: str) -> SessionView:
     The card is of the session's newest open task, else of one that it hears of in the
     background, and else of the task that has changed, as that ended.
     """
-    newest = shell.store.last_events(None, 1)
+    newest = shell.store.find_events(EventQuery(limit=1))
     shown = next(_open(shell, session), task_id)
     facts = shell.store.read_task(shown)
-    waiting = shell.store.list_runs(_WAITING, None, MOST, shell.only)
+    waiting = shell.store.find_runs(RunQuery(states=_WAITING, limit=MOST))
     asked = (
         runs.find_question(shell, run)
         for run in waiting

@@ -25,6 +25,7 @@ from openclaw_taskmem.domain.retention import KeepPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
+from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.watching import Nobody, Watching
 from openclaw_taskmem.seams.seams import Seams
 from taskmem_hookspecs import (
@@ -32,12 +33,13 @@ from taskmem_hookspecs import (
     Clock,
     Event,
     Run,
+    RunQuery,
     RunState,
     Task,
     TaskFacts,
-    TaskStore,
     Wake,
     WakeCause,
+    WakeQuery,
     WakeState,
     is_trial,
 )
@@ -111,7 +113,7 @@ def _at_once(seconds: float, work: Callable[[], None]) -> None:
 class Shell:
     """Everything outside that a use case may touch."""
 
-    store: TaskStore
+    store: ScopedStore
     seams: Seams
     clock: Clock
     stuck: StuckPolicy = field(default_factory=StuckPolicy)
@@ -162,12 +164,6 @@ class Shell:
     shown: dict[str, int] = field(default_factory=dict[str, int])
     """By run, the last message of the user that an answer has shown to its holder. It
     is heard once the holder calls again: an answer may be lost on its way."""
-    home: str | None = None
-    """The home that what is made here belongs to; None: any."""
-    sole: bool = False
-    """Whether the database is this home's, unless another home has come to it."""
-    shared: threading.Event = field(default_factory=threading.Event)
-    """Set once another home has."""
     nudge: Callable[[Due], None] = _ignore
     """Called after each commit, from the thread that made it."""
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -200,7 +196,9 @@ class Shell:
             wake
             for task_id in ended
             if task_id in moved
-            for wake in self.store.list_wakes((WakeState.DUE,), task_id, MOST_KEPT)
+            for wake in self.store.find_wakes(
+                WakeQuery(states=(WakeState.DUE,), task_id=task_id, limit=MOST_KEPT)
+            )
             if wake.wake_id not in settled
         ]
         over = ways.settle_ended(kept)
@@ -211,29 +209,6 @@ class Shell:
                 "events": (*change.events, *log),
             }
         )
-
-    @property
-    def only(self) -> str | None:
-        """The home that alone is this daemon's business; None: all there are."""
-        alone = self.sole and not self.shared.is_set()
-        return None if alone else self.home
-
-    def minds(self, home: str | None) -> bool:
-        """Whether what belongs to a home is for this daemon to look after."""
-        return self.only is None or home in (None, self.only)
-
-    def place(self, name: str) -> str:
-        """Return the name under which a home keeps a bookmark of its own."""
-        return name if self.only is None else f"{name}:{self.only}"
-
-    def read_bookmark(self, name: str) -> str | None:
-        """Return a bookmark of this home; None: it never set it.
-
-        One that was written while the database had a single home is the first's, and
-        no other home can mistake it for news.
-        """
-        own = self.store.read_bookmark(self.place(name))
-        return self.store.read_bookmark(name) if own is None else own
 
     @contextmanager
     def take_turn(self, *subjects: str) -> Generator[None]:
@@ -271,13 +246,14 @@ class Shell:
             return read_decide_commit()
 
     def session_runs(
-        self, session: str, host: str | None, home: str | None
+        self, session: str, host: str | None, home: str | None = None
     ) -> Sequence[Run]:
         """Return the open runs of a session, as the store does; not another gateway's.
 
         `host` is where the session lives; of two gateways each may have one of its key.
+        `home`: whose runs; None: this one's.
         """
-        found = self.store.session_runs(session, home)
+        found = self.store.find_runs(RunQuery(session_key=session, home=home))
         return [run for run in found if not self.is_elsewhere(run, host)]
 
     def is_elsewhere(self, run: Run, host: str | None) -> bool:

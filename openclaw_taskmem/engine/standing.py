@@ -28,7 +28,7 @@ from openclaw_taskmem.engine.holding import (
     own_tasks,
 )
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Run, Task, TaskNotFound, TaskStatus, Value
+from taskmem_hookspecs import Run, Task, TaskNotFound, TaskQuery, TaskStatus, Value
 
 MORE: Final = 8
 """By how much more is read where too little of it is a caller's to see."""
@@ -93,7 +93,7 @@ def own_task(shell: Shell, caller: Caller) -> str:
 
 def _list_own(shell: Shell, session: str, host: str | None) -> Iterator[str]:
     """Yield the tasks that a session may mean, the likeliest first."""
-    for run in shell.session_runs(session, host, shell.only):
+    for run in shell.session_runs(session, host):
         if not shell.store.read_task(run.task_id).task.implicit:
             yield run.task_id
     yield from (run.task_id for run in away(shell, session, host))
@@ -119,7 +119,8 @@ def list_all(
     """Return what a caller may see, most recently updated first; None: every status."""
     some = limit
     while True:
-        tasks = shell.store.list_tasks(status, some, implicit=implicit)
+        query = TaskQuery(status=status, limit=some, implicit=implicit)
+        tasks = shell.store.whole.find_tasks(query)
         seen = [*islice(list_seen(shell, tasks, caller), limit)]
         if len(seen) == limit or len(tasks) < some:
             return seen

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import stuck
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Change, StoreBusy, StoreFull, StoreUnavailable
+from taskmem_hookspecs import (
+    FOREVER,
+    Change,
+    EventQuery,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    TaskQuery,
+    WakeQuery,
+)
 
 log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 3.0
@@ -26,9 +36,9 @@ def sweep(shell: Shell) -> int:
     A task that cannot be judged is logged; it never keeps the others from being
     seen.
     """
-    due = shell.store.stuck_due(shell.clock.now(), BATCH, shell.only)
+    due = shell.store.find_tasks(TaskQuery(due_by=shell.clock.now(), limit=BATCH))
     patience = shell.clock.monotonic() + PATIENCE_SECONDS
-    for task_id in due:
+    for task_id in (task.task_id for task in due):
         if shell.stopping.is_set():
             break
         plain = shell.clock.monotonic() > patience
@@ -39,6 +49,12 @@ def sweep(shell: Shell) -> int:
         except Exception:
             log.exception("%s could not be looked at; the others are", task_id)
     return len(due)
+
+
+def next_due(shell: Shell) -> datetime | None:
+    """Return when the next task is to be looked at; None: none ever is."""
+    query = TaskQuery(due_by=FOREVER, limit=1)
+    return next((task.stuck_due_at for task in shell.store.find_tasks(query)), None)
 
 
 def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
@@ -59,7 +75,9 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         verdict,
         wake_id=shell.new_id("wake", now),
         reaches=shell.reaches,
-        list_told=partial(shell.store.list_wakes, None, task_id, RECENT),
+        list_told=partial(
+            shell.store.find_wakes, WakeQuery(task_id=task_id, limit=RECENT)
+        ),
         now=now,
         policy=shell.stuck,
     )
@@ -67,7 +85,9 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         log.warning("%s was handed to a role: %s", task_id, verdict.reason)
         shell.commit(given)
         return
-    failed = stuck.count_failures(shell.store.last_events(task_id, RECENT))
+    failed = stuck.count_failures(
+        shell.store.find_events(EventQuery(task_id=task_id, limit=RECENT))
+    )
     verdict = stuck.add_failures(verdict, failed, shell.stuck)
     owed = stuck.owed(facts)
     wake_id = owed.wake_id if owed else shell.new_id("wake", now)

@@ -26,12 +26,14 @@ from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
 from openclaw_taskmem.engine.packets import session_of
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
-    Bookmark,
     Change,
+    EventQuery,
     Run,
+    RunQuery,
     RunState,
     Task,
     TaskmemError,
+    TaskQuery,
     TaskStatus,
     Value,
     WaitStatus,
@@ -128,11 +130,11 @@ def _numbered(
     """
     named = {each.task.task_id: each for each in listed if not each.task.implicit}
     name = f"listed:{session}"
-    before = shell.read_bookmark(name) or ""
+    before = shell.store.read_bookmark(name) or ""
     known = [] if anew else before.split()
     order = [*dict.fromkeys((*known, *named))]
     if named and (after := " ".join(order)) != before:
-        mark = Bookmark(name=shell.place(name), value=after)
+        mark = shell.store.bookmark(name, after)
         shell.commit(Change(bookmarks=(mark,)))
     return [
         named[task_id].model_copy(update={"number": number})
@@ -155,12 +157,14 @@ def _list_ended(shell: Shell, session: str, host: str | None) -> list[Task]:
     found = [
         task
         for status in over
-        for task in shell.store.list_tasks(status, ENDED, shell.only, session)
+        for task in shell.store.find_tasks(
+            TaskQuery(status=status, limit=ENDED, session_key=session, implicit=False)
+        )
         if not ways.is_other_gateway(task.host, host)
     ]
     found += (
         shell.store.read_task(run.task_id).task
-        for run in shell.store.list_runs(_OVER, None, PAGE, shell.only)
+        for run in shell.store.find_runs(RunQuery(states=_OVER, limit=PAGE))
         if run.told_session == session and not shell.is_elsewhere(run, host)
     )
     distinct = {task.task_id: task for task in found if task.status.terminal}
@@ -187,7 +191,7 @@ def _failure(shell: Shell, task: Task, run: Run | None) -> str:
     """Return why a task has failed, as its user was told; empty: it has not."""
     if task.status is not TaskStatus.FAILED:
         return ""
-    newest = shell.store.last_events(task.task_id, PAGE)
+    newest = shell.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
     said = (notices.failure_of(event, task, run) for event in reversed(newest))
     return next(filter(None, said), "")
 

@@ -121,16 +121,15 @@ def _registered(
         metadata=metadata,
         session_key=caller.session_key,
         host=caller.host,
-        home=shell.home,
         now=now,
         request=caller.request,
     )
     (task,) = change.tasks
-    run_id, home = shell.new_id("run", now), shell.home
+    run_id = shell.new_id("run", now)
     moved: Moved | None
     if role is not None:
         moved = task_runs.queue_for_role(
-            task, role, run_id=run_id, now=now, home=home, segmented=segmented
+            task, role, run_id=run_id, now=now, segmented=segmented
         )
     else:
         moved = task_runs.begun(
@@ -139,7 +138,6 @@ def _registered(
             run_id=run_id,
             now=now,
             policy=shell.runs,
-            home=home,
             segmented=segmented,
         )
     if moved is None:
@@ -169,7 +167,7 @@ def accept(
         message=because,
         status=TaskStatus.COMPLETED,
         acceptance=Acceptance(because=because, process=process),
-        caller=Caller(person=True, home=shell.only),
+        caller=Caller(person=True, home=shell.store.scope),
     )
     return apply(shell, task_id, wish)
 
@@ -313,7 +311,7 @@ def ask(
     facts = shell.store.read_task(task_id)
     messages = [
         message
-        for message in shell.store.read_thread(task_id)
+        for message in shell.store.read_records(Message, task_id)
         if until is None or message.message_id <= until
     ]
     found = thread_search.search_thread(query, facts.task.plan, messages)

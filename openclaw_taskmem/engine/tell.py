@@ -13,9 +13,9 @@ from typing import Final
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
-    Bookmark,
     Change,
     Event,
+    EventQuery,
     ResumePacket,
     StoreBusy,
     StoreFull,
@@ -40,14 +40,14 @@ HOOKS: Final = {
 def begin(shell: Shell) -> None:
     """Set the place where a new home begins: nothing before it is of that home."""
     if kept_place(shell) is None:
-        newest = shell.store.last_events(None, 1)
+        newest = shell.store.find_events(EventQuery(limit=1))
         _told(shell, newest[-1].event_id if newest else 0)
 
 
 def tell(shell: Shell) -> int:
     """Tell of the next events, and return how many were read; 0: none are left."""
     place = kept_place(shell) or 0
-    fresh = shell.store.list_events(place, BATCH)
+    fresh = shell.store.find_events(EventQuery(after=place, limit=BATCH))
     if not fresh:
         return 0
     told = place
@@ -68,12 +68,12 @@ def tell(shell: Shell) -> int:
 
 def kept_place(shell: Shell) -> int | None:
     """Return the place up to which all was told; None: the log was not begun."""
-    kept = shell.read_bookmark(BOOKMARK)
+    kept = shell.store.read_bookmark(BOOKMARK)
     return None if kept is None else int(kept)
 
 
 def _told(shell: Shell, place: int) -> None:
-    mark = Bookmark(name=shell.place(BOOKMARK), value=str(place))
+    mark = shell.store.bookmark(BOOKMARK, str(place))
     shell.commit(Change(bookmarks=(mark,)))
 
 
@@ -88,14 +88,14 @@ def _tell_one(shell: Shell, event: Event) -> None:
     if not seams.hears(hook):
         return
     task = store.read_task(event.task_id).task if event.task_id else None
-    if task is not None and not shell.minds(task.home):
+    if task is not None and not shell.store.serves(task.home):
         return
     if task is not None and task.implicit:
         return
     about: dict[str, object] = {"task": task}
     if event.kind == events.WAIT_ENDED:
         wait = store.read_wait(event.wait_id or "")
-        if task is None and not shell.minds(wait.home):
+        if task is None and not shell.store.serves(wait.home):
             return
         about["wait"] = wait
         about["outcome"] = WaitOutcome.model_validate(dict(event.data))

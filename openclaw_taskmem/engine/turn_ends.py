@@ -21,7 +21,7 @@ from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import evidence, recovery, wakes
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.turns import Heard, decide_on_run, list_newest
-from taskmem_hookspecs import Change, Event, Run, TaskFacts
+from taskmem_hookspecs import Change, Event, EventQuery, Run, TaskFacts
 from taskmem_hookspecs.errors import RunNotFound
 
 
@@ -34,7 +34,7 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     """
     if turn.said:
         evidence.look_up_answer(shell, heard.session, turn.said)
-    open_ = shell.session_runs(heard.session, heard.owner.host, shell.only)
+    open_ = shell.session_runs(heard.session, heard.owner.host)
     if open_ and turn.may_have_acted:
         wakes.taken_up(shell, heard.session, open_)
     own = [run for run in open_ if working.may_work_on(run, heard.owner)]
@@ -82,7 +82,7 @@ def tell_again(shell: Shell, found: Run) -> None:
 def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
     """Tell a session's run to go on, as what it waited for in its gateway ended."""
     run = working.worked_on(
-        shell.session_runs(heard.session, heard.owner.host, shell.only), heard.owner
+        shell.session_runs(heard.session, heard.owner.host), heard.owner
     )
     if run is None:
         return
@@ -90,7 +90,8 @@ def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
     def once(facts: TaskFacts, _: Run) -> None:
         now = shell.clock.now()
         wake_id = shell.new_id("wake", now)
-        newest = shell.store.last_events(run.task_id, recovery.BATCH)
+        query = EventQuery(task_id=run.task_id, limit=recovery.BATCH)
+        newest = shell.store.find_events(query)
         change = awaited.tell_end(facts, newest, name, how, wake_id=wake_id, now=now)
         if not change.empty:
             shell.commit(heard.kept(shell, change))
@@ -139,7 +140,7 @@ def _last_words(
         with suppress(RunNotFound):
             run = shell.store.read_run(run_id)
     now = shell.clock.now()
-    return (notices.words(run, heard.session, turn.words, now, home=shell.home),)
+    return (notices.words(run, heard.session, turn.words, now),)
 
 
 def _settle_run(

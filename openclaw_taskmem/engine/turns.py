@@ -55,6 +55,7 @@ from taskmem_hookspecs import (
     TaskStatus,
     Value,
     Wake,
+    WakeQuery,
     WorkFolder,
 )
 
@@ -240,7 +241,7 @@ def turn_of(shell: Shell, run: Run | None) -> str | None:
 
 def budget_of(shell: Shell, owner: Owner) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
-    open_ = shell.session_runs(owner.session_key or "", owner.host, shell.only)
+    open_ = shell.session_runs(owner.session_key or "", owner.host)
     run = working.worked_on(open_, owner)
     if run is None or not run.segmented or run.state not in working.OPEN:
         return None
@@ -256,7 +257,7 @@ def _each(
 
     What a crash has left of an earlier turn, and nobody has taken up, is none.
     """
-    open_ = shell.session_runs(heard.session, heard.owner.host, shell.only)
+    open_ = shell.session_runs(heard.session, heard.owner.host)
     found = working.worked_on(open_, heard.owner)
     if found is None:
         return None
@@ -290,7 +291,7 @@ def decide_on_run(
 
 def list_newest(shell: Shell, run: Run) -> Sequence[Wake]:
     """Return the newest wakes of a run's task, the last first."""
-    return shell.store.list_wakes(None, run.task_id, _NEWEST)
+    return shell.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST))
 
 
 def _for_call(shell: Shell, run: Run, heard: Heard) -> Moved | None:

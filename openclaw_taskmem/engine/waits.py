@@ -12,12 +12,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.rights import Act, Held
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
-from openclaw_taskmem.engine.holding import (
-    at_home,
-    find_held,
-    guard,
-    guard_more_waits,
-)
+from openclaw_taskmem.engine.holding import at_home, find_held, guard, guard_more_waits
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting
 from taskmem_hookspecs import (
@@ -30,13 +25,16 @@ from taskmem_hookspecs import (
     Wait,
     WaitNotFound,
     WaitOutcome,
+    WaitQuery,
     WaitStatus,
+    WakeQuery,
+    WakeState,
     is_trial,
 )
 
 T = TypeVar("T")
-MOST: Final = 1_000_000
-"""Open waits that a start takes up."""
+WATCHED: Final = WaitQuery(status=WaitStatus.WATCHING, limit=1_000_000)
+"""What finds the open waits that a start takes up."""
 DRIFT: Final = 1.0
 """Seconds by which a deadline may differ from what is left of a wait."""
 GRACE: Final = 120.0
@@ -107,7 +105,6 @@ def open_wait(
             changed_at=now,
             deadline_at=now + timedelta(seconds=timeout_seconds),
             start=sighting.start,
-            home=shell.home,
             within=parsed.within,
         )
         shell.commit(waits.open_(wait, facts, caller, now))
@@ -142,12 +139,13 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
     def decided(facts: WaitFacts) -> Armed:
         _guard(shell, facts.wait, caller)
         now = shell.clock.now()
-        ours = shell.minds(facts.wait.home)
+        ours = shell.store.serves(facts.wait.home)
         kept = waits.restart(facts.wait, wish, behind) if ours else behind
         start = kept or sighting.start
         asked = facts.wait.model_copy(update={"within": target.within})
         facts = facts.model_copy(update={"wait": asked})
-        change = waits.rearm(facts, wish, caller, start=start, home=shell.home, now=now)
+        home = shell.store.home
+        change = waits.rearm(facts, wish, caller, start=start, home=home, now=now)
         shell.commit(change)
         (wait,) = change.waits
         return Armed(
@@ -249,9 +247,7 @@ def _is_reached(shell: Shell, facts: WaitFacts) -> bool:
 
 def watched_here(shell: Shell) -> list[Wait]:
     """Return the open waits that are for this daemon to watch, oldest first."""
-    return [
-        *reversed(shell.store.list_waits(WaitStatus.WATCHING, None, MOST, shell.only))
-    ]
+    return [*reversed(shell.store.find_waits(WATCHED))]
 
 
 def set_clocks(shell: Shell, left: Mapping[str, float]) -> None:
@@ -279,9 +275,9 @@ def end_abandoned(shell: Shell) -> None:
     a task from ever counting as stuck.
     """
     now = shell.clock.now()
-    for wait in shell.store.list_waits(WaitStatus.WATCHING, None, MOST):
+    for wait in shell.store.whole.find_waits(WATCHED):
         overdue = (now - wait.deadline_at).total_seconds()
-        if overdue > GRACE and not shell.minds(wait.home):
+        if overdue > GRACE and not shell.store.serves(wait.home):
             end_wait(shell, wait, WaitStatus.TIMEOUT, ABANDONED)
 
 
@@ -314,13 +310,14 @@ def _confine(shell: Shell, target: Target, caller: Caller) -> Target:
 def _on(shell: Shell, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
     """Read a wait with all that hangs on it, and decide, in its task's turn."""
     first = shell.store.read_wait(wait_id)
+    owed = WakeQuery(states=(WakeState.DUE, WakeState.SENT), wait_id=wait_id)
 
     def once() -> T:
         wait = shell.store.read_wait(wait_id)
         facts = WaitFacts(
             wait=wait,
             task=shell.find_task(wait.task_id) if wait.task_id else None,
-            wakes=() if wait.task_id else (*shell.store.wakes_of_wait(wait_id),),
+            wakes=() if wait.task_id else (*reversed(shell.store.find_wakes(owed)),),
         )
         return decided(facts)
 

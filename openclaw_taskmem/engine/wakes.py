@@ -16,7 +16,16 @@ from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.wake_lines import WakeFacts
 from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import Change, Run, Task, Wake, WakeCause, WakeState
+from taskmem_hookspecs import (
+    FOREVER,
+    Change,
+    Run,
+    Task,
+    Wake,
+    WakeCause,
+    WakeQuery,
+    WakeState,
+)
 from taskmem_hookspecs.errors import Conflict, WaitNotFound
 
 log = logging.getLogger(__name__)
@@ -93,7 +102,7 @@ def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
     `horizon`: how far ahead is looked past the wakes that are held.
     """
     now = shell.clock.now()
-    first = shell.store.next_wake_due(shell.only)
+    first = first_due(shell)
     if first is None or first > now:
         return first
     instants: list[datetime] = []
@@ -105,6 +114,12 @@ def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
     return min(instants, default=None)
 
 
+def first_due(shell: Shell) -> datetime | None:
+    """Return when the first wake is due, held or not; None: none ever is."""
+    query = WakeQuery(due_by=FOREVER, limit=1)
+    return next((wake.due_at for wake in shell.store.find_wakes(query)), None)
+
+
 def _due(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
     """Return the wakes that are due by an instant, first due first.
 
@@ -112,10 +127,25 @@ def _due(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
     """
     limit = BATCH
     while True:
-        due = shell.store.due_wakes(instant, limit, shell.only)
+        due = shell.store.find_wakes(WakeQuery(due_by=instant, limit=limit))
         if len(due) < limit or any(holds(wake.session_key) is None for wake in due):
             return due
         limit *= 4
+
+
+def _list_sends(
+    shell: Shell, session_key: str | None, since: datetime
+) -> Sequence[datetime]:
+    """Return when messages went out to a session since then.
+
+    Wakes that share a `delivery_id` went out as one message. Those that tell a run to
+    go on are left out.
+    """
+    query = WakeQuery(sent_since=since, session_key=session_key)
+    wakes = reversed(shell.store.find_wakes(query))
+    told = [wake for wake in wakes if wake.cause is not WakeCause.RUN]
+    first = {wake.delivery_id or wake.wake_id: wake.sent_at for wake in told}
+    return [at for at in first.values() if at is not None]
 
 
 def _claim(
@@ -124,7 +154,7 @@ def _claim(
     decided = outbox.claim(
         wakes,
         _tasks(shell, wakes),
-        shell.store.sent_since(session_key, now - outbox.MINUTE, shell.only),
+        _list_sends(shell, session_key, now - outbox.MINUTE),
         delivery_id=shell.new_id("delivery", now),
         now=now,
         policy=shell.outbox,
@@ -221,7 +251,8 @@ def taken_up(shell: Shell, session_key: str, open_: Sequence[Run]) -> None:
         open_: Its runs that have not ended.
     """
     for run in open_:
-        for wake in shell.store.list_wakes((WakeState.SENT,), run.task_id, BATCH):
+        sent = WakeQuery(states=(WakeState.SENT,), task_id=run.task_id, limit=BATCH)
+        for wake in shell.store.find_wakes(sent):
             if wake.cause is WakeCause.RUN and wake.session_key == session_key:
                 decide(shell, run.task_id, [wake.wake_id], outbox.taken)
 
@@ -235,7 +266,7 @@ def decide(
     """Read wakes of one task or wait, decide about them as they are, and commit."""
 
     def once() -> None:
-        current = shell.store.read_wakes(wake_ids)
+        current = shell.store.find_wakes(WakeQuery(wake_ids=tuple(wake_ids)))
         shell.commit(decided(current, shell.clock.now()))
 
     shell.decide(subject, once)

@@ -22,7 +22,7 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.standing import Standing
 from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.answer import Answer, describe_progress
-from taskmem_hookspecs import InvalidArguments, Run, Task
+from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
 
 LINES: Final = 30
 """Of `do_not_redo` and `unknown_outcome` each, in the answer of `task_status`."""
@@ -43,7 +43,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
             "message": "Older calls, the newest first.",
         }
     current = progress(task).current
-    newest = shell.store.read_thread(task.task_id, thread.READ)
+    newest = shell.store.read_records(Message, task.task_id, thread.READ)
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
@@ -66,7 +66,9 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         **_history(standing),
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
-        **ledger.describe(shell.store.read_ledger(task.task_id), ledger.SHOWN),
+        **ledger.describe(
+            shell.store.read_records(LedgerEntry, task.task_id), ledger.SHOWN
+        ),
         "message": (
             f"{_state(task, run)}, {took}. {answers.next_step(task, newest, run)}"
         ),

@@ -19,16 +19,21 @@ from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.wakes import Holds, never
 from taskmem_hookspecs import (
     Event,
+    EventQuery,
     InvalidArguments,
+    LedgerEntry,
     Message,
     PlanRevision,
     Run,
+    RunQuery,
     RunState,
     Task,
     Value,
     Wait,
+    WaitQuery,
     WaitStatus,
     Wake,
+    WakeQuery,
     WakeState,
 )
 
@@ -73,7 +78,8 @@ def _count_wakes(shell: Shell, found: Mapping[WakeState, int]) -> View:
     `planned` are those of a later time, `kept` those that no transport reaches.
     """
     now = shell.clock.now()
-    open_ = shell.store.list_wakes((WakeState.DUE,), None, MOST)
+    owed = WakeQuery(states=(WakeState.DUE,), limit=MOST)
+    open_ = shell.store.whole.find_wakes(owed)
     kept = sum(wake.due_at is None for wake in open_)
     planned = sum(wake.due_at is not None and wake.due_at > now for wake in open_)
     counted: View = {state.value: number for state, number in found.items()}
@@ -83,7 +89,7 @@ def _count_wakes(shell: Shell, found: Mapping[WakeState, int]) -> View:
 
 def unsent(shell: Shell) -> int:
     """Return how many wakes of this home are owed that could not be sent so far."""
-    due = shell.store.list_wakes((WakeState.DUE,), None, MOST, shell.only)
+    due = shell.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=MOST))
     return sum(wake.last_error is not None for wake in due)
 
 
@@ -116,7 +122,7 @@ def show(
 
 
 def _show_wake(shell: Shell, wake_id: str) -> View:
-    for wake in shell.store.read_wakes([wake_id]):
+    for wake in shell.store.find_wakes(WakeQuery(wake_ids=(wake_id,))):
         return {**_wake(wake), "held": _held(wake, never)}
     raise InvalidArguments(f"There is no wake {wake_id}; see taskmem wakes --all.")
 
@@ -126,16 +132,16 @@ def _show_wait(shell: Shell, wait_id: str, kept: Kept | None) -> View:
     return {
         **_wait(shell, wait),
         **(kept(wait) if kept else {}),
-        "history": [_event(e) for e in shell.store.wait_events(wait_id, MOST)],
+        "history": _list_events(shell, EventQuery(wait_id=wait_id, limit=MOST)),
     }
 
 
 def _show_task(shell: Shell, task_id: str) -> View:
     facts = shell.store.read_task(task_id)
     task = facts.task
-    waits = shell.store.list_waits(None, task_id, MOST)
-    wakes = shell.store.list_wakes(None, task_id, MOST)
-    revisions = [_revision(r) for r in shell.store.read_revisions(task_id)]
+    waits = shell.store.find_waits(WaitQuery(task_id=task_id, limit=MOST))
+    wakes = shell.store.find_wakes(WakeQuery(task_id=task_id, limit=MOST))
+    revisions = [_revision(r) for r in shell.store.read_records(PlanRevision, task_id)]
     return {
         **_task(task),
         "question": facts.run.question if facts.run else None,
@@ -149,7 +155,7 @@ def _show_task(shell: Shell, task_id: str) -> View:
         "earlier_revisions": len(revisions) - len(_fit_newest(revisions)),
         "waits": [_wait(shell, wait) for wait in waits],
         "wakes": [_wake(wake) for wake in wakes],
-        **ledger.describe(shell.store.read_ledger(task_id)),
+        **ledger.describe(shell.store.read_records(LedgerEntry, task_id)),
         "metadata": {
             **dict(task.metadata),
             "active_wait_ids": list(task.linkage.active_wait_ids),
@@ -161,7 +167,7 @@ def _show_task(shell: Shell, task_id: str) -> View:
 
 def _read_page(shell: Shell, task_id: str, before: int | None) -> View:
     """Return the newest messages before one that an answer has room for."""
-    read = shell.store.read_thread(task_id, MOST, before=before)
+    read = shell.store.read_records(Message, task_id, MOST, before=before)
     shown = _fit_newest([_message(message) for message in read])
     whole = len(shown) == len(read) < MOST
     earlier = None if whole else read[-len(shown)].message_id
@@ -182,14 +188,14 @@ def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
 def waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the open waits, newest first; with `all` the ended ones too."""
     status = None if params.get("all") else WaitStatus.WATCHING
-    found = shell.store.list_waits(status, None, _limit(params))
-    return [_wait(shell, wait) for wait in found]
+    query = WaitQuery(status=status, limit=_limit(params))
+    return [_wait(shell, wait) for wait in shell.store.whole.find_waits(query)]
 
 
 def wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
     """Return the wakes that are due or sent, newest first; with `all` every one."""
     states = None if params.get("all") else _OWED
-    found = shell.store.list_wakes(states, None, _limit(params))
+    found = shell.store.whole.find_wakes(WakeQuery(states=states, limit=_limit(params)))
     return [{**_wake(wake), "held": _held(wake, holds)} for wake in found]
 
 
@@ -205,8 +211,10 @@ def runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the runs that have not ended, newest first; with `all` every one."""
     states = None if params.get("all") else _OPEN
     task_id = _task_id(params)
-    implicit = None if task_id else False
-    found = shell.store.list_runs(states, task_id, _limit(params), implicit=implicit)
+    query = RunQuery(states=states, task_id=task_id, limit=_limit(params))
+    if task_id is None:
+        query = query.model_copy(update={"implicit": False})
+    found = shell.store.whole.find_runs(query)
     tasks = {run.task_id for run in found}
     facts = {each: shell.find_task(each) for each in tasks}
     names = {
@@ -233,8 +241,12 @@ def _run(run: Run, task_name: str) -> View:
 
 def events(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the newest entries of the audit log, oldest first."""
-    found = shell.store.last_events(_task_id(params), _limit(params))
-    return [_event(event) for event in found]
+    query = EventQuery(task_id=_task_id(params), limit=_limit(params))
+    return _list_events(shell, query)
+
+
+def _list_events(shell: Shell, query: EventQuery) -> list[JsonValue]:
+    return [_event(event) for event in shell.store.find_events(query)]
 
 
 def plugins(shell: Shell) -> list[JsonValue]:

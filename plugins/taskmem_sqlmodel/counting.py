@@ -16,13 +16,15 @@ from taskmem_hookspecs import (
     Counts,
     Maker,
     RunState,
+    Task,
     TaskStatus,
+    Wait,
     WaitStatus,
     WakeState,
 )
 from taskmem_sqlmodel.columns import Text
 from taskmem_sqlmodel.rows import IMPLICIT, OPEN_TASK, OPEN_WAIT
-from taskmem_sqlmodel.statements import EVENTS, RUNS, TASKS, WAITS, WAKES
+from taskmem_sqlmodel.statements import EVENTS, RUNS, TASKS, WAITS, WAKES, is_here
 
 
 def _counted(column: sa.Column[Any]) -> sa.Executable:
@@ -69,10 +71,8 @@ def _select_count(
     *,
     by_agent: bool,
 ) -> sa.Select[Any]:
-    # With no home nothing is of another one: no comparison with NULL is true.
-    here = (table.c.home != sa.bindparam("home", type_=Text)).is_not(sa.true())
     of = host.in_(sa.bindparam("hosts", expanding=True))
-    rows = sa.select(sa.literal(1)).where(sa.text(open_), of, here)
+    rows = sa.select(sa.literal(1)).where(sa.text(open_), of, is_here(table))
     if by_agent:
         # One stretch of the index holds both its own session and all below it.
         own = sa.or_(session == _AGENT, session >= _FIRST)
@@ -93,17 +93,16 @@ class Counting:
         with self._reading() as connection:
             return _read_counts(connection)
 
-    def count_open_tasks(self, by: Maker, limit: int, home: str | None = None) -> int:
-        """Return how many open tasks one has registered."""
-        return self._count(open_tasks(by_agent=by.agent is not None), by, limit, home)
-
-    def count_open_waits(self, by: Maker, limit: int, home: str | None = None) -> int:
-        """Return how many open waits one has asked for."""
-        return self._count(open_waits(by_agent=by.agent is not None), by, limit, home)
-
-    def _count(
-        self, statement: sa.Select[Any], by: Maker, limit: int, home: str | None
+    def count_open(
+        self,
+        kind: type[Task | Wait],
+        by: Maker,
+        limit: int,
+        home: str | None = None,
     ) -> int:
+        """Return how many open tasks one has registered, or open waits asked for."""
+        ask = open_tasks if kind is Task else open_waits
+        statement = ask(by_agent=by.agent is not None)
         named = {"hosts": list(by.hosts), "limit": limit, "home": home}
         if by.agent is not None:
             # A semicolon is what comes after a colon.

@@ -8,11 +8,26 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from taskmem_hookspecs import Dropped, RunState, TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs import (
+    Dropped,
+    RunState,
+    StoreSize,
+    TaskStatus,
+    WaitStatus,
+    WakeState,
+)
 from taskmem_sqlmodel.columns import InstantText, Text
 from taskmem_sqlmodel.opening import Database
 from taskmem_sqlmodel.rows import Base
-from taskmem_sqlmodel.statements import CHECKPOINTS, EVENTS, RUNS, TASKS, WAITS, WAKES
+from taskmem_sqlmodel.statements import (
+    CHECKPOINTS,
+    EVENTS,
+    RUNS,
+    TASKS,
+    WAITS,
+    WAKES,
+    is_here,
+)
 from taskmem_sqlmodel.translation import translated
 
 AT_ONCE: Final = 500
@@ -30,11 +45,6 @@ _CLOSED: Final = [status.value for status in TaskStatus if status.terminal]
 _ENDED: Final = [state.value for state in RunState if state.terminal]
 _OPEN_WAKES: Final = [WakeState.DUE.value, WakeState.SENT.value]
 _WATCHING: Final = WaitStatus.WATCHING.value
-
-
-def _here(table: sa.Table) -> sa.ColumnElement[bool]:
-    # With no home nothing is of another one: no comparison with NULL is true.
-    return (table.c.home != _HOME).is_not(sa.true())
 
 
 def _of_closed(task_id: sa.Column[Any]) -> sa.ColumnElement[bool]:
@@ -69,7 +79,7 @@ _OLD_CHECKPOINT: Final = sa.and_(
     sa.exists().where(
         RUNS.c.run_id == CHECKPOINTS.c.run_id,
         RUNS.c.state.in_(_ENDED),
-        _here(RUNS),
+        is_here(RUNS),
         _of_closed(RUNS.c.task_id),
         ~_IS_RESUMABLE,
     ),
@@ -77,7 +87,7 @@ _OLD_CHECKPOINT: Final = sa.and_(
 _OLD_WAKE: Final = sa.and_(
     _is_before(WAKES, "sent_at", "acknowledged_at"),
     WAKES.c.state.not_in(_OPEN_WAKES),
-    _here(WAKES),
+    is_here(WAKES),
     _free(WAKES),
     ~sa.exists().where(WAITS.c.wait_id == WAKES.c.wait_id, WAITS.c.status == _WATCHING),
 )
@@ -85,7 +95,7 @@ _LATER_WAIT: Final = WAITS.alias("later")
 _OLD_WAIT: Final = sa.and_(
     _is_before(WAITS, "changed_at"),
     WAITS.c.status != _WATCHING,
-    _here(WAITS),
+    is_here(WAITS),
     _free(WAITS),
     ~sa.exists().where(WAKES.c.wait_id == WAITS.c.wait_id),
     sa.or_(
@@ -199,23 +209,24 @@ class Dropping:
         rows = {name: number for name, number in dropped.items() if number}
         return Dropped(rows=rows, last_event=last)
 
-    def measure(self) -> int:
+    def measure(self, home: str | None = None) -> StoreSize:
         """Return how many bytes are taken; room that was given back counts as free."""
         self._database.require_in_place()
         with translated(), self._database.reader() as reader, reader.begin():
-            if self._database.dialect == "sqlite":
-                pages, free, size = (
-                    int(reader.exec_driver_sql(f"PRAGMA {name}").scalar_one())
-                    for name in ("page_count", "freelist_count", "page_size")
-                )
-                return (pages - free) * size
-            return sum(_table_bytes(reader, name) for name in Base.metadata.tables)
+            shared = home is not None and reader.execute(_OTHERS, {"home": home})
+            return StoreSize(
+                bytes=self._count_bytes(reader),
+                shared=bool(shared and shared.scalar_one()),
+            )
 
-    def holds_others(self, home: str) -> bool:
-        """Whether there is a task, wait or wake of another home."""
-        self._database.require_in_place()
-        with translated(), self._database.reader() as reader, reader.begin():
-            return bool(reader.execute(_OTHERS, {"home": home}).scalar_one())
+    def _count_bytes(self, reader: sa.Connection) -> int:
+        if self._database.dialect != "sqlite":
+            return sum(_table_bytes(reader, name) for name in Base.metadata.tables)
+        pages, free, size = (
+            int(reader.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
 
 
 def _choose(

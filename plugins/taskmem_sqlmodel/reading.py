@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ from taskmem_hookspecs import (
     Message,
     PlanRevision,
     Run,
+    Task,
     TaskmemError,
     Wait,
     Wake,
@@ -53,11 +54,18 @@ class Kind(Generic[Value]):
     """What the rows of a table are."""
 
     def __init__(
-        self, table: sa.Table, make: Callable[[rows.Row], Value], *keys: str
+        self,
+        table: sa.Table,
+        of: type[Value],
+        *keys: str,
+        make: Callable[[rows.Row], Value] | None = None,
     ) -> None:
-        """Take the table, what makes a value of a row, and the fields of its key."""
+        """Take the table, the class of its values, and the fields of its key.
+
+        `make`: what makes a value of a row; None: its class does.
+        """
         self.table = table
-        self._make = make
+        self._make: Callable[[rows.Row], Value] = make or (lambda row: of(**row))
         self._keys = keys
 
     def read_row(self, row: rows.Row) -> Value:
@@ -139,30 +147,26 @@ def _reason(error: Exception) -> str:
     return ascii(str(error))[1:-1]
 
 
-TASK: Final = Kind(statements.TASKS, rows.task_value, "task_id")
-WAIT: Final = Kind(statements.WAITS, lambda row: Wait(**row), "wait_id")
-WAKE: Final = Kind(statements.WAKES, lambda row: Wake(**row), "wake_id")
-RUN: Final = Kind(statements.RUNS, lambda row: Run(**row), "run_id")
-ARTIFACT: Final = Kind(statements.ARTIFACTS, lambda row: Artifact(**row), "artifact_id")
-LEDGER: Final = Kind(
-    statements.LEDGER, lambda row: LedgerEntry(**row), "task_id", "path"
-)
-FOLDER: Final = Kind(
-    statements.FOLDERS, lambda row: WorkFolder(**row), "task_id", "path"
-)
-BOOKMARK: Final = Kind(statements.BOOKMARKS, lambda row: Bookmark(**row), "name")
-REVISION: Final = Kind(
-    statements.REVISIONS, lambda row: PlanRevision(**row), "revision_id"
-)
-CHECKPOINT: Final = Kind(
-    statements.CHECKPOINTS, lambda row: Checkpoint(**row), "run_id", "number"
-)
-MESSAGE: Final = Kind(statements.MESSAGES, lambda row: Message(**row), "message_id")
-EVENT: Final = Kind(statements.EVENTS, lambda row: Event(**row), "event_id")
+TASK: Final = Kind(statements.TASKS, Task, "task_id", make=rows.task_value)
+WAIT: Final = Kind(statements.WAITS, Wait, "wait_id")
+WAKE: Final = Kind(statements.WAKES, Wake, "wake_id")
+RUN: Final = Kind(statements.RUNS, Run, "run_id")
+ARTIFACT: Final = Kind(statements.ARTIFACTS, Artifact, "artifact_id")
+EVENT: Final = Kind(statements.EVENTS, Event, "event_id")
+
+RECORDS: Final[Mapping[type, Kind[Any]]] = {
+    LedgerEntry: Kind(statements.LEDGER, LedgerEntry, "task_id", "path"),
+    WorkFolder: Kind(statements.FOLDERS, WorkFolder, "task_id", "path"),
+    Bookmark: Kind(statements.BOOKMARKS, Bookmark, "name"),
+    PlanRevision: Kind(statements.REVISIONS, PlanRevision, "revision_id"),
+    Checkpoint: Kind(statements.CHECKPOINTS, Checkpoint, "run_id", "number"),
+    Message: Kind(statements.MESSAGES, Message, "message_id"),
+}
+"""What hangs on a task or a run, by class."""
 
 KINDS: Final[Sequence[Kind[Any]]] = (
-    *(TASK, WAIT, WAKE, RUN, ARTIFACT, LEDGER, FOLDER),
-    *(BOOKMARK, REVISION, CHECKPOINT, MESSAGE, EVENT),
+    *(TASK, WAIT, WAKE, RUN, ARTIFACT),
+    *(*RECORDS.values(), EVENT),
 )
 """All there are; those that wakes rest on come first, those with most rows last."""
 

@@ -24,6 +24,9 @@ from taskmem_sqlmodel.rows import Base, Params
 OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
 """What holds for a run that has not ended."""
 
+QUEUED_RUN: Final = "state = 'queued'"
+"""What holds for a run that may be claimed."""
+
 
 class Runs(Base, table=True):
     """One attempt at a task. Source: seeds 002 and 004."""
@@ -34,7 +37,7 @@ class Runs(Base, table=True):
         index_where(OPEN_RUN, "runs_open_of_task", "task_id", unique=True),
         index_where(OPEN_RUN, "runs_open_of_session", "session_key", "task_id"),
         index_where(OPEN_RUN, "runs_open_by_age", "created_at", "run_id", "home"),
-        index_where("state = 'queued'", "runs_queued", "created_at", "run_id"),
+        index_where(QUEUED_RUN, "runs_queued", "created_at", "run_id"),
         index_where("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
         index_where(
             "lease_until IS NOT NULL",

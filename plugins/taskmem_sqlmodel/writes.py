@@ -21,6 +21,7 @@ from taskmem_sqlmodel.statements import (
     TASKS,
     WAITS,
     WAKES,
+    is_here,
 )
 
 INSERT: Final = {
@@ -70,7 +71,7 @@ _PAST: Final = (
     .where(
         sa.text(f"tasks.{IMPLICIT}"),
         TASKS.c.updated_at < sa.bindparam("before"),
-        (TASKS.c.home != _HOME).is_not(sa.true()),
+        is_here(TASKS),
         ~sa.exists().where(
             RUNS.c.task_id == TASKS.c.task_id,
             RUNS.c.seen_at >= sa.bindparam("before"),

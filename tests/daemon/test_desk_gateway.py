@@ -19,12 +19,7 @@ from openclaw_taskmem.daemon.watchroom import Watchroom
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.looks import LookPolicy
 from openclaw_taskmem.home import find_home
-from taskmem_hookspecs import (
-    InvalidArguments,
-    Owner,
-    ResumeFacts,
-    hookimpl,
-)
+from taskmem_hookspecs import InvalidArguments, Owner, ResumeFacts, RunQuery, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound, UnknownTool
 from tests.support.world import PERSON, World
 
@@ -189,13 +184,13 @@ async def test_a_mark_answers_no_question_of_its_own_turn(
     await call(desk, "task_update", MAIN, task_id=task, ask="Shall I?")
 
     await call(desk, "task_update", MAIN, task_id=task, completed_steps=[1])
-    assert world.store.list_runs(None, task, 1)[0].state == "blocked"
+    assert world.store.find_runs(RunQuery(task_id=task, limit=1))[0].state == "blocked"
 
     await desk.gateways.report(VISIT, {"events": [ended]})
     world.clock.tick(1)
     await desk.gateways.report(VISIT, {"events": [began]})
     await call(desk, "task_update", MAIN, task_id=task, completed_steps=[2])
-    assert world.store.list_runs(None, task, 1)[0].state == "running"
+    assert world.store.find_runs(RunQuery(task_id=task, limit=1))[0].state == "running"
 
 
 @pytest.mark.parametrize(

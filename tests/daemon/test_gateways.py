@@ -15,12 +15,15 @@ from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.engine.gateway import BOOT
 from taskmem_hookspecs import (
-    Bookmark,
     Change,
+    EventQuery,
     InvalidArguments,
+    LedgerEntry,
     RunState,
     StoreBusy,
+    TaskQuery,
     WakeState,
+    WorkFolder,
 )
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.looped import inline
@@ -213,9 +216,7 @@ async def test_of_a_report_that_is_no_report_nothing_counts(
 @pytest.fixture
 def delivery(world: World) -> str:
     """The delivery of a stuck wake that the first start of the plug-in took."""
-    world.shell.commit(
-        Change(bookmarks=(Bookmark(name=world.shell.place(BOOT), value="boot_1"),))
-    )
+    world.shell.commit(Change(bookmarks=(world.shell.store.bookmark(BOOT, "boot_1"),)))
     world.register(session_key=MAIN)
     world.clock.tick(300)
     world.sweep()
@@ -281,7 +282,7 @@ async def test_a_new_start_of_a_gateway_owes_again_what_no_turn_took(
 
     await report(gateways, hello(boot="boot_2"))
     assert state(world) is WakeState.DUE
-    assert "wake_lost" in [e.kind for e in world.store.last_events(None, 9)]
+    assert "wake_lost" in [e.kind for e in world.store.find_events(EventQuery())]
 
 
 async def test_a_wake_whose_turn_did_not_start_is_owed_again(
@@ -298,11 +299,11 @@ async def test_a_wake_whose_turn_did_not_start_is_owed_again(
 async def test_a_gateway_holds_its_sessions_although_the_store_is_busy(
     gateways: Gateways, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def busy(_: str) -> None:
+    def busy(*_: object) -> None:
         raise StoreBusy("locked")
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.store, "read_bookmark", busy)
+        patch.setattr(world.shell.store, "read_records", busy)
         with pytest.raises(StoreBusy):
             await report(gateways, hello(MAIN))
     assert held(gateways, MAIN)
@@ -318,7 +319,7 @@ async def test_a_turn_that_is_over_holds_nobody_although_the_store_is_busy(
         raise StoreBusy("locked")
 
     await report(gateways, hello(MAIN))
-    monkeypatch.setattr(world.store, "list_wakes", busy)
+    monkeypatch.setattr(world.store, "find_wakes", busy)
     with pytest.raises(StoreBusy):
         await report(gateways, ends(MAIN, deliveries=["delivery_1"]))
     assert not held(gateways, MAIN)
@@ -356,9 +357,9 @@ async def test_what_calls_did_to_files_is_in_the_ledger_of_the_sessions_task(
         {"kind": "tool_called", "tool": "write", "touched": touched, **call},
     )
 
-    [folder] = world.store.read_folders(task)
+    [folder] = world.store.read_records(WorkFolder, task)
     assert (folder.path, folder.since is None) == (str(tmp_path), False)
-    [entry] = world.store.read_ledger(task)
+    [entry] = world.store.read_records(LedgerEntry, task)
     assert (entry.path, entry.change, entry.call_id, entry.size) == (
         "/sandbox/a.md",
         "created",
@@ -378,9 +379,9 @@ async def test_the_third_call_that_is_not_ours_covers_a_users_turn(
     ]
 
     await report(gateways, hello(), begins(MAIN, MAIN), *calls[:-1])
-    assert world.store.list_tasks(None, 9, implicit=True) == []
+    assert world.store.find_tasks(TaskQuery(implicit=True)) == []
     await report(gateways, calls[-1])
-    [task] = world.store.list_tasks(None, 9, implicit=True)
+    [task] = world.store.find_tasks(TaskQuery(implicit=True))
     assert (task.name, task.status) == ("Bake three loaves.", "active")
     await report(gateways, ends(MAIN, origin="user"))
     assert world.task(task.task_id).status == "completed"
@@ -393,7 +394,7 @@ async def test_calls_of_the_turn_before_do_not_count(
     two = [{**call, "session_key": MAIN, "request": "Bake."}] * 2
     await report(gateways, hello(), begins(MAIN, MAIN), *two, ends(MAIN), *two)
     await report(gateways, begins(MAIN, MAIN), *two)
-    assert world.store.list_tasks(None, 9, implicit=True) == []
+    assert world.store.find_tasks(TaskQuery(implicit=True)) == []
 
 
 async def test_a_session_whose_sub_agent_works_is_not_told_to_go_on(

@@ -14,6 +14,7 @@ import pytest
 
 from openclaw_taskmem.faces.link import LinkError
 from openclaw_taskmem.home import find_home
+from taskmem_hookspecs import Message
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.agents import Lines
 from tests.support.daemons import Daemon, rows, short_home
@@ -185,7 +186,8 @@ def test_a_live_copy_holds_all_that_was_answered_before(daemon, tmp_path, first)
         with closing(sqlite3.connect(copied / "taskmem.db")) as database:
             assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         store = SqlStore(f"sqlite:///{copied / 'taskmem.db'}")
-        found = {(t, m.content) for t in agents.tasks for m in store.read_thread(t)}
+        threads = {t: store.read_records(Message, t) for t in agents.tasks}
+        found = {(t, m.content) for t, thread in threads.items() for m in thread}
         store.close()
         assert found >= before
         shutil.rmtree(copied)

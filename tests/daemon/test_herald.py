@@ -21,6 +21,7 @@ from openclaw_taskmem.engine.say import Outgoing
 from taskmem_hookspecs import (
     Change,
     Event,
+    EventQuery,
     Notice,
     Owner,
     SessionView,
@@ -239,7 +240,7 @@ async def test_how_long_a_line_could_not_be_shown_is_told_by_no_clock_that_is_se
     given_up = [record.args[0] for record in caplog.records if record.args]
     assert given_up == [
         event.event_id
-        for event in world.store.last_events(None, 100)
+        for event in world.store.find_events(EventQuery())
         if "line" in event.data
     ]
     assert await told.one_pass() is None
@@ -269,7 +270,9 @@ async def test_a_message_is_asked_for_again_as_it_was_though_more_came_in_its_ti
     told = herald(world, host)
     await passes(world, told)
     # It was decided before the message was complete, and committed after that.
-    [accepted] = [e for e in world.store.last_events(task, 9) if "line" in e.data]
+    [accepted] = [
+        e for e in world.store.find_events(EventQuery(task_id=task)) if "line" in e.data
+    ]
     late = accepted.model_copy(update={"at": begun + timedelta(seconds=4)})
     late = late.model_copy(update={"data": {**late.data, "line": "Deploy: late."}})
     world.shell.commit(Change(events=(late,)))

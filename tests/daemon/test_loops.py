@@ -24,7 +24,9 @@ from openclaw_taskmem.seams.apart import TriedToEnd
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Change,
+    EventQuery,
     StoreBusy,
+    StoreSize,
     Wake,
     WakeReceipt,
     WakeRefused,
@@ -97,7 +99,9 @@ async def test_a_wake_that_is_tried_for_days_leaves_a_few_log_entries(
         await world.clock.advance(hours=24)
     (owed,) = world.wakes(WakeState.DUE)
     assert owed.attempts > 256
-    failed = [e for e in world.store.list_events(0, 999) if e.kind == "wake_failed"]
+    failed = [
+        e for e in world.store.find_events(EventQuery()) if e.kind == "wake_failed"
+    ]
     assert len(failed) == 9
     said = [r for r in caplog.records if "was not delivered" in r.message]
     assert len(said) == 9
@@ -223,7 +227,7 @@ async def test_a_store_that_is_busy_for_a_while_only_delays(
     async with running(world, gateway):
         task = world.register()
         with monkeypatch.context() as patch:
-            patch.setattr(world.store, "stuck_due", busy)
+            patch.setattr(world.store, "find_tasks", busy)
             await world.clock.advance(THRESHOLD + 60)
             assert gateway.received == []
         await world.clock.advance(25)
@@ -293,7 +297,7 @@ async def test_what_a_jump_asks_for_is_done_even_when_the_store_is_busy_first(
                 raise busy.pop()
             return read(wait_id)
 
-        world.store.read_wait = read_wait  # type: ignore[method-assign]
+        world.shell.store.read_wait = read_wait
         world.clock.jump(8 * 3600)
         await world.clock.advance(120)
 
@@ -512,7 +516,7 @@ async def test_what_cannot_be_dropped_stops_nothing_and_is_tried_hourly(
 ) -> None:
     world, tried = World(), []
 
-    def measure() -> int:
+    def measure(home: str | None) -> StoreSize:
         tried.append(world.clock.monotonic())
         raise RuntimeError("a statement took too long")
 

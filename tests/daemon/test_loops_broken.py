@@ -11,7 +11,16 @@ from shutil import copy
 
 import pytest
 
-from taskmem_hookspecs import Change, HealthState, RunState, WaitStatus, Wake, WakeCause
+from taskmem_hookspecs import (
+    Change,
+    HealthState,
+    RunState,
+    WaitQuery,
+    WaitStatus,
+    Wake,
+    WakeCause,
+    WakeQuery,
+)
 from taskmem_hookspecs.testing import a_run
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel import health
@@ -68,15 +77,15 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
     caplog.set_level(logging.WARNING)
     async with running(world, gateway):
         await world.clock.advance(1)
-        for wait in world.store.list_waits(WaitStatus.WATCHING, None, 9):
+        for wait in world.store.find_waits(WaitQuery(status=WaitStatus.WATCHING)):
             world.end_wait(wait)
         await world.clock.advance(hours=1)
-        wakes = world.store.list_wakes(None, sound, 99)
+        wakes = world.store.find_wakes(WakeQuery(task_id=sound))
         assert {wake.cause for wake in wakes if wake.sent_at} >= {
             WakeCause.WAIT,
             WakeCause.STUCK,
         }
-        assert world.store.read_wakes(["wake_held"])[0].sent_at
+        assert world.store.find_wakes(WakeQuery(wake_ids=("wake_held",)))[0].sent_at
         assert world.store.read_run("run_held").state is RunState.QUEUED
         said = len(caplog.records)
         await world.clock.advance(hours=9)

@@ -12,7 +12,7 @@ from openclaw_taskmem.daemon.gateways import Gateways
 from openclaw_taskmem.daemon.loops import Loops
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.engine import wakes
-from taskmem_hookspecs import Wake, WakeReceipt, WakeState
+from taskmem_hookspecs import FOREVER, Wake, WakeQuery, WakeReceipt, WakeState
 from tests.daemon.looped import Gateway, inline, running
 from tests.support.sessions import Session
 from tests.support.world import World
@@ -46,12 +46,12 @@ class Looks:
 
     def __init__(self, world: World) -> None:
         self.times = 0
-        self._ask: Callable[..., Sequence[Wake]] = world.store.due_wakes
-        world.store.due_wakes = self._count  # type: ignore[method-assign]
+        self._ask: Callable[..., Sequence[Wake]] = world.store.find_wakes
+        world.store.find_wakes = self._count  # type: ignore[method-assign]
 
-    def _count(self, now: datetime, limit: int) -> Sequence[Wake]:
-        self.times += 1
-        return self._ask(now, limit)
+    def _count(self, query: WakeQuery) -> Sequence[Wake]:
+        self.times += query.due_by not in (None, FOREVER)
+        return self._ask(query)
 
 
 @pytest.fixture

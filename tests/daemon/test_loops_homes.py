@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import sharing
-from taskmem_hookspecs import Owner
+from taskmem_hookspecs import FOREVER, Owner, Run, RunQuery, Task, TaskQuery
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_hookspecs.testing.holdings import next_lapse, next_stuck_due, next_wake_due
 from tests.daemon.looped import Gateway, running
 from tests.support.world import World
 
@@ -21,13 +21,13 @@ class Counted(MemoryStore):
 
     asked = 0
 
-    def stuck_due(self, *asked: object) -> object:  # type: ignore[override]
-        self.asked += 1
-        return super().stuck_due(*asked)  # type: ignore[arg-type]
+    def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
+        self.asked += query.due_by not in (None, FOREVER)
+        return super().find_tasks(query)
 
-    def lapsed_runs(self, *asked: object) -> object:  # type: ignore[override]
-        self.asked += 1
-        return super().lapsed_runs(*asked)  # type: ignore[arg-type]
+    def find_runs(self, query: RunQuery) -> Sequence[Run]:
+        self.asked += query.lapsed_by not in (None, FOREVER)
+        return super().find_runs(query)
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ async def test_what_is_due_elsewhere_wakes_nobody_here(
         assert here.store.asked - before <= 2
         assert await loops.idle()
     assert gateway.received == []
-    assert here.store.next_stuck_due() is not None
-    assert here.store.next_lapse() is not None
+    assert next_stuck_due(here.store) is not None
+    assert next_lapse(here.store) is not None
 
 
 async def test_what_is_owed_elsewhere_keeps_nobody_here(
@@ -67,7 +67,7 @@ async def test_what_is_owed_elsewhere_keeps_nobody_here(
     there.register()
     here.clock.tick(THRESHOLD)
     there.sweep()
-    assert here.store.next_wake_due() is not None
+    assert next_wake_due(here.store) is not None
     gateway = Gateway(here.clock)
     async with running(here, gateway) as loops:
         await here.clock.advance(THRESHOLD)
@@ -99,10 +99,10 @@ async def test_a_daemon_that_owes_something_here_is_not_idle(
 async def test_a_home_that_comes_while_the_first_is_at_work_keeps_what_is_its(
     here: World, there: World
 ) -> None:
-    here.shell = replace(here.shell, sole=True)
+    here.shell.store.sole = True
     first, second = Gateway(here.clock), Gateway(here.clock)
     async with running(here, first):
-        sharing.begin(there.shell)
+        there.shell.store.join()
         there.register()
         async with running(there, second):
             await here.clock.advance(THRESHOLD)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from openclaw_taskmem.daemon.loops import SWEEP_SECONDS
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import recovery
-from taskmem_hookspecs import RunState
+from taskmem_hookspecs import Run, RunQuery, RunState
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.daemon.looped import Gateway, inline, running
 from tests.support.sessions import Session
@@ -22,9 +22,9 @@ from tests.support.world import World, worker
 class OneByOne(MemoryStore):
     """Shows one run at a time, so that a sweep can be cut in two."""
 
-    def lapsed_runs(self, now: Any, limit: int, home: str | None = None) -> Any:
-        del limit
-        return super().lapsed_runs(now, 1, home)
+    def find_runs(self, query: RunQuery) -> Sequence[Run]:
+        found = super().find_runs(query)
+        return found[:1] if query.lapsed_by else found
 
 
 async def in_two(call: Callable[..., Any], *values: Any) -> Any:
@@ -106,13 +106,13 @@ async def test_a_lease_that_a_clock_ahead_has_given_is_cut_at_the_start() -> Non
     async with running(world, Gateway(world.clock)):
         await world.clock.advance(world.shell.runs.lease_seconds + SWEEP_SECONDS)
 
-    run = world.store.list_runs(None, task, 1)[0]
+    run = world.store.find_runs(RunQuery(task_id=task, limit=1))[0]
     assert run.state is RunState.QUEUED
     assert run.seen_at <= world.clock.now()
 
 
 def state(world: World, task: str) -> RunState:
-    return world.store.list_runs(None, task, 1)[0].state
+    return world.store.find_runs(RunQuery(task_id=task, limit=1))[0].state
 
 
 async def test_at_the_start_what_ended_processes_held_is_queued() -> None:
@@ -122,5 +122,5 @@ async def test_at_the_start_what_ended_processes_held_is_queued() -> None:
     async with running(world, Gateway(world.clock)):
         await world.clock.advance(0)
 
-    [run] = world.store.list_runs(None, task, 1)
+    [run] = world.store.find_runs(RunQuery(task_id=task, limit=1))
     assert (run.state, run.why) == (RunState.QUEUED, "owner_gone")

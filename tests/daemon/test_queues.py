@@ -9,7 +9,16 @@ import pytest
 
 from openclaw_taskmem.daemon.queues import ALONE_SECONDS, SHARED_SECONDS
 from openclaw_taskmem.domain.callers import Caller
-from taskmem_hookspecs import ConditionUnclear, InvalidArguments, Owner, Run, WaitStatus
+from taskmem_hookspecs import (
+    ConditionUnclear,
+    InvalidArguments,
+    Owner,
+    Run,
+    RunQuery,
+    RunState,
+    WaitQuery,
+    WaitStatus,
+)
 from taskmem_hookspecs.testing import MemoryStore
 from tests.daemon.watched import Watched, watched
 from tests.support.sessions import Session
@@ -46,9 +55,9 @@ class Counted(MemoryStore):
         super().__init__()
         self.reads = 0
 
-    def queued_runs(self, role: str | None, limit: int) -> Sequence[Run]:
-        self.reads += 1
-        return super().queued_runs(role, limit)
+    def find_runs(self, query: RunQuery) -> Sequence[Run]:
+        self.reads += query.oldest_first
+        return super().find_runs(query)
 
 
 async def test_a_role_is_woken_when_a_task_is_queued_for_it() -> None:
@@ -103,7 +112,7 @@ async def test_what_this_role_cannot_claim_does_not_wake_it() -> None:
 
         await room.settle()
 
-        [here] = {w.status for w in world.store.list_waits(None, None, 10)}
+        [here] = {w.status for w in world.store.find_waits(WaitQuery())}
         assert here is WaitStatus.WATCHING
         assert room.room.observation(wait) == "Nothing is queued for writer."
 
@@ -118,7 +127,12 @@ async def test_what_comes_back_for_anybody_wakes_a_role_too() -> None:
         world.call("task_reset", Caller(person=True), task_id=task)
 
         await room.ended(wait)
-        assert [run.role for run in world.store.queued_runs("writer", 9)] == [None]
+        assert [
+            run.role
+            for run in world.store.find_runs(
+                RunQuery(states=(RunState.QUEUED,), oldest_first=True, role="writer")
+            )
+        ] == [None]
         assert task in (room.row(wait).last_observation or "")
 
 
@@ -220,7 +234,7 @@ async def test_another_condition_on_a_queue_is_refused_with_the_form(
             await room.call("smart_wait", target=QUEUE, **given)
 
         assert raised.value.details["forms"] == ["a task is queued"]
-        assert not room.world.store.list_waits(None, None, 10)
+        assert not room.world.store.find_waits(WaitQuery())
 
 
 async def test_only_a_queue_is_waited_for_without_a_condition() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from openclaw_taskmem.daemon.relays import RESTS, Relays
-from taskmem_hookspecs import RunState
+from taskmem_hookspecs import RunQuery, RunState
 from taskmem_hookspecs.testing import MemoryStore
 from tests.daemon.looped import inline
 from tests.support.world import World, worker
@@ -48,7 +48,7 @@ def make_held(store=None):
 
 
 def state(world):
-    [run] = world.store.list_runs(None, None, 2)
+    [run] = world.store.find_runs(RunQuery(limit=2))
     return run.state
 
 

@@ -18,14 +18,19 @@ from openclaw_taskmem.engine.shell import TRIES
 from taskmem_hookspecs import (
     Bookmark,
     Change,
+    EventQuery,
+    RunQuery,
     RunState,
     StoreBusy,
     StoreFull,
     StoreUnavailable,
     TaskmemError,
+    TaskQuery,
+    WakeQuery,
 )
 from taskmem_hookspecs.errors import Conflict, RunHeld
 from taskmem_hookspecs.testing import MemoryStore
+from taskmem_hookspecs.testing.holdings import read_bookmark
 from tests.daemon.looped import inline
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
@@ -105,9 +110,7 @@ def store() -> Busy:
 
 @pytest.fixture
 def session(store: Busy) -> Session:
-    world = World(store)
-    object.__setattr__(world.shell, "sole", True)  # as its sessions name no home
-    return Session(world)
+    return Session(World(store, sole=True))  # its sessions name no home
 
 
 @pytest.fixture
@@ -136,8 +139,8 @@ def a_turn(plugin: Plugin, **end: Any) -> list[dict[str, Any]]:
 def written(session: Session, task: str) -> object:
     """All that reports can change."""
     store = session.world.store
-    log = [event.kind for event in store.list_events(0, 1000)]
-    return session.run(task), store.list_wakes(None, task, 99), log
+    log = [event.kind for event in store.find_events(EventQuery())]
+    return session.run(task), store.find_wakes(WakeQuery(task_id=task)), log
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -280,7 +283,7 @@ async def test_each_start_of_a_gateway_counts_for_itself(
 
 def elsewhere(plugin: Plugin, session: Session) -> dict[str, Any]:
     """A call in another session, on the task of that."""
-    key = f"agent:dev:{len(session.world.store.list_runs(None, None, 99))}"
+    key = f"agent:dev:{len(session.world.store.find_runs(RunQuery()))}"
     Session(session.world, key=key, role="dev", boot=plugin.boot).register()
     call = {"call_id": "c", "tool": "exec", "about": "make"}
     return {**plugin.says("tool_started", **call), "session_key": key}
@@ -310,7 +313,7 @@ async def test_only_the_latest_gateways_are_remembered(
         plugin.starts_anew(f"other_{number}")
         await plugin.tells(elsewhere(plugin, session))
 
-    mark = session.world.store.read_bookmark(REPORTED)
+    mark = read_bookmark(session.world.store, REPORTED)
     assert mark is not None
     boots = [json.loads(line)["boot"] for line in mark.splitlines()]
     assert boots == [f"other_{number}" for number in numbers[-BOOTS:]]
@@ -338,7 +341,7 @@ async def test_what_was_kept_before_another_home_came_counts_still(
     told = a_turn(plugin)
     await plugin.tells(*told)
     before = session.run(task)
-    session.world.shell.shared.set()
+    session.world.shell.store.sole = False
 
     plugin.daemon_is_killed()
     await plugin.tells(*told)
@@ -404,5 +407,5 @@ async def test_a_turn_is_covered_once_though_it_is_told_again(
         await plugin.tells(told[2])
     await plugin.tells(told[2])
 
-    (task,) = session.world.store.list_tasks(None, 9, implicit=True)
+    (task,) = session.world.store.find_tasks(TaskQuery(implicit=True))
     assert session.run(task.task_id).checkpoints == 3

@@ -14,6 +14,7 @@ from taskmem_hookspecs import (
     Change,
     Condition,
     ConditionUnclear,
+    EventQuery,
     Frame,
     InvalidArguments,
     JudgeUnavailable,
@@ -24,6 +25,7 @@ from taskmem_hookspecs import (
     TargetGone,
     TargetNotFound,
     TaskNotFound,
+    WaitQuery,
     WaitStatus,
     WakeCause,
 )
@@ -174,7 +176,7 @@ async def test_what_is_not_there_is_refused_in_the_answer(stage: Stage) -> None:
     async with watched(("stage", stage.plugin())) as room:
         with pytest.raises(TargetNotFound, match="there is build"):
             await room.wait("pty:bild")
-        assert room.world.store.list_waits(None, None, 9) == []
+        assert room.world.store.find_waits(WaitQuery()) == []
 
 
 async def test_what_nothing_watches_is_refused() -> None:
@@ -204,7 +206,7 @@ async def test_what_no_judge_can_tell_is_refused_with_what_would_help() -> None:
     async with watched(("stage", plugin)) as room:
         with pytest.raises(ConditionUnclear, match="Quote the text instead of 'blue'"):
             await room.wait(wake_when="blue")
-        assert room.world.store.list_waits(None, None, 9) == []
+        assert room.world.store.find_waits(WaitQuery()) == []
 
 
 async def test_a_condition_that_any_secret_would_meet_is_refused(
@@ -252,7 +254,7 @@ async def test_a_wait_that_woke_too_early_is_sent_back(stage: Stage) -> None:
             f"wait:{wait}:1",
         ]
         assert room.row(wait).task_id == task
-        kinds = [e.kind for e in room.world.store.wait_events(wait, 99)]
+        kinds = [e.kind for e in room.world.store.find_events(EventQuery(wait_id=wait))]
         assert kinds == [
             *("wait_opened", "wait_ended"),
             *("wait_updated", "wake_superseded", "wait_ended"),

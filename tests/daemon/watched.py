@@ -79,7 +79,7 @@ async def watched(
     album: Album | None = None,
 ) -> AsyncIterator[Watched]:
     """Watch the waits of a world; what a test leaves behind is ended."""
-    world = World(store, clock, plugins=plugins)
+    world = World(store, clock, plugins=plugins, sole=sole)
     if worlds:
         world._numbers = worlds[0]._numbers
     room = Watchroom(
@@ -93,7 +93,7 @@ async def watched(
     def nudge(due: Due) -> None:
         room.follow(due.waits, due.roles, due.queued_for)
 
-    world.shell = replace(world.shell, watching=room, nudge=nudge, sole=sole)
+    world.shell = replace(world.shell, watching=room, nudge=nudge)
     running = asyncio.create_task(room.run(world.shell))
     try:
         yield Watched(world, room)

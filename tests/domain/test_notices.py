@@ -209,7 +209,7 @@ def test_last_words_go_whole_to_who_hears_of_the_run(
 ) -> None:
     said = "All is done.\n\n" + "x" * 5_000
     run = a_run(told_session=told)
-    words = notices.words(run, "agent:main:work", said, NOW, home="home_1")
+    words = notices.words(run, "agent:main:work", said, NOW)
 
     assert words.data["session_key"] == session
     assert (words.data["line"], words.data["in_chat"]) == (said, in_chat)

@@ -77,9 +77,7 @@ def kinds(found: Change | Moved) -> list[str]:
 
 def begun(caller: Caller, **more: Any) -> Moved | None:
     task = a_task(metadata=more.pop("metadata", {}))
-    return task_runs.begun(
-        task, caller, run_id="run_7", now=NOW, policy=POLICY, home="/home", **more
-    )
+    return task_runs.begun(task, caller, run_id="run_7", now=NOW, policy=POLICY, **more)
 
 
 def test_an_agent_of_a_gateway_holds_what_it_registers() -> None:
@@ -96,7 +94,6 @@ def test_an_agent_of_a_gateway_holds_what_it_registers() -> None:
         session_key="agent:main:main",
         token=1,
         lease_until=NOW + LEASE,
-        home="/home",
         attached=("task_2",),
         segmented=True,
         folder="/work",

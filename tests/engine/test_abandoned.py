@@ -9,7 +9,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import recovery
-from taskmem_hookspecs import Change, Owner, Run, RunState
+from taskmem_hookspecs import Change, Owner, Run, RunQuery, RunState
 from taskmem_hookspecs.errors import Fenced, NotAllowed, RunHeld, RunNotFound
 from taskmem_hookspecs.testing import a_run, a_task
 from tests.support.world import PERSON, World, worker
@@ -33,7 +33,7 @@ def hold(world: World, by: Caller = ENDED, **given: str) -> str:
 
 
 def run_of(world: World, task: str) -> Run:
-    return world.store.list_runs(None, task, 1)[0]
+    return world.store.find_runs(RunQuery(task_id=task, limit=1))[0]
 
 
 # --- claims -------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway, recovery, wakes
-from taskmem_hookspecs import Change, Owner, Role, Run, RunState
+from taskmem_hookspecs import Change, Message, Owner, Role, Run, RunQuery, RunState
 from taskmem_hookspecs.errors import (
     InvalidArguments,
     LimitReached,
@@ -37,15 +37,9 @@ class Together(MemoryStore):
         super().__init__()
         self.two = threading.Barrier(2, timeout=0.5)
 
-    def list_runs(
-        self,
-        states: Collection[RunState] | None,
-        task_id: str | None,
-        limit: int,
-        home: str | None = None,
-    ) -> Sequence[Run]:
-        found = super().list_runs(states, task_id, limit, home)
-        if task_id is None:
+    def find_runs(self, query: RunQuery) -> Sequence[Run]:
+        found = super().find_runs(query)
+        if query.task_id is None and query.session_key is None:
             with suppress(threading.BrokenBarrierError):
                 self.two.wait()
         return found
@@ -192,7 +186,7 @@ def test_the_users_answer_goes_along_to_the_background(session: Session) -> None
     assert '"eu-west, password=' in wake.text
     assert "hunter2" not in wake.text
     assert session.run(task).state is RunState.BLOCKED
-    [*_, said] = session.world.store.read_thread(task, 50)
+    [*_, said] = session.world.store.read_records(Message, task, 50)
     assert (said.role, said.content.split(",")[0]) == (Role.USER, "eu-west")
     assert "hunter2" not in said.content
     assert session.world.task(task).message_count == before + 1

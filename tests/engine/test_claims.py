@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from taskmem_hookspecs import Change, Owner, Run, WakeState
+from taskmem_hookspecs import Change, Owner, Run, RunQuery, WakeState
 from taskmem_hookspecs.errors import (
     Conflict,
     EvidenceMissing,
@@ -58,7 +58,7 @@ def written(world: World) -> Written:
 
 
 def lease(world: World, task: str) -> datetime | None:
-    return world.store.list_runs(None, task, 1)[0].lease_until
+    return world.store.find_runs(RunQuery(task_id=task, limit=1))[0].lease_until
 
 
 def claimed(world: World, **plan: Any) -> str:
@@ -267,9 +267,9 @@ class Counted(MemoryStore):
 
     rows = 0
 
-    def queued_runs(self, role: str | None, limit: int) -> Any:
-        found = super().queued_runs(role, limit)
-        self.rows += len(found)
+    def find_runs(self, query: RunQuery) -> Any:
+        found = super().find_runs(query)
+        self.rows += len(found) if query.oldest_first else 0
         return found
 
 
@@ -327,8 +327,10 @@ class Behind(MemoryStore):
 
     ends: Any = None
 
-    def queued_runs(self, role: str | None, limit: int) -> Any:
-        found = super().queued_runs(role, limit)
+    def find_runs(self, query: RunQuery) -> Any:
+        found = super().find_runs(query)
+        if not query.oldest_first:
+            return found
         ends, self.ends = self.ends, None
         if ends is not None:
             ends()

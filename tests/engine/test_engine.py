@@ -16,12 +16,15 @@ from taskmem_hookspecs import (
     TRIAL,
     Change,
     Conflict,
+    EventQuery,
     InvalidArguments,
     QueryFacts,
     Recollection,
     StoreBusy,
     TaskFacts,
+    TaskQuery,
     TaskStatus,
+    WaitQuery,
     WaitStatus,
     Wake,
     WakeCause,
@@ -65,7 +68,7 @@ def test_twenty_waits_opened_at_once_are_all_linked(real_world: World) -> None:
         thread.join()
 
     assert len(real_world.task(task).linkage.active_wait_ids) == 8
-    for wait in real_world.store.list_waits(None, task, 100):
+    for wait in real_world.store.find_waits(WaitQuery(task_id=task)):
         real_world.end_wait(wait)
     assert real_world.task(task).linkage.active_wait_ids == ()
 
@@ -103,7 +106,7 @@ def test_a_task_with_broken_facts_keeps_no_other_from_its_alert(
             raise ValueError("nonsense in the row")
         return read(task_id)
 
-    monkeypatch.setattr(world.store, "read_task", broken)
+    monkeypatch.setattr(world.shell.store, "read_task", broken)
     world.clock.tick(THRESHOLD)
     world.sweep()
 
@@ -239,8 +242,8 @@ def test_secrets_on_a_screen_or_in_an_error_never_reach_the_store(
     kept = (
         world.thread(task),
         world.wakes(),
-        world.store.list_waits(None, None, 9),
-        world.store.list_events(0, 100),
+        world.store.find_waits(WaitQuery()),
+        world.store.find_events(EventQuery()),
     )
     assert "[secret removed]" in repr(kept)
     assert token not in repr(kept)
@@ -263,7 +266,7 @@ def test_a_wait_of_the_doctor_leaves_nothing_and_no_other_can_be_removed(
     world.end_wait(world.store.read_wait(wait_id))
     (message,) = world.deliver()
     assert message.session_key == trial
-    words = notices.words(None, trial, "OK", world.clock.now(), home=None)
+    words = notices.words(None, trial, "OK", world.clock.now())
     world.shell.commit(Change(events=(words,)))
 
     waits.forget_trial(world.shell, wait_id)
@@ -273,7 +276,7 @@ def test_a_wait_of_the_doctor_leaves_nothing_and_no_other_can_be_removed(
     world.end_wait(world.store.read_wait(other))
     with pytest.raises(InvalidArguments, match="none of the doctor's"):
         waits.forget_trial(world.shell, other)
-    kinds = [each.kind for each in world.store.last_events(None, 9)]
+    kinds = [each.kind for each in world.store.find_events(EventQuery())]
     assert kinds == ["wait_opened", "notice", "wait_ended"]
 
 
@@ -393,9 +396,9 @@ def test_a_change_that_was_refused_is_never_told() -> None:
         world.store.commit(
             Change(
                 tasks=(
-                    world.store.list_tasks(None, 1)[0].model_copy(
-                        update={"version": 99}
-                    ),
+                    world.store.find_tasks(TaskQuery(limit=1, implicit=False))[
+                        0
+                    ].model_copy(update={"version": 99}),
                 )
             )
         )
@@ -604,8 +607,10 @@ def test_a_wake_on_its_way_names_its_session(world: World) -> None:
     (wake,) = world.pass_time(THRESHOLD)
     assert isinstance(wake, Wake)
     assert wake.session_key == "agent:main:work-2"
-    assert world.store.list_tasks(TaskStatus.ACTIVE, 5)
-    assert not world.store.list_waits(WaitStatus.WATCHING, None, 5)
+    assert world.store.find_tasks(
+        TaskQuery(status=TaskStatus.ACTIVE, limit=5, implicit=False)
+    )
+    assert not world.store.find_waits(WaitQuery(status=WaitStatus.WATCHING, limit=5))
 
 
 def test_a_store_that_is_busy_tells_nobody_less() -> None:
@@ -617,10 +622,10 @@ def test_a_store_that_is_busy_tells_nobody_less() -> None:
     def busy(_task_id: str) -> TaskFacts:
         raise StoreBusy("locked")
 
-    world.store.read_task = busy  # type: ignore[method-assign]
+    world.shell.store.read_task = busy
     with pytest.raises(StoreBusy):
         tell.tell(world.shell)
-    world.store.read_task = read  # type: ignore[method-assign]
+    world.shell.store.read_task = read
     tell.tell(world.shell)
 
     assert listener.heard == ["registered deploy"]

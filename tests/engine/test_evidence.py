@@ -13,7 +13,15 @@ import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import looking
 from openclaw_taskmem.engine.shell import TRIES
-from taskmem_hookspecs import Change, Claim, Finding, TaskStatus, Verdict, hookimpl
+from taskmem_hookspecs import (
+    Change,
+    Claim,
+    Finding,
+    TaskQuery,
+    TaskStatus,
+    Verdict,
+    hookimpl,
+)
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.support.world import World
@@ -180,7 +188,7 @@ def test_what_cannot_be_looked_at_is_refused_when_it_is_registered(
 
     with pytest.raises(InvalidArguments, match=r'"a\.txt".*Nothing was written'):
         world.register(metadata={"artifacts": made})
-    assert world.store.list_tasks(None, 9) == []
+    assert world.store.find_tasks(TaskQuery(implicit=False)) == []
 
 
 def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(

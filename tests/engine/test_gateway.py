@@ -11,12 +11,7 @@ import pytest
 from openclaw_taskmem.domain.gateway import SETTLES, Presence
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import gateway, wakes
-from taskmem_hookspecs import (
-    Change,
-    StoreBusy,
-    Wake,
-    WakeState,
-)
+from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -65,7 +60,7 @@ def states(world: World) -> dict[str | None, str]:
 
 
 def kinds(world: World) -> list[str]:
-    return [event.kind for event in world.store.last_events(None, 100)]
+    return [event.kind for event in world.store.find_events(EventQuery())]
 
 
 def only(world: World) -> Wake:
@@ -219,7 +214,7 @@ def test_who_acts_while_a_gateway_starts_has_answered(
 ) -> None:
     (task,) = fall_silent(world, MAIN)
     send(world)
-    listed = world.store.list_wakes
+    listed = world.store.find_wakes
 
     def list_and_act(*given: Any) -> Sequence[Wake]:
         found = listed(*given)
@@ -227,7 +222,7 @@ def test_who_acts_while_a_gateway_starts_has_answered(
         world.narrate(task)
         return found
 
-    monkeypatch.setattr(world.store, "list_wakes", list_and_act)
+    monkeypatch.setattr(world.store, "find_wakes", list_and_act)
     start(world)
 
     assert states(world) == {MAIN: "acknowledged"}
@@ -310,7 +305,7 @@ def test_no_secret_is_kept_of_what_a_transport_says(world: World) -> None:
 
     said = only(world)
     assert said.note is not None
-    assert secret not in f"{said}{world.store.last_events(None, 99)}"
+    assert secret not in f"{said}{world.store.find_events(EventQuery())}"
     assert said.note.startswith("yes: ")
 
 

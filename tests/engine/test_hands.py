@@ -12,14 +12,7 @@ import pytest
 from openclaw_taskmem.domain import thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import (
-    dues,
-    gateway,
-    recovery,
-    say,
-    session_views,
-    turns,
-)
+from openclaw_taskmem.engine import dues, gateway, recovery, say, session_views, turns
 from openclaw_taskmem.engine.runs import find_question
 from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.tools import runs
@@ -28,6 +21,7 @@ from taskmem_hookspecs import (
     Message,
     Owner,
     Role,
+    RunQuery,
     RunState,
     TaskStatus,
     WakeState,
@@ -101,12 +95,12 @@ def test_who_acts_on_a_users_answer_goes_on(world: World, act: dict[str, Any]) -
     world.call("task_update", worker("1"), task_id=task, ask="Red or blue?")
     world.call("task_update", PERSON, task_id=task, message="Blue.")
     world.call("task_update", worker("1"), task_id=task, message="I read it.")
-    (asked,) = world.store.list_runs(None, task, 9)
+    (asked,) = world.store.find_runs(RunQuery(task_id=task))
     assert asked.state is RunState.BLOCKED
 
     world.call("task_update", worker("1"), task_id=task, **act)
 
-    (run,) = world.store.list_runs(None, task, 9)
+    (run,) = world.store.find_runs(RunQuery(task_id=task))
     assert (run.state, run.question) == (RunState.RUNNING, None)
     assert run.token == asked.token
 
@@ -415,17 +409,18 @@ def test_what_its_agents_have_said_is_not_read_for_the_users_words(
     world.call("task_claim", worker("1"), task_id=task, role="builder")
     notes = tuple(a_message(task_id=task, content=f"{n}") for n in range(500))
     world.store.commit(Change(messages=notes))
-    read, rows = world.store.read_thread, []
+    read, rows = world.store.read_records, []
 
     def count_rows(*args: Any, **given: Any) -> Sequence[Message]:
         found = read(*args, **given)
         rows.append(len(found))
         return found
 
-    monkeypatch.setattr(world.store, "read_thread", count_rows)
+    monkeypatch.setattr(world.shell.store, "read_records", count_rows)
     said = {"message": "Built."} if call == "task_update" else {"role": "builder"}
     world.call(call, worker("1"), task_id=task, **said)
 
+    assert rows
     assert sum(rows) <= 2 * thread.READ
 
 
@@ -529,7 +524,7 @@ def test_a_worker_goes_on_after_a_review_with_the_words_that_it_relays() -> None
 
     assert resumed["packet"].endswith(f'The user says: "{said}"')
     assert "complete it if they accept it, else hand it off" in resumed["packet"]
-    [*_, message] = world.store.read_thread(task, 9)
+    [*_, message] = world.store.read_records(Message, task, 9)
     assert message.content == said
     # It knows them, so that nothing keeps it from acting on them.
     ended = world.call("task_update", caller, task_id=task, status="completed")
@@ -566,7 +561,7 @@ def test_an_answer_is_the_users_own_where_they_have_spoken(
 
     session.call("task_resume", task_id=task, answer="eu-west")
 
-    thread = session.world.store.read_thread(task, 9)
+    thread = session.world.store.read_records(Message, task, 9)
     assert [m.content for m in thread if m.role is Role.USER] == [told]
 
 
@@ -653,7 +648,12 @@ def test_a_queue_goes_on_behind_a_task_that_is_paused(session: Session) -> None:
         task = world.register(name)
         world.call("task_claim", worker("1"), task_id=task, role="b")
         world.call("task_handoff", worker("1"), task_id=task, to="b")
-    first, second = (run.task_id for run in world.store.queued_runs("b", 9))
+    first, second = (
+        run.task_id
+        for run in world.store.find_runs(
+            RunQuery(states=(RunState.QUEUED,), oldest_first=True, role="b")
+        )
+    )
     paused = world.task(first).model_copy(update={"status": TaskStatus.PAUSED})
     world.store.commit(Change(tasks=(paused,)))
 
@@ -724,7 +724,7 @@ def test_a_worker_that_waits_keeps_its_run_unless_it_is_known_to_be_gone(
     world.clock.tick(LEASE)
     recovery.sweep(world.shell, ())
 
-    run = world.store.list_runs(None, task, 1)[0]
+    run = world.store.find_runs(RunQuery(task_id=task, limit=1))[0]
     if gone:
         assert run.state is RunState.QUEUED
         return
@@ -783,7 +783,10 @@ def test_a_person_who_resumes_what_runs_leaves_its_worker_the_lease() -> None:
 
     world.call("task_resume", PERSON, task_id=task)
 
-    assert world.store.list_runs(None, task, 1)[0].lease_until is not None
+    assert (
+        world.store.find_runs(RunQuery(task_id=task, limit=1))[0].lease_until
+        is not None
+    )
 
 
 def test_what_the_session_does_next_is_heard_as_before(
@@ -867,7 +870,10 @@ def test_what_a_worker_has_set_aside_is_its_own_to_take_up() -> None:
     answer = world.call("task_resume", worker("1"), task_id=task)
 
     assert answer["message"] == "It is yours again; go on as the packet says."
-    assert world.store.list_runs(None, task, 1)[0].state is RunState.RUNNING
+    assert (
+        world.store.find_runs(RunQuery(task_id=task, limit=1))[0].state
+        is RunState.RUNNING
+    )
 
 
 # --- what is queued for a role ------------------------------------------------------
@@ -1071,7 +1077,7 @@ def test_an_ended_task_that_a_worker_reopens_is_held_by_nobody_yet(
     assert answer["message"] == (
         "Nobody holds it; claim it with task_claim before you go on with it."
     )
-    assert world.store.list_runs(None, task, 1) == []
+    assert world.store.find_runs(RunQuery(task_id=task, limit=1)) == []
 
 
 def test_a_session_whose_task_is_reopened_reads_that_it_is_active(

@@ -20,13 +20,20 @@ from openclaw_taskmem.engine import (
     holding,
     recovery,
     say,
-    sharing,
     turns,
     wakes,
 )
 from openclaw_taskmem.engine.say import Outgoing
 from openclaw_taskmem.tools import views
-from taskmem_hookspecs import Change, Owner, RunState, WaitStatus, Wake, WakeState
+from taskmem_hookspecs import (
+    Change,
+    Owner,
+    RunState,
+    TaskQuery,
+    WaitStatus,
+    Wake,
+    WakeState,
+)
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunHeld, TaskNotFound
 from taskmem_hookspecs.testing import MemoryStore, a_wake
 from tests.support.sessions import MAIN, Session
@@ -43,12 +50,12 @@ class Homely(Session):
 
     @property
     def owner(self) -> Owner:
-        home = self.world.shell.only
+        home = self.world.shell.store.scope
         return super().owner.model_copy(update={"home": home})
 
     @property
     def caller(self) -> Caller:
-        return super().caller.model_copy(update={"home": self.world.shell.only})
+        return super().caller.model_copy(update={"home": self.world.shell.store.scope})
 
 
 @pytest.fixture
@@ -207,7 +214,7 @@ def test_each_home_lets_go_of_its_own_implicit_tasks(
             session.does(f"bake loaf {number}")
     here.world.clock.tick(8 * DAY.total_seconds())
     recovery.drop_old(here.world.shell)
-    left = here.world.store.list_tasks(None, 9, implicit=True)
+    left = here.world.store.find_tasks(TaskQuery(implicit=True))
     assert [task.home for task in left] == ["there"]
 
 
@@ -358,7 +365,9 @@ def test_a_notice_of_what_lies_in_another_home_is_for_the_registrars(
     there.world.sweep()
 
     lines = {
-        session.world.shell.home: say.due(session.world.shell, Outgoing.LINES, 0)[0]
+        session.world.shell.store.home: say.due(session.world.shell, Outgoing.LINES, 0)[
+            0
+        ]
         for session in (here, there)
     }
     told = {
@@ -409,7 +418,7 @@ def test_a_daemon_that_starts_takes_back_what_its_own_home_was_sending(
 
 
 def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> None:
-    here.world.shell = replace(here.world.shell, sole=True)
+    here.world.shell.store.sole = True
     here.works()
     here.ends("", error="overloaded", reason="overloaded")
     [rests] = here.world.wakes(WakeState.DUE)
@@ -526,7 +535,7 @@ def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
     assert dues.reschedule(there.world.shell) == 0
     due_in = sorted(
         (task.home or "", task.stuck_due_at - here.world.clock.now())
-        for task in here.world.store.list_tasks(None, 9)
+        for task in here.world.store.find_tasks(TaskQuery(implicit=False))
         if task.stuck_due_at
     )
     assert due_in == [
@@ -540,8 +549,7 @@ def test_a_home_that_has_its_database_to_itself_minds_all_there_is(
 ) -> None:
     here.world.register()
     here.world.clock.tick(THRESHOLD)
-    alone = World(here.world.store, here.world.clock, home="restored")
-    alone.shell = replace(alone.shell, sole=True)
+    alone = World(here.world.store, here.world.clock, home="restored", sole=True)
 
     assert len(alone.daemon()) == 1
 
@@ -562,26 +570,25 @@ def test_a_heartbeat_of_one_gateway_is_none_of_the_others(
 def test_a_home_minds_its_own_alone_once_another_has_come_to_its_database(
     here: Homely, there: Homely
 ) -> None:
-    here.world.shell = replace(here.world.shell, sole=True)
-    sharing.begin(here.world.shell)
-    assert here.world.shell.minds("there")
+    here.world.shell.store.sole = True
+    here.world.shell.store.join()
+    assert here.world.shell.store.serves("there")
 
-    sharing.begin(there.world.shell)
+    there.world.shell.store.join()
     there.works()
     there.ends("Half of it is done.")
     assert len(there.world.claim()) == 1
-    sharing.begin(here.world.shell)
+    here.world.shell.store.join()
     dues.take_back(here.world.shell)
 
     assert here.world.claim() == []
-    assert not here.world.shell.minds("there")
+    assert not here.world.shell.store.serves("there")
 
 
 def test_what_a_home_noted_while_it_was_alone_counts_when_others_come(
     here: Homely, there: Homely
 ) -> None:
-    shared = here.world.shell
-    here.world.shell = replace(shared, sole=True)
+    here.world.shell.store.sole = True
     here.restarts("boot_2")
     dues.reschedule(here.world.shell)
     wait = here.world.open_wait(None)
@@ -589,7 +596,7 @@ def test_what_a_home_noted_while_it_was_alone_counts_when_others_come(
     [delivery] = here.world.claim()
     wakes.delivered(here.world.shell, delivery, "openclaw-plugin")
 
-    here.world.shell = shared
+    here.world.shell.store.sole = False
     here.restarts("boot_2")
 
     assert here.world.wakes(WakeState.DUE) == []
@@ -602,7 +609,7 @@ def test_what_a_home_noted_while_it_was_alone_counts_when_others_come(
 
 def by(session: Homely, process: str) -> Caller:
     """A process that calls the home's daemon."""
-    home = session.world.shell.only
+    home = session.world.shell.store.scope
     owner = Owner(role="agent", process=process, home=home)
     return Caller(process=process, owner=owner, home=home)
 

@@ -19,7 +19,18 @@ from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery, session_views, tell
 from openclaw_taskmem.engine.task_commands import obey
 from openclaw_taskmem.tools import views
-from taskmem_hookspecs import RunState, Task, TaskStatus, WakeState
+from taskmem_hookspecs import (
+    Checkpoint,
+    EventQuery,
+    LedgerEntry,
+    RunQuery,
+    RunState,
+    Task,
+    TaskQuery,
+    TaskStatus,
+    WakeState,
+    WorkFolder,
+)
 from taskmem_hookspecs.errors import RunNotFound, TaskNotFound
 from tests.seams.made import plugin
 from tests.support.sessions import Session
@@ -45,12 +56,12 @@ def works(session: Session, calls: int = 3) -> None:
 
 def covered(session: Session) -> list[Task]:
     """The implicit tasks, the latest first."""
-    return list(session.world.store.list_tasks(None, 99, implicit=True))
+    return list(session.world.store.find_tasks(TaskQuery(implicit=True)))
 
 
 def is_silent(session: Session) -> bool:
     """Whether nobody was told anything, nor is to be."""
-    log = session.world.store.list_events(0, 999)
+    log = session.world.store.find_events(EventQuery())
     return not (
         session.lines
         or [each for each in log if each.kind in LINES]
@@ -70,7 +81,7 @@ def test_the_third_call_opens_a_task_with_all_three(session: Session) -> None:
     assert (task.name, task.plan, task.original_request) == (SAID, (SAID,), SAID)
     run = session.run(task.task_id)
     assert (run.state, run.owner) == (RunState.RUNNING, session.owner)
-    kept = checkpoints.read(session.world.store.read_checkpoints(run.run_id, 9))
+    kept = checkpoints.read(session.world.store.read_records(Checkpoint, run.run_id, 9))
     assert kept is not None
     assert [(each.about, each.ok) for each in kept.calls] == [
         ("bake loaf 1", True),
@@ -237,7 +248,11 @@ def test_no_ledger_is_kept_of_what_it_made(session: Session, tmp_path: Path) -> 
     session.writes(tmp_path / "loaf.md")
     (task,) = covered(session)
     store = session.world.store
-    assert store.read_ledger(task.task_id) == store.read_folders(task.task_id) == []
+    assert (
+        store.read_records(LedgerEntry, task.task_id)
+        == store.read_records(WorkFolder, task.task_id)
+        == []
+    )
 
 
 def test_plug_ins_hear_of_no_implicit_task(session: Session) -> None:
@@ -590,7 +605,7 @@ def test_it_goes_when_its_checkpoints_do(session: Session) -> None:
     recovery.drop_old(session.world.shell)
     with pytest.raises(TaskNotFound):
         session.world.task(task.task_id)
-    assert session.world.store.list_runs(None, None, 9) == []
+    assert session.world.store.find_runs(RunQuery()) == []
 
 
 # --- what the user had asked for -----------------------------------------------------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from openclaw_taskmem.domain.turns import Origin
+from taskmem_hookspecs import EventQuery
 from tests.support.sessions import MAIN, Session
 
 
 def words_told(session: Session) -> list[tuple[object, object]]:
-    found = session.world.store.last_events(None, 1000)
+    found = session.world.store.find_events(EventQuery())
     words = [event.data for event in found if event.data.get("about") == "words"]
     return [(data["session_key"], data["line"]) for data in words]
 

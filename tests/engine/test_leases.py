@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.engine import recovery
-from taskmem_hookspecs import Change, Run, RunState
+from taskmem_hookspecs import Change, Run, RunQuery, RunState
 from taskmem_hookspecs.testing import MemoryStore, a_run, a_task
 from tests.support.sessions import Session
 from tests.support.world import World
@@ -24,9 +24,9 @@ class Slow(MemoryStore):
         super().__init__()
         self.meanwhile: list[Any] = []
 
-    def lapsed_runs(self, *asked: Any) -> Sequence[Run]:
-        found = super().lapsed_runs(*asked)
-        while self.meanwhile:
+    def find_runs(self, query: RunQuery) -> Sequence[Run]:
+        found = super().find_runs(query)
+        while query.lapsed_by and self.meanwhile:
             self.meanwhile.pop()()
         return found
 

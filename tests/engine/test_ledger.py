@@ -17,7 +17,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.ledger import Touch
 from openclaw_taskmem.engine import evidence, listing, looking, tasks
 from openclaw_taskmem.engine.ledger import Deed
-from taskmem_hookspecs import FileChange, Owner, TaskStore
+from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
 from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, TaskEnded
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from taskmem_sqlmodel import task_store
@@ -109,7 +109,7 @@ def test_what_tools_report_is_hashed_and_told(session: Session, project: Path) -
     [entry] = answer["made"]
     assert entry["size"] == len("All is well.")
     assert len(entry["sha256"]) == 64
-    [kept] = session.world.store.read_ledger(task)
+    [kept] = session.world.store.read_records(LedgerEntry, task)
     assert kept.call_id == f"{session.key}:1"
 
 
@@ -137,7 +137,7 @@ def test_what_a_command_did_is_found_in_its_folder(
         "src/app.py": ("changed", "proved"),
         **({} if git else {"ignored.pyc": ("created", "proved")}),
     }
-    calls = {e.call_id for e in session.world.store.read_ledger(task)}
+    calls = {e.call_id for e in session.world.store.read_records(LedgerEntry, task)}
     assert calls == {f"{session.key}:1"}
 
 
@@ -404,7 +404,7 @@ def test_an_answer_holds_so_many_files_and_show_holds_all(
         session.writes(project / f"{number}.txt")
     answer = complete(session, task)
     assert (len(answer["made"]), answer["made_more"]) == (50, 10)
-    assert len(session.world.store.read_ledger(task)) == 60
+    assert len(session.world.store.read_records(LedgerEntry, task)) == 60
     assert " and 55 more" in session.lines[-2]
 
 
@@ -589,7 +589,7 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
     said = "Deploy: completed; nothing was written. I have it on paper."
     assert session.lines[-1] == said
     [event] = [
-        e for e in session.world.store.list_events(0, 999) if "accepted" in e.kind
+        e for e in session.world.store.find_events(EventQuery()) if "accepted" in e.kind
     ]
     assert event.data == {
         "because": "I have it on paper.",

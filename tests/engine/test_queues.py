@@ -9,7 +9,15 @@ from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import gateway, queues, recovery, say, wakes
 from openclaw_taskmem.engine.say import Outgoing
-from taskmem_hookspecs import Change, InvalidArguments, Owner, RunState, WakeState
+from taskmem_hookspecs import (
+    Change,
+    InvalidArguments,
+    Owner,
+    RunQuery,
+    RunState,
+    TaskQuery,
+    WakeState,
+)
 from taskmem_hookspecs.errors import RunHeld
 from taskmem_hookspecs.testing import a_run
 from tests.support.sessions import MAIN, Session
@@ -55,7 +63,7 @@ def test_what_is_registered_for_a_role_is_queued_for_it(world: World) -> None:
         "task_register", worker("1"), name="Write report", plan=PLAN, role=" Writer "
     )
 
-    [run] = world.store.list_runs(None, answer["task_id"], 10)
+    [run] = world.store.find_runs(RunQuery(task_id=answer["task_id"]))
     assert (run.state, run.role, run.session_key, run.owner) == (
         *(RunState.QUEUED, "writer", None, None),
     )
@@ -90,7 +98,7 @@ def test_whoever_claims_for_the_role_gets_it_and_no_other(world: World) -> None:
     claimed = world.call("task_claim", worker("2"), role="writer")
 
     assert claimed["task_id"] == task
-    [run] = world.store.list_runs(None, task, 10)
+    [run] = world.store.find_runs(RunQuery(task_id=task))
     assert (run.state, run.attached) == (RunState.RUNNING, ("task_9",))
 
 
@@ -117,7 +125,7 @@ def test_what_is_registered_for_a_role_does_not_take_the_turns_own_task(
     session.begins()
     for number in range(3):
         session.does(f"echo {number}")
-    [covering] = session.world.store.list_tasks(None, 10, implicit=True)
+    [covering] = session.world.store.find_tasks(TaskQuery(implicit=True))
 
     task = session.register(role="writer")
 
@@ -164,7 +172,7 @@ def test_what_is_no_role_is_refused(world: World, tool: str, role: str) -> None:
     with pytest.raises(InvalidArguments, match="a role has 1 to 64 of a-z 0-9 _ -"):
         world.call(tool, worker("1"), role=role, **given)
 
-    assert not world.store.list_tasks(None, 10)
+    assert not world.store.find_tasks(TaskQuery(implicit=False))
 
 
 def test_nothing_is_registered_for_the_user(world: World) -> None:
@@ -232,7 +240,7 @@ def test_whoever_registered_what_is_queued_for_nobody_is_told_it_is_stuck(
     task = str(world.call("task_register", caller, **given)["task_id"])
     world.call("task_claim", dev(), task_id=task, role="dev")
     world.call("task_handoff", dev(), task_id=task, to="user")
-    [run] = world.store.list_runs(None, task, 1)
+    [run] = world.store.find_runs(RunQuery(task_id=task, limit=1))
     world.store.commit(Change(runs=(run.model_copy(update={"role": None}),)))
     given = {"status": "active", "message": "Once more."}
     world.call("task_update", PERSON, task_id=task, **given)
@@ -566,13 +574,13 @@ def test_a_list_of_what_waits_reads_its_runs_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    read, reads = world.store.list_runs, []
+    read, reads = world.store.find_runs, []
 
     def count_calls(*args: Any, **given: Any) -> Any:
         reads.append(args)
         return read(*args, **given)
 
-    monkeypatch.setattr(world.store, "list_runs", count_calls)
+    monkeypatch.setattr(world.store, "find_runs", count_calls)
     world.call("task_list", status="waiting")
 
     assert len(reads) == 1

@@ -9,7 +9,7 @@ import pytest
 import taskmem_evidence
 from openclaw_taskmem.domain import quotas
 from openclaw_taskmem.domain.callers import Caller
-from taskmem_hookspecs import Change, Role, TaskStatus, WaitStatus
+from taskmem_hookspecs import Change, Message, Role, TaskStatus, WaitStatus
 from taskmem_hookspecs.errors import EvidenceMissing, LimitReached
 from taskmem_hookspecs.testing import a_task, a_wait
 from tests.support.sessions import Session
@@ -34,13 +34,13 @@ def test_a_full_task_is_ended_and_only_the_user_says_more(world: World) -> None:
         world.call(
             "task_plan_update", AGENT, task_id="task_1", new_plan=PLAN, reason="No."
         )
-    assert world.store.read_thread("task_1") == []
+    assert world.store.read_records(Message, "task_1") == []
 
     world.call("task_update", AGENT, task_id="task_1", completed_steps=[1])
     world.call("task_update", PERSON, task_id="task_1", message="Stop now.")
     world.call("task_update", AGENT, task_id="task_1", status="failed", message="No.")
     assert world.store.read_task("task_1").task.status is TaskStatus.FAILED
-    roles = [message.role for message in world.store.read_thread("task_1")]
+    roles = [message.role for message in world.store.read_records(Message, "task_1")]
     assert roles == [Role.USER, Role.AGENT, Role.SYSTEM]
 
 
@@ -54,7 +54,7 @@ def test_of_an_end_that_is_refused_a_full_task_keeps_no_words(tmp_path: Path) ->
     end = {"task_id": "task_1", "status": "completed", "message": "Done."}
     with pytest.raises(EvidenceMissing):
         world.call("task_update", there, **end)
-    assert world.store.read_thread("task_1") == []
+    assert world.store.read_records(Message, "task_1") == []
 
 
 def test_a_step_that_failed_adds_nothing_to_a_full_task(session: Session) -> None:
@@ -67,7 +67,7 @@ def test_a_step_that_failed_adds_nothing_to_a_full_task(session: Session) -> Non
     for outcome in ("failed", "done"):
         with pytest.raises(LimitReached):
             session.call("task_step_done", task_id=task_id, outcome=outcome, note="No.")
-    assert store.read_thread(task_id) == []
+    assert store.read_records(Message, task_id) == []
     session.call("task_step_done", task_id=task_id, outcome="done")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.engine import gateway
-from taskmem_hookspecs import Message, ResumeFacts, TaskStatus, hookimpl
+from taskmem_hookspecs import EventQuery, Message, ResumeFacts, TaskStatus, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
 from tests.support.world import World
 
@@ -17,7 +17,7 @@ MAIN, OTHER = "agent:main:main", "agent:main:other"
 
 
 def events(world: World) -> list[str]:
-    return [event.kind for event in world.store.last_events(None, 100)]
+    return [event.kind for event in world.store.find_events(EventQuery())]
 
 
 def packet_in(text: str) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def test_where_no_packet_can_be_built_the_least_of_it_is_a_reminder_too(
     def broken(*_: object) -> Sequence[Message]:
         raise ValueError("nonsense in a row")
 
-    monkeypatch.setattr(world.store, "read_thread", broken)
+    monkeypatch.setattr(world.shell.store, "read_records", broken)
     found = gateway.reminder(world.shell, MAIN)
 
     assert found is not None

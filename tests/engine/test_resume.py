@@ -11,7 +11,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.gateway import hold
 from openclaw_taskmem.engine import recovery, wakes
 from openclaw_taskmem.engine.wakes import Delivery
-from taskmem_hookspecs import RunState, WakeState
+from taskmem_hookspecs import EventQuery, RunState, WakeState
 from taskmem_hookspecs.errors import TaskEnded
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
@@ -27,7 +27,7 @@ def session() -> Session:
 
 def logged(session: Session, kind: str) -> list[dict[str, object]]:
     """What the entries of a kind hold, oldest first."""
-    every = session.world.store.list_events(0, 1000)
+    every = session.world.store.find_events(EventQuery())
     return [dict(event.data) for event in every if event.kind == kind]
 
 

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.retention import KEPT_AT_LEAST, KeepPolicy
 from openclaw_taskmem.engine import retention, say, tell
-from taskmem_hookspecs import Bookmark, Change, TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs import (
+    Bookmark,
+    Change,
+    EventQuery,
+    TaskStatus,
+    WaitStatus,
+    WakeState,
+)
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import MemoryStore, a_wait, an_event
 from taskmem_hookspecs.testing.holdings import everything
@@ -57,7 +64,7 @@ def test_what_ended_goes_after_its_days_and_the_task_stays() -> None:
         before[name] for name in ("tasks", "messages", "runs")
     ]
     assert (len(after["wakes"]), len(after["waits"])) == (0, 1)
-    kinds = [event.kind for event in world.store.last_events(task, 99)]
+    kinds = [event.kind for event in world.store.find_events(EventQuery(task_id=task))]
     assert len(kinds) == len(set(kinds))
 
 
@@ -82,7 +89,7 @@ def test_of_a_full_database_the_oldest_goes_until_the_rest_fits(
         del n
     world.clock.tick(2 * KEPT_AT_LEAST.total_seconds())
     assert not retention.drop_ended(world.shell)
-    left = [event.event_id for event in world.store.list_events(0, 9_999)]
+    left = [event.event_id for event in world.store.find_events(EventQuery())]
     assert left == list(range(3_001, 4_001))
     assert [record.message for record in caplog.records] == [
         "dropped of what had ended: 3000 events"
@@ -206,8 +213,10 @@ def test_what_the_log_was_not_told_of_yet_stays(
     say.begin(world.shell)
     tell.begin(world.shell)
     world.store.commit(Change(events=tuple(an_event() for _ in range(9))))
-    places = {f"{outgoing}:{world.shell.home or ''}": 8 for outgoing in say.Outgoing}
-    places[world.shell.place("told")] = 8
+    places = {
+        f"{outgoing}:{world.shell.store.home or ''}": 8 for outgoing in say.Outgoing
+    }
+    places[world.shell.store.bookmark("told", "").name] = 8
     name = next(name for name in places if name.startswith(reader))
     marks = [
         Bookmark(name=n, value=str(5 if n == name else at)) for n, at in places.items()
@@ -215,7 +224,12 @@ def test_what_the_log_was_not_told_of_yet_stays(
     world.store.commit(Change(bookmarks=tuple(marks)))
     world.clock.tick(2 * DAY)
     retention.drop_ended(world.shell)
-    assert [event.event_id for event in world.store.list_events(0, 9)] == [6, 7, 8, 9]
+    assert [event.event_id for event in world.store.find_events(EventQuery())] == [
+        6,
+        7,
+        8,
+        9,
+    ]
 
 
 def test_the_room_that_other_homes_take_drops_nothing_of_this_one() -> None:

@@ -23,11 +23,15 @@ from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import dues, wakes
 from taskmem_hookspecs import (
     Change,
+    Message,
+    TaskQuery,
     TaskStatus,
     TaskStore,
     Wait,
+    WaitQuery,
     WaitStatus,
     WakeCause,
+    WakeQuery,
     WakeState,
 )
 from taskmem_hookspecs.errors import TaskEnded
@@ -70,7 +74,10 @@ class Mortal:
 
     def _ends_stay(self, change: Change) -> None:
         """What has ended changes its status but to active."""
-        known = {task.task_id: task for task in self._store.list_tasks(None, 1000)}
+        known = {
+            task.task_id: task
+            for task in self._store.find_tasks(TaskQuery(implicit=False))
+        }
         for task in change.tasks:
             before = known.get(task.task_id, task).status
             assert not before.terminal or task.status in (before, TaskStatus.ACTIVE)
@@ -240,7 +247,7 @@ class Engine(RuleBasedStateMachine):
         self.store.fate = None
         for wake in delivery.wakes:
             if wake.cause is WakeCause.STUCK and fate != "before":
-                current = self.store.read_wakes([wake.wake_id])[0]
+                current = self.store.find_wakes(WakeQuery(wake_ids=(wake.wake_id,)))[0]
                 if current.state is WakeState.SENT:
                     self.alerts[wake.task_id or ""] = now
 
@@ -256,13 +263,13 @@ class Engine(RuleBasedStateMachine):
 
     @invariant()
     def linkage_is_the_open_waits(self) -> None:
-        for task in self.world.store.list_tasks(None, 1000):
+        for task in self.world.store.find_tasks(TaskQuery(implicit=False)):
             facts = self.world.store.read_task(task.task_id)
             assert task.linkage == waits.linkage(facts.waits)
 
     @invariant()
     def progress_is_the_plan_and_disjoint(self) -> None:
-        for task in self.world.store.list_tasks(None, 1000):
+        for task in self.world.store.find_tasks(TaskQuery(implicit=False)):
             told = plan.progress(task)
             current = () if told.current is None else (told.current,)
             together = [*told.completed, *current, *told.remaining]
@@ -272,16 +279,16 @@ class Engine(RuleBasedStateMachine):
     def every_answered_message_is_there_once(self) -> None:
         stored = Counter(
             (m.task_id, m.content)
-            for task in self.world.store.list_tasks(None, 1000)
-            for m in self.world.store.read_thread(task.task_id)
+            for task in self.world.store.find_tasks(TaskQuery(implicit=False))
+            for m in self.world.store.read_records(Message, task.task_id)
             if m.role == "agent"
         )
         assert stored == self.said
 
     @invariant()
     def message_counts_are_true(self) -> None:
-        for task in self.world.store.list_tasks(None, 1000):
-            thread = self.world.store.read_thread(task.task_id)
+        for task in self.world.store.find_tasks(TaskQuery(implicit=False)):
+            thread = self.world.store.read_records(Message, task.task_id)
             assert task.message_count == len(thread)
 
     @invariant()
@@ -292,10 +299,10 @@ class Engine(RuleBasedStateMachine):
     def each_ending_owes_one_wake_and_has_one_message(self) -> None:
         rounds = Counter(wait_id for wait_id, _ in self.store.endings)
         owed = Counter(w.wait_id for w in self.world.wakes() if w.wait_id)
-        for wait in self.world.store.list_waits(None, None, 1000):
+        for wait in self.world.store.find_waits(WaitQuery()):
             told = [
                 m.content
-                for m in self.world.store.read_thread(wait.task_id or "")
+                for m in self.world.store.read_records(Message, wait.task_id or "")
                 if m.msg_type == "wait" and wait.wait_id in m.content
             ]
             assert len(told) == rounds[wait.wait_id]
@@ -304,7 +311,7 @@ class Engine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_who_rests_or_waits_has_a_look_coming(self) -> None:
-        for task in self.world.store.list_tasks(None, 1000):
+        for task in self.world.store.find_tasks(TaskQuery(implicit=False)):
             awake = task.status is TaskStatus.ACTIVE and not (
                 task.linkage.active_wait_ids
             )

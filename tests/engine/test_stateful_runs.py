@@ -24,16 +24,22 @@ from openclaw_taskmem.domain.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import dues, recovery
 from taskmem_hookspecs import (
+    Checkpoint,
+    EventQuery,
     Finding,
+    Message,
     MessageType,
     Owner,
     Run,
+    RunQuery,
     RunState,
     Task,
     TaskmemError,
+    TaskQuery,
     TaskStatus,
     Verdict,
     WakeCause,
+    WakeQuery,
 )
 from taskmem_hookspecs.testing import FakeClock
 from tests.engine.stateful import NewStore, play, stores
@@ -326,7 +332,7 @@ class Runs(RuleBasedStateMachine):
 
     @property
     def runs(self) -> list[Run]:
-        return list(self.store.list_runs(None, None, ALL))
+        return list(self.store.find_runs(RunQuery()))
 
     @invariant()
     def a_task_has_one_run_that_is_open(self) -> None:
@@ -373,7 +379,9 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def completed_is_proved_where_proof_is_asked_for(self) -> None:
-        for task in self.store.list_tasks(TaskStatus.COMPLETED, ALL):
+        for task in self.store.find_tasks(
+            TaskQuery(status=TaskStatus.COMPLETED, implicit=False)
+        ):
             if task.metadata.get("artifacts"):
                 made = self.store.read_task(task.task_id).artifacts
                 assert [a.verdict for a in made] == [Verdict.VERIFIED]
@@ -388,7 +396,7 @@ class Runs(RuleBasedStateMachine):
     @invariant()
     def nobody_is_told_to_go_on_with_what_is_over_or_blocked(self) -> None:
         known = {run.run_id: run for run in self.runs}
-        for wake in self.store.list_wakes(None, None, ALL):
+        for wake in self.store.find_wakes(WakeQuery()):
             if wake.cause is WakeCause.RUN and wake.due_at and wake.run_id is not None:
                 assert known[wake.run_id].state in MAY_LAPSE
 
@@ -414,20 +422,24 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def an_implicit_task_is_silent(self) -> None:
-        covered = self.store.list_tasks(None, ALL, implicit=True)
+        covered = self.store.find_tasks(TaskQuery(implicit=True))
         ids = {task.task_id for task in covered}
         assert all(task.stuck_due_at is None for task in covered)
         # Its own thread says that it failed, where restarts cut it too often.
-        threads = [message for each in ids for message in self.store.read_thread(each)]
+        threads = [
+            message
+            for each in ids
+            for message in self.store.read_records(Message, each)
+        ]
         assert {message.msg_type for message in threads} <= {MessageType.LIFECYCLE}
         silent = {events.MILESTONE, events.NOTICE, events.STUCK}
-        log = self.store.list_events(0, 10 * ALL)
+        log = self.store.find_events(EventQuery(after=0, limit=10 * ALL))
         assert not [e for e in log if e.task_id in ids and e.kind in silent]
 
     @invariant()
     def a_user_who_is_not_there_opens_no_implicit_task(self) -> None:
         said = {
-            t.original_request for t in self.store.list_tasks(None, ALL, implicit=True)
+            t.original_request for t in self.store.find_tasks(TaskQuery(implicit=True))
         }
         assert said <= {"Please see to it."}
 
@@ -446,7 +458,7 @@ class Runs(RuleBasedStateMachine):
     @invariant()
     def checkpoints_are_counted_without_a_gap(self) -> None:
         for run in self.runs:
-            kept = self.store.read_checkpoints(run.run_id, ALL)
+            kept = self.store.read_records(Checkpoint, run.run_id, ALL)
             assert [c.number for c in kept] == list(range(1, run.checkpoints + 1))
 
     def teardown(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from taskmem_hookspecs import Owner, RunState
+from taskmem_hookspecs import EventQuery, Owner, RunState
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
@@ -16,7 +16,7 @@ WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 
 def stopped(world: World) -> list[object]:
     """The sessions whose turn is stopped."""
-    log = world.store.list_events(0, 1000)
+    log = world.store.find_events(EventQuery())
     return [e.data["session_key"] for e in log if e.kind == events.TURN_STOPPED]
 
 

@@ -304,10 +304,12 @@ def test_a_refusal_names_the_task_in_words(
     ended = session.world.store.read_task
     read = iter([listed, listed])
     monkeypatch.setattr(
-        session.world.store, "read_task", lambda task_id: next(read, ended(task_id))
+        session.world.shell.store,
+        "read_task",
+        lambda task_id: next(read, ended(task_id)),
     )
     monkeypatch.setattr(
-        session.world.store, "list_tasks", lambda *_, **__: [listed.task]
+        session.world.store, "find_tasks", lambda *_, **__: [listed.task]
     )
 
     reply = says(session, "cancel")

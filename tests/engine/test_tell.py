@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.engine import tell
-from taskmem_hookspecs import Run, Task, hookimpl
+from taskmem_hookspecs import EventQuery, Run, Task, hookimpl
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -75,7 +74,7 @@ def test_every_kind_that_plugins_are_told_of_reaches_its_hook() -> None:
 
     told(session.world)
 
-    kinds = {event.kind for event in session.world.store.list_events(0, 999)}
+    kinds = {event.kind for event in session.world.store.find_events(EventQuery())}
     assert kinds >= events.TOLD
     assert set(tell.HOOKS) == events.TOLD
     assert {line.split()[0] for line in listener.heard} == set(tell.HOOKS.values())
@@ -117,7 +116,7 @@ def test_what_belongs_to_no_home_is_told_in_each(
     here: World, there: World, listeners: dict[str, Listener]
 ) -> None:
     nobodys = World(here.store, here.clock)
-    nobodys.shell = replace(nobodys.shell, home=None)
+    nobodys.shell.store.home = None
     nobodys.register("nobody's")
     told(here)
     told(there)
@@ -138,14 +137,13 @@ def test_a_new_home_begins_with_what_comes_after_it(here: World, there: World) -
 def test_a_home_goes_on_where_it_told_last_when_others_come(
     here: World, listeners: dict[str, Listener]
 ) -> None:
-    shared = here.shell
-    here.shell = replace(shared, sole=True)
+    here.shell.store.sole = True
     here.register("told")
     told(here)
     here.register("not told yet")
 
-    here.shell = shared
-    tell.begin(shared)
+    here.shell.store.sole = False
+    tell.begin(here.shell)
     told(here)
 
     names = ["on_task_registered told", "on_task_registered not told yet"]

@@ -9,7 +9,7 @@ import pytest
 from openclaw_taskmem.domain import outbox
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.turns import Origin
-from taskmem_hookspecs import Change, RunState, Wake, WakeCause, WakeState
+from taskmem_hookspecs import Change, RunState, Wake, WakeCause, WakeQuery, WakeState
 from taskmem_hookspecs.testing import a_wake
 from tests.support.sessions import Session
 from tests.support.world import World
@@ -108,7 +108,7 @@ def test_a_turns_end_settles_what_its_session_was_told_however_much_others_were(
             state=WakeState.SENT,
             session_key="agent:dev:main",
             created_at=later,
-            home=world.shell.only,
+            home=world.shell.store.scope,
         )
         for number in range(10_000)
     )
@@ -118,7 +118,9 @@ def test_a_turns_end_settles_what_its_session_was_told_however_much_others_were(
     session.does("echo two")
     session.ends()
 
-    (first,) = world.store.read_wakes([wake.wake_id for wake in before])
+    (first,) = world.store.find_wakes(
+        WakeQuery(wake_ids=[wake.wake_id for wake in before])
+    )
     assert first.state is WakeState.ACKNOWLEDGED
 
 
@@ -169,7 +171,7 @@ def test_a_word_to_go_on_is_not_said_again_where_the_run_goes_on_no_more(
     assert callable(end)
     end(session, task)
 
-    left = session.world.store.read_wakes([before.wake_id])[0]
+    left = session.world.store.find_wakes(WakeQuery(wake_ids=(before.wake_id,)))[0]
     assert left.due_at is None
     assert left.state in (WakeState.ACKNOWLEDGED, WakeState.SUPERSEDED)
 

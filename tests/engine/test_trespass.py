@@ -17,9 +17,9 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.engine import gateway, sweep, task_commands
-from taskmem_hookspecs import Owner, TaskmemError
+from taskmem_hookspecs import EventQuery, Owner, TaskmemError, WakeQuery
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
-from tests.support.rows import MOST, read_rows
+from tests.support.rows import read_rows
 from tests.support.world import World, worker
 
 CALLS: Final = int(os.environ.get("TASKMEM_TRESPASSES", "500"))
@@ -260,8 +260,8 @@ def test_no_call_on_what_is_anothers_succeeds(parties: list[Party]) -> None:
 
     # What was tried reaches nobody afterwards, and what reaches them is none of it.
     assert [*parties[0].world.pass_time(3600), *parties[5].world.pass_time(3600)]
-    wakes = store.list_wakes(None, None, MOST)
-    lines = [event for event in store.list_events(0, MOST) if "line" in event.data]
+    wakes = store.find_wakes(WakeQuery())
+    lines = [event for event in store.find_events(EventQuery()) if "line" in event.data]
     told = [(wake.session_key, wake.home, wake.host, wake.text) for wake in wakes]
     told += [(e.data["session_key"], e.data["home"], None, str(e.data)) for e in lines]
     for session, home, host, text in told:

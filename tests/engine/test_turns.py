@@ -12,7 +12,7 @@ import pytest
 from openclaw_taskmem.domain.callers import KEY_BYTES, Caller, too_long
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import turns
-from taskmem_hookspecs import Change, Owner, RunState
+from taskmem_hookspecs import Change, Owner, RunQuery, RunState, TaskQuery
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import Session
 from tests.support.world import World
@@ -25,8 +25,10 @@ class Between(MemoryStore):
         super().__init__()
         self.then: Any = None
 
-    def session_runs(self, session_key: str, home: str | None = None) -> Any:
-        found = super().session_runs(session_key, home)
+    def find_runs(self, query: RunQuery) -> Any:
+        found = super().find_runs(query)
+        if query.session_key is None:
+            return found
         then, self.then = self.then, None
         if then is not None:
             then()
@@ -64,7 +66,7 @@ def test_a_heartbeat_meanwhile_hides_no_task_that_covers_a_turn() -> None:
     session.begins()
     for number in range(3):
         session.does(f"bake loaf {number}")
-    (covering,) = store.list_tasks(None, 9, implicit=True)
+    (covering,) = store.find_tasks(TaskQuery(implicit=True))
     run = session.run(covering.task_id)
     assert run.lease_until is not None
     later = run.lease_until + timedelta(seconds=1)
@@ -130,8 +132,10 @@ class Behind(MemoryStore):
         super().__init__()
         self.then: Any = None
 
-    def queued_runs(self, role: str | None, limit: int) -> Any:
-        found = super().queued_runs(role, limit)
+    def find_runs(self, query: RunQuery) -> Any:
+        found = super().find_runs(query)
+        if not query.oldest_first:
+            return found
         then, self.then = self.then, None
         if then is not None:
             then()

@@ -21,6 +21,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import a_wake
+from taskmem_hookspecs.testing.holdings import next_wake_due
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 
@@ -304,7 +305,7 @@ def test_what_reaches_nobody_stays_and_is_not_tried_again(world: World) -> None:
         f"{wait.wait_id}"
     )
     assert views.unsent(world.shell) == 0
-    assert world.store.next_wake_due() is None
+    assert next_wake_due(world.store) is None
 
 
 def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) -> None:

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery, turns
 from openclaw_taskmem.faces import detail
 from openclaw_taskmem.tools import views
-from taskmem_hookspecs import Owner, RunState, Wake, WakeCause, WakeState
+from taskmem_hookspecs import Owner, RunState, Wake, WakeCause, WakeQuery, WakeState
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
@@ -51,7 +51,9 @@ def two(session: Session) -> tuple[str, str]:
 
 def owed(session: Session, task: str) -> list[Wake]:
     """The wakes that tell a task's run to go on."""
-    due = session.world.store.list_wakes((WakeState.DUE,), task, 99)
+    due = session.world.store.find_wakes(
+        WakeQuery(states=(WakeState.DUE,), task_id=task)
+    )
     return [wake for wake in due if wake.run_id == session.run(task).run_id]
 
 

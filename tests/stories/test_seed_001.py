@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskmem_hookspecs import WaitStatus
+from taskmem_hookspecs import EventQuery, WaitStatus
 from tests.daemon.watched import Watched, watched
 from tests.support.stage import Stage
 
@@ -102,7 +102,7 @@ async def test_woken_too_early_the_wait_is_sent_back_with_a_finer_condition(
         assert room.world.task(task).linkage.active_wait_ids == (wait,)
         stage.scene("Firefox").show("rows")
         assert (await room.ended(wait)).status is WaitStatus.RESOLVED
-        history = room.world.store.wait_events(wait, 99)
+        history = room.world.store.find_events(EventQuery(wait_id=wait))
         assert "refining condition" in str([event.data for event in history])
 
 

@@ -19,7 +19,16 @@ from openclaw_taskmem.domain.run_machine import apply
 from openclaw_taskmem.domain.scrub import MASK
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery
-from taskmem_hookspecs import Event, RunState, TaskStatus, Verdict, Wake, WakeState
+from taskmem_hookspecs import (
+    Checkpoint,
+    Event,
+    EventQuery,
+    RunState,
+    TaskStatus,
+    Verdict,
+    Wake,
+    WakeState,
+)
 from taskmem_hookspecs.errors import EvidenceMissing, RunNotReady
 from taskmem_hookspecs.testing import FakeClock
 from taskmem_sqlmodel.store import SqlStore
@@ -57,7 +66,7 @@ def session(database: str, folder: Path) -> Iterator[Session]:
 
 def log(session: Session, *kinds: str) -> list[Event]:
     """The entries of the audit log of these kinds, oldest first."""
-    return [e for e in session.world.store.list_events(0, 10_000) if e.kind in kinds]
+    return [e for e in session.world.store.find_events(EventQuery()) if e.kind in kinds]
 
 
 def milestones(session: Session) -> list[object]:
@@ -185,7 +194,7 @@ def test_unit_persistence_crud_outlives_the_process(
     created = SqlStore(database)
     assert created.read_task(task) == world.store.read_task(task)
     assert created.read_task(task).run == session.run(task)
-    assert len(created.read_checkpoints(session.run(task).run_id, 9)) == 2
+    assert len(created.read_records(Checkpoint, session.run(task).run_id, 9)) == 2
 
     session.writes(folder / "report.md")
     session.call("task_update", task_id=task, status="completed", message="Done.")
@@ -193,11 +202,13 @@ def test_unit_persistence_crud_outlives_the_process(
     assert updated.task.status is TaskStatus.COMPLETED
     assert updated.task.version > 1
     assert [made.subject for made in updated.artifacts] == [str(folder / "report.md")]
-    assert len(created.list_events(0, 99)) == len(world.store.list_events(0, 99))
+    assert len(created.find_events(EventQuery())) == len(
+        world.store.find_events(EventQuery())
+    )
 
     world.clock.tick(timedelta(days=8).total_seconds())
     recovery.drop_old(world.shell)
-    assert created.read_checkpoints(session.run(task).run_id, 9) == []
+    assert created.read_records(Checkpoint, session.run(task).run_id, 9) == []
     # Only what nobody resumes from is deleted.
     assert created.read_task(task) == updated
     created.close()

@@ -5,7 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from taskmem_hookspecs import Change, RunState, TaskStore
+from taskmem_hookspecs import (
+    Change,
+    EventQuery,
+    Message,
+    RunQuery,
+    RunState,
+    TaskQuery,
+    TaskStore,
+    WaitQuery,
+    WakeQuery,
+)
 from taskmem_hookspecs.testing import (
     a_checkpoint,
     a_folder,
@@ -25,15 +35,17 @@ MOST = 100_000
 
 def read_rows(store: TaskStore) -> dict[str, Any]:
     """Return the rows of all tables that calls write, by table."""
-    tasks = [*store.list_tasks(None, MOST)]
-    tasks += store.list_tasks(None, MOST, implicit=True)
+    tasks = [*store.find_tasks(TaskQuery(implicit=False))]
+    tasks += store.find_tasks(TaskQuery(implicit=True))
     return {
         "tasks": tasks,
-        "messages": [m for task in tasks for m in store.read_thread(task.task_id)],
-        "runs": store.list_runs(None, None, MOST),
-        "waits": store.list_waits(None, None, MOST),
-        "wakes": store.list_wakes(None, None, MOST),
-        "events": store.list_events(0, MOST),
+        "messages": [
+            m for task in tasks for m in store.read_records(Message, task.task_id)
+        ],
+        "runs": store.find_runs(RunQuery()),
+        "waits": store.find_waits(WaitQuery()),
+        "wakes": store.find_wakes(WakeQuery()),
+        "events": store.find_events(EventQuery()),
     }
 
 

@@ -15,7 +15,8 @@ from typing import Any, Final
 from openclaw_taskmem.domain.gateway import Presence
 from openclaw_taskmem.domain.turns import Origin, asks
 from openclaw_taskmem.engine import gateway, recovery, sweep, turn_ends
-from taskmem_hookspecs import RunState, TaskmemError, TaskStatus
+from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus
+from taskmem_hookspecs.testing.holdings import next_stuck_due, next_wake_due
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 
@@ -235,7 +236,7 @@ class Player:
         yield from (self._at(minute) for minute, _ in self._script[:1])
         yield from (job.ends for job in self._jobs.values() if job.ends)
         yield self._heartbeat
-        for due in (store.next_wake_due(None), store.next_stuck_due(None)):
+        for due in (next_wake_due(store), next_stuck_due(store)):
             yield max(due, self.now + timedelta(seconds=1)) if due else end
         yield self.now + MINUTE
 
@@ -434,7 +435,7 @@ class Player:
         task = self.session.world.task(self._task)
         failed = [line for line in self.session.lines if ": failed." in line]
         whys: list[str] = []
-        for event in self.session.world.store.list_events(0, 100_000):
+        for event in self.session.world.store.find_events(EventQuery()):
             if event.kind != "run_changed":
                 continue
             begins = event.data["to"] in ("running", "queued")

@@ -17,7 +17,15 @@ from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway, implicit, recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import Deed
 from openclaw_taskmem.engine.turns import Call, Heard
-from taskmem_hookspecs import ConversationMessage, FileChange, Owner, Run, RunState
+from taskmem_hookspecs import (
+    ConversationMessage,
+    EventQuery,
+    FileChange,
+    Owner,
+    Run,
+    RunQuery,
+    RunState,
+)
 from tests.support.world import PLAN, World
 
 MAIN = "agent:main:main"
@@ -167,14 +175,14 @@ class Session:
     def asks(self, question: str, **turn: Any) -> None:
         """Ask the user something for the task that is worked on, and end the turn."""
         shell = self.world.shell
-        open_ = shell.store.session_runs(self.key, shell.only)
+        open_ = shell.store.find_runs(RunQuery(session_key=self.key))
         run = next(run for run in open_ if run.state is RunState.RUNNING)
         self.call("task_update", task_id=run.task_id, ask=question)
         self.ends(question, **turn)
 
     def run(self, task_id: str) -> Run:
         """The newest run of a task."""
-        return self.world.store.list_runs(None, task_id, 1)[0]
+        return self.world.store.find_runs(RunQuery(task_id=task_id, limit=1))[0]
 
     def restarts(self, boot: str, *, running: bool = False) -> Presence:
         """Start the gateway anew, and let its own recovery have its time."""
@@ -200,7 +208,7 @@ class Session:
     @property
     def lines(self) -> list[str]:
         """What its user was told, oldest first."""
-        events = self.world.store.list_events(0, 10_000)
+        events = self.world.store.find_events(EventQuery())
         return [
             str(event.data["line"])
             for event in events

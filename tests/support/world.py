@@ -13,12 +13,14 @@ from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import sweep, waits, wakes
+from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import Sighting, Watching
 from openclaw_taskmem.seams.seams import Seams
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     Condition,
+    Message,
     Owner,
     Target,
     Task,
@@ -26,6 +28,7 @@ from taskmem_hookspecs import (
     Wait,
     WaitStatus,
     Wake,
+    WakeQuery,
     WakeState,
 )
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
@@ -75,6 +78,7 @@ class World:
         plugins: Sequence[tuple[str, Any]] = (),
         watching: Watching | None = None,
         home: str = "home_1",
+        sole: bool = False,
         roots: tuple[str, ...] = (),
         **outside: Any,
     ) -> None:
@@ -83,14 +87,13 @@ class World:
         self.received: list[Wake] = []
         self._numbers: Iterator[int] = itertools.count(1)
         self.shell = Shell(
-            store=self.store,
+            store=ScopedStore(self.store, home, sole=sole),
             seams=Seams(entries=[], extra=plugins, seconds=5),
             clock=self.clock,
             stuck=stuck or StuckPolicy(),
             outbox=OutboxPolicy(),
             new_id=self._id,
             watching=watching or Sights(),
-            home=home,
             roots=roots,
             **outside,
         )
@@ -177,11 +180,11 @@ class World:
     def thread(self, task_id: str) -> list[tuple[str, str, str]]:
         return [
             (m.role.value, m.msg_type.value, m.content)
-            for m in self.store.read_thread(task_id)
+            for m in self.store.read_records(Message, task_id)
         ]
 
     def wakes(self, *states: WakeState) -> list[Wake]:
-        return list(self.store.list_wakes(states or None, None, 1000))
+        return list(self.store.find_wakes(WakeQuery(states=states or None)))
 
 
 def packet_of(text: str) -> dict[str, Any]:

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.tools import catalog
-from taskmem_hookspecs import InvalidArguments, TaskmemError, WaitStatus
+from taskmem_hookspecs import (
+    EventQuery,
+    InvalidArguments,
+    Message,
+    TaskmemError,
+    WaitStatus,
+)
 from taskmem_hookspecs.errors import ReservedKey, TaskEnded, UnknownTool
 from tests.support.world import PLAN, World
 
@@ -295,7 +301,11 @@ def test_a_secret_never_reaches_the_store_and_the_answer_says_so(world: World) -
     answer = world.narrate(task, f"used {token}")
 
     assert "1 secret in the text was replaced" in answer["message"]
-    kept = (world.task(task), world.thread(task), world.store.list_events(0, 100))
+    kept = (
+        world.task(task),
+        world.thread(task),
+        world.store.find_events(EventQuery()),
+    )
     assert token not in repr(kept)
 
 
@@ -379,4 +389,4 @@ def test_a_task_that_has_ended_asks_nothing(status: str) -> None:
     with pytest.raises(TaskEnded, match=f"is {status}, and only an active task waits"):
         world.call("task_update", task_id=task, ask="Which browser?")
 
-    assert "Which browser?" not in str(world.store.read_thread(task))
+    assert "Which browser?" not in str(world.store.read_records(Message, task))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from openclaw_taskmem.tools import views
+from taskmem_hookspecs import Message
 from tests.support.world import World
 
 PAGE = 2000
@@ -35,7 +36,7 @@ def test_a_long_thread_is_read_page_by_page(world: World, thread: str) -> None:
     assert max(sizes) < PAGE + 500
     said = [each for page in reversed(pages) for each in page["messages"]]
     assert said == [
-        views._message(message) for message in world.store.read_thread(thread)
+        views._message(message) for message in world.store.read_records(Message, thread)
     ]
 
 

@@ -20,8 +20,15 @@ from taskmem_hookspecs.model import (
     Wake,
     WakeState,
 )
+from taskmem_hookspecs.roles import StoreSize
 from taskmem_hookspecs.runs import Checkpoint, Run
-from taskmem_hookspecs.testing.memory_rows import fresh, past, without, without_waits
+from taskmem_hookspecs.testing.memory_rows import (
+    fresh,
+    is_here,
+    past,
+    without,
+    without_waits,
+)
 
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
@@ -74,19 +81,16 @@ class Dropping:
         rows = {name: number for name, number in dropped.items() if number}
         return Dropped(rows=rows, last_event=max(events, default=after))
 
-    def measure(self) -> int:
+    def measure(self, home: str | None = None) -> StoreSize:
         """Return how many bytes are taken, as if each row of these took as many."""
         with self._lock:
             lines = len(self._checkpoints) + len(self._events)
-            return ROW_BYTES * (lines + len(self._wakes) + len(self._waits))
-
-    def holds_others(self, home: str) -> bool:
-        """Whether there is a task, wait or wake of another home."""
-        with self._lock:
+            taken = ROW_BYTES * (lines + len(self._wakes) + len(self._waits))
             homes = {task.home for task in self._tasks.values()}
             homes |= {wait.home for wait in self._waits.values()}
             homes |= {wake.home for wake in self._wakes.values()}
-            return bool(homes - {None, home})
+        others = home is not None and bool(homes - {None, home})
+        return StoreSize(bytes=taken, shared=others)
 
     def _forget(self, change: Change) -> None:
         kept = without_waits(change.forget_waits, self._waits, self._wakes)
@@ -122,7 +126,7 @@ class Dropping:
             for one in self._checkpoints.values()
             if one.at < before
             and (run := self._runs[one.run_id]).state.terminal
-            and is_here(run.home, home)
+            and is_here(run, home)
             and self._of_closed(run.task_id)
             and not self._is_resumable(run)
         ]
@@ -136,7 +140,7 @@ class Dropping:
             for wake in self._wakes.values()
             if is_old(before, wake.created_at, wake.sent_at, wake.acknowledged_at)
             and wake.state not in (WakeState.DUE, WakeState.SENT)
-            and is_here(wake.home, home)
+            and is_here(wake, home)
             and self._of_closed(wake.task_id)
             and wake.wait_id not in watching
         ]
@@ -151,7 +155,7 @@ class Dropping:
             for wait in self._waits.values()
             if is_old(before, wait.created_at, wait.changed_at)
             and not is_watching(wait)
-            and is_here(wait.home, home)
+            and is_here(wait, home)
             and self._of_closed(wait.task_id)
             and wait.wait_id not in named
             and (wait.task_id is None or last[wait.task_id] != wait.wait_id)
@@ -170,13 +174,13 @@ class Dropping:
             return (
                 event is self._events[-1]
                 or (task is not None and not task.status.terminal)
-                or (task is not None and not is_here(task.home, home))
+                or (task is not None and not is_here(task, home))
                 or (
                     task is not None
                     and newest[event.task_id, event.kind] == event.event_id
                 )
                 or (wait is not None and is_watching(wait))
-                or (wait is not None and not is_here(wait.home, home))
+                or (wait is not None and not is_here(wait, home))
             )
 
         old = (event for event in self._events if event.at < before)
@@ -187,11 +191,6 @@ class Dropping:
 def is_old(before: datetime, *instants: datetime | None) -> bool:
     """Whether all instants that are known lie before another."""
     return all(at < before for at in instants if at is not None)
-
-
-def is_here(its: str | None, home: str | None) -> bool:
-    """Whether what belongs to a home, or to none, is of this one; None: of any."""
-    return home is None or its in (None, home)
 
 
 def is_watching(wait: Wait) -> bool:

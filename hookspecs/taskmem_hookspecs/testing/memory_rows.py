@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
+from operator import attrgetter
 from typing import TypeVar
 
 from taskmem_hookspecs.changes import Change
@@ -24,13 +25,19 @@ from taskmem_hookspecs.model import (
     Wake,
 )
 from taskmem_hookspecs.runs import Checkpoint, Run, RunState
+from taskmem_hookspecs.value import Value
 
 ENDED_WAITS = 20
 """Waits that ended which the facts of a task hold; the linkage needs the last."""
+_PLURALS = {"states": "state", "task_ids": "task_id", "wake_ids": "wake_id"}
+_OR_NONE = ("home", "role")
+"""What is found by these is also what has none."""
 RowT = TypeVar("RowT", Task, Wait, Wake, Run, Artifact)
 OwnedT = TypeVar("OwnedT", Task, Wait, Wake, Run)
-PathT = TypeVar("PathT", LedgerEntry, WorkFolder)
+AgedT = TypeVar("AgedT", Wait, Wake, Run)
+PathT = TypeVar("PathT", LedgerEntry, WorkFolder, Checkpoint)
 OfTaskT = TypeVar("OfTaskT", Wait, Wake, Run, Artifact, LedgerEntry, WorkFolder)
+AskedT = TypeVar("AskedT", Task, Wait, Wake, Run, Event)
 KeyT = TypeVar("KeyT")
 LineT = TypeVar("LineT", Message, PlanRevision, Event)
 SeenT = TypeVar("SeenT", Message, PlanRevision, Event, Checkpoint)
@@ -67,9 +74,34 @@ def open_runs(runs: Mapping[str, Run], task_id: str | None = None) -> list[Run]:
     return [run for run in mine if not run.state.terminal]
 
 
+def is_here(row: Task | Wait | Wake | Run, home: str | None) -> bool:
+    """Return whether a row belongs to a home or to none; None: to any."""
+    return home is None or row.home in (None, home)
+
+
 def of_home(home: str | None, rows: Iterable[OwnedT]) -> list[OwnedT]:
     """Return what belongs to a home or to none; None: all."""
-    return [row for row in rows if home is None or row.home in (None, home)]
+    return [row for row in rows if is_here(row, home)]
+
+
+def asked_for(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
+    """Return the rows whose fields are what a query gives under their names."""
+
+    def is_asked_for(row: AskedT) -> bool:
+        for name, value in query:
+            field = _PLURALS.get(name, name)
+            if value is not None and hasattr(row, field):
+                one = (value, None) if name in _OR_NONE else (value,)
+                if getattr(row, field) not in (one if field == name else value):
+                    return False
+        return True
+
+    return [row for row in rows if is_asked_for(row)]
+
+
+def in_order(rows: Mapping[tuple[str, KeyT], PathT]) -> list[PathT]:
+    """Return rows in order of their keys."""
+    return [row for _, row in sorted(rows.items(), key=lambda pair: pair[0])]
 
 
 def is_by(maker: Maker, host: str | None, session_key: str | None) -> bool:
@@ -78,17 +110,17 @@ def is_by(maker: Maker, host: str | None, session_key: str | None) -> bool:
     return host in maker.hosts and (maker.agent is None or own)
 
 
-def of_task(task_id: str, rows: Mapping[tuple[str, str], PathT]) -> list[PathT]:
-    """Return what belongs to a task, in order of the paths."""
-    return [row for key, row in sorted(rows.items()) if key[0] == task_id]
+def newest_first(rows: Mapping[str, AgedT]) -> list[AgedT]:
+    """Return rows by `created_at`, then by their ids, the newest first."""
+    aged = sorted(rows.items(), key=lambda p: (p[1].created_at, p[0]), reverse=True)
+    return [row for _, row in aged]
 
 
-def of_kind(
-    runs: Mapping[str, Run], tasks: Mapping[str, Task], *, implicit: bool | None
-) -> list[Run]:
-    """Return the runs of implicit tasks, or of the others; None: all."""
-    every = runs.values()
-    return [run for run in every if implicit in (None, tasks[run.task_id].implicit)]
+def first_due(rows: Iterable[OwnedT], by: datetime, at: str, key: str) -> list[OwnedT]:
+    """Return the rows whose field `at` has come, in order of it and of `key`."""
+    dues = [row for row in rows if getattr(row, at) is not None]
+    come = [row for row in dues if getattr(row, at) <= by]
+    return sorted(come, key=attrgetter(at, key))
 
 
 def recency(task: Task) -> tuple[bool, datetime, str]:
@@ -151,11 +183,6 @@ def without_waits(
     )
 
 
-def age(run: Run) -> tuple[datetime, str]:
-    """Return what orders runs by age."""
-    return run.created_at, run.run_id
-
-
 def append(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
     """Add lines, numbered on from the last; the first is 1."""
     for line in new:
@@ -169,22 +196,23 @@ def newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
 
 
 def in_thread(
-    messages: Iterable[Message], task_id: str, after: int | None, before: int | None
+    messages: Iterable[Message], after: int | None, before: int | None
 ) -> list[Message]:
-    """Return what the user said, and what tells of a task's life; None: all."""
-    own = [
-        message
-        for message in messages
-        if message.task_id == task_id
-        and (before is None or message.message_id < before)
-    ]
-    if after is None:
-        return own
+    """Return the messages of a span; after one, but what no agent said is left out."""
     return [
         message
-        for message in own
-        if message.message_id > after
-        and (message.role is Role.USER or message.msg_type is MessageType.LIFECYCLE)
+        for message in messages
+        if (before is None or message.message_id < before)
+        and (
+            after is None
+            or (
+                message.message_id > after
+                and (
+                    message.role is Role.USER
+                    or message.msg_type is MessageType.LIFECYCLE
+                )
+            )
+        )
     ]
 
 

@@ -22,10 +22,11 @@ from taskmem_hookspecs.model import (
     Wait,
     Wake,
 )
+from taskmem_hookspecs.queries import EventQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.testing import drawn
-from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.holdings import everything, read_bookmark
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
     a_folder,
@@ -123,11 +124,12 @@ class StoreCommits:
         def comes_back(data: st.DataObject) -> None:
             wake = data.draw(drawn.wakes(next(ids), "task_1", "wait_1"))
             other = data.draw(drawn.wakes(wake.wake_id, "task_1", "wait_1"))
+            query = WakeQuery(wake_ids=(wake.wake_id,))
             store.commit(Change(wakes=(wake,)))
-            assert list(store.read_wakes([wake.wake_id])) == [stored(wake)]
+            assert list(store.find_wakes(query)) == [stored(wake)]
             store.commit(Change(wakes=(stored(other),)))
             changed = other.model_copy(update={"version": 2})
-            assert list(store.read_wakes([wake.wake_id])) == [changed]
+            assert list(store.find_wakes(query)) == [changed]
 
         comes_back()
 
@@ -142,9 +144,9 @@ class StoreCommits:
             store.commit(
                 Change(messages=(message,), revisions=(revision,), events=(event,))
             )
-            read_message = store.read_thread("task_1", 1)[-1]
-            read_revision = store.read_revisions("task_1")[-1]
-            read_event = store.last_events(None, 1)[-1]
+            read_message = store.read_records(Message, "task_1", 1)[-1]
+            read_revision = store.read_records(PlanRevision, "task_1")[-1]
+            read_event = store.find_events(EventQuery(limit=1))[-1]
             assert read_message.message_id > 0
             assert read_revision.revision_id > 0
             assert read_event.event_id > 0
@@ -165,8 +167,8 @@ class StoreCommits:
             )
         )
         assert store.read_task("task_1").task == stored(task)
-        assert store.read_thread("task_1")[0].content == text
-        assert store.read_bookmark(text) == text
+        assert store.read_records(Message, "task_1")[0].content == text
+        assert read_bookmark(store, text) == text
         with pytest.raises(TaskNotFound):
             store.read_task(text)
 
@@ -251,7 +253,7 @@ class StoreCommits:
         )
         with pytest.raises(Conflict):
             store.commit(Change(wakes=both))
-        assert len(store.list_wakes(None, None, 10)) == 1
+        assert len(store.find_wakes(WakeQuery())) == 1
 
     def test_what_belongs_to_no_task_is_refused(self, store: TaskStore) -> None:
         for change in (

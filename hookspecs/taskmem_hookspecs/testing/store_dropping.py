@@ -9,10 +9,11 @@ import pytest
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.model import Task, TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs.queries import EventQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
-from taskmem_hookspecs.runs import RunState
+from taskmem_hookspecs.runs import Checkpoint, RunState
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.holdings import everything, ids_of
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
     a_message,
@@ -84,8 +85,9 @@ class StoreDropping:
         assert gone == {"checkpoints": 2, "wakes": 2, "waits": 1, "events": 1}
         assert store.drop_ended(LATER, MANY).rows == {}
         after = everything(store)
-        assert [wait.wait_id for wait in store.list_waits(None, None, 9)] == ["wait_2"]
-        assert [event.kind for event in store.list_events(0, 9)] == ["b", "a", "c"]
+        assert ids_of(store.find_waits(WaitQuery())) == ["wait_2"]
+        kinds = [event.kind for event in store.find_events(EventQuery())]
+        assert kinds == ["b", "a", "c"]
         for name in ("tasks", "messages", "revisions", "runs", "artifacts", "ledger"):
             assert after[name] == before[name]
 
@@ -134,7 +136,7 @@ class StoreDropping:
         failed = closed(status=TaskStatus.FAILED)
         store.commit(Change(tasks=(failed,), runs=tuple(runs), checkpoints=tuple(kept)))
         assert store.drop_ended(LATER, MANY).rows == {"checkpoints": 2}
-        assert len(store.read_checkpoints("run_3", 9)) == 1
+        assert len(store.read_records(Checkpoint, "run_3", 9)) == 1
 
     def test_no_event_beyond_a_number_is_dropped(self, store: TaskStore) -> None:
         store.commit(Change(events=tuple(an_event() for _ in range(4))))
@@ -151,7 +153,7 @@ class StoreDropping:
         closing = closed(version=1)
         store.commit(Change(tasks=(closing,), events=(an_event(task_id="task_1"),)))
         then = store.drop_ended(LATER, MANY, after=first.last_event)
-        assert [event.event_id for event in store.list_events(0, 9)] == [1, 6]
+        assert [event.event_id for event in store.find_events(EventQuery())] == [1, 6]
         assert then.last_event == len(events)
         last = store.drop_ended(LATER, MANY, after=len(events))
         assert last.last_event == len(events)
@@ -177,7 +179,7 @@ class StoreDropping:
         store.commit(Change(waits=(wait,), wakes=tuple(wakes)))
         store.drop_ended(LATER, MANY)
         assert store.read_wait("wait_9") == wait.model_copy(update={"version": 1})
-        kept = store.read_wakes([wake.wake_id for wake in wakes])
+        kept = store.find_wakes(WakeQuery(wake_ids=tuple(ids_of(wakes))))
         assert len(kept) == len(wakes)
 
     def test_the_oldest_go_first_and_no_more_than_asked_for(
@@ -193,8 +195,8 @@ class StoreDropping:
             )
             store.commit(Change(waits=(wait,), events=(an_event(at=at),)))
         assert store.drop_ended(DAWN + 9 * SECOND, 2).rows == {"waits": 2, "events": 2}
-        assert [wait.wait_id for wait in store.list_waits(None, None, 9)] == ["wait_3"]
-        assert [event.event_id for event in store.list_events(0, 9)] == [3]
+        assert ids_of(store.find_waits(WaitQuery())) == ["wait_3"]
+        assert [event.event_id for event in store.find_events(EventQuery())] == [3]
 
     def test_events_are_numbered_on_after_all_others_are_gone(
         self, store: TaskStore
@@ -202,7 +204,8 @@ class StoreDropping:
         store.commit(Change(events=(an_event(), an_event())))
         assert store.drop_ended(LATER, MANY).rows == {"events": 1}
         store.commit(Change(events=(an_event(),)))
-        assert [event.event_id for event in store.list_events(1, 9)] == [2, 3]
+        left = store.find_events(EventQuery(after=1))
+        assert [event.event_id for event in left] == [2, 3]
 
     def test_what_is_of_another_home_is_not_dropped(self, store: TaskStore) -> None:
         store.commit(hung_on(closed(home="/home/2")))
@@ -212,21 +215,22 @@ class StoreDropping:
         assert store.drop_ended(LATER, MANY, "/home/1").rows["events"] == len(
             events[1:]
         )
-        assert "wait_9" in [wait.wait_id for wait in store.list_waits(None, None, 9)]
+        assert "wait_9" in ids_of(store.find_waits(WaitQuery()))
 
     @pytest.mark.parametrize("kind", ["tasks", "waits", "wakes"])
     def test_what_another_home_has_is_noticed(
         self, store: TaskStore, kind: str
     ) -> None:
         make = {"tasks": a_task, "waits": a_wait, "wakes": a_wake}[kind]
-        assert not store.holds_others("/home/1")
+        assert not store.measure("/home/1").shared
         store.commit(Change.model_validate({kind: (make(home="/home/1"),)}))
-        assert not store.holds_others("/home/1")
-        assert store.holds_others("/home/2")
+        assert not store.measure("/home/1").shared
+        assert store.measure("/home/2").shared
+        assert not store.measure().shared
 
     def test_room_that_was_given_back_counts_as_free(self, store: TaskStore) -> None:
         many = tuple(an_event(data={"x": "y" * 1_000}) for _ in range(200))
         store.commit(Change(events=many))
-        taken = store.measure()
+        taken = store.measure().bytes
         assert store.drop_ended(LATER, MANY).rows == {"events": 199}
-        assert store.measure() < taken / 2
+        assert store.measure().bytes < taken / 2

@@ -5,12 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
 
 from taskmem_hookspecs.changes import Change
-from taskmem_hookspecs.model import Maker, TaskStatus, WaitStatus, WakeState
+from taskmem_hookspecs.model import Maker, Task, TaskStatus, Wait, WaitStatus, WakeState
+from taskmem_hookspecs.queries import RunQuery, TaskQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import RunState
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import (
+    ids_of,
+    next_lapse,
+    next_stuck_due,
+    next_wake_due,
+)
 from taskmem_hookspecs.testing.values import a_run, a_task, a_wait, a_wake
 
 HOMES = ("home_1", "home_2", None)
@@ -29,12 +38,17 @@ class StoreHomes:
             for n, home in enumerate(HOMES)
         )
         store.commit(Change(tasks=tuple(tasks)))
-        assert list(store.stuck_due(_at(9), 9, "home_1")) == ["task_0", "task_2"]
-        assert list(store.stuck_due(_at(9), 9, "home_2")) == ["task_1", "task_2"]
-        assert list(store.stuck_due(_at(9), 1, "home_2")) == ["task_1"]
-        assert list(store.stuck_due(_at(9), 1, "home_3")) == ["task_2"]
-        assert list(store.stuck_due(_at(9), 9)) == ["task_0", "task_1", "task_2"]
-        due = [store.next_stuck_due(home) for home in (*HOMES, "home_3")]
+
+        def come(home: str | None, limit: int = 9) -> list[str]:
+            query = TaskQuery(due_by=_at(9), limit=limit, home=home)
+            return ids_of(store.find_tasks(query))
+
+        assert come("home_1") == ["task_0", "task_2"]
+        assert come("home_2") == ["task_1", "task_2"]
+        assert come("home_2", 1) == ["task_1"]
+        assert come("home_3", 1) == ["task_2"]
+        assert come(None) == ["task_0", "task_1", "task_2"]
+        due = [next_stuck_due(store, home) for home in (*HOMES, "home_3")]
         assert due == [_at(0), _at(1), _at(0), _at(2)]
 
     def test_wakes_are_due_in_their_own_home(self, store: TaskStore) -> None:
@@ -45,17 +59,18 @@ class StoreHomes:
         store.commit(Change(wakes=tuple(wakes)))
 
         def due(home: str | None, limit: int = 9) -> list[str]:
-            return [wake.wake_id for wake in store.due_wakes(_at(9), limit, home)]
+            query = WakeQuery(due_by=_at(9), limit=limit, home=home)
+            return ids_of(store.find_wakes(query))
 
         assert due("home_1") == ["wake_0", "wake_2"]
         assert due("home_2") == ["wake_1", "wake_2"]
         assert due("home_2", 1) == ["wake_1"]
         assert due("home_3", 1) == ["wake_2"]
         assert due(None) == ["wake_0", "wake_1", "wake_2"]
-        first = [store.next_wake_due(home) for home in (*HOMES, "home_3")]
+        first = [next_wake_due(store, home) for home in (*HOMES, "home_3")]
         assert first == [_at(0), _at(1), _at(0), _at(2)]
 
-    def test_messages_are_counted_for_a_session_of_their_own_home(
+    def test_wakes_sent_to_a_session_are_of_their_own_home(
         self, store: TaskStore
     ) -> None:
         wakes = (
@@ -63,9 +78,14 @@ class StoreHomes:
             for n, home in enumerate(HOMES)
         )
         store.commit(Change(wakes=tuple(wakes)))
-        assert list(store.sent_since("s", DAWN, "home_1")) == [_at(0), _at(2)]
-        assert list(store.sent_since("s", DAWN, "home_2")) == [_at(1), _at(2)]
-        assert list(store.sent_since("s", DAWN)) == [_at(0), _at(1), _at(2)]
+
+        def found(home: str | None) -> list[str]:
+            query = WakeQuery(session_key="s", sent_since=DAWN, home=home)
+            return ids_of(store.find_wakes(query))
+
+        assert found("home_1") == ["wake_0", "wake_2"]
+        assert found("home_2") == ["wake_1", "wake_2"]
+        assert found(None) == ["wake_0", "wake_1", "wake_2"]
 
     def test_runs_of_a_session_are_those_of_its_own_home(
         self, store: TaskStore
@@ -82,7 +102,7 @@ class StoreHomes:
             store.commit(Change(tasks=(task,), runs=(run,)))
 
         def found(home: str | None) -> list[str]:
-            return [run.run_id for run in store.session_runs("s", home)]
+            return ids_of(store.find_runs(RunQuery(session_key="s", home=home)))
 
         assert found("home_1") == ["run_0", "run_2"]
         assert found("home_2") == ["run_1", "run_2"]
@@ -97,13 +117,14 @@ class StoreHomes:
             store.commit(Change(tasks=(a_task(task_id=task_id),), runs=(run,)))
 
         def lapsed(home: str | None, limit: int = 9) -> list[str]:
-            return [run.run_id for run in store.lapsed_runs(_at(9), limit, home)]
+            query = RunQuery(lapsed_by=_at(9), limit=limit, home=home)
+            return ids_of(store.find_runs(query))
 
         assert lapsed("home_1") == ["run_0", "run_2"]
         assert lapsed("home_2", 1) == ["run_1"]
         assert lapsed("home_3", 1) == ["run_2"]
         assert lapsed(None) == ["run_0", "run_1", "run_2"]
-        first = [store.next_lapse(home) for home in (*HOMES, "home_3")]
+        first = [next_lapse(store, home) for home in (*HOMES, "home_3")]
         assert first == [_at(0), _at(1), _at(0), _at(2)]
 
     def test_what_is_listed_is_cut_to_its_home_before_its_limit(
@@ -124,16 +145,18 @@ class StoreHomes:
 
         def listed(limit: int, home: str | None) -> set[tuple[str, ...]]:
             """Return what each list holds, by number; by states, and of all states."""
-            tasks = (store.list_tasks(s, limit, home) for s in (active, None))
-            waits = (store.list_waits(s, None, limit, home) for s in (watching, None))
-            wakes = (store.list_wakes(s, None, limit, home) for s in (due, None))
-            runs = (store.list_runs(s, None, limit, home) for s in (queued, None))
-            return {
-                *(tuple(row.task_id[-1] for row in found) for found in tasks),
-                *(tuple(row.wait_id[-1] for row in found) for found in waits),
-                *(tuple(row.wake_id[-1] for row in found) for found in wakes),
-                *(tuple(row.run_id[-1] for row in found) for found in runs),
-            }
+            own: dict[str, Any] = {"limit": limit, "home": home}
+            lists = (
+                store.find_tasks(TaskQuery(status=active, **own)),
+                store.find_tasks(TaskQuery(implicit=False, **own)),
+                store.find_waits(WaitQuery(status=watching, **own)),
+                store.find_waits(WaitQuery(**own)),
+                store.find_wakes(WakeQuery(states=due, **own)),
+                store.find_wakes(WakeQuery(**own)),
+                store.find_runs(RunQuery(states=queued, **own)),
+                store.find_runs(RunQuery(**own)),
+            )
+            return {tuple(each[-1] for each in ids_of(found)) for found in lists}
 
         assert listed(9, "home_1") == {("2", "0")}
         assert listed(2, "home_2") == {("2", "1")}
@@ -162,7 +185,9 @@ class StoreHomes:
         )
 
         def listed(home: str | None, status: TaskStatus | None = None) -> list[str]:
-            return [task.task_id for task in store.list_tasks(status, 2, home, "s")]
+            query = TaskQuery(session_key="s", status=status, limit=2, implicit=False)
+            own = query.model_copy(update={"home": home})
+            return ids_of(store.find_tasks(own))
 
         assert listed(None) == ["task_1", "task_0"]
         assert listed("home_1") == ["task_0"]
@@ -189,7 +214,7 @@ class StoreHomes:
             for n, row in enumerate(rows)
         )
         store.commit(Change(tasks=tuple(tasks)))
-        self._check_counts(store.count_open_tasks)
+        self._check_counts(partial(store.count_open, Task))
 
     def test_open_waits_are_counted_by_who_asked_for_them(
         self, store: TaskStore
@@ -210,7 +235,7 @@ class StoreHomes:
             for n, row in enumerate(rows)
         )
         store.commit(Change(waits=tuple(waits)))
-        self._check_counts(store.count_open_waits)
+        self._check_counts(partial(store.count_open, Wait))
 
     def _check_counts(self, count: Callable[..., int]) -> None:
         agent = Maker(hosts=("openclaw",), agent="agent:a")

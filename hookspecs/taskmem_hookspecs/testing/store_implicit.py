@@ -10,10 +10,11 @@ import pytest
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import RunNotFound, TaskNotFound
 from taskmem_hookspecs.model import TaskStatus, WaitStatus
+from taskmem_hookspecs.queries import RunQuery, TaskQuery
 from taskmem_hookspecs.roles import TaskStore
-from taskmem_hookspecs.runs import RunState
+from taskmem_hookspecs.runs import Checkpoint, RunState
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.holdings import everything, ids_of
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
     a_folder,
@@ -58,11 +59,12 @@ class StoreImplicit:
         of_both_kinds(store)
 
         def listed(*, implicit: bool | None) -> list[str]:
-            found = store.list_tasks(TaskStatus.ACTIVE, 9, None, "s", implicit=implicit)
-            assert list(found) == list(store.list_tasks(None, 9, implicit=implicit))
+            found = store.find_tasks(
+                TaskQuery(status=TaskStatus.ACTIVE, session_key="s", implicit=implicit)
+            )
+            assert list(found) == list(store.find_tasks(TaskQuery(implicit=implicit)))
             return [task.task_id for task in found]
 
-        assert [t.task_id for t in store.list_tasks(None, 9)] == ["task_1"]
         assert listed(implicit=False) == ["task_1"]
         assert listed(implicit=True) == ["task_2"]
         assert listed(implicit=None) == ["task_2", "task_1"]
@@ -72,24 +74,20 @@ class StoreImplicit:
 
         def listed(*, implicit: bool | None) -> list[str]:
             states = (RunState.RUNNING,)
-            found = store.list_runs(states, None, 9, implicit=implicit)
-            assert list(found) == list(
-                store.list_runs(None, None, 9, implicit=implicit)
-            )
+            found = store.find_runs(RunQuery(states=states, implicit=implicit))
+            assert list(found) == list(store.find_runs(RunQuery(implicit=implicit)))
             return [run.run_id for run in found]
 
         assert listed(implicit=False) == ["run_1"]
         assert listed(implicit=True) == ["run_2"]
         assert listed(implicit=None) == ["run_2", "run_1"]
-        assert list(store.list_runs(None, None, 9)) == list(
-            store.list_runs(None, None, 9, implicit=None)
-        )
 
     def test_of_a_session_the_runs_of_implicit_tasks_come_last(
         self, store: TaskStore
     ) -> None:
         of_both_kinds(store)
-        assert [run.run_id for run in store.session_runs("s")] == ["run_1", "run_2"]
+        found = store.find_runs(RunQuery(session_key="s"))
+        assert ids_of(found) == ["run_1", "run_2"]
 
     def test_implicit_tasks_and_their_runs_are_not_counted(
         self, store: TaskStore
@@ -140,9 +138,9 @@ class StoreImplicit:
             old = tuple(a_checkpoint(run_id=r.run_id) for r in (run, late))
             store.commit(Change(tasks=(task, other), runs=(run, late), checkpoints=old))
         store.commit(Change(forget_before=DAWN + SECOND, forget_home=home))
-        left = [task.task_id for task in store.list_tasks(None, 9, implicit=True)]
+        left = ids_of(store.find_tasks(TaskQuery(implicit=True)))
         assert left == (["task_1"] if home else [])
-        kept = [n for n in range(3) if store.read_checkpoints(f"late_{n}", 9)]
+        kept = [n for n in range(3) if store.read_records(Checkpoint, f"late_{n}", 9)]
         assert kept == ([1] if home else [])
 
     @pytest.mark.parametrize(

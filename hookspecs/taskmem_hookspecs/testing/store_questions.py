@@ -12,15 +12,25 @@ from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import TaskNotFound, WaitNotFound
 from taskmem_hookspecs.model import (
     Bookmark,
+    Message,
     MessageType,
+    PlanRevision,
     Role,
+    Task,
     TaskStatus,
     WaitStatus,
-    WakeCause,
     WakeState,
 )
+from taskmem_hookspecs.queries import EventQuery, TaskQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import (
+    everything,
+    ids_of,
+    next_stuck_due,
+    next_wake_due,
+    read_bookmark,
+)
 from taskmem_hookspecs.testing.values import (
     a_message,
     a_revision,
@@ -44,18 +54,14 @@ class StoreQuestions:
             store.read_task("task_9")
         with pytest.raises(WaitNotFound, match="wait_9"):
             store.read_wait("wait_9")
-        assert list(store.read_thread("task_9")) == []
-        assert list(store.read_revisions("task_9")) == []
-        assert store.read_bookmark("never set") is None
+        assert list(store.read_records(Message, "task_9")) == []
+        assert list(store.read_records(PlanRevision, "task_9")) == []
+        assert read_bookmark(store, "never set") is None
 
     def test_an_empty_store_has_nothing(self, store: TaskStore) -> None:
-        assert list(store.list_tasks(None, 9)) == []
-        assert list(store.list_waits(None, None, 9)) == []
-        assert list(store.list_wakes(None, None, 9)) == []
-        assert list(store.list_events(0, 9)) == []
-        assert list(store.last_events(None, 9)) == []
-        assert store.next_stuck_due() is None
-        assert store.next_wake_due() is None
+        assert not any(everything(store).values())
+        assert next_stuck_due(store) is None
+        assert next_wake_due(store) is None
         assert sum(store.count().tasks.values()) == store.count().events == 0
 
     # --- tasks ----------------------------------------------------------------
@@ -113,14 +119,18 @@ class StoreQuestions:
                 )
             )
         )
-        listed = [task.updated_at for task in store.list_tasks(None, 100)]
-        assert listed == [at(moment) for moment in sorted(moments, reverse=True)]
-        active = [task.task_id for task in store.list_tasks(TaskStatus.ACTIVE, 100)]
-        assert active == ["task_5", "task_0", "task_6"]
-        assert [t.task_id for t in store.list_tasks(TaskStatus.ACTIVE, 2)] == active[:2]
-        assert [t.updated_at for t in store.list_tasks(None, 2)] == [at(9), at(5)]
+
+        def find(status: TaskStatus | None, limit: int | None = None) -> list[Task]:
+            query = TaskQuery(status=status, limit=limit, implicit=False)
+            return [*store.find_tasks(query)]
+
+        listed = [at(moment) for moment in sorted(moments, reverse=True)]
+        assert [task.updated_at for task in find(None)] == listed
+        assert [task.updated_at for task in find(None, 2)] == listed[:2]
+        assert ids_of(find(TaskStatus.ACTIVE)) == ["task_5", "task_0", "task_6"]
+        assert ids_of(find(TaskStatus.ACTIVE, 2)) == ["task_5", "task_0"]
         for status in TaskStatus:
-            assert {t.status for t in store.list_tasks(status, 100)} == {status}
+            assert {task.status for task in find(status)} == {status}
 
     def test_active_tasks_are_walked_in_order_of_id(self, store: TaskStore) -> None:
         ids = ["task_B", "task_a", "task_Ä", "task_10", "task_9", "task_-"]
@@ -132,11 +142,14 @@ class StoreQuestions:
                 )
             )
         )
-        walked: list[str] = []
-        while page := store.active_tasks(walked[-1] if walked else "", 2):
+        walked = [""]
+        query = TaskQuery(status=TaskStatus.ACTIVE, limit=2)
+        while page := store.find_tasks(
+            query.model_copy(update={"after": walked[-1]}),
+        ):
             assert len(page) <= 2
-            walked += [task.task_id for task in page]
-        assert walked == sorted(ids)
+            walked += ids_of(page)
+        assert walked[1:] == sorted(ids)
 
     def test_the_newest_messages_come_oldest_first(self, store: TaskStore) -> None:
         tasks = (a_task(), a_task(task_id="task_2"))
@@ -151,17 +164,18 @@ class StoreQuestions:
                     )
                 )
             )
-        thread = store.read_thread("task_1")
+        thread = store.read_records(Message, "task_1")
         assert [message.content for message in thread] == [
             f"{number}{letter}" for number in range(6) for letter in "ab"
         ]
         ids = [message.message_id for message in thread]
         assert ids == sorted(set(ids))
-        assert list(store.read_thread("task_1", 3)) == list(thread[-3:])
-        assert list(store.read_thread("task_1", 100)) == list(thread)
-        assert list(store.read_thread("task_1", 0)) == []
-        assert list(store.read_thread("task_1", 3, before=ids[-3])) == thread[-6:-3]
-        assert list(store.read_thread("task_1", before=ids[2])) == thread[:2]
+        assert list(store.read_records(Message, "task_1", 3)) == list(thread[-3:])
+        assert list(store.read_records(Message, "task_1", 100)) == list(thread)
+        assert list(store.read_records(Message, "task_1", 0)) == []
+        earlier = store.read_records(Message, "task_1", 3, before=ids[-3])
+        assert list(earlier) == thread[-6:-3]
+        assert list(store.read_records(Message, "task_1", before=ids[2])) == thread[:2]
 
     def test_of_a_thread_what_no_agent_said_is_read_alone(
         self, store: TaskStore
@@ -172,10 +186,10 @@ class StoreQuestions:
         said = [a_message(content=f"{n}", **kind) for n, kind in enumerate(kinds)]
         other = a_message(task_id="task_2", **user)
         store.commit(Change(tasks=tasks, messages=(*said, other)))
-        ids = [message.message_id for message in store.read_thread("task_1")]
+        ids = [message.message_id for message in store.read_records(Message, "task_1")]
 
         def read_said(after: int, limit: int | None = None) -> list[str]:
-            found = store.read_thread("task_1", limit, said_after=after)
+            found = store.read_records(Message, "task_1", limit, said_after=after)
             return [message.content for message in found]
 
         assert read_said(0) == ["0", "2", "4", "5"]
@@ -187,94 +201,36 @@ class StoreQuestions:
         for reason in ("first", "second", "third"):
             own = a_revision(reason=reason)
             store.commit(Change(revisions=(own, a_revision(task_id="task_2"))))
-        revisions = store.read_revisions("task_1")
+        revisions = store.read_records(PlanRevision, "task_1")
         assert [r.reason for r in revisions] == ["first", "second", "third"]
-
-    # --- waits and wakes ------------------------------------------------------
-
-    def test_waits_are_listed_newest_first(self, store: TaskStore) -> None:
-        store.commit(
-            Change(
-                tasks=(a_task(),),
-                waits=(
-                    a_wait(wait_id="wait_1", created_at=at(2)),
-                    a_wait(wait_id="wait_2", created_at=at(3), task_id="task_1"),
-                    a_wait(wait_id="wait_3", status="error", task_id="task_1"),
-                    a_wait(wait_id="wait_4", created_at=at(1), status="error"),
-                ),
-            )
-        )
-
-        def listed(
-            status: WaitStatus | None, task_id: str | None, limit: int = 9
-        ) -> list[str]:
-            return [w.wait_id[-1] for w in store.list_waits(status, task_id, limit)]
-
-        assert listed(None, None) == ["2", "1", "4", "3"]
-        assert listed(None, None, 3) == ["2", "1", "4"]
-        assert listed(WaitStatus.WATCHING, None) == ["2", "1"]
-        assert listed(WaitStatus.WATCHING, None, 1) == ["2"]
-        assert listed(WaitStatus.ERROR, None) == ["4", "3"]
-        assert listed(None, "task_1") == ["2", "3"]
-        assert listed(WaitStatus.ERROR, "task_1") == ["3"]
-        assert listed(WaitStatus.TIMEOUT, None) == []
-
-    def test_wakes_are_listed_newest_first(self, store: TaskStore) -> None:
-        store.commit(
-            Change(
-                tasks=(a_task(),),
-                wakes=(
-                    a_wake(wake_id="wake_1", created_at=at(2)),
-                    a_wake(wake_id="wake_2", created_at=at(3), task_id="task_1"),
-                    a_wake(wake_id="wake_3", state="sent", task_id="task_1"),
-                    a_wake(wake_id="wake_4", created_at=at(1), state="refused"),
-                ),
-            )
-        )
-
-        def listed(
-            states: list[WakeState] | None, task_id: str | None, limit: int = 9
-        ) -> list[str]:
-            return [w.wake_id[-1] for w in store.list_wakes(states, task_id, limit)]
-
-        assert listed(None, None) == ["2", "1", "4", "3"]
-        assert listed(None, None, 2) == ["2", "1"]
-        assert listed([WakeState.DUE, WakeState.REFUSED], None) == ["2", "1", "4"]
-        assert listed([WakeState.SENT], "task_1") == ["3"]
-        assert listed(None, "task_1") == ["2", "3"]
-        assert listed([], None) == []
-
-    def test_wakes_are_read_by_id(self, store: TaskStore) -> None:
-        wakes = tuple(a_wake(wake_id=f"wake_{number}") for number in range(4))
-        store.commit(Change(wakes=wakes))
-        read = store.read_wakes(["wake_3", "wake_9", "wake_1"])
-        assert {wake.wake_id for wake in read} == {"wake_1", "wake_3"}
-        assert list(store.read_wakes([])) == []
 
     # --- what is due ----------------------------------------------------------
 
-    def test_stuck_due_tells_what_has_come_in_order(self, store: TaskStore) -> None:
-        due = {"task_1": 20, "task_2": 10, "task_3": 10.5, "task_4": 30}
+    def test_tasks_that_are_due_come_in_order(self, store: TaskStore) -> None:
+        dues = {"task_1": 20, "task_2": 10, "task_3": 10.5, "task_4": 30}
         never = a_task(task_id="task_5", stuck_due_at=None)
         paused = a_task(task_id="task_6", status="paused", stuck_due_at=at(1))
-        tasks = [a_task(task_id=t, stuck_due_at=at(s)) for t, s in due.items()]
+        tasks = [a_task(task_id=t, stuck_due_at=at(s)) for t, s in dues.items()]
         store.commit(Change(tasks=(*tasks, never, paused)))
-        assert store.next_stuck_due() == at(10)
-        assert list(store.stuck_due(at(9.999999), 9)) == []
-        assert list(store.stuck_due(at(10), 9)) == ["task_2"]
-        assert list(store.stuck_due(at(25), 9)) == ["task_2", "task_3", "task_1"]
-        assert list(store.stuck_due(at(25), 2)) == ["task_2", "task_3"]
+
+        def due(seconds: float, limit: int = 9) -> list[str]:
+            query = TaskQuery(due_by=at(seconds), limit=limit)
+            return ids_of(store.find_tasks(query))
+
+        assert next_stuck_due(store) == at(10)
+        assert due(9.999999) == []
+        assert due(10) == ["task_2"]
+        assert due(25) == ["task_2", "task_3", "task_1"]
+        assert due(25, 2) == ["task_2", "task_3"]
         moved = a_task(task_id="task_2", version=1, stuck_due_at=at(40))
         ended = a_task(
             task_id="task_3", version=1, status="completed", stuck_due_at=at(1)
         )
         store.commit(Change(tasks=(moved, ended)))
-        assert store.next_stuck_due() == at(20)
-        assert list(store.stuck_due(at(99), 9)) == ["task_1", "task_4", "task_2"]
+        assert next_stuck_due(store) == at(20)
+        assert due(99) == ["task_1", "task_4", "task_2"]
 
-    def test_due_wakes_tells_what_has_come_first_due_first(
-        self, store: TaskStore
-    ) -> None:
+    def test_wakes_that_are_due_come_first_due_first(self, store: TaskStore) -> None:
         due = {"wake_1": 20, "wake_2": 10, "wake_3": None, "wake_4": 30}
         store.commit(
             Change(
@@ -284,17 +240,20 @@ class StoreQuestions:
                 )
             )
         )
-        assert store.next_wake_due() == at(10)
-        assert list(store.due_wakes(at(9), 9)) == []
-        come = [wake.wake_id for wake in store.due_wakes(at(20), 9)]
-        assert come == ["wake_2", "wake_1"]
-        assert [wake.wake_id for wake in store.due_wakes(at(20), 1)] == ["wake_2"]
+
+        def come(seconds: float, limit: int = 9) -> list[str]:
+            found = store.find_wakes(WakeQuery(due_by=at(seconds), limit=limit))
+            return ids_of(found)
+
+        assert next_wake_due(store) == at(10)
+        assert come(9) == []
+        assert come(20) == ["wake_2", "wake_1"]
+        assert come(20, 1) == ["wake_2"]
         never = a_wake(wake_id="wake_2", version=1, due_at=None)
         again = a_wake(wake_id="wake_1", version=1, due_at=at(50), state="sent")
         store.commit(Change(wakes=(never, again)))
-        assert store.next_wake_due() == at(30)
-        come = [wake.wake_id for wake in store.due_wakes(at(60), 9)]
-        assert come == ["wake_4", "wake_1"]
+        assert next_wake_due(store) == at(30)
+        assert come(60) == ["wake_4", "wake_1"]
 
     def test_an_instant_is_the_same_in_every_time_zone(self, store: TaskStore) -> None:
         store.commit(
@@ -303,41 +262,35 @@ class StoreQuestions:
         there = timezone(timedelta(hours=-9, minutes=-30))
         for seconds, come in ((9, 0), (10, 1)):
             now = at(seconds).astimezone(there)
-            assert len(store.stuck_due(now, 9)) == come
-            assert len(store.due_wakes(now, 9)) == come
+            assert len(store.find_tasks(TaskQuery(due_by=now))) == come
+            assert len(store.find_wakes(WakeQuery(due_by=now))) == come
 
-    def test_wakes_of_one_delivery_count_as_one_message(self, store: TaskStore) -> None:
-        sent = [
-            ("a", "one", 10),
-            ("a", "one", 10),
-            ("a", "two", 20),
-            ("a", "three", 5),
-            ("b", "four", 15),
-            (None, "five", 16),
-            (None, "five", 16),
-            ("a", None, None),
-        ]
+    def test_wakes_sent_to_a_session_come_first_sent_first(
+        self, store: TaskStore
+    ) -> None:
+        sent = (("a", 10), ("a", 20), ("a", 5), ("b", 15), (None, 16), ("a", None))
         store.commit(
             Change(
                 wakes=tuple(
                     a_wake(
                         wake_id=f"wake_{number}",
                         session_key=session,
-                        delivery_id=delivery,
                         sent_at=None if moment is None else at(moment),
                     )
-                    for number, (session, delivery, moment) in enumerate(sent)
+                    for number, (session, moment) in enumerate(sent)
                 )
             )
         )
-        goes_on = a_wake(wake_id="run", cause=WakeCause.RUN, sent_at=at(7))
-        told = goes_on.model_copy(update={"key": "run:1:1", "session_key": "a"})
-        store.commit(Change(wakes=(told,)))
-        assert list(store.sent_since("a", at(0))) == [at(5), at(10), at(20)]
-        assert list(store.sent_since("a", at(10))) == [at(10), at(20)]
-        assert list(store.sent_since("b", at(0))) == [at(15)]
-        assert list(store.sent_since(None, at(0))) == [at(16)]
-        assert list(store.sent_since("a", at(21))) == []
+
+        def found(session_key: str | None, since: float) -> list[str]:
+            query = WakeQuery(session_key=session_key, sent_since=at(since))
+            return ids_of(store.find_wakes(query))
+
+        assert found("a", 0) == ["wake_2", "wake_0", "wake_1"]
+        assert found("a", 10) == ["wake_0", "wake_1"]
+        assert found("b", 0) == ["wake_3"]
+        assert found(None, 0) == ["wake_4"]
+        assert found("a", 21) == []
 
     # --- events, bookmarks, counts --------------------------------------------
 
@@ -345,25 +298,28 @@ class StoreQuestions:
         for number in range(5):
             event = an_event(kind=f"kind_{number}", at=at(-number))
             store.commit(Change(events=(event, an_event(task_id="task_1"))))
-        events = store.list_events(0, 100)
+        events = store.find_events(EventQuery())
         ids = [event.event_id for event in events]
         assert ids == sorted(set(ids))
         assert ids[0] > 0
         own = [event.kind for event in events if event.task_id is None]
         assert own == [f"kind_{number}" for number in range(5)]
-        assert list(store.list_events(ids[3], 100)) == list(events[4:])
-        assert list(store.list_events(ids[3], 2)) == list(events[4:6])
-        assert list(store.list_events(ids[-1], 100)) == []
+        assert [*store.find_events(EventQuery(after=ids[3]))] == [*events[4:]]
+        assert [*store.find_events(EventQuery(after=ids[3], limit=2))] == [*events[4:6]]
+        assert list(store.find_events(EventQuery(after=ids[-1]))) == []
 
     def test_the_last_events_come_oldest_first(self, store: TaskStore) -> None:
         for number in range(5):
             event = an_event(kind=f"kind_{number}", task_id=f"task_{number % 2}")
             store.commit(Change(events=(event,)))
-        kinds = [event.kind for event in store.last_events(None, 2)]
-        assert kinds == ["kind_3", "kind_4"]
-        kinds = [event.kind for event in store.last_events("task_0", 2)]
-        assert kinds == ["kind_2", "kind_4"]
-        assert list(store.last_events("task_9", 2)) == []
+
+        def last(task_id: str | None) -> list[str]:
+            found = store.find_events(EventQuery(task_id=task_id, limit=2))
+            return [event.kind for event in found]
+
+        assert last(None) == ["kind_3", "kind_4"]
+        assert last("task_0") == ["kind_2", "kind_4"]
+        assert last("task_9") == []
 
     def test_a_bookmark_holds_its_last_value(self, store: TaskStore) -> None:
         store.commit(Change(bookmarks=(Bookmark(name="a", value="1"),)))
@@ -372,8 +328,8 @@ class StoreQuestions:
                 bookmarks=(Bookmark(name="a", value="2"), Bookmark(name="b", value="3"))
             )
         )
-        assert store.read_bookmark("a") == "2"
-        assert store.read_bookmark("b") == "3"
+        assert read_bookmark(store, "a") == "2"
+        assert read_bookmark(store, "b") == "3"
 
     def test_counts_tell_how_much_there_is_by_state(self, store: TaskStore) -> None:
         store.commit(

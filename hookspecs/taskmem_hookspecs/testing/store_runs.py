@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import timedelta
+from operator import attrgetter
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,12 @@ from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict, RunNotFound, TaskNotFound
 from taskmem_hookspecs.evidence import LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import WakeCause
+from taskmem_hookspecs.queries import RunQuery
 from taskmem_hookspecs.roles import TaskStore
-from taskmem_hookspecs.runs import RunState
+from taskmem_hookspecs.runs import Checkpoint, RunState
 from taskmem_hookspecs.testing import drawn
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import ids_of, next_lapse
 from taskmem_hookspecs.testing.store_commits import drawn_often, stored
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
@@ -31,6 +34,7 @@ from taskmem_hookspecs.testing.values import (
 
 SECOND = timedelta(seconds=1)
 ENDED = [state for state in RunState if state.terminal]
+_PATH = attrgetter("path")
 
 
 class StoreRuns:
@@ -68,7 +72,7 @@ class StoreRuns:
             made = data.draw(drawn.artifacts(f"artifact_{number:05}", "task_1"))
             made = made.model_copy(update={"run_id": "run_1"})
             store.commit(Change(checkpoints=(checkpoint,), artifacts=(made,)))
-            assert store.read_checkpoints("run_1", 1)[-1] == checkpoint
+            assert store.read_records(Checkpoint, "run_1", 1)[-1] == checkpoint
             assert store.read_task("task_1").artifacts[-1] == stored(made)
 
         comes_back()
@@ -76,12 +80,15 @@ class StoreRuns:
     def test_what_is_not_there_of_runs_is_not_found(self, store: TaskStore) -> None:
         with pytest.raises(RunNotFound, match="run_9"):
             store.read_run("run_9")
-        assert list(store.list_runs(None, None, 9)) == []
-        assert list(store.session_runs("main")) == []
-        assert list(store.queued_runs(None, 9)) == []
-        assert list(store.lapsed_runs(DAWN, 9)) == []
-        assert list(store.read_checkpoints("run_9", 9)) == []
-        assert store.next_lapse() is None
+        for query in (
+            RunQuery(),
+            RunQuery(session_key="main"),
+            RunQuery(states=(RunState.QUEUED,), oldest_first=True),
+            RunQuery(lapsed_by=DAWN),
+        ):
+            assert list(store.find_runs(query)) == []
+        assert list(store.read_records(Checkpoint, "run_9", 9)) == []
+        assert next_lapse(store) is None
         assert sum(store.count().runs.values()) == 0
 
     def test_a_run_that_moved_is_a_conflict(self, store: TaskStore) -> None:
@@ -105,22 +112,23 @@ class StoreRuns:
             entry = entry.model_copy(update={"run_id": "run_1"})
             store.commit(Change(ledger=(entry,), folders=(folder,)))
             # The latest replaces the one before.
-            assert list(store.read_ledger("task_1")) == [entry]
-            assert list(store.read_folders("task_1")) == [folder]
+            assert list(store.read_records(LedgerEntry, "task_1")) == [entry]
+            assert list(store.read_records(WorkFolder, "task_1")) == [folder]
 
         comes_back()
 
     def test_each_task_has_its_own_ledger_by_path(self, store: TaskStore) -> None:
         store.commit(Change(tasks=(a_task(), a_task(task_id="task_2"))))
         paths = ("/work/b", "/work/a", "/work/ä")
-        entries = tuple(an_entry(path=path) for path in paths)
-        folders = tuple(a_folder(path=path) for path in paths)
+        entries = [an_entry(path=path) for path in paths]
+        folders = [a_folder(path=path) for path in paths]
         other = an_entry(task_id="task_2")
-        store.commit(Change(ledger=(*entries, other), folders=folders))
-        assert [e.path for e in store.read_ledger("task_1")] == sorted(paths)
-        assert [f.path for f in store.read_folders("task_1")] == sorted(paths)
-        assert list(store.read_ledger("task_2")) == [other]
-        assert list(store.read_folders("task_2")) == []
+        store.commit(Change(ledger=(*entries, other), folders=tuple(folders)))
+        entries, folders = sorted(entries, key=_PATH), sorted(folders, key=_PATH)
+        assert list(store.read_records(LedgerEntry, "task_1")) == entries
+        assert list(store.read_records(WorkFolder, "task_1")) == folders
+        assert list(store.read_records(LedgerEntry, "task_2")) == [other]
+        assert list(store.read_records(WorkFolder, "task_2")) == []
 
     def test_a_task_has_one_run_that_is_open(self, store: TaskStore) -> None:
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),)))
@@ -130,10 +138,8 @@ class StoreRuns:
         over = a_run(state=RunState.FAILED, version=1)
         store.commit(Change(runs=(over, second)))
         assert store.read_task("task_1").run == stored(second)
-        assert [run.run_id for run in store.list_runs(None, "task_1", 9)] == [
-            "run_2",
-            "run_1",
-        ]
+        found = store.find_runs(RunQuery(task_id="task_1"))
+        assert ids_of(found) == ["run_2", "run_1"]
 
     @pytest.mark.parametrize("state", list(RunState))
     def test_a_task_comes_with_its_run_until_that_has_ended(
@@ -168,7 +174,7 @@ class StoreRuns:
         ]
         runs[4] = runs[4].model_copy(update={"session_key": "other"})
         store.commit(Change(tasks=tuple(tasks), runs=tuple(runs)))
-        found = [run.run_id for run in store.session_runs("s")]
+        found = ids_of(store.find_runs(RunQuery(session_key="s")))
         assert found == ["run_1", "run_0", "run_2"]
 
     def test_the_runs_of_several_tasks_are_read_at_once(self, store: TaskStore) -> None:
@@ -179,9 +185,9 @@ class StoreRuns:
         ]
         tasks = tuple(a_task(task_id=task_id) for task_id in ids)
         store.commit(Change(tasks=tasks, runs=tuple(runs)))
-        found = store.runs_of(["task_1", "task_3", "task_9"])
-        assert sorted(run.run_id for run in found) == ["run_0", "run_2", "run_3"]
-        assert list(store.runs_of([])) == []
+        found = store.find_runs(RunQuery(task_ids=("task_1", "task_3", "task_9")))
+        assert sorted(ids_of(found)) == ["run_0", "run_2", "run_3"]
+        assert list(store.find_runs(RunQuery(task_ids=()))) == []
 
     def test_a_role_sees_what_is_queued_for_it_or_for_anybody_oldest_first(
         self, store: TaskStore
@@ -203,7 +209,9 @@ class StoreRuns:
             store.commit(Change(tasks=(a_task(task_id=f"task_{n}"),), runs=(run,)))
 
         def queued(role: str | None, limit: int = 9) -> list[str]:
-            return [run.run_id for run in store.queued_runs(role, limit)]
+            queue = RunQuery(states=(RunState.QUEUED,), oldest_first=True)
+            asked = queue.model_copy(update={"role": role, "limit": limit})
+            return ids_of(store.find_runs(asked))
 
         assert queued("builder") == ["run_1", "run_0"]
         assert queued("builder", 1) == ["run_1"]
@@ -215,11 +223,11 @@ class StoreRuns:
             lease = None if seconds is None else DAWN + seconds * SECOND
             run = a_run(run_id=f"run_{n}", task_id=f"task_{n}", lease_until=lease)
             store.commit(Change(tasks=(a_task(task_id=f"task_{n}"),), runs=(run,)))
-        assert store.next_lapse() == DAWN + SECOND
-        lapsed = store.lapsed_runs(DAWN + 2 * SECOND, 9)
+        assert next_lapse(store) == DAWN + SECOND
+        lapsed = store.find_runs(RunQuery(lapsed_by=DAWN + 2 * SECOND))
         assert [run.run_id for run in lapsed] == ["run_1", "run_3"]
-        assert len(store.lapsed_runs(DAWN + 2 * SECOND, 1)) == 1
-        assert list(store.lapsed_runs(DAWN, 9)) == []
+        assert len(store.find_runs(RunQuery(lapsed_by=DAWN + 2 * SECOND, limit=1))) == 1
+        assert list(store.find_runs(RunQuery(lapsed_by=DAWN))) == []
 
     def test_checkpoints_are_read_from_the_newest_back(self, store: TaskStore) -> None:
         other = a_run(run_id="run_2", task_id="task_2")
@@ -235,11 +243,11 @@ class StoreRuns:
                     )
                 )
             )
-        found = store.read_checkpoints("run_1", 2)
+        found = store.read_records(Checkpoint, "run_1", 2)
         assert [(c.run_id, c.number) for c in found] == [("run_1", 2), ("run_1", 3)]
-        found = store.read_checkpoints("run_1", 9, before=3)
+        found = store.read_records(Checkpoint, "run_1", 9, before=3)
         assert [c.number for c in found] == [1, 2]
-        assert [*store.read_checkpoints("run_1", 9, before=1)] == []
+        assert [*store.read_records(Checkpoint, "run_1", 9, before=1)] == []
 
     def test_checkpoints_are_found_by_what_their_bodies_hold(
         self, store: TaskStore
@@ -252,8 +260,8 @@ class StoreRuns:
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=made))
 
         def numbers(holding: str, limit: int = 9, before: int | None = None) -> object:
-            found = store.read_checkpoints(
-                "run_1", limit, before=before, holding=holding
+            found = store.read_records(
+                Checkpoint, "run_1", limit, before=before, holding=holding
             )
             return [checkpoint.number for checkpoint in found]
 
@@ -270,7 +278,7 @@ class StoreRuns:
         )
         with pytest.raises(Conflict):
             store.commit(Change(checkpoints=(a_checkpoint(body="other"),)))
-        (kept,) = store.read_checkpoints("run_1", 9)
+        (kept,) = store.read_records(Checkpoint, "run_1", 9)
         assert kept.body == "{}"
 
     def test_checkpoints_that_are_too_old_go(self, store: TaskStore) -> None:
@@ -280,7 +288,7 @@ class StoreRuns:
         )
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=made))
         store.commit(Change(forget_before=DAWN + 2 * SECOND))
-        left = [c.number for c in store.read_checkpoints("run_1", 9)]
+        left = [c.number for c in store.read_records(Checkpoint, "run_1", 9)]
         assert left == [2, 3]
 
     @pytest.mark.parametrize("state", RunState)
@@ -291,7 +299,7 @@ class StoreRuns:
         store.commit(Change(tasks=(a_task(),), runs=(run,), checkpoints=(old,)))
         store.commit(Change(forget_before=DAWN + SECOND))
         waits = state in (RunState.BLOCKED, RunState.REVIEW)
-        assert len(store.read_checkpoints("run_1", 9)) == waits
+        assert len(store.read_records(Checkpoint, "run_1", 9)) == waits
 
     def test_a_wake_may_be_for_a_run(self, store: TaskStore) -> None:
         wake = a_wake(cause=WakeCause.RUN, task_id="task_1", run_id="run_1")

@@ -1,4 +1,4 @@
-"""What every `TaskStore` answers about the life of waits."""
+"""What every `TaskStore` answers about waits and wakes."""
 # ruff: noqa: S101, D102 - tests: pytest explains, and names speak
 
 from __future__ import annotations
@@ -7,8 +7,11 @@ from datetime import timedelta
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.model import WaitStatus, WakeCause, WakeState
+from taskmem_hookspecs.queries import EventQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import ids_of
+from taskmem_hookspecs.testing.store_questions import at
 from taskmem_hookspecs.testing.values import a_task, a_wait, a_wake, an_event
 
 
@@ -43,7 +46,60 @@ class StoreWaits:
         ids = [wait.wait_id for wait in found]
         assert ids == ["wait_e00", *every, *last[1:]]
 
-    def test_the_open_wakes_of_a_wait_are_found_oldest_first(
+    def test_waits_are_listed_newest_first(self, store: TaskStore) -> None:
+        waits = (
+            a_wait(wait_id="wait_1", created_at=at(2)),
+            a_wait(wait_id="wait_2", created_at=at(3), task_id="task_1"),
+            a_wait(wait_id="wait_3", status="error", task_id="task_1"),
+            a_wait(wait_id="wait_4", created_at=at(1), status="error"),
+        )
+        store.commit(Change(tasks=(a_task(),), waits=waits))
+
+        def listed(
+            status: WaitStatus | None, task_id: str | None, limit: int = 9
+        ) -> list[str]:
+            query = WaitQuery(status=status, task_id=task_id, limit=limit)
+            return [each[-1] for each in ids_of(store.find_waits(query))]
+
+        assert listed(None, None) == ["2", "1", "4", "3"]
+        assert listed(None, None, 3) == ["2", "1", "4"]
+        assert listed(WaitStatus.WATCHING, None) == ["2", "1"]
+        assert listed(WaitStatus.WATCHING, None, 1) == ["2"]
+        assert listed(WaitStatus.ERROR, None) == ["4", "3"]
+        assert listed(None, "task_1") == ["2", "3"]
+        assert listed(WaitStatus.ERROR, "task_1") == ["3"]
+        assert listed(WaitStatus.TIMEOUT, None) == []
+
+    def test_wakes_are_listed_newest_first(self, store: TaskStore) -> None:
+        wakes = (
+            a_wake(wake_id="wake_1", created_at=at(2)),
+            a_wake(wake_id="wake_2", created_at=at(3), task_id="task_1"),
+            a_wake(wake_id="wake_3", state="sent", task_id="task_1"),
+            a_wake(wake_id="wake_4", created_at=at(1), state="refused"),
+        )
+        store.commit(Change(tasks=(a_task(),), wakes=wakes))
+
+        def listed(
+            states: tuple[WakeState, ...] | None, task_id: str | None, limit: int = 9
+        ) -> list[str]:
+            query = WakeQuery(states=states, task_id=task_id, limit=limit)
+            return [each[-1] for each in ids_of(store.find_wakes(query))]
+
+        assert listed(None, None) == ["2", "1", "4", "3"]
+        assert listed(None, None, 2) == ["2", "1"]
+        assert listed((WakeState.DUE, WakeState.REFUSED), None) == ["2", "1", "4"]
+        assert listed((WakeState.SENT,), "task_1") == ["3"]
+        assert listed(None, "task_1") == ["2", "3"]
+        assert listed((), None) == []
+
+    def test_wakes_are_read_by_id(self, store: TaskStore) -> None:
+        wakes = tuple(a_wake(wake_id=f"wake_{number}") for number in range(4))
+        store.commit(Change(wakes=wakes))
+        read = store.find_wakes(WakeQuery(wake_ids=("wake_3", "wake_9", "wake_1")))
+        assert {wake.wake_id for wake in read} == {"wake_1", "wake_3"}
+        assert list(store.find_wakes(WakeQuery(wake_ids=()))) == []
+
+    def test_the_open_wakes_of_a_wait_are_found_newest_first(
         self, store: TaskStore
     ) -> None:
         def wake(name: str, age: int, **fields: object) -> object:
@@ -63,10 +119,12 @@ class StoreWaits:
         waits = (a_wait(), a_wait(wait_id="wait_2"))
         store.commit(Change.model_validate({"waits": waits, "wakes": made}))
 
-        found = store.wakes_of_wait("wait_1")
+        def found(wait_id: str) -> list[str]:
+            states = (WakeState.DUE, WakeState.SENT)
+            return ids_of(store.find_wakes(WakeQuery(states=states, wait_id=wait_id)))
 
-        assert [wake.wake_id for wake in found] == ["wake_old", "wake_new"]
-        assert list(store.wakes_of_wait("wait_9")) == []
+        assert found("wait_1") == ["wake_new", "wake_old"]
+        assert found("wait_9") == []
 
     def test_a_wait_that_is_forgotten_goes_with_its_wakes(
         self, store: TaskStore
@@ -86,9 +144,9 @@ class StoreWaits:
 
         store.commit(Change(forget_waits=("wait_1", "wait_9")))
 
-        assert [w.wait_id for w in store.list_waits(None, None, 9)] == ["wait_2"]
-        assert [w.wait_id for w in store.list_wakes(None, None, 9)] == ["wait_2"]
-        assert len(store.wait_events("wait_1", 9)) == 1
+        assert ids_of(store.find_waits(WaitQuery())) == ["wait_2"]
+        assert ids_of(store.find_wakes(WakeQuery())) == ["wake_wait_2"]
+        assert len(store.find_events(EventQuery(wait_id="wait_1"))) == 1
 
     def test_the_history_of_a_wait_is_told_oldest_first(self, store: TaskStore) -> None:
         told = [
@@ -102,9 +160,10 @@ class StoreWaits:
         ]
         store.commit(Change(events=tuple(told)))
 
-        kinds = [event.kind for event in store.wait_events("wait_1", 9)]
-        last = [event.kind for event in store.wait_events("wait_1", 2)]
+        def kinds(wait_id: str, limit: int | None = None) -> list[str]:
+            found = store.find_events(EventQuery(wait_id=wait_id, limit=limit))
+            return [event.kind for event in found]
 
-        assert kinds == ["opened", "updated", "ended"]
-        assert last == ["updated", "ended"]
-        assert list(store.wait_events("wait_9", 9)) == []
+        assert kinds("wait_1") == ["opened", "updated", "ended"]
+        assert kinds("wait_1", 2) == ["updated", "ended"]
+        assert kinds("wait_9") == []

@@ -14,9 +14,10 @@ import pytest
 
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict
-from taskmem_hookspecs.model import Bookmark
+from taskmem_hookspecs.model import Bookmark, Message
+from taskmem_hookspecs.queries import TaskQuery
 from taskmem_hookspecs.roles import TaskStore
-from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.holdings import everything, read_bookmark
 from taskmem_hookspecs.testing.store_commits import StoreCommits
 from taskmem_hookspecs.testing.store_dropping import StoreDropping
 from taskmem_hookspecs.testing.store_homes import StoreHomes
@@ -96,7 +97,7 @@ class StoreSuite(
         before = everything(store)
         store = self.reopen(store, tmp_path)
         assert everything(store) == before
-        assert store.read_bookmark("read") == "7"
+        assert read_bookmark(store, "read") == "7"
         store.close()
 
     def test_one_of_many_who_expect_a_version_gets_it(self, store: TaskStore) -> None:
@@ -106,7 +107,7 @@ class StoreSuite(
             refusals = at_once(partial(commit, store, change))
             assert [type(r) for r in refusals] == [Conflict] * (THREADS - 1)
         assert store.read_task("task_1").task.version == ROUNDS + 1
-        assert len(store.read_thread("task_1")) == ROUNDS
+        assert len(store.read_records(Message, "task_1")) == ROUNDS
 
     def test_who_reads_again_after_a_conflict_gets_through(
         self, store: TaskStore
@@ -121,7 +122,7 @@ class StoreSuite(
         assert at_once(count_up) == []
         task = store.read_task("task_1").task
         assert task.message_count == THREADS * ROUNDS
-        assert len(store.read_thread("task_1")) == THREADS * ROUNDS
+        assert len(store.read_records(Message, "task_1")) == THREADS * ROUNDS
 
     def test_nothing_is_lost_when_many_write_at_once(self, store: TaskStore) -> None:
         def write(writer: int) -> None:
@@ -135,8 +136,8 @@ class StoreSuite(
                 assert store.read_task(task.task_id).task.version == 1
 
         assert at_once(write) == []
-        tasks = store.list_tasks(None, 1_000)
-        threads = [store.read_thread(task.task_id) for task in tasks]
+        tasks = store.find_tasks(TaskQuery(limit=1000, implicit=False))
+        threads = [store.read_records(Message, task.task_id) for task in tasks]
         assert sorted(message.content for thread in threads for message in thread) == [
             f"{writer}_{number}"
             for writer in range(THREADS)

@@ -13,15 +13,28 @@ import pytest
 import sqlalchemy as sa
 
 from taskmem_hookspecs import (
+    EventQuery,
     HealthState,
     Linkage,
+    Message,
+    PlanRevision,
     RunNotFound,
+    RunQuery,
     TaskNotFound,
+    TaskQuery,
     TaskStatus,
     WaitNotFound,
+    WaitQuery,
     WaitStatus,
+    WakeQuery,
 )
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import (
+    ids_of,
+    next_lapse,
+    next_stuck_due,
+    next_wake_due,
+)
 from taskmem_sqlmodel import health, reading, statements
 from taskmem_sqlmodel.columns import InstantText, JsonText
 from taskmem_sqlmodel.store import SqlStore
@@ -198,18 +211,24 @@ def test_a_broken_row_harms_no_other_on_postgresql(table, url, on_server):
 def others_are_read(store):
     """See that all that is not broken is answered, and that no pass is repeated."""
     for limit in (1, 500):
-        assert ids(store.due_wakes(NOW, limit), "wake_id", limit)
-        assert ids(store.lapsed_runs(NOW, limit), "run_id", limit)
-        due = store.stuck_due(NOW, limit)
+        assert ids(
+            store.find_wakes(WakeQuery(due_by=NOW, limit=limit)), "wake_id", limit
+        )
+        assert ids(
+            store.find_runs(RunQuery(lapsed_by=NOW, limit=limit)), "run_id", limit
+        )
+        due = ids_of(store.find_tasks(TaskQuery(due_by=NOW, limit=limit)))
         assert due in (["task_1"], ["task_1", "task_2"], ["task_2"])
         assert limit == 1 or "task_2" in due
-    assert "task_2" in [task.task_id for task in store.active_tasks("", 500)]
-    waits = store.list_waits(WaitStatus.WATCHING, None, 500)
-    assert "wait_2" in [wait.wait_id for wait in waits]
-    assert "run_2" in [run.run_id for run in store.list_runs(None, None, 500)]
-    assert "wake_2" in [wake.wake_id for wake in store.list_wakes(None, None, 500)]
-    assert store.list_tasks(TaskStatus.ACTIVE, 500)
-    if any(task.task_id == "task_1" for task in store.list_tasks(None, 500)):
+    walk = TaskQuery(status=TaskStatus.ACTIVE, after="", limit=500)
+    assert "task_2" in ids_of(store.find_tasks(walk))
+    watching = WaitQuery(status=WaitStatus.WATCHING, limit=500)
+    assert "wait_2" in ids_of(store.find_waits(watching))
+    assert "run_2" in ids_of(store.find_runs(RunQuery()))
+    assert "wake_2" in ids_of(store.find_wakes(WakeQuery()))
+    active = TaskQuery(status=TaskStatus.ACTIVE, limit=500, implicit=False)
+    assert store.find_tasks(active)
+    if "task_1" in ids_of(store.find_tasks(TaskQuery(implicit=False))):
         assert store.read_task("task_1")
     else:
         with pytest.raises(TaskNotFound):
@@ -217,17 +236,23 @@ def others_are_read(store):
     facts = store.read_task("task_2")
     assert facts.run is not None
     assert [len(facts.waits), len(facts.wakes), len(facts.artifacts)] == [1, 1, 1]
-    assert len(store.read_thread("task_2")) == len(store.read_revisions("task_2")) == 1
-    assert store.last_events("task_2", 9)
-    assert store.list_events(0, 1)
+    assert (
+        len(store.read_records(Message, "task_2"))
+        == len(store.read_records(PlanRevision, "task_2"))
+        == 1
+    )
+    assert store.find_events(EventQuery(task_id="task_2"))
+    assert store.find_events(EventQuery(after=0, limit=1))
     # What is due next is what a pass is then given: it would be repeated at once.
-    for next_due, come in (
-        (store.next_wake_due(), store.due_wakes),
-        (store.next_lapse(), store.lapsed_runs),
-        (store.next_stuck_due(), store.stuck_due),
+    for next_due, find, asked in (
+        (next_wake_due, store.find_wakes, WakeQuery(limit=500)),
+        (next_lapse, store.find_runs, RunQuery(limit=500)),
+        (next_stuck_due, store.find_tasks, TaskQuery(limit=500)),
     ):
-        assert next_due in (DAWN, SOON)
-        assert come(next_due, 500)
+        due = next_due(store)
+        assert due in (DAWN, SOON)
+        by = "lapsed_by" if next_due is next_lapse else "due_by"
+        assert find(asked.model_copy(update={by: due}))
 
 
 def ids(found, field, limit):
@@ -251,16 +276,18 @@ def test_a_broken_row_is_logged_once(path, file_store, caplog):
     break_row(path, "wakes", "created_at", "zzz")
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            file_store.due_wakes(NOW, 500)
+            file_store.find_wakes(WakeQuery(due_by=NOW))
     [line] = caplog.messages
     assert line.startswith("wakes 'wake_1' cannot be read (created_at: ")
 
 
 def test_a_row_that_is_put_right_is_used_again(path, file_store):
     break_row(path, "wakes", "sent_at", "zzz")
-    assert [wake.wake_id for wake in file_store.due_wakes(NOW, 500)] == ["wake_2"]
+    assert [wake.wake_id for wake in file_store.find_wakes(WakeQuery(due_by=NOW))] == [
+        "wake_2"
+    ]
     break_row(path, "wakes", "sent_at", None)
-    assert len(file_store.due_wakes(NOW, 500)) == 2
+    assert len(file_store.find_wakes(WakeQuery(due_by=NOW))) == 2
 
 
 def test_metadata_that_is_emptied_by_hand_is_read(path, file_store):
@@ -282,8 +309,10 @@ def test_many_broken_rows_use_up_no_limit(path, file_store):
                 f" SELECT 'more_{n}', 'more_{n}', {kept} FROM wakes"
                 " WHERE wake_id = 'wake_1'"
             )
-    assert [wake.wake_id for wake in file_store.due_wakes(NOW, 2)] == ["wake_2"]
-    assert file_store.next_wake_due() == SOON
+    assert [
+        wake.wake_id for wake in file_store.find_wakes(WakeQuery(due_by=NOW, limit=2))
+    ] == ["wake_2"]
+    assert next_wake_due(file_store) == SOON
 
 
 def test_every_table_has_its_kind():

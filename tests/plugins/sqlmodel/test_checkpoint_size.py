@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from openclaw_taskmem.domain import checkpoints
 from openclaw_taskmem.domain.checkpoints import Began, Ended
-from taskmem_hookspecs import Change, ConversationMessage
+from taskmem_hookspecs import Change, Checkpoint, ConversationMessage
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel.store import SqlStore
@@ -71,7 +71,7 @@ def test_ten_thousand_checkpoints_take_at_most_three_times_what_they_say(tmp_pat
     store = SqlStore(url)
     for first in range(0, len(made), 500):
         store.commit(Change(checkpoints=tuple(made[first : first + 500])))
-    kept = store.read_checkpoints(RUN, len(made))
+    kept = store.read_records(Checkpoint, RUN, len(made))
     store.close()
 
     assert kept == made

@@ -19,9 +19,11 @@ from taskmem_hookspecs import (
     Conflict,
     HealthState,
     InvalidArguments,
+    Message,
     StoreBusy,
     StoreFull,
     StoreUnavailable,
+    TaskQuery,
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
@@ -108,7 +110,7 @@ def test_a_full_database_takes_nothing_and_then_goes_on(store):
             Change(tasks=(a_task(version=1),), messages=(a_message(content=MEGABYTE),))
         )
     assert store.read_task("task_1").task.version == 1
-    assert list(store.read_thread("task_1")) == []
+    assert list(store.read_records(Message, "task_1")) == []
     store.commit(Change(tasks=(a_task(version=1),)))
     assert store.read_task("task_1").task.version == 2
 
@@ -156,7 +158,7 @@ def test_a_damaged_page_is_unavailable(store, path):
     page = int.from_bytes(content[16:18])
     path.write_bytes(content[:page] + b"\xff" * (len(content) - page))
     with pytest.raises(StoreUnavailable, match="damaged"):
-        task_store(f"sqlite:///{path}").list_tasks(None, 9)
+        task_store(f"sqlite:///{path}").find_tasks(TaskQuery(implicit=False))
 
 
 def test_a_folder_that_cannot_be_made_is_unavailable(tmp_path):
@@ -235,7 +237,7 @@ def test_a_group_is_one_transaction_in_which_each_stands_alone(store):
     ]
     assert len(commits) == 1
     assert store.read_task("task_1").task.version == 2
-    assert len(store.read_thread("task_2")) == 1
+    assert len(store.read_records(Message, "task_2")) == 1
     assert store.count().events == 1
 
 
@@ -261,9 +263,9 @@ def test_a_commit_that_fails_at_the_end_fails_for_all(store):
     with pytest.raises(StoreUnavailable, match="no disk"):
         store.commit(changes[0])
     event.remove(store._database.engine, "commit", fail)
-    assert len(store.list_tasks(None, 9)) == 1
+    assert len(store.find_tasks(TaskQuery(implicit=False))) == 1
     store.commit(changes[0])
-    assert len(store.list_tasks(None, 9)) == 2
+    assert len(store.find_tasks(TaskQuery(implicit=False))) == 2
 
 
 def test_a_writer_that_is_interrupted_makes_room_for_the_next(store, monkeypatch):
@@ -335,7 +337,7 @@ def half_written(store, path, tmp_path):
 
 def test_a_copy_whose_first_writer_was_killed_opens_whole(half_written):
     store = SqlStore(f"sqlite:///{half_written}")
-    (task,) = store.list_tasks(None, 10)
+    (task,) = store.find_tasks(TaskQuery(implicit=False))
     store.close()
 
     assert task == a_task().model_copy(update={"version": 1})

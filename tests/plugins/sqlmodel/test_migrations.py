@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.holdings import everything, read_bookmark
 from taskmem_sqlmodel import schema, task_store
 from taskmem_sqlmodel.rows import Base
 from tests.support.rows import rows_of_task
@@ -97,7 +97,7 @@ def test_every_row_of_an_older_database_is_kept(old, monkeypatch):
     assert all(kept.values())
     store = opened(old)
     assert everything(store) == kept
-    assert store.read_bookmark("tell") == "1"
+    assert read_bookmark(store, "tell") == "1"
     store.commit(Change(tasks=(a_task(task_id="task_2"),)))
     store.close()
     assert asked(old, "SELECT colour FROM tasks") == [("blue",), ("blue",)]

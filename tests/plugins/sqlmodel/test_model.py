@@ -7,10 +7,23 @@ from datetime import timedelta
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskmem_hookspecs import Change, Conflict, TaskNotFound, TaskStatus
+from taskmem_hookspecs import (
+    Change,
+    Conflict,
+    RunQuery,
+    RunState,
+    TaskNotFound,
+    TaskQuery,
+    WakeQuery,
+)
 from taskmem_hookspecs.testing import MemoryStore, drawn
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.holdings import (
+    everything,
+    next_lapse,
+    next_stuck_due,
+    next_wake_due,
+)
 from taskmem_sqlmodel import task_store
 
 TASKS = ("task_1", "task_2")
@@ -95,27 +108,35 @@ def committed(store, change):
 
 
 def of_home(store, home, now):
+    sent = WakeQuery(session_key="main", sent_since=DAWN, home=home)
     return {
-        "stuck": (list(store.stuck_due(now, 9, home)), store.next_stuck_due(home)),
-        "due": (list(store.due_wakes(now, 9, home)), store.next_wake_due(home)),
-        "sent": list(store.sent_since("main", DAWN, home)),
-        "lapsed": (list(store.lapsed_runs(now, 9, home)), store.next_lapse(home)),
-        "session": list(store.session_runs("main", home)),
+        "stuck": list(store.find_tasks(TaskQuery(due_by=now, home=home))),
+        "stuck next": next_stuck_due(store, home),
+        "due": list(store.find_wakes(WakeQuery(due_by=now, home=home))),
+        "due next": next_wake_due(store, home),
+        "sent": list(store.find_wakes(sent)),
+        "lapsed": list(store.find_runs(RunQuery(lapsed_by=now, home=home))),
+        "lapses next": next_lapse(store, home),
+        "session": list(store.find_runs(RunQuery(session_key="main", home=home))),
     }
 
 
 def answers(store):
     """Return what a store says when it is asked everything that can be asked."""
     now = DAWN + timedelta(seconds=1)
+    queued = RunQuery(states=(RunState.QUEUED,), oldest_first=True, limit=9)
+    roles = (queued.model_copy(update={"role": r}) for r in (None, "builder", "x"))
+    sent = (WakeQuery(session_key=k, sent_since=DAWN) for k in (None, "main"))
+    tasks = TaskQuery(limit=9, implicit=False)
     return {
         **everything(store),
         "counts": store.count(),
-        "active": list(store.active_tasks("", 9)),
-        "paused": list(store.list_tasks(TaskStatus.PAUSED, 9)),
-        "sent": [list(store.sent_since(key, DAWN)) for key in (None, "main")],
-        "queued": [list(store.queued_runs(role, 9)) for role in (None, "builder", "x")],
+        "active": list(store.find_tasks(TaskQuery(status="active", after=""))),
+        "paused": list(store.find_tasks(TaskQuery(status="paused"))),
+        "sent": [list(store.find_wakes(query)) for query in sent],
+        "queued": [list(store.find_runs(query)) for query in roles],
         "homes": [of_home(store, home, now) for home in (None, "home_1", "home_3")],
-        "facts": [store.read_task(t.task_id) for t in store.list_tasks(None, 9)],
+        "facts": [store.read_task(t.task_id) for t in store.find_tasks(tasks)],
     }
 
 

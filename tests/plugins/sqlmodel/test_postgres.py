@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import psycopg
 import pytest
 from sqlalchemy.dialects import postgresql
 
 from taskmem_hookspecs import (
+    FOREVER,
     Change,
     Conflict,
     InvalidArguments,
+    RunQuery,
     StoreBusy,
     StoreTooNew,
     StoreUnavailable,
+    TaskQuery,
+    WakeQuery,
 )
 from taskmem_hookspecs.testing import StoreSuite, a_run, a_task, a_wake
 from taskmem_sqlmodel import statements, task_store
@@ -70,7 +75,7 @@ def test_several_open_a_new_database_at_once(url):
     for number, store in enumerate(stores):
         store.commit(Change(tasks=(a_task(task_id=f"task_{number}"),)))
     for store in stores:
-        assert len(store.list_tasks(None, 9)) == 4
+        assert len(store.find_tasks(TaskQuery(implicit=False))) == 4
         store.close()
 
 
@@ -121,7 +126,7 @@ def test_text_that_cannot_be_kept_is_refused(url, text):
         InvalidArguments,
         Conflict,
     ]
-    assert len(store.list_tasks(None, 9)) == 1
+    assert len(store.find_tasks(TaskQuery(implicit=False))) == 1
     store.close()
 
 
@@ -150,19 +155,23 @@ def test_what_is_due_in_a_home_is_found_whatever_others_have(url):
             changes = (due_at_once(number, home) for number in range(many))
             list(pool.map(store.commit, changes))
     store.close()
-    asked = {"home": "home_1", "now": a_task().updated_at}
+    given = {"home": "home_1", "limit": 1}
+    questions = (
+        statements.tasks(TaskQuery(due_by=FOREVER, **given)),
+        statements.wakes(WakeQuery(due_by=FOREVER, **given)),
+        statements.runs(RunQuery(lapsed_by=FOREVER, **given)),
+    )
     with other(url) as connection:
         connection.execute("ANALYZE")
-        for dues in (statements.STUCK, statements.OWED, statements.LEASED):
-            for ask, most in ((statements.due, 3), (statements.next_due, 1)):
-                question = ask(dues, by_home=True).params(asked, limit=most)
-                sql = question.compile(
-                    dialect=postgresql.dialect(),
-                    compile_kwargs={"literal_binds": True},
-                )
-                explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}"
-                [(told,)] = connection.execute(explained)
-                seen = reads(told[0]["Plan"])
-                assert len(seen) == 2
-                assert all(step["Actual Rows"] <= most for step in seen), seen
-                assert not any("Filter" in step for step in seen), seen
+        for question, (by, most) in product(
+            questions, ((a_task().updated_at, 3), (FOREVER, 1))
+        ):
+            asked = {"home": "home_1", "limit": most, "due_by": by, "lapsed_by": by}
+            sql = question.params(asked).compile(
+                dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}
+            )
+            [(told,)] = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}")
+            seen = reads(told[0]["Plan"])
+            assert len(seen) == 2
+            assert all(step["Actual Rows"] <= most for step in seen), seen
+            assert not any("Filter" in step for step in seen), seen

@@ -11,54 +11,107 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from openclaw_taskmem.engine import history
+from taskmem_hookspecs import (
+    Checkpoint,
+    EventQuery,
+    LedgerEntry,
+    Message,
+    PlanRevision,
+    RunQuery,
+    RunState,
+    TaskQuery,
+    WaitQuery,
+    WakeQuery,
+    WakeState,
+    WorkFolder,
+)
+from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel import counting, statements, task_store
 from tests.support.world import World
 
 YES_AND_NO = (False, True)
-OF_A_HOME = (statements.sent_since, statements.session_runs, statements.watching)
-QUESTIONS = {
-    name: statement
-    for name, statement in vars(statements).items()
-    if isinstance(statement, sa.Select) and not name.startswith("_")
-} | {
-    f"{ask.__name__}{flags}": ask(**flags)
-    for ask, flags in (
-        *(
-            (statements.tasks, {"by_status": b, "by_home": home})
-            for b in YES_AND_NO
-            for home in YES_AND_NO
-        ),
-        (statements.tasks, {"by_status": True, "by_session": True, "by_home": True}),
-        (statements.tasks, {"by_status": False, "implicit": True}),
-        *((statements.thread, {"limited": b}) for b in YES_AND_NO),
-        (statements.thread, {"limited": False, "said": True}),
-        *((statements.last_events, {"by_task": b}) for b in YES_AND_NO),
-        (statements.waits, {"by_status": True, "by_task": True}),
-        (statements.waits, {"by_status": False, "by_task": True}),
-        (statements.waits, {"by_status": False, "by_task": False}),
-        (statements.wakes, {"by_states": True, "by_task": True}),
-        (statements.wakes, {"by_states": False, "by_task": True}),
-        (statements.wakes, {"by_states": False, "by_task": False}),
-        *(
-            (ask, {"by_states": True, "is_open": True, "by_task": b, "by_home": home})
-            for ask in (statements.wakes, statements.runs)
-            for b in YES_AND_NO
-            for home in YES_AND_NO
-        ),
-        (statements.runs, {"by_states": True, "by_task": True}),
-        (statements.runs, {"by_states": False, "by_task": True}),
-        (statements.runs, {"by_states": False, "by_task": False}),
-        (statements.runs, {"by_states": True, "by_task": False, "implicit": False}),
-        *((statements.queued_runs, {"by_role": b}) for b in YES_AND_NO),
-        *((ask, {"by_home": b}) for ask in OF_A_HOME for b in YES_AND_NO),
-    )
+OPEN = {
+    WakeQuery: (WakeState.DUE, WakeState.SENT),
+    RunQuery: tuple(state for state in RunState if not state.terminal),
 }
+ENDED = {WakeQuery: (WakeState.DUE, WakeState.REFUSED), RunQuery: (*RunState,)}
+ASK = {
+    TaskQuery: statements.tasks,
+    WaitQuery: statements.waits,
+    WakeQuery: statements.wakes,
+    RunQuery: statements.runs,
+    EventQuery: statements.events,
+}
+AT_HOME = ({}, {"home": "home_1"})
+ALL_ASKED = [
+    *(
+        TaskQuery(status=status, **home, implicit=False)
+        for status in (None, "active")
+        for home in AT_HOME
+    ),
+    TaskQuery(status="active", session_key="s", home="home_1", implicit=False),
+    TaskQuery(implicit=True),
+    TaskQuery(status="active", after="task_1"),
+    WaitQuery(status="error", task_id="task_1"),
+    WaitQuery(task_id="task_1"),
+    WaitQuery(status="watching", task_id="task_1"),
+    WaitQuery(),
+    *(WaitQuery(status="watching", **home) for home in AT_HOME),
+    *(WakeQuery(sent_since=DAWN, session_key="s", **home) for home in AT_HOME),
+    WakeQuery(wake_ids=("wake_1",)),
+    WakeQuery(states=OPEN[WakeQuery], wait_id="wait_1"),
+    *(RunQuery(session_key="s", **home) for home in AT_HOME),
+    RunQuery(states=ENDED[RunQuery], implicit=False),
+    *(
+        RunQuery(states=("queued",), oldest_first=True, role=role)
+        for role in (None, "builder")
+    ),
+    *(ask(states=ENDED[ask], task_id="task_1") for ask in ENDED),
+    *(ask(task_id="task_1") for ask in OPEN),
+    *(ask() for ask in OPEN),
+    *(
+        ask(states=OPEN[ask], task_id=task_id, **home)
+        for ask in OPEN
+        for task_id in (None, "task_1")
+        for home in AT_HOME
+    ),
+    EventQuery(after=0),
+    EventQuery(),
+    EventQuery(task_id="task_1"),
+    EventQuery(wait_id="wait_1"),
+]
+FEW = {
+    repr(query)
+    for query in ALL_ASKED
+    if isinstance(query, WakeQuery | RunQuery) and query.session_key
+}
+RECORDS = (Message, PlanRevision, LedgerEntry, WorkFolder, Checkpoint)
+QUESTIONS = (
+    {
+        name: statement
+        for name, statement in vars(statements).items()
+        if isinstance(statement, sa.Select) and not name.startswith("_")
+    }
+    | {
+        repr(query): ASK[type(query)](query.model_copy(update={"limit": 9}))
+        for query in ALL_ASKED
+    }
+    | {
+        f"{kind.__name__} {given}": statements.records(kind, frozenset(given))
+        for kind, given in (
+            *((kind, ()) for kind in RECORDS),
+            *((kind, ("limit",)) for kind in RECORDS),
+            (Message, ("limit", "before")),
+            (Message, ("said_after",)),
+            (Checkpoint, ("limit", "before", "holding")),
+        )
+    }
+)
 DUES = {
-    "tasks_stuck_due": statements.STUCK,
-    "wakes_due": statements.OWED,
-    "runs_leased": statements.LEASED,
+    "tasks_stuck_due": TaskQuery(due_by=DAWN, limit=9),
+    "wakes_due": WakeQuery(due_by=DAWN, limit=9),
+    "runs_leased": RunQuery(lapsed_by=DAWN, limit=9),
 }
-WHAT_IS_DUE = pytest.mark.parametrize("ask", [statements.due, statements.next_due])
 
 
 @pytest.fixture(scope="module")
@@ -70,17 +123,16 @@ def database(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("ask", "index"),
-    [(statements.wakes, "wakes_open_by_age"), (statements.runs, "runs_open_by_age")],
+    ("ask", "index"), [(WakeQuery, "wakes_open_by_age"), (RunQuery, "runs_open_by_age")]
 )
 def test_what_is_open_is_found_whatever_has_ended(database, ask, index):
-    flags = {"by_states": True, "is_open": True, "by_task": False, "by_home": True}
-    assert any(index in step for step in plan_of(database, ask(**flags)))
+    query = ask(states=OPEN[ask], home="home_1", limit=9)
+    assert any(index in step for step in plan_of(database, ASK[ask](query)))
 
 
 def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
-    flags = {"by_status": True, "by_session": True, "by_home": True}
-    [step] = plan_of(database, statements.tasks(**flags))
+    query = TaskQuery(status="active", session_key="s", home="home_1", implicit=False)
+    [step] = plan_of(database, statements.tasks(query))
     assert "tasks_of_session" in step
 
 
@@ -108,22 +160,21 @@ def test_what_is_open_of_an_agent_is_counted_in_an_index(
 
 
 def test_implicit_tasks_are_found_whatever_others_there_are(database):
-    flags = {"by_status": False, "implicit": True}
-    [step] = plan_of(database, statements.tasks(**flags))
+    [step] = plan_of(database, statements.tasks(TaskQuery(implicit=True)))
     assert "INDEX tasks_implicit" in step
 
 
-@WHAT_IS_DUE
 @pytest.mark.parametrize("index", DUES)
-def test_what_is_due_is_read_from_an_index_in_order(database, ask, index):
-    [step] = plan_of(database, ask(DUES[index], by_home=False))
+def test_what_is_due_is_read_from_an_index_in_order(database, index):
+    query = DUES[index]
+    [step] = plan_of(database, ASK[type(query)](query))
     assert f"INDEX {index} " in step
 
 
-@WHAT_IS_DUE
 @pytest.mark.parametrize("index", DUES)
-def test_what_is_due_in_a_home_is_found_whatever_others_have(database, ask, index):
-    steps = plan_of(database, ask(DUES[index], by_home=True))
+def test_what_is_due_in_a_home_is_found_whatever_others_have(database, index):
+    query = DUES[index].model_copy(update={"home": "home_1"})
+    steps = plan_of(database, ASK[type(query)](query))
     reads = [step.split()[0] for step in steps if "CO-ROUTINE" not in step]
     # Each of the two is cut to the limit as it is read, and only then are they merged.
     stretch = ["SEARCH", "SCAN", "USE"]
@@ -139,7 +190,7 @@ def test_a_question_reads_an_index_in_order(database, name):
     for step in steps:
         assert not step.startswith("SCAN") or "INDEX" in step or "events" in step, step
         # What went out to a session in a minute is small, and so are its open runs.
-        few = name.startswith(("sent_since", "session_runs"))
+        few = name in FEW
         assert "TEMP B-TREE" not in step or few, step
 
 
@@ -192,11 +243,12 @@ def _count_steps(path, ask, many):
     # The connections that there are already count nothing.
     store._idle.clear()
     store._commits.close()
+    find = store.find_events
     {
         "update": lambda: world.narrate(mine),
-        "of the task": lambda: store.last_events(mine, 50),
-        "of all": lambda: store.last_events(None, 50),
-        "page": lambda: store.list_events(newest - 60, 50),
+        "of the task": lambda: find(EventQuery(task_id=mine, limit=50)),
+        "of all": lambda: find(EventQuery(limit=50)),
+        "page": lambda: find(EventQuery(after=newest - 60, limit=50)),
         "history": lambda: history.read_page(world.shell, mine, None),
     }[ask]()
     store.close()
