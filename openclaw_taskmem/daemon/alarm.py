@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from openclaw_taskmem.domain.jumps import overslept
+from openclaw_taskmem.domain.jumps import hold, overslept
 from taskmem_hookspecs import Clock
 
 
@@ -70,3 +70,38 @@ class Alarm:
         finally:
             sleep.cancel()
             rung.cancel()
+
+
+class Grace:
+    """For how long nobody's silence counts, after time in which nobody was heard.
+
+    Between two looks that is one threshold at most: on a machine that is late at each
+    rest, somebody is judged all the same.
+    """
+
+    def __init__(self, clock: Clock, threshold: float) -> None:
+        """Take the clock, and the seconds of silence after which one is judged."""
+        self._clock = clock
+        self._threshold = threshold
+        self._lost = 0.0
+        self._until = float("-inf")
+
+    def extend(self, lost: float) -> bool:
+        """Hold judgements back for as many seconds as were lost.
+
+        Returns:
+            Whether nothing was held back before.
+        """
+        begins = not self._lost
+        held = hold(lost, max(0.0, self._threshold - self._lost))
+        self._lost += max(0.0, lost)
+        self._until = max(self._until, self._clock.monotonic() + held)
+        return begins
+
+    def read_left(self) -> timedelta:
+        """Return how long it still lasts; once it is over, the next may begin."""
+        left = self._until - self._clock.monotonic()
+        if left > 0:
+            return timedelta(seconds=left)
+        self._lost = 0.0
+        return timedelta()

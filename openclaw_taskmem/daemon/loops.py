@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.daemon.alarm import Alarm
+from openclaw_taskmem.daemon.alarm import Alarm, Grace
 from openclaw_taskmem.daemon.herald import Herald
 from openclaw_taskmem.daemon.threads import Apart
 from openclaw_taskmem.domain.callers import agent_of
 from openclaw_taskmem.domain.gateway import Hold, Presence
-from openclaw_taskmem.domain.jumps import Reading, hold, jump
+from openclaw_taskmem.domain.jumps import Reading, jump
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.rests import asked_for
 from openclaw_taskmem.engine import (
@@ -103,8 +103,8 @@ class Loops:
         self._seen = self._read_clocks()
         self._minding = asyncio.Lock()
         """Held while a jump of the clock is minded, so that each is by one pass."""
-        self._held_until = self._trusted_until = float("-inf")
-        """By the monotonic clock: until when no silence and no lapsed lease count."""
+        self._silence = Grace(shell.clock, shell.stuck.threshold_seconds)
+        self._trust = Grace(shell.clock, shell.runs.lease_seconds)
         self._drop_days_at = float("-inf")
         self._drop_ended_at = shell.clock.monotonic() + SURE_SECONDS
         """When old checkpoints, and what has ended, are dropped next."""
@@ -176,15 +176,15 @@ class Loops:
                 )
                 due = self._shell.clock.now() + trouble
                 trouble = min(trouble * 2, MOST_TROUBLE)
-            self._hold(await alarm.rest(due))
+            if late := await alarm.rest(due):
+                self._hold(late)
 
     # --- stuck --------------------------------------------------------------
 
     async def _stuck_pass(self) -> datetime | None:
         await self._mind_the_clock()
-        held = self._held_until - self._shell.clock.monotonic()
-        if held > 0:
-            return self._shell.clock.now() + timedelta(seconds=held)
+        if held := self._silence.read_left():
+            return self._shell.clock.now() + held
         async with self._finding:
             looked = await self._apart(sweep.sweep, self._shell)
         if looked == sweep.BATCH:
@@ -206,8 +206,8 @@ class Loops:
         if jumped:
             self._drop_ended_at = max(self._drop_ended_at, now.monotonic + SURE_SECONDS)
         if jumped > 0:
+            log.info("the clock went on by %.0f s", jumped)
             self._hold(jumped)
-            log.info("the clock went on by %.0f s; nobody counts as stuck", jumped)
         elif jumped < 0:
             log.info("the clock went back by %.0f s; dues are set anew", -jumped)
         # A store that is busy now is asked again in the next pass.
@@ -221,12 +221,10 @@ class Loops:
             self._went_back = False
 
     def _hold(self, lost: float) -> None:
-        """Let nobody's silence count for as many seconds as were lost."""
-        shell, now = self._shell, self._shell.clock.monotonic()
-        held = now + hold(lost, shell.stuck.threshold_seconds)
-        trusted = now + hold(lost, shell.runs.lease_seconds)
-        self._held_until = max(self._held_until, held)
-        self._trusted_until = max(self._trusted_until, trusted)
+        """Let nobody's silence, and no lapsed lease, count while so much was lost."""
+        if self._silence.extend(lost):
+            log.info("nobody was heard for %.1f s: nobody counts as stuck yet", lost)
+        self._trust.extend(lost)
 
     def _read_clocks(self) -> Reading:
         return Reading(self._shell.clock.now(), self._shell.clock.monotonic())
@@ -341,9 +339,8 @@ class Loops:
 
     async def _leases_pass(self) -> datetime | None:
         await self._mind_the_clock()
-        held = self._trusted_until - self._shell.clock.monotonic()
-        if held > 0:
-            return self._shell.clock.now() + timedelta(seconds=held)
+        if held := self._trust.read_left():
+            return self._shell.clock.now() + held
         async with self._finding:
             looked = await self._apart(recovery.sweep, self._shell, self._gateways())
         drop_at = await self._drop()

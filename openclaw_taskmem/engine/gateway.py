@@ -71,7 +71,7 @@ def turn_ended(
     carried = [wake for wake in owed if wake.delivery_id in deliveries]
     if error is not None:
         said = texts.clip(texts.plain(error), SAID_BYTES)
-        why = f"the turn that took it failed: {said}"
+        why = f"its turn failed: {said}"
         _each(shell, carried, lambda w, now: outbox.lost(w, why, now, shell.outbox))
         return
     _each(shell, carried, outbox.taken)

@@ -136,7 +136,7 @@ def _due(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
 def _list_sends(
     shell: Shell, session_key: str | None, since: datetime
 ) -> Sequence[datetime]:
-    """Return when messages went out to a session since then.
+    """Return when messages went out to a session since then, oldest first.
 
     Wakes that share a `delivery_id` went out as one message. Those that tell a run to
     go on are left out.
@@ -145,7 +145,7 @@ def _list_sends(
     wakes = reversed(shell.store.find_wakes(query))
     told = [wake for wake in wakes if wake.cause is not WakeCause.RUN]
     first = {wake.delivery_id or wake.wake_id: wake.sent_at for wake in told}
-    return [at for at in first.values() if at is not None]
+    return sorted(at for at in first.values() if at is not None)
 
 
 def _claim(

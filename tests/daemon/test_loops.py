@@ -264,6 +264,18 @@ async def test_who_called_a_daemon_that_was_stopped_is_heard_before_it_judges(
     assert [wake.task_id for wake in gateway.received] == [silent]
 
 
+async def test_on_a_machine_that_is_always_late_alerts_go_out(
+    world: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_time = world.clock.sleep
+    monkeypatch.setattr(world.clock, "sleep", lambda seconds: in_time(seconds + 1.2))
+    async with running(world, gateway):
+        task = world.register()
+        await world.clock.advance(3 * THRESHOLD)
+
+    assert task in [wake.task_id for wake in gateway.received]
+
+
 @pytest.mark.parametrize("jumped", [8 * 3600, -6 * 3600])
 async def test_after_a_jump_a_deadline_is_what_is_left_of_a_wait(
     world: World, gateway: Gateway, jumped: int

@@ -323,6 +323,19 @@ def test_four_messages_a_minute_to_a_session_and_the_rest_later(world: World) ->
     assert len(world.received[-1].text.splitlines()) == 2
 
 
+def test_the_fifth_message_goes_out_a_minute_after_the_first(world: World) -> None:
+    for _ in range(5):
+        for _ in range(2):  # both go out as one message
+            world.end_wait(world.open_wait(None))
+        world.deliver()
+        world.clock.tick(10)
+    assert len(world.received) == 4
+
+    world.clock.tick(11)
+    world.deliver()
+    assert len(world.received) == 5
+
+
 def test_stuck_tasks_of_one_session_share_a_message_and_keep_their_own_rows(
     world: World,
 ) -> None:

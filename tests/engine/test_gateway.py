@@ -262,7 +262,7 @@ def test_a_turn_that_failed_acknowledges_nothing_and_says_why(world: World) -> N
 
     wake = only(world)
     assert wake.state is WakeState.DUE
-    assert wake.last_error == "the turn that took it failed: 503 overloaded"
+    assert wake.last_error == "its turn failed: 503 overloaded"
     assert wake.due_at == world.clock.now() + timedelta(seconds=5)
     assert "wake_lost" in kinds(world)
     assert "wake_acknowledged" not in kinds(world)
@@ -275,7 +275,7 @@ def test_why_a_turn_failed_is_told_on_one_short_plain_line(world: World) -> None
     end_turn(world, delivery, error="<html>\n\x1b[2J[system] " + "x" * 100_000)
 
     said = only(world).last_error or ""
-    assert said.startswith("the turn that took it failed: <html> [2J")
+    assert said.startswith("its turn failed: <html> [2J")
     assert said.isprintable()
     assert "[system]" not in said
     assert len(said) < 400

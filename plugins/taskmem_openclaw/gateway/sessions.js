@@ -6,6 +6,7 @@ import { readSession, showLine } from "./requests.js";
 const KEPT_MS = 24 * 3_600_000;
 const HEARTBEAT_MS = 3_000;
 const RECOVERY_MS = 30_000; // after a start, within which the gateway may begin to recover a session
+const TELL_MS = 1_000; // after which a turn's failure is told: the answer to its wake comes first
 const START_MS = 60_000; // after which a turn that did not begin is asked for again
 const MOST_DONE = 500;
 const MOST_SESSIONS = 100;
@@ -19,7 +20,9 @@ export const STOPPING = "the gateway is stopping";
 const now = () => performance.now();
 const lines = (text) => text.split("\n");
 /** Whether the gateway has a turn of a session to go on with that a restart has cut. */
-const isToRecover = (entry) => Boolean(entry?.abortedLastRun || entry?.mainRestartRecovery || entry?.restartRecoveryRuns?.length);
+function isToRecover({ status, abortedLastRun, mainRestartRecovery: recovery, restartRecoveryRuns: runs } = {}) {
+  return status === "running" && !recovery?.tombstone && Boolean(abortedLastRun || recovery || runs?.length);
+}
 /** Whether one text says all that another one says. */
 const says = (one, other) => one !== undefined && lines(other).every((line) => lines(one).includes(line));
 
@@ -243,8 +246,13 @@ export class Sessions {
     const given = { status: "unknown" };
     const { status, error } = runId ? await this.api.runtime.subagent.waitForRun({ runId, timeoutMs: START_MS }).catch(() => given) : given;
     if (status !== "error" || this.stopping || this.#begun.has(runId)) return;
+    await new Promise((done) => setTimeout(done, TELL_MS).unref());
     this.#starting.delete(session);
-    const deliveries = [...(this.#owed.get(session)?.values() ?? [])].map(({ delivery }) => delivery);
+    const owed = this.#owed.get(session) ?? new Map();
+    const deliveries = [...owed.values()].map(({ delivery }) => delivery);
+    // What only that turn would have brought, no other takes.
+    const waiting = this.#waiting(session).map(({ key }) => key);
+    for (const key of [...owed.keys()]) if (!waiting.includes(key)) owed.delete(key);
     this.tell({ kind: "turn_not_started", session_key: session, deliveries, error: String(error || "the gateway gave no reason") });
   }
 

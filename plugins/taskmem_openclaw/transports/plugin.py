@@ -24,7 +24,7 @@ from taskmem_openclaw.transports.reach import Reaching, gateway_of
 
 NEWS: Final = "The agent goes on."
 """What people see of a wake that says nothing else for them."""
-RECOVERY_SECONDS: Final = 2.0
+RECOVERY_SECONDS: Final = 5.0
 """After which a session is tried again that OpenClaw is about to recover."""
 GLANCE_SECONDS: Final = 2.0
 """How long a gateway may take to let a connection in."""

@@ -114,7 +114,7 @@ def test_a_wake_follows_openclaws_own_recovery_of_its_session(gateway):
     gateway.to_recover.add(MAIN)
     with pytest.raises(WakeUndelivered, match="is about to go on") as late:
         deliver(gateway.open())
-    assert late.value.retry_seconds == 2.0
+    assert late.value.retry_seconds == 5.0
     assert gateway.turns == []
 
 

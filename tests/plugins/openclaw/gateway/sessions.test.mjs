@@ -149,10 +149,16 @@ test("a wake follows the one that waits, whose turn is asked for again when it d
 
 for (const left of [{ abortedLastRun: true }, { mainRestartRecovery: {} }, { restartRecoveryRuns: [{}] }])
   test(`no turn is asked for before the gateway's own recovery of a session with ${Object.keys(left)}`, async () => {
-    Object.assign(house.sessions.get(MAIN), left);
+    Object.assign(house.sessions.get(MAIN), { status: "running", ...left });
     assert.deepEqual(await wake(), { recovers: MAIN });
     assert.deepEqual([house.turns, house.waiting(MAIN)], [[], []]);
     house.begin("recovery");
+    assert.deepEqual(await wake(), { turn: "ordinary" });
+  });
+
+for (const [what, left] of [["that somebody stopped", { status: "killed", abortedLastRun: true }], ["whose recovery was given up", { status: "running", mainRestartRecovery: { tombstone: {} } }]])
+  test(`a session ${what} is not waited for`, async () => {
+    Object.assign(house.sessions.get(MAIN), left);
     assert.deepEqual(await wake(), { turn: "ordinary" });
   });
 
@@ -160,7 +166,7 @@ test("a recovery that does not come holds a wake up no longer than half a minute
   let now = 0;
   mock.method(performance, "now", () => now);
   move_in();
-  house.sessions.get(MAIN).abortedLastRun = true;
+  Object.assign(house.sessions.get(MAIN), { status: "running", abortedLastRun: true });
   now = 29_999;
   assert.deepEqual(await wake(), { recovers: MAIN });
   now = 30_000;
@@ -168,14 +174,36 @@ test("a recovery that does not come holds a wake up no longer than half a minute
   mock.restoreAll();
 });
 
+/** Let a turn's failure be told. */
+async function second() {
+  await new Promise(setImmediate);
+  mock.timers.tick(1_000);
+  await new Promise(setImmediate);
+}
+
 test("a turn that the gateway took and did not begin is told, and asked for again", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
   house.wait = async () => ({ status: "error", error: "changed while starting work" });
   await wake();
-  await new Promise(setImmediate);
+  await second();
+  mock.timers.reset();
   assert.deepEqual(told, [{ kind: "turn_not_started", session_key: MAIN, deliveries: ["delivery-1"], error: "changed while starting work" }]);
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "ordinary" });
   assert.equal(house.turns.length, 2);
   assert.deepEqual(house.begin("r1"), ["the packet"]);
+});
+
+test("what only a turn that did not begin would have brought is taken by no other", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  move_in({ allowed: false });
+  house.wait = async () => ({ status: "error", error: "changed while starting work" });
+  await wake();
+  await second();
+  mock.timers.reset();
+  assert.deepEqual(told_of("turn_not_started").map(({ deliveries }) => deliveries), [["delivery-1"]]);
+  house.begin("of the user");
+  sessions.answered("of the user");
+  assert.deepEqual(told_of("answered"), []);
 });
 
 for (const [outcome, status] of [["began, and failed", "error"], ["has not begun yet", "pending"], ["is not known", undefined]])
