@@ -150,16 +150,16 @@ def test_of_two_daemons_of_a_home_whose_lock_was_removed_one_ends(start, opencla
     with stopped(first.process):
         first.home.lock.unlink()
         second = start(**settings)
-    tasks = {
-        second.register(f"Task {number}", session_key=f"agent:{number}:main")
-        for number in range(12)
-    }
+        tasks = [
+            second.register(f"Task {number}", session_key=f"agent:{number}:main")
+            for number in range(12)
+        ]
+        until(
+            lambda: [w["state"] for w in second.wakes()] == ["sent"] * len(tasks),
+            "every wake is sent",
+        )
 
     assert first.wait() == 0
-    until(
-        lambda: {w["task_id"] for w in second.wakes() if w["state"] == "sent"} == tasks,
-        "every wake is sent",
-    )
     assert [wake["attempts"] for wake in second.wakes()] == [1] * len(tasks)
     woken = [call[-1] for call in openclaw.calls]
     assert sorted(woken) == sorted(f"agent:{number}:main" for number in range(12))
