@@ -178,13 +178,13 @@ LEASED: Final = Dues(
 def tasks(query: TaskQuery) -> sa.Executable:
     """Return the statement that finds tasks."""
     index = IMPLICIT if query.implicit else f"NOT {IMPLICIT}"
-    named = given(query) - {"implicit"}
+    named = name_given_fields(query) - {"implicit"}
     return _tasks(named, None if query.implicit is None else index)
 
 
 @cache
 def _tasks(given: frozenset[str], index: str | None) -> sa.Executable:
-    every = _asked(TASKS, given, index)
+    every = _select_asked(TASKS, given, index)
     if "after" in given:
         every = every.where(TASKS.c.task_id > sa.bindparam("after", type_=Text))
     if "due_by" in given:
@@ -198,13 +198,13 @@ def _tasks(given: frozenset[str], index: str | None) -> sa.Executable:
 def waits(query: WaitQuery) -> sa.Executable:
     """Return the statement that finds waits."""
     if query.status is WaitStatus.WATCHING:
-        return _waits(given(query) - {"status"}, "status = 'watching'")
-    return _waits(given(query), None)
+        return _waits(name_given_fields(query) - {"status"}, "status = 'watching'")
+    return _waits(name_given_fields(query), None)
 
 
 @cache
 def _waits(given: frozenset[str], index: str | None) -> sa.Executable:
-    every = _asked(WAITS, given, index)
+    every = _select_asked(WAITS, given, index)
     return _at_home(every, WAITS, given, *_newest(WAITS.c.wait_id))
 
 
@@ -212,12 +212,12 @@ def wakes(query: WakeQuery) -> sa.Executable:
     """Return the statement that finds wakes."""
     open_ = {WakeState.DUE, WakeState.SENT}
     is_open = query.states is not None and {*query.states} <= open_
-    return _wakes(given(query), OPEN_WAKE if is_open else None)
+    return _wakes(name_given_fields(query), OPEN_WAKE if is_open else None)
 
 
 @cache
 def _wakes(given: frozenset[str], index: str | None) -> sa.Executable:
-    every = _asked(WAKES, given, index)
+    every = _select_asked(WAKES, given, index)
     order = () if "wake_ids" in given else _newest(WAKES.c.wake_id)
     if "sent_since" in given:
         since = sa.bindparam("sent_since", type_=InstantText)
@@ -233,9 +233,9 @@ def _wakes(given: frozenset[str], index: str | None) -> sa.Executable:
 def runs(query: RunQuery) -> sa.Executable:
     """Return the statement that finds runs."""
     if query.states == (RunState.QUEUED,):
-        return _runs(given(query) - {"states"}, QUEUED_RUN, query.implicit)
+        return _runs(name_given_fields(query) - {"states"}, QUEUED_RUN, query.implicit)
     ended = query.states is None or any(state.terminal for state in query.states)
-    return _runs(given(query), None if ended else OPEN_RUN, query.implicit)
+    return _runs(name_given_fields(query), None if ended else OPEN_RUN, query.implicit)
 
 
 @cache
@@ -244,7 +244,7 @@ def _runs(
     index: str | None,
     implicit: bool | None,  # noqa: FBT001 - a field of the query
 ) -> sa.Executable:
-    every = _asked(RUNS, given, index)
+    every = _select_asked(RUNS, given, index)
     order = () if "task_ids" in given else _newest(RUNS.c.run_id)
     if implicit is not None:
         of_such = sa.exists().where(
@@ -265,12 +265,12 @@ def _runs(
 
 def events(query: EventQuery) -> sa.Executable:
     """Return the statement that finds events, the newest first without `after`."""
-    return _events(given(query))
+    return _events(name_given_fields(query))
 
 
 @cache
 def _events(given: frozenset[str]) -> sa.Executable:
-    every = _asked(EVENTS, given, None)
+    every = _select_asked(EVENTS, given, None)
     if "after" not in given:
         return _in_order(every, given, EVENTS.c.id.desc())
     after = EVENTS.c.id > sa.bindparam("after")
@@ -283,13 +283,15 @@ def is_here(table: sa.Table) -> sa.ColumnElement[bool]:
     return (table.c.home != sa.bindparam("home", type_=Text)).is_not(sa.true())
 
 
-def given(query: Value) -> frozenset[str]:
+def name_given_fields(query: Value) -> frozenset[str]:
     """Return the names of the fields of a query that leave something out."""
     fields = vars(query).items()
     return frozenset(n for n, v in fields if v is not None and v is not False)
 
 
-def _asked(table: sa.Table, given: frozenset[str], index: str | None) -> sa.Select[Any]:
+def _select_asked(
+    table: sa.Table, given: frozenset[str], index: str | None
+) -> sa.Select[Any]:
     """Select the rows whose columns are what a query gives under their names.
 
     `index` is what an index is about that has them all; None: none has.

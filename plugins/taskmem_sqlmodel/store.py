@@ -115,10 +115,18 @@ class SqlStore(Counting, Dropping):
         kind: type[RecordT],
         owner_id: str,
         limit: int | None = None,
-        **asked: Any,  # noqa: ANN401 - `before`, `said_after` and `holding`
+        *,
+        before: int | None = None,
+        said_after: int | None = None,
+        holding: str | None = None,
     ) -> Sequence[RecordT]:
         """Return the last records of a task, or of a run."""
-        given = {**asked, "limit": limit}
+        given: dict[str, Any] = {
+            "limit": limit,
+            "before": before,
+            "said_after": said_after,
+            "holding": holding,
+        }
         named = frozenset(name for name, value in given.items() if value is not None)
         statement = statements.records(kind, named)
         found: Sequence[RecordT] = self._all(

@@ -55,7 +55,7 @@ class Agents:
             assert not any(thread.is_alive() for thread in threads)
 
     @property
-    def kept(self) -> set[tuple[str, str]]:
+    def answered_messages(self) -> set[tuple[str, str]]:
         """The task and the text of every message that was answered until now."""
         return {
             (task, text)
@@ -66,8 +66,10 @@ class Agents:
     def wait_for_answers(self, number: int) -> None:
         """Wait until so many more messages were answered."""
         with self._news:
-            due = len(self.kept) + number
-            assert self._news.wait_for(lambda: len(self.kept) >= due, PATIENCE)
+            due = len(self.answered_messages) + number
+            assert self._news.wait_for(
+                lambda: len(self.answered_messages) >= due, PATIENCE
+            )
 
     def wait_for_refusals(self) -> None:
         """Wait until every one of them was refused."""
@@ -95,7 +97,7 @@ class Agents:
                     self._news.notify_all()
 
 
-def said(home):
+def read_messages(home):
     """The task and the text of every message of an agent; none is there twice."""
     query = "SELECT task_id, content FROM task_messages WHERE role != 'system'"
     found = rows(home, query)
@@ -120,13 +122,13 @@ def test_what_was_answered_while_the_home_was_moved_is_in_it(daemon):
         successor.wait_until_it_serves()
         for task in agents.tasks:
             assert successor.ask("show", id=task)["task_id"] == task
-        assert said(successor.home) >= agents.kept
+        assert read_messages(successor.home) >= agents.answered_messages
     finally:
         successor.close()
 
 
 @contextmanager
-def stopped(process):
+def stop_process(process):
     """Stop a process as the system does that has no time for it."""
     process.send_signal(signal.SIGSTOP)
     status = Path(f"/proc/{process.pid}/stat")
@@ -147,7 +149,7 @@ def test_of_two_daemons_of_a_home_whose_lock_was_removed_one_ends(start, opencla
         "TASKMEM_STUCK_INTERVAL_SECONDS": "0.1",
     }
     first = start(**settings)
-    with stopped(first.process):
+    with stop_process(first.process):
         first.home.lock.unlink()
         second = start(**settings)
         tasks = [
@@ -177,7 +179,7 @@ def test_a_live_copy_holds_all_that_was_answered_before(daemon, tmp_path, first)
         reader = sqlite3.connect(daemon.home.database, isolation_level=None)
         with closing(reader), agents.at_work():
             agents.wait_for_answers(10)
-            before = agents.kept
+            before = agents.answered_messages
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM tasks").fetchone()
             shutil.copy(daemon.home.folder / names[0], copied)
@@ -202,7 +204,7 @@ def test_a_daemon_that_was_stopped_keeps_all_and_alerts_nobody(start):
         agents = Agents(daemon)
         with Lines(daemon.home) as by_mcp, agents.at_work():
             agents.wait_for_answers(20)
-            with stopped(daemon.process):
+            with stop_process(daemon.process):
                 given = {"name": "By MCP", "plan": ["Build"]}
                 number = by_mcp.send(
                     "tools/call", name="task_register", arguments=given
@@ -215,4 +217,4 @@ def test_a_daemon_that_was_stopped_keeps_all_and_alerts_nobody(start):
             assert {e["kind"] for e in log} == {"task_registered", "task_updated"}
             assert daemon.wakes() == []
     assert agents.refusals == []
-    assert said(daemon.home) == agents.kept
+    assert read_messages(daemon.home) == agents.answered_messages

@@ -64,7 +64,7 @@ class _File:
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
     """Writes as (offset, bytes), truncations as (size, None)."""
 
-    def read(self, is_kept: Callable[[], bool]) -> bytes:
+    def make_content(self, is_kept: Callable[[], bool]) -> bytes:
         """Return what is there when some of the pending sectors were written."""
         content = bytearray(self.synced or b"")
         for offset, data in self.pending:
@@ -81,7 +81,7 @@ class _File:
 
     def sync(self) -> None:
         """Put all that was done on the disk."""
-        self.synced = self.read(lambda: True)
+        self.synced = self.make_content(lambda: True)
         self.pending.clear()
 
 
@@ -104,7 +104,9 @@ class Disk:
         into.mkdir()
         for name, file in list(self._files.items()):
             if file.synced is not None:
-                kept = file.read(lambda: random is not None and random.random() < 0.5)
+                kept = file.make_content(
+                    lambda: random is not None and random.random() < 0.5
+                )
                 (into / name).write_bytes(kept)
 
     @contextmanager

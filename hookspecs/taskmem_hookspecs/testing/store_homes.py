@@ -79,13 +79,13 @@ class StoreHomes:
         )
         store.commit(Change(wakes=tuple(wakes)))
 
-        def found(home: str | None) -> list[str]:
+        def find_ids(home: str | None) -> list[str]:
             query = WakeQuery(session_key="s", sent_since=DAWN, home=home)
             return ids_of(store.find_wakes(query))
 
-        assert found("home_1") == ["wake_0", "wake_2"]
-        assert found("home_2") == ["wake_1", "wake_2"]
-        assert found(None) == ["wake_0", "wake_1", "wake_2"]
+        assert find_ids("home_1") == ["wake_0", "wake_2"]
+        assert find_ids("home_2") == ["wake_1", "wake_2"]
+        assert find_ids(None) == ["wake_0", "wake_1", "wake_2"]
 
     def test_runs_of_a_session_are_those_of_its_own_home(
         self, store: TaskStore
@@ -101,12 +101,12 @@ class StoreHomes:
             )
             store.commit(Change(tasks=(task,), runs=(run,)))
 
-        def found(home: str | None) -> list[str]:
+        def find_ids(home: str | None) -> list[str]:
             return ids_of(store.find_runs(RunQuery(session_key="s", home=home)))
 
-        assert found("home_1") == ["run_0", "run_2"]
-        assert found("home_2") == ["run_1", "run_2"]
-        assert found(None) == ["run_0", "run_1", "run_2"]
+        assert find_ids("home_1") == ["run_0", "run_2"]
+        assert find_ids("home_2") == ["run_1", "run_2"]
+        assert find_ids(None) == ["run_0", "run_1", "run_2"]
 
     def test_leases_lapse_in_their_own_home(self, store: TaskStore) -> None:
         for n, home in enumerate(HOMES):
@@ -143,7 +143,7 @@ class StoreHomes:
         active, watching = TaskStatus.ACTIVE, WaitStatus.WATCHING
         due, queued = (WakeState.DUE,), (RunState.QUEUED,)
 
-        def listed(limit: int, home: str | None) -> set[tuple[str, ...]]:
+        def list_ids(limit: int, home: str | None) -> set[tuple[str, ...]]:
             """Return what each list holds, by number; by states, and of all states."""
             own: dict[str, Any] = {"limit": limit, "home": home}
             lists = (
@@ -158,10 +158,10 @@ class StoreHomes:
             )
             return {tuple(each[-1] for each in ids_of(found)) for found in lists}
 
-        assert listed(9, "home_1") == {("2", "0")}
-        assert listed(2, "home_2") == {("2", "1")}
-        assert listed(1, "home_3") == {("2",)}
-        assert listed(9, None) == {("2", "1", "0")}
+        assert list_ids(9, "home_1") == {("2", "0")}
+        assert list_ids(2, "home_2") == {("2", "1")}
+        assert list_ids(1, "home_3") == {("2",)}
+        assert list_ids(9, None) == {("2", "1", "0")}
 
     def test_the_tasks_of_a_session_are_listed_whatever_others_have(
         self, store: TaskStore
@@ -184,15 +184,15 @@ class StoreHomes:
             )
         )
 
-        def listed(home: str | None, status: TaskStatus | None = None) -> list[str]:
+        def list_ids(home: str | None, status: TaskStatus | None = None) -> list[str]:
             query = TaskQuery(session_key="s", status=status, limit=2, implicit=False)
             own = query.model_copy(update={"home": home})
             return ids_of(store.find_tasks(own))
 
-        assert listed(None) == ["task_1", "task_0"]
-        assert listed("home_1") == ["task_0"]
-        assert listed("home_1", TaskStatus.ACTIVE) == ["task_0"]
-        assert listed("home_1", TaskStatus.PAUSED) == []
+        assert list_ids(None) == ["task_1", "task_0"]
+        assert list_ids("home_1") == ["task_0"]
+        assert list_ids("home_1", TaskStatus.ACTIVE) == ["task_0"]
+        assert list_ids("home_1", TaskStatus.PAUSED) == []
 
     def test_open_tasks_are_counted_by_who_registered_them(
         self, store: TaskStore

@@ -282,15 +282,15 @@ class StoreQuestions:
             )
         )
 
-        def found(session_key: str | None, since: float) -> list[str]:
+        def find_ids(session_key: str | None, since: float) -> list[str]:
             query = WakeQuery(session_key=session_key, sent_since=at(since))
             return ids_of(store.find_wakes(query))
 
-        assert found("a", 0) == ["wake_2", "wake_0", "wake_1"]
-        assert found("a", 10) == ["wake_0", "wake_1"]
-        assert found("b", 0) == ["wake_3"]
-        assert found(None, 0) == ["wake_4"]
-        assert found("a", 21) == []
+        assert find_ids("a", 0) == ["wake_2", "wake_0", "wake_1"]
+        assert find_ids("a", 10) == ["wake_0", "wake_1"]
+        assert find_ids("b", 0) == ["wake_3"]
+        assert find_ids(None, 0) == ["wake_4"]
+        assert find_ids("a", 21) == []
 
     # --- events, bookmarks, counts --------------------------------------------
 

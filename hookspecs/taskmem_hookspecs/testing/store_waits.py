@@ -55,20 +55,20 @@ class StoreWaits:
         )
         store.commit(Change(tasks=(a_task(),), waits=waits))
 
-        def listed(
+        def list_ids(
             status: WaitStatus | None, task_id: str | None, limit: int = 9
         ) -> list[str]:
             query = WaitQuery(status=status, task_id=task_id, limit=limit)
             return [each[-1] for each in ids_of(store.find_waits(query))]
 
-        assert listed(None, None) == ["2", "1", "4", "3"]
-        assert listed(None, None, 3) == ["2", "1", "4"]
-        assert listed(WaitStatus.WATCHING, None) == ["2", "1"]
-        assert listed(WaitStatus.WATCHING, None, 1) == ["2"]
-        assert listed(WaitStatus.ERROR, None) == ["4", "3"]
-        assert listed(None, "task_1") == ["2", "3"]
-        assert listed(WaitStatus.ERROR, "task_1") == ["3"]
-        assert listed(WaitStatus.TIMEOUT, None) == []
+        assert list_ids(None, None) == ["2", "1", "4", "3"]
+        assert list_ids(None, None, 3) == ["2", "1", "4"]
+        assert list_ids(WaitStatus.WATCHING, None) == ["2", "1"]
+        assert list_ids(WaitStatus.WATCHING, None, 1) == ["2"]
+        assert list_ids(WaitStatus.ERROR, None) == ["4", "3"]
+        assert list_ids(None, "task_1") == ["2", "3"]
+        assert list_ids(WaitStatus.ERROR, "task_1") == ["3"]
+        assert list_ids(WaitStatus.TIMEOUT, None) == []
 
     def test_wakes_are_listed_newest_first(self, store: TaskStore) -> None:
         wakes = (
@@ -79,18 +79,18 @@ class StoreWaits:
         )
         store.commit(Change(tasks=(a_task(),), wakes=wakes))
 
-        def listed(
+        def list_ids(
             states: tuple[WakeState, ...] | None, task_id: str | None, limit: int = 9
         ) -> list[str]:
             query = WakeQuery(states=states, task_id=task_id, limit=limit)
             return [each[-1] for each in ids_of(store.find_wakes(query))]
 
-        assert listed(None, None) == ["2", "1", "4", "3"]
-        assert listed(None, None, 2) == ["2", "1"]
-        assert listed((WakeState.DUE, WakeState.REFUSED), None) == ["2", "1", "4"]
-        assert listed((WakeState.SENT,), "task_1") == ["3"]
-        assert listed(None, "task_1") == ["2", "3"]
-        assert listed((), None) == []
+        assert list_ids(None, None) == ["2", "1", "4", "3"]
+        assert list_ids(None, None, 2) == ["2", "1"]
+        assert list_ids((WakeState.DUE, WakeState.REFUSED), None) == ["2", "1", "4"]
+        assert list_ids((WakeState.SENT,), "task_1") == ["3"]
+        assert list_ids(None, "task_1") == ["2", "3"]
+        assert list_ids((), None) == []
 
     def test_wakes_are_read_by_id(self, store: TaskStore) -> None:
         wakes = tuple(a_wake(wake_id=f"wake_{number}") for number in range(4))
@@ -119,12 +119,12 @@ class StoreWaits:
         waits = (a_wait(), a_wait(wait_id="wait_2"))
         store.commit(Change.model_validate({"waits": waits, "wakes": made}))
 
-        def found(wait_id: str) -> list[str]:
+        def find_ids(wait_id: str) -> list[str]:
             states = (WakeState.DUE, WakeState.SENT)
             return ids_of(store.find_wakes(WakeQuery(states=states, wait_id=wait_id)))
 
-        assert found("wait_1") == ["wake_new", "wake_old"]
-        assert found("wait_9") == []
+        assert find_ids("wait_1") == ["wake_new", "wake_old"]
+        assert find_ids("wait_9") == []
 
     def test_a_wait_that_is_forgotten_goes_with_its_wakes(
         self, store: TaskStore

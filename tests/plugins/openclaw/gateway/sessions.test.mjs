@@ -185,6 +185,8 @@ test("a turn that the gateway took and did not begin is told, and asked for agai
   mock.timers.enable({ apis: ["setTimeout"] });
   house.wait = async () => ({ status: "error", error: "changed while starting work" });
   await wake();
+  await new Promise(setImmediate);
+  assert.deepEqual(told, [], "the answer to the wake comes first");
   await second();
   mock.timers.reset();
   assert.deepEqual(told, [{ kind: "turn_not_started", session_key: MAIN, deliveries: ["delivery-1"], error: "changed while starting work" }]);
