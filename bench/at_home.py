@@ -15,7 +15,7 @@ from secrets import token_hex
 from statistics import median
 from typing import Any
 
-from figures import Figure, amount, in_turns, millis, percentile, ratio
+from figures import Figure, amount, millis, percentile, ratio, sample_in_turns
 
 from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import find_home
@@ -83,25 +83,25 @@ Timed = Callable[[], list[dict[str, Any]]]
 """What was noted so far: `kind` (a hook's name, or `tool`), `run`, `call`, and `ms`."""
 
 
-class Watched(ScriptedModel):
+class TimedModel(ScriptedModel):
     """A model that notes when it is asked, and with how much."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.asked: list[tuple[float, int]] = []
 
-    def decided(self, body: dict[str, Any], key: str = "") -> tuple[int, Reply]:
+    def decide_reply(self, body: dict[str, Any], key: str = "") -> tuple[int, Reply]:
         """Note the request, and answer it."""
         self.asked.append((time.time(), len(json.dumps(body).encode())))
-        return super().decided(body, key)
+        return super().decide_reply(body, key)
 
 
 @contextmanager
-def a_house(
+def open_house(
     *, plugin: Path | None, settings: dict[str, str] | None = None
-) -> Iterator[tuple[House, Watched]]:
+) -> Iterator[tuple[House, TimedModel]]:
     """A gateway of its own, with the plug-in or without."""
-    with tempfile.TemporaryDirectory() as folder, Watched(most=2_000) as model:
+    with tempfile.TemporaryDirectory() as folder, TimedModel(most=2_000) as model:
         root = Path(folder)
         room = Room(root)
         taskmem = Taskmem(
@@ -127,7 +127,7 @@ def a_house(
 
 def wake_acceptance() -> Iterator[Figure]:
     """Measure from a wake being owed to its acceptance, and to the model's request."""
-    with a_house(plugin=PLUGIN) as (house, model):
+    with open_house(plugin=PLUGIN) as (house, model):
         sessions = [f"agent:main:bench-{n}" for n in range(SESSIONS)]
         for session in (MAIN_SESSION, *sessions):
             house.gateway.say("hello", session)
@@ -141,8 +141,7 @@ def wake_acceptance() -> Iterator[Figure]:
                 wait = house.wake(f"round {round_} of {n} is over", session)
                 wake = house.reaches(wait, "acknowledged")
                 created, sent = (
-                    datetime.fromisoformat(wake[name])
-                    for name in ("created_at", "sent_at")
+                    datetime.fromisoformat(wake[name]) for name in ("created_at", "sent_at")
                 )
                 accepted.append((sent - created).total_seconds())
                 asked = next(
@@ -152,9 +151,7 @@ def wake_acceptance() -> Iterator[Figure]:
                     )
                     if wait in woken_by(request)
                 )
-                requested.append(
-                    (datetime.fromtimestamp(asked, UTC) - created).total_seconds()
-                )
+                requested.append((datetime.fromtimestamp(asked, UTC) - created).total_seconds())
         yield millis("wake owed to accepted, plug-in", accepted, 100)
         yield amount("the same, p99", [1000 * percentile(accepted, 0.99)], "ms", 500)
         yield millis("wake owed to the model's request", requested, 3000)
@@ -184,12 +181,12 @@ def wrap_plugin(folder: Path, source: str) -> Path:
 
 
 @contextmanager
-def a_timed_house() -> Iterator[tuple[House, Watched, Timed]]:
+def open_timed_house() -> Iterator[tuple[House, TimedModel, Timed]]:
     """A gateway whose plug-in notes how long each hook and each tool took."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "timed.jsonl"
         copy = wrap_plugin(Path(folder), TIMED % {"log": json.dumps(str(log))})
-        with a_house(plugin=copy) as (house, model):
+        with open_house(plugin=copy) as (house, model):
             yield (
                 house,
                 model,
@@ -207,29 +204,29 @@ def first_token() -> Iterator[Figure]:
         without_us = Path(folder) / "without_us"
         switched = SWITCHED % {"without_us": json.dumps(str(without_us))}
         plugin = wrap_plugin(Path(folder), switched)
-        with a_house(plugin=plugin) as (house, _), house.gateway.rpc() as rpc:
+        with open_house(plugin=plugin) as (house, _), house.gateway.rpc() as rpc:
             # A task that is open elsewhere must make no difference.
             task = {"name": "Cook", "plan": ["Cook it"]}
             house.call("task_register", **task, session_key="agent:main:elsewhere")
 
             def ask_with_us(n: int) -> float:
                 without_us.unlink(missing_ok=True)
-                return first_words(rpc, f"question {n}")
+                return time_first_words(rpc, f"question {n}")
 
             def ask_without_us(n: int) -> float:
                 without_us.touch()
-                return first_words(rpc, f"question {n}")
+                return time_first_words(rpc, f"question {n}")
 
             for n in range(WARM_UP):
                 ask_with_us(n)
-            took = in_turns(ANSWERS, ours=ask_with_us, theirs=ask_without_us)
+            took = sample_in_turns(ANSWERS, ours=ask_with_us, theirs=ask_without_us)
     ours, theirs = took["ours"], took["theirs"]
     yield millis("first words of an answer in a session without a task, with us", ours)
     yield millis("the same without us", theirs)
     yield ratio("with us / without us", ours, theirs, 1.02)
 
 
-def first_words(rpc: Rpc, message: str) -> float:
+def time_first_words(rpc: Rpc, message: str) -> float:
     """Type something, and give the seconds until the first words are shown."""
     began = time.perf_counter()
     said = {"message": message, "idempotencyKey": token_hex(8)}
@@ -250,17 +247,17 @@ def first_words(rpc: Rpc, message: str) -> float:
 
 def turn_weight() -> Iterator[Figure]:
     """Measure what hooks, tool calls and prompts cost a turn."""
-    with a_timed_house() as (house, model, timed):
+    with open_timed_house() as (house, model, timed):
         house.gateway.say("hello")
         with_us = model.asked[0][1]
 
-        def busy(request: ModelRequest) -> Reply:
+        def call_tools(request: ModelRequest) -> Reply:
             """Call a tool of ours five times, then end the turn."""
             if len(request.turn.results) < 5:
                 return [Call("task_update", {"task_id": "task_x", "query": "?"})]
             return "Done."
 
-        model.decide = busy
+        model.decide = call_tools
         for _ in range(CALLS // 5):
             house.gateway.say("continue")
         lines = timed()
@@ -277,17 +274,13 @@ def turn_weight() -> Iterator[Figure]:
         if line["kind"] != "tool" and line.get("run"):
             turns[line["run"]] = turns.get(line["run"], 0.0) + line["ms"]
     tools = [line["ms"] / 1000 for line in lines if line["kind"] == "tool"]
-    with a_house(plugin=None) as (house, model):
+    with open_house(plugin=None) as (house, model):
         house.gateway.say("hello")
         without = model.asked[0][1]
     each = list(turns.values())
-    yield amount(
-        "all hooks of a turn together, p95", [percentile(each, 0.95)], "ms", 15
-    )
+    yield amount("all hooks of a turn together, p95", [percentile(each, 0.95)], "ms", 15)
     yield millis("tool call through the plug-in", tools)
     yield millis("the same call on an open connection to the daemon", direct)
     added = 1000 * (median(tools) - median(direct))
     yield amount("what the plug-in adds to a call", [added], "ms", 5)
-    yield amount(
-        "prompt bytes that we add to a turn", [with_us - without], "bytes", 6144
-    )
+    yield amount("prompt bytes that we add to a turn", [with_us - without], "bytes", 6144)

@@ -34,7 +34,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class Ownership:
     """What one owner believed to hold: surely since, and no longer than until."""
 
     owner: str
@@ -59,9 +59,7 @@ class Verdict:
     """Writes with an old token that were refused."""
 
 
-def judge(
-    logs: Path, database: sa.Engine, deaths: Mapping[str, int], lease: int
-) -> Verdict:
+def judge_logs(logs: Path, database: sa.Engine, deaths: Mapping[str, int], lease: int) -> Verdict:
     """Compare all that was noted in a folder with a database.
 
     Args:
@@ -70,20 +68,24 @@ def judge(
         deaths: When each process was killed, by the name of its file.
         lease: For how long one whose process is not known holds a run.
     """
-    notes = list(_notes(logs))
-    audit = _audited(database)
-    holdings = _holdings(notes, deaths, lease)
-    old = [*_old_writes(notes), *_old_messages(database)]
+    notes = list(_read_notes(logs))
+    audit = _read_audit_log(database)
+    holdings = _list_ownerships(notes, deaths, lease)
+    old = [*_find_old_writes(notes), *_find_old_messages(database)]
     return Verdict(
         claims=sum(map(len, audit.values())),
         noted=len(holdings),
-        twice=[*_shared(notes), *_not_growing(notes, audit), *_overlapping(holdings)],
+        twice=[
+            *_find_shared_tokens(notes),
+            *_find_shrinking_tokens(notes, audit),
+            *_find_overlapping_runs(holdings),
+        ],
         old_writes=old,
         fenced=sum(note.what == "fenced" for note in notes),
     )
 
 
-def _notes(logs: Path) -> Iterator[Note]:
+def _read_notes(logs: Path) -> Iterator[Note]:
     for log in sorted(logs.glob("*.log")):
         # A line that was cut by the death of its writer has no end.
         for line in log.read_text().splitlines(keepends=True):
@@ -93,7 +95,7 @@ def _notes(logs: Path) -> Iterator[Note]:
                 yield Note(what, owner, how == "known", run_id, token, begun, ended)
 
 
-def _audited(database: sa.Engine) -> dict[str, list[tuple[int, str]]]:
+def _read_audit_log(database: sa.Engine) -> dict[str, list[tuple[int, str]]]:
     """Return the claims of each run, as token and owner, in the log's order."""
     claims: dict[str, list[tuple[int, str]]] = defaultdict(list)
     wanted = "kind IN ('run_changed', 'run_claimed')"
@@ -106,9 +108,9 @@ def _audited(database: sa.Engine) -> dict[str, list[tuple[int, str]]]:
     return claims
 
 
-def _holdings(
+def _list_ownerships(
     notes: Iterable[Note], deaths: Mapping[str, int], lease: int
-) -> list[Holding]:
+) -> list[Ownership]:
     """Return what was held, each until its owner began to give it back, or died.
 
     One whose process is not known holds a run for a lease at most.
@@ -120,7 +122,7 @@ def _holdings(
         if note.what in ("gives", "fenced", "refused")
     }
     return [
-        Holding(
+        Ownership(
             note.owner,
             note.run_id,
             note.token,
@@ -136,7 +138,7 @@ def _holdings(
     ]
 
 
-def _shared(notes: Iterable[Note]) -> Iterator[str]:
+def _find_shared_tokens(notes: Iterable[Note]) -> Iterator[str]:
     """Find tokens that two have got."""
     owners: dict[tuple[str, int], str] = {}
     for note in notes:
@@ -146,7 +148,7 @@ def _shared(notes: Iterable[Note]) -> Iterator[str]:
                 yield f"{note.run_id} {note.token}: {first} and {note.owner}"
 
 
-def _not_growing(
+def _find_shrinking_tokens(
     notes: Iterable[Note], audit: Mapping[str, list[tuple[int, str]]]
 ) -> Iterator[str]:
     """Find tokens that did not grow in the audit log, and claims that it has not."""
@@ -154,19 +156,15 @@ def _not_growing(
         for (before, one), (after, other) in pairwise(claims):
             if after <= before:
                 yield f"{run_id}: {one} had {before}, then {other} {after}"
-    known = {
-        (run_id, token, owner)
-        for run_id, claims in audit.items()
-        for token, owner in claims
-    }
+    known = {(run_id, token, owner) for run_id, claims in audit.items() for token, owner in claims}
     for note in notes:
         if note.what == "got" and (note.run_id, note.token, note.owner) not in known:
             yield f"{note.run_id} {note.token}: the log knows not of {note.owner}"
 
 
-def _overlapping(holdings: Iterable[Holding]) -> Iterator[str]:
+def _find_overlapping_runs(holdings: Iterable[Ownership]) -> Iterator[str]:
     """Find runs that another got while somebody still held them."""
-    runs: dict[str, list[Holding]] = defaultdict(list)
+    runs: dict[str, list[Ownership]] = defaultdict(list)
     for holding in holdings:
         runs[holding.run_id].append(holding)
     for run_id, held in runs.items():
@@ -180,7 +178,7 @@ def _overlapping(holdings: Iterable[Holding]) -> Iterator[str]:
             longest = max(longest, holding, key=lambda each: each.until)
 
 
-def _old_writes(notes: Sequence[Note]) -> Iterator[str]:
+def _find_old_writes(notes: Sequence[Note]) -> Iterator[str]:
     """Find writes that began when another had got the run, and were not refused."""
     claimed: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for note in notes:
@@ -188,13 +186,12 @@ def _old_writes(notes: Sequence[Note]) -> Iterator[str]:
             claimed[note.run_id].append((note.token, note.ended))
     for note in notes:
         if note.what in ("wrote", "gave") and any(
-            token > note.token and ended < note.begun
-            for token, ended in claimed[note.run_id]
+            token > note.token and ended < note.begun for token, ended in claimed[note.run_id]
         ):
             yield f"{note.run_id}: {note.owner} {note.what} with {note.token}"
 
 
-def _old_messages(database: sa.Engine) -> Iterator[str]:
+def _find_old_messages(database: sa.Engine) -> Iterator[str]:
     """Find messages that a token wrote after a later one had."""
     query = "SELECT task_id, content FROM task_messages ORDER BY id"
     latest: dict[str, int] = {}

@@ -21,11 +21,11 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_policy import RunPolicy
-from openclaw_taskmem.domain.updates import Wish
+from openclaw_taskmem.domain.updates import UpdateRequest
 from openclaw_taskmem.engine import handovers, recovery, runs, tasks
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import Run, StoreBusy, TaskStatus
 from taskmem_hookspecs.errors import Conflict, Fenced, RunHeld, RunNotFound, TaskEnded
 from taskmem_sqlmodel.store import SqlStore
@@ -54,26 +54,26 @@ class Claimer:
         self, shell: Shell, name: str, note: Callable[[str], None], *, known: bool
     ) -> None:
         """Take the store's side, a name of its own, and where it notes what it did."""
-        process = processes.identity(os.getpid()) if known else None
+        process = processes.identify_process(os.getpid()) if known else None
         self._shell = shell
         self._caller = Caller(session_key=name, process=process)
         self._how = f"{name} {'known' if known else 'leased'}"
         self._note = note
 
-    def one_round(self) -> None:
+    def run_round(self) -> None:
         """Claim the next run, write for it, and hand it back or end its task."""
         run = self._claim()
         if run is None:
             return
         if random.random() < WRITES:  # noqa: S311 - no secret
-            self._do("wrote", run, partial(self._write, run))
+            self._attempt("wrote", run, partial(self._write, run))
         if random.random() < ENDS:  # noqa: S311 - no secret
             end = partial(self._write, run, TaskStatus.COMPLETED)
-            self._do("gave", run, end)
+            self._attempt("gave", run, end)
         else:
-            self._do("gave", run, partial(self._hand_back, run))
+            self._attempt("gave", run, partial(self._hand_back, run))
 
-    def late_round(self) -> None:
+    def run_late_round(self) -> None:
         """Claim a run, stay silent until another has it, and write for it then.
 
         What has lapsed meanwhile, its own and that of the dead, is put back.
@@ -84,32 +84,32 @@ class Claimer:
         for _ in range(MOST_LOOKS):
             time.sleep(LEASE / 20)  # a lease ends by the clock alone
             with suppress(*LOST):
-                recovery.sweep(self._shell, ())
+                recovery.sweep_lapsed_runs(self._shell, ())
             if self._shell.store.read_run(run.run_id).token != run.token:
                 break
-        self._do("wrote", run, partial(self._write, run))
+        self._attempt("wrote", run, partial(self._write, run))
 
     def _claim(self) -> Run | None:
         begun = time.monotonic_ns()
         try:
-            run = runs.claim(self._shell, None, ROLE, (), self._caller).run
+            run = runs.claim_run(self._shell, None, ROLE, (), self._caller).run
         except LOST:
             return None
-        self._say("got", run, begun)
+        self._log_attempt("got", run, begun)
         return run
 
     def _write(self, run: Run, status: TaskStatus | None = None) -> None:
-        wish = Wish(
+        wish = UpdateRequest(
             message=SAID.format(run.token),
             status=status,
             completed_steps=(1,),
             token=run.token,
             caller=self._caller,
         )
-        tasks.apply(self._shell, run.task_id, wish)
+        tasks.write_update(self._shell, run.task_id, wish)
 
     def _hand_back(self, run: Run) -> None:
-        handovers.hand_off(
+        handovers.hand_off_task(
             self._shell,
             run.task_id,
             ROLE,
@@ -118,28 +118,28 @@ class Claimer:
             caller=self._caller,
         )
 
-    def _do(self, what: str, run: Run, call: Callable[[], None]) -> None:
+    def _attempt(self, what: str, run: Run, call: Callable[[], None]) -> None:
         begun = time.monotonic_ns()
         if what == "gave":
             # Another may have the run before its giver can say so, or dies.
-            self._say("gives", run, begun)
+            self._log_attempt("gives", run, begun)
         while True:
             try:
                 call()
             except Fenced:
-                return self._say("fenced", run, begun)
+                return self._log_attempt("fenced", run, begun)
             except (RunHeld, RunNotFound, TaskEnded):
-                return self._say("refused", run, begun)
+                return self._log_attempt("refused", run, begun)
             except (Conflict, StoreBusy):
                 continue
-            return self._say(what, run, begun)
+            return self._log_attempt(what, run, begun)
 
-    def _say(self, what: str, run: Run, begun: int) -> None:
+    def _log_attempt(self, what: str, run: Run, begun: int) -> None:
         ended = time.monotonic_ns()
         self._note(f"{what} {self._how} {run.run_id} {run.token} {begun} {ended}")
 
 
-def work(url: str, log: Path, pipe: tuple[int, int]) -> None:
+def run_claimers(url: str, log: Path, pipe: tuple[int, int]) -> None:
     """Be one process: claim until it is killed; write a byte for each claim."""
     reads, counted = pipe
     os.close(reads)  # or it would outlive whoever counts
@@ -153,25 +153,24 @@ def work(url: str, log: Path, pipe: tuple[int, int]) -> None:
 
     shell = Shell(
         store=ScopedStore(SqlStore(url, busy_timeout=60.0)),
-        seams=Seams(entries=[]),
+        seams=PluginHost(entries=[]),
         clock=SystemClock(),
         runs=RunPolicy(lease_seconds=LEASE),
-        lives=processes.lives,
+        lives=processes.is_alive,
     )
     claimers = [
-        Claimer(shell, f"{log.stem}.{number}", note, known=number == 0)
-        for number in range(THREADS)
+        Claimer(shell, f"{log.stem}.{number}", note, known=number == 0) for number in range(THREADS)
     ]
     *most, last = claimers
-    rounds = [*(each.one_round for each in most), last.late_round]
-    threads = [threading.Thread(target=_forever, args=(each,)) for each in rounds]
+    rounds = [*(each.run_round for each in most), last.run_late_round]
+    threads = [threading.Thread(target=_repeat_forever, args=(each,)) for each in rounds]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
 
-def _forever(one_round: Callable[[], None]) -> None:
+def _repeat_forever(one_round: Callable[[], None]) -> None:
     try:
         while True:
             one_round()

@@ -16,11 +16,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import sqlalchemy as sa
-from claim_logs import Verdict, judge
-from claimers import LEASE, ROLE, THREADS, work
+from claim_logs import Verdict, judge_logs
+from claimers import LEASE, ROLE, THREADS, run_claimers
 from figures import Figure, amount, count_of, rate
-from homes import BATCH, disk
-from postgres import NoServer, a_server
+from homes import BATCH, find_disk
+from postgres import NoServer, run_server
 
 from openclaw_taskmem.domain import lifecycle
 from openclaw_taskmem.domain.run_machine import begin_run
@@ -43,23 +43,21 @@ QUEUED = 0.3
 def run_claims() -> Iterator[Figure | str]:
     """16 processes that claim, write and die at random; is a run owned twice?"""
     with ExitStack() as stack:
-        folder = stack.enter_context(_folder())
-        yield from _figures("SQLite", f"sqlite:///{folder}/c.db", folder, ON_SQLITE)
+        folder = stack.enter_context(_make_folder())
+        yield from _measure_claims("SQLite", f"sqlite:///{folder}/c.db", folder, ON_SQLITE)
     try:
-        with a_server() as url, _folder() as folder:
-            yield from _figures("PostgreSQL", url, folder, ON_POSTGRESQL)
+        with run_server() as url, _make_folder() as folder:
+            yield from _measure_claims("PostgreSQL", url, folder, ON_POSTGRESQL)
     except NoServer as why:
         yield f"run_claims on PostgreSQL was left out: {why}."
 
 
-def _folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="tmb", dir=disk())
+def _make_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tmb", dir=find_disk())
 
 
-def _figures(
-    database: str, url: str, folder: str, claims: int
-) -> Iterator[Figure | str]:
-    _queue(url, round(claims * QUEUED))
+def _measure_claims(database: str, url: str, folder: str, claims: int) -> Iterator[Figure | str]:
+    _queue_runs(url, round(claims * QUEUED))
     logs = Path(folder) / "logs"
     logs.mkdir()
     crowd = Crowd(url, logs)
@@ -68,17 +66,15 @@ def _figures(
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
     engine = sa.create_engine(address)
-    found = judge(logs, engine, crowd.deaths, round(LEASE * 1e9))
+    found = judge_logs(logs, engine, crowd.deaths, round(LEASE * 1e9))
     engine.dispose()
-    yield from _told(database, crowd, found)
+    yield from _build_figures(database, crowd, found)
 
 
-def _told(database: str, crowd: Crowd, found: Verdict) -> Iterator[Figure | str]:
+def _build_figures(database: str, crowd: Crowd, found: Verdict) -> Iterator[Figure | str]:
     many = f"{database}, {PROCESSES} processes"
     yield count_of(f"{many}: runs owned twice", len(found.twice), found.claims)
-    yield count_of(
-        f"{many}: writes with an old token", len(found.old_writes), found.fenced
-    )
+    yield count_of(f"{many}: writes with an old token", len(found.old_writes), found.fenced)
     yield rate(f"{many}: claims", crowd.rates, "claims/s")
     yield amount(f"{many}: all of them took", [crowd.seconds], "s")
     yield amount(f"{many}: killed at random", [crowd.killed], "processes")
@@ -90,11 +86,11 @@ def _told(database: str, crowd: Crowd, found: Verdict) -> Iterator[Figure | str]
     yield from (f"{many}: {each}" for each in [*found.twice, *found.old_writes][:TOLD])
 
 
-def _queue(url: str, count: int) -> None:
+def _queue_runs(url: str, count: int) -> None:
     """Queue runs of as many tasks."""
     store = SqlStore(url)
     for start in range(0, count, BATCH):
-        changes = [_queued() for _ in range(min(BATCH, count - start))]
+        changes = [_build_queued_run() for _ in range(min(BATCH, count - start))]
         store.commit(
             Change(
                 tasks=tuple(each.tasks[0] for each in changes),
@@ -105,9 +101,9 @@ def _queue(url: str, count: int) -> None:
     store.close()
 
 
-def _queued() -> Change:
+def _build_queued_run() -> Change:
     now = datetime.now(UTC)
-    made = lifecycle.register(
+    made = lifecycle.build_task(
         task_id=new_id("task", now),
         name="Fill the shelf",
         plan=("Count", "Order"),
@@ -174,7 +170,7 @@ class Crowd:
         # Forked from one that has no connection open: a start costs next to nothing.
         fork = multiprocessing.get_context("fork")
         given = (self.url, log, pipe)
-        process = fork.Process(target=work, args=given, daemon=True)
+        process = fork.Process(target=run_claimers, args=given, daemon=True)
         process.start()
         self._living[log.stem] = process
 

@@ -26,9 +26,7 @@ async def list_tools(_ctx: object, _params: object) -> types.ListToolsResult:
     return TOOLS
 
 
-async def call_tool(
-    _ctx: object, params: types.CallToolRequestParams
-) -> types.CallToolResult:
+async def call_tool(_ctx: object, params: types.CallToolRequestParams) -> types.CallToolResult:
     given = dict(params.arguments or {})
     answer = {
         "task_id": given["task_id"],
@@ -49,9 +47,7 @@ async def call_tool(
 
 
 async def main() -> None:
-    server = Server(
-        "echo", version="1", on_list_tools=list_tools, on_call_tool=call_tool
-    )
+    server = Server("echo", version="1", on_list_tools=list_tools, on_call_tool=call_tool)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from figures import Figure, millis
-from homes import disk
+from homes import find_disk
 
-from openclaw_taskmem.engine.ledger import Deed
+from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.listing import MOST, list_files
 from taskmem_sqlmodel import task_store
 from tests.support import endings
@@ -29,23 +29,23 @@ IN_A_FOLDER = 500
 
 def evidence_claims() -> Iterator[Figure | str]:
     """Play lies and honest endings; time a call with the ledger, and a large look."""
-    with tempfile.TemporaryDirectory(dir=disk()) as folder:
+    with tempfile.TemporaryDirectory(dir=find_disk()) as folder:
         lies = endings.tally(endings.lies(Path(folder), LIES))
-        yield _share("lies that were completed unseen", lies, "unseen", 0.0)
-        yield _share("lies that were refused at first", lies, "refused", None)
+        yield _build_share("lies that were completed unseen", lies, "unseen", 0.0)
+        yield _build_share("lies that were refused at first", lies, "refused", None)
         honest = endings.tally(endings.honest(Path(folder), HONEST))
-        yield _share("honest endings that were refused", honest, "refused", 0.2)
-        yield _share("honest endings accused before the user", honest, "accused", 0.0)
-        yield _share("honest endings not completed", honest, "not completed", 0.0)
-        yield from _calls(Path(folder))
-        yield millis(f"a look at {MOST:,} files in git", _looks(Path(folder)), 1000)
+        yield _build_share("honest endings that were refused", honest, "refused", 0.2)
+        yield _build_share("honest endings accused before the user", honest, "accused", 0.0)
+        yield _build_share("honest endings not completed", honest, "not completed", 0.0)
+        yield from _time_calls(Path(folder))
+        yield millis(f"a look at {MOST:,} files in git", _time_looks(Path(folder)), 1000)
     for kind, row in (*lies.items(), *honest.items()):
         wrong = {name: row[name] for name in ("unseen", "refused") if row[name]}
         if (kind in lies and row["unseen"]) or (kind in honest and row["refused"]):
             yield f"Ended wrongly, {kind}: {wrong} of {row['played']}"
 
 
-def _share(
+def _build_share(
     what: str, table: Mapping[str, Counter[str]], column: str, limit: float | None
 ) -> Figure:
     played = sum(row["played"] for row in table.values())
@@ -62,13 +62,13 @@ def _share(
     )
 
 
-def _calls(folder: Path) -> Iterator[Figure]:
+def _time_calls(folder: Path) -> Iterator[Figure]:
     """Time the end of a tool call, as it was and with what it did to files."""
     store = task_store(f"sqlite:///{folder / 'taskmem.db'}")
     session = Session(World(store, roots=(str(folder),)), folder=str(folder))
     session.begins()
     session.register()
-    deed = Deed(folders=(str(folder),), command=True)
+    deed = FileActivity(folders=(str(folder),), command=True)
     times: dict[str, list[float]] = {"without the ledger": [], "with it": []}
     for number in range(CALLS):
         for what, each in zip(times, (None, deed), strict=True):
@@ -80,7 +80,7 @@ def _calls(folder: Path) -> Iterator[Figure]:
         yield millis(f"a tool call's beginning and end, {what}", seconds)
 
 
-def _looks(folder: Path) -> Sequence[float]:
+def _time_looks(folder: Path) -> Sequence[float]:
     top = folder / "repository"
     for number in range(MOST):
         place = top / str(number // IN_A_FOLDER)

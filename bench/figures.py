@@ -26,7 +26,7 @@ class Figure:
     samples: int
 
     @property
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         """Whether the median is within the limit."""
         return self.limit is None or self.median <= self.limit
 
@@ -81,9 +81,7 @@ def rate(what: str, values: Sequence[float], unit: str) -> Figure:
     )
 
 
-def ratio(
-    what: str, ours: Sequence[float], theirs: Sequence[float], limit: float
-) -> Figure:
+def ratio(what: str, ours: Sequence[float], theirs: Sequence[float], limit: float) -> Figure:
     """Return the ratio of two medians whose samples were taken in turns.
 
     The worst is that of the worst tenth of the run.
@@ -107,7 +105,7 @@ def percentile(values: Iterable[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
-def in_turns(count: int, **ways: Callable[[int], float]) -> dict[str, list[float]]:
+def sample_in_turns(count: int, **ways: Callable[[int], float]) -> dict[str, list[float]]:
     """Sample several ways one after the other, again and again, each going first."""
     samples: dict[str, list[float]] = {name: [] for name in ways}
     names = list(ways)
@@ -118,27 +116,26 @@ def in_turns(count: int, **ways: Callable[[int], float]) -> dict[str, list[float
     return samples
 
 
-def header() -> str:
+def format_header() -> str:
     """Return the head of the table."""
     return (
-        "| what | median | worst | at most | | samples |\n"
-        "| --- | ---: | ---: | ---: | --- | ---: |"
+        "| what | median | worst | at most | | samples |\n| --- | ---: | ---: | ---: | --- | ---: |"
     )
 
 
-def row(figure: Figure) -> str:
+def format_row(figure: Figure) -> str:
     """Return one figure as a row of the table."""
     unit = "x" if figure.unit == "x" else f" {figure.unit}"
     limit = "" if figure.limit is None else f"{figure.limit:g}{unit}"
-    met = "" if figure.limit is None else "met" if figure.met else "**missed**"
+    met = "" if figure.limit is None else "met" if figure.is_met else "**missed**"
     return (
-        f"| {figure.what} | {_short(figure.median)}{unit} "
-        f"| {_short(figure.worst)}{unit} ({figure.worst_is}) "
+        f"| {figure.what} | {_format_short(figure.median)}{unit} "
+        f"| {_format_short(figure.worst)}{unit} ({figure.worst_is}) "
         f"| {limit} | {met} | {figure.samples:,} |"
     )
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.3g}"

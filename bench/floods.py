@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 
 from figures import Figure, amount, millis, percentile
-from homes import COMMAND, a_home, daemon, environment, fill
+from homes import COMMAND, build_environment, daemon, fill_home, make_home
 from host import Host
 
 from openclaw_taskmem.home import Home
@@ -27,11 +27,11 @@ MIB = 1024 * 1024
 def update_in_flood() -> Iterator[Figure | str]:
     """Measure updates while another floods with each kind of call."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
-        ids = fill(home, TASKS)
+        home = stack.enter_context(make_home())
+        ids = fill_home(home, TASKS)
         stack.enter_context(daemon(home))
-        host = stack.enter_context(Host((COMMAND, "mcp"), environment(home)))
-        host.hello()
+        host = stack.enter_context(Host((COMMAND, "mcp"), build_environment(home)))
+        host.shake_hands()
 
         def update(number: int) -> float:
             given = {"task_id": ids[1], "message": f"Read file {number}."}
@@ -41,7 +41,7 @@ def update_in_flood() -> Iterator[Figure | str]:
             given = {"task_id": ids[0], "message": f"{number} " + "x" * 3000}
             host.call("task_update", given)
         yield millis("task_update, nobody floods", [*map(update, range(SAMPLES))])
-        for what, (face, line, reads) in _floods(ids[0]).items():
+        for what, (face, line, reads) in _list_floods(ids[0]).items():
             with _Flood(home, face, line, reads=reads):
                 times = [*map(update, range(SAMPLES))]
             yield millis(f"task_update while another floods: {what}", times)
@@ -49,52 +49,56 @@ def update_in_flood() -> Iterator[Figure | str]:
             yield amount(f"its p99: {what}", worst, "s", LIMIT_SECONDS)
 
 
-def _floods(task_id: str) -> Mapping[str, tuple[str, bytes, bool]]:
+def _list_floods(task_id: str) -> Mapping[str, tuple[str, bytes, bool]]:
     """Return on which face what is sent over and over; whether answers are read."""
     note = {"task_id": task_id, "message": "Still at it."}
     proof = {"task_id": task_id, "status": "completed"}
     of_clients = {
-        "updates": (_call("task_update", note), True),
+        "updates": (_build_call("task_update", note), True),
         "updates of 60 kB": (
-            _call("task_update", {**note, "message": "y " * 30_000}),
+            _build_call("task_update", {**note, "message": "y " * 30_000}),
             True,
         ),
-        "answers that nobody reads": (_line("show", {"id": task_id}), False),
-        "threads shown": (_line("show", {"id": task_id}), True),
-        "lists": (_call("task_list", {}), True),
+        "answers that nobody reads": (_encode_line("show", {"id": task_id}), False),
+        "threads shown": (_encode_line("show", {"id": task_id}), True),
+        "lists": (_build_call("task_list", {}), True),
         "proofs that are absent": (
-            _call(
+            _build_call(
                 "task_update",
                 {**proof, "artifacts": [f"no-{n}" for n in range(50)]},
             ),
             True,
         ),
         "lines of 1 MiB": (
-            _call("task_update", {**note, "message": "x" * (MIB - 500)}),
+            _build_call("task_update", {**note, "message": "x" * (MIB - 500)}),
             True,
         ),
-        "lines of 340,000 arrays": (_arrays(340_000), True),
-        "lines of 90,000 arrays": (_arrays(90_000), True),
+        "lines of 340,000 arrays": (_build_arrays_call(340_000), True),
+        "lines of 90,000 arrays": (_build_arrays_call(90_000), True),
     }
     return {
         **{what: ("client", *flood) for what, flood in of_clients.items()},
-        "a gateway's lines of 8 MiB": ("gateway", _arrays(2_700_000), True),
-        "a gateway's lines of 90,000 arrays": ("gateway", _arrays(90_000), True),
+        "a gateway's lines of 8 MiB": ("gateway", _build_arrays_call(2_700_000), True),
+        "a gateway's lines of 90,000 arrays": (
+            "gateway",
+            _build_arrays_call(90_000),
+            True,
+        ),
     }
 
 
-def _arrays(number: int) -> bytes:
+def _build_arrays_call(number: int) -> bytes:
     """Return a call whose metadata is so many empty arrays."""
     start = b'{"id":1,"method":"call","params":{"tool":"task_update","arguments":'
     values = b"[]," * (number - 1) + b"[]"
     return start + b'{"task_id":"x","metadata":[' + values + b"]}}}\n"
 
 
-def _call(tool: str, arguments: Mapping[str, object]) -> bytes:
-    return _line("call", {"tool": tool, "arguments": arguments})
+def _build_call(tool: str, arguments: Mapping[str, object]) -> bytes:
+    return _encode_line("call", {"tool": tool, "arguments": arguments})
 
 
-def _line(method: str, params: Mapping[str, object]) -> bytes:
+def _encode_line(method: str, params: Mapping[str, object]) -> bytes:
     return json.dumps({"id": 1, "method": method, "params": params}).encode() + b"\n"
 
 

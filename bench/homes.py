@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from machine import filesystem
+from machine import find_filesystem
 
 from openclaw_taskmem.domain import lifecycle, stuck
 from openclaw_taskmem.engine import dues, tell
@@ -29,7 +29,7 @@ BATCH = 1000
 PLAN = ("Build the image", "Run the tests", "Push it", "Roll it out", "Watch it")
 
 
-def disk() -> Path:
+def find_disk() -> Path:
     """Return a folder on a real disk; homes on tmpfs would make every fsync free.
 
     Raises:
@@ -38,21 +38,21 @@ def disk() -> Path:
     wanted = os.environ.get("TASKMEM_BENCH_FOLDER")
     folder = Path(wanted) if wanted else Path.home() / ".cache"
     folder.mkdir(parents=True, exist_ok=True)
-    if filesystem(folder) in ("tmpfs", "ramfs"):
+    if find_filesystem(folder) in ("tmpfs", "ramfs"):
         raise SystemExit("TASKMEM_BENCH_FOLDER must name a folder on a real disk.")
     return folder
 
 
 @contextmanager
-def a_home() -> Iterator[Home]:
+def make_home() -> Iterator[Home]:
     """Give an empty home of its own, and remove it."""
-    with tempfile.TemporaryDirectory(prefix="tmb", dir=disk()) as folder:
+    with tempfile.TemporaryDirectory(prefix="tmb", dir=find_disk()) as folder:
         home = find_home({"TASKMEM_HOME": str(Path(folder) / "h")})
         home.prepare()
         yield home
 
 
-def environment(home: Home) -> dict[str, str]:
+def build_environment(home: Home) -> dict[str, str]:
     """Return the environment of a daemon and its faces: nobody's settings but ours."""
     foreign = ("TASKMEM_", "OPENCLAW_")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
@@ -64,26 +64,24 @@ def environment(home: Home) -> dict[str, str]:
     }
 
 
-def store_of(home: Home) -> SqlStore:
+def open_store(home: Home) -> SqlStore:
     """Open a home's store in this process."""
     return SqlStore(f"sqlite:///{home.database}")
 
 
-def fill(home: Home, tasks: int, session_key: str | None = None) -> list[str]:
+def fill_home(home: Home, tasks: int, session_key: str | None = None) -> list[str]:
     """Put active tasks into a home that no daemon serves, and return their ids.
 
     They were registered one after the other over the last hour, and none is due.
     `session_key`: whose they are; None: nobody's, so that any agent may work on them.
     """
-    store = store_of(home)
+    store = open_store(home)
     now = datetime.now(UTC)
     ids: list[str] = []
     for start in range(0, tasks, BATCH):
         count = min(BATCH, tasks - start)
         ages = [3600 * (1 - (start + i) / tasks) for i in range(count)]
-        changes = [
-            _registered(now - timedelta(seconds=age), session_key) for age in ages
-        ]
+        changes = [_build_registration(now - timedelta(seconds=age), session_key) for age in ages]
         rows = tuple(change.tasks[0] for change in changes)
         store.commit(Change(tasks=rows, events=tuple(c.events[0] for c in changes)))
         ids += [task.task_id for task in rows]
@@ -95,8 +93,8 @@ def fill(home: Home, tasks: int, session_key: str | None = None) -> list[str]:
     return ids
 
 
-def _registered(at: datetime, session_key: str | None) -> Change:
-    change = lifecycle.register(
+def _build_registration(at: datetime, session_key: str | None) -> Change:
+    change = lifecycle.build_task(
         task_id=new_id("task", at),
         name="Deploy the shop",
         plan=PLAN,
@@ -104,7 +102,7 @@ def _registered(at: datetime, session_key: str | None) -> Change:
         session_key=session_key,
         now=at,
     )
-    due = stuck.due_at(change.tasks[0], POLICY)
+    due = stuck.compute_due_time(change.tasks[0], POLICY)
     task = change.tasks[0].model_copy(update={"stuck_due_at": due})
     return change.model_copy(update={"tasks": (task,)})
 
@@ -112,7 +110,7 @@ def _registered(at: datetime, session_key: str | None) -> Change:
 @contextmanager
 def daemon(home: Home) -> Iterator[int]:
     """Run a daemon of a home, and give its process id once it answers."""
-    process = serve(home)
+    process = start_home_daemon(home)
     try:
         yield process.pid
     finally:
@@ -120,14 +118,14 @@ def daemon(home: Home) -> Iterator[int]:
         process.wait()
 
 
-def serve(home: Home, **settings: str) -> subprocess.Popen[bytes]:
+def start_home_daemon(home: Home, **settings: str) -> subprocess.Popen[bytes]:
     """Start a daemon of a home, and return its process once it lets us in."""
     process = subprocess.Popen(
         [COMMAND, "daemon"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**environment(home), **settings},
+        env={**build_environment(home), **settings},
     )
     end = time.monotonic() + 30
     while time.monotonic() < end:
@@ -140,14 +138,14 @@ def serve(home: Home, **settings: str) -> subprocess.Popen[bytes]:
     raise SystemExit("The daemon did not start.")
 
 
-def run(home: Home, arguments: Sequence[str]) -> float:
+def run_taskmem(home: Home, arguments: Sequence[str]) -> float:
     """Run `taskmem` to its end, and return the seconds it took."""
     start = time.perf_counter()
     subprocess.run(
         [COMMAND, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        env=environment(home),
+        env=build_environment(home),
         check=True,
     )
     return time.perf_counter() - start

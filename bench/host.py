@@ -33,7 +33,7 @@ class Host:
         """End the server by the end of its stdin."""
         self.process.communicate()
 
-    def hello(self) -> None:
+    def shake_hands(self) -> None:
         """Do the handshake."""
         self.ask(
             "initialize",
@@ -43,7 +43,7 @@ class Host:
                 "clientInfo": {"name": "bench", "version": "1"},
             },
         )
-        self._say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return its result."""
@@ -55,7 +55,7 @@ class Host:
     def exchange(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the answer, which may be a refusal."""
         self._last_id += 1
-        self._say(
+        self._send(
             {
                 "jsonrpc": "2.0",
                 "id": self._last_id,
@@ -78,7 +78,7 @@ class Host:
             raise SystemExit(f"{tool} refused: {result}")
         return took
 
-    def _say(self, message: Mapping[str, Any]) -> None:
+    def _send(self, message: Mapping[str, Any]) -> None:
         assert self.process.stdin is not None  # noqa: S101 - it is a pipe
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         self.process.stdin.flush()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, count_of
-from homes import COMMAND, a_home, environment, serve
+from homes import COMMAND, build_environment, make_home, start_home_daemon
 
 from openclaw_taskmem.faces.link import Link, connect
 from openclaw_taskmem.home import Home
@@ -44,7 +44,7 @@ HELLO = {
 
 
 @dataclass
-class Asked:
+class AskedWait:
     """One wait: who has asked for it, and what ends it."""
 
     wait_id: str
@@ -63,23 +63,22 @@ class Machine:
     openclaw: FakeOpenClaw
     homes: dict[str, Home]
     chance: random.Random
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[AskedWait] = field(default_factory=list)
     tasks: dict[Path, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         home = self.homes["openclaw"]
-        self._links = {each.folder: self._link(each) for each in self.homes.values()}
+        self._links = {each.folder: self._open_link(each) for each in self.homes.values()}
         self._plugin = self.stack.enter_context(connect(home, "gateway"))
         self._plugin.call("report", {"events": [HELLO]})
         self._relays = {
-            name: self.stack.enter_context(Lines(self.homes[name], name))
-            for name in OTHERS
+            name: self.stack.enter_context(Lines(self.homes[name], name)) for name in OTHERS
         }
         for session in SESSIONS:
             made = self._call(session, "task_register", name=session, plan=["Wait"])
             self.tasks.setdefault(home.folder, []).append(made["task_id"])
 
-    def _link(self, home: Home) -> Link:
+    def _open_link(self, home: Home) -> Link:
         return self.stack.enter_context(connect(home))
 
     def _call(self, session: str, tool: str, **arguments: object) -> dict[str, Any]:
@@ -112,7 +111,7 @@ class Machine:
                 failed, answer = self._relays[host].call("smart_wait", wish)
             if failed:
                 raise SystemExit(answer["message"])
-        self.asked.append(Asked(answer["wait_id"], home, mark, session))
+        self.asked.append(AskedWait(answer["wait_id"], home, mark, session))
 
     def end_all(self) -> None:
         """Write every mark, in any order."""
@@ -125,15 +124,15 @@ class Machine:
         """Fetch the ends that wake nobody, and return how many came to an end."""
         others = [each for each in self.asked if each.session is None]
         return sum(
-            self._fetched(each, by_command=number < COMMANDS)
+            self._fetch_end(each, by_command=number < COMMANDS)
             for number, each in enumerate(others)
         )
 
-    def _fetched(self, each: Asked, *, by_command: bool) -> bool:
+    def _fetch_end(self, each: AskedWait, *, by_command: bool) -> bool:
         if by_command:
             done = subprocess.run(
                 [COMMAND, "wait", each.wait_id],
-                env=environment(each.home),
+                env=build_environment(each.home),
                 capture_output=True,
                 text=True,
                 check=False,
@@ -146,25 +145,23 @@ class Machine:
                 return found["exit"] == 0 and each.wait_id in found["text"]
         return False
 
-    def arrivals_of(self, wanted: set[str]) -> list[tuple[str, str | None]]:
+    def wait_for_arrivals(self, wanted: set[str]) -> list[tuple[str, str | None]]:
         """Return all that arrived once these have, or when it takes too long."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            if wanted <= {wait for wait, _ in self.arrivals()}:
+            if wanted <= {wait for wait, _ in self.list_arrivals()}:
                 break
             time.sleep(0.5)
-        return self.arrivals()
+        return self.list_arrivals()
 
-    def arrivals(self) -> list[tuple[str, str | None]]:
+    def list_arrivals(self) -> list[tuple[str, str | None]]:
         """Return every end that was delivered into OpenClaw: the wait, the session."""
         wakes = [each for each in self.gateway.asked if each["ask"] == "wake"]
         told = [(each["text"], each["session_key"]) for each in wakes]
         for call in self.openclaw.calls:
             at = call.index("--session-key") + 1 if "--session-key" in call else None
             told.append((" ".join(call), call[at] if at else None))
-        return [
-            (wait, session) for text, session in told for wait in WAIT.findall(text)
-        ]
+        return [(wait, session) for text, session in told for wait in WAIT.findall(text)]
 
 
 def wake_hosts() -> Iterator[Figure | str]:
@@ -172,13 +169,13 @@ def wake_hosts() -> Iterator[Figure | str]:
     for homes in (1, 3):
         where = f"three hosts in {'one home' if homes == 1 else 'three homes'}"
         with ExitStack() as stack:
-            machine = _machine(stack, homes)
+            machine = _start_machine(stack, homes)
             for number in range(WAITS):
                 machine.open_wait(number)
             machine.end_all()
             fetched = machine.fetch_all()
             wanted = {a.wait_id: a.session for a in machine.asked if a.session}
-            arrived = machine.arrivals_of({*wanted})
+            arrived = machine.wait_for_arrivals({*wanted})
         strays = sum(wanted.get(wait) != session for wait, session in arrived)
         came = {wait for wait, session in arrived if wanted.get(wait) == session}
         yield count_of(f"{where}: wakes to a session that did not ask", strays, WAITS)
@@ -192,19 +189,19 @@ def wake_hosts() -> Iterator[Figure | str]:
     )
 
 
-def _machine(stack: ExitStack, number: int) -> Machine:
+def _start_machine(stack: ExitStack, number: int) -> Machine:
     """Start the daemons of as many homes, and a gateway and the command of OpenClaw."""
     gateway = stack.enter_context(FakeGateway())
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tmb")))
     openclaw = FakeOpenClaw(folder / "bin")
     openclaw.install()
-    made = [stack.enter_context(a_home()) for _ in range(number)]
+    made = [stack.enter_context(make_home()) for _ in range(number)]
     gateway.path = made[0].socket.with_name("openclaw.sock")
     gateway.sessions = {*SESSIONS}
     gateway.open()
     for home in made:
         settings = {"TASKMEM_OPENCLAW_BIN": str(openclaw.binary), "HOME": str(folder)}
-        process = serve(home, TASKMEM_WAKE_TRANSPORT="auto", **settings)
+        process = start_home_daemon(home, TASKMEM_WAKE_TRANSPORT="auto", **settings)
         stack.callback(process.wait)
         stack.callback(process.terminate)
     hosts = ("openclaw", *OTHERS)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from figures import Figure, amount
-from homes import COMMAND, a_home, daemon, environment, fill
+from homes import COMMAND, build_environment, daemon, fill_home, make_home
 from host import Host
-from machine import cpu_seconds, memory, wakeups
+from machine import count_wakeups, measure_cpu_seconds, measure_memory
 
 SECONDS = 60
 SETTLED = 5
@@ -20,29 +20,31 @@ STORES = {"a fresh home": 0, "20,000 active tasks": 20_000}
 def idle_daemon() -> Iterator[Figure]:
     """Measure two daemons side by side over the same minute."""
     with ExitStack() as stack:
-        pids = {what: _daemon(stack, tasks) for what, tasks in STORES.items()}
+        pids = {what: _start_idle_daemon(stack, tasks) for what, tasks in STORES.items()}
         time.sleep(SETTLED)
-        before = {what: (cpu_seconds(pid), wakeups(pid)) for what, pid in pids.items()}
+        before = {
+            what: (measure_cpu_seconds(pid), count_wakeups(pid)) for what, pid in pids.items()
+        }
         start = time.monotonic()
         time.sleep(SECONDS)
         passed = time.monotonic() - start
         for what, pid in pids.items():
-            used = cpu_seconds(pid) - before[what][0]
-            woken = wakeups(pid) - before[what][1]
-            rss, pss = memory(pid)
+            used = measure_cpu_seconds(pid) - before[what][0]
+            woken = count_wakeups(pid) - before[what][1]
+            rss, pss = measure_memory(pid)
             yield amount(f"idle, {what}: CPU", [100 * used / passed], "%", 0.2)
             yield amount(f"idle, {what}: wake-ups", [woken], "a minute")
             yield amount(f"idle, {what}: RSS", [rss], "MB", 100)
             yield amount(f"idle, {what}: PSS", [pss], "MB")
 
 
-def _daemon(stack: ExitStack, tasks: int) -> int:
-    home = stack.enter_context(a_home())
+def _start_idle_daemon(stack: ExitStack, tasks: int) -> int:
+    home = stack.enter_context(make_home())
     if tasks:
-        fill(home, tasks)
+        fill_home(home, tasks)
     pid = stack.enter_context(daemon(home))
-    host = stack.enter_context(Host((COMMAND, "mcp"), environment(home)))
-    host.hello()
+    host = stack.enter_context(Host((COMMAND, "mcp"), build_environment(home)))
+    host.shake_hands()
     host.ask("tools/list", {})
     plan = ["Look", "Do", "Check"]
     host.call("task_register", {"name": "Idle", "plan": plan})

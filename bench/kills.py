@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, amount
-from homes import COMMAND, PLAN, a_home, daemon, environment
+from homes import COMMAND, PLAN, build_environment, daemon, make_home
 from host import Host
 
 from openclaw_taskmem.daemon.lock import find_holder
@@ -31,22 +31,25 @@ def kill_role() -> Iterator[Figure | str]:
     claimed: list[float] = []
     queued: list[float] = []
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
+        home = stack.enter_context(make_home())
         stack.enter_context(daemon(home))
-        asks = stack.enter_context(a_host(home))
+        asks = stack.enter_context(start_host(home))
         for number in range(ROUNDS):
-            task = call(asks, "task_register", name=f"Task {number}", plan=PLAN)
+            task = call_tool(asks, "task_register", name=f"Task {number}", plan=PLAN)
             killed = kill_holder(home, str(task["task_id"]))
-            with a_host(home) as again:
-                until(lambda again=again: claims(again), "the role has its work again")
+            with start_host(home) as again:
+                wait_until(lambda again=again: claim_next(again), "the role has its work again")
                 claimed.append(time.monotonic() - killed)
-                call(again, "task_update", task_id=task["task_id"], status="completed")
-            task = call(asks, "task_register", name="Nobody comes", plan=PLAN)
+                call_tool(again, "task_update", task_id=task["task_id"], status="completed")
+            task = call_tool(asks, "task_register", name="Nobody comes", plan=PLAN)
             killed = kill_holder(home, str(task["task_id"]))
             is_queued = "SELECT 1 FROM runs WHERE task_id = ? AND state = 'queued'"
-            until(lambda sql=is_queued, t=task: row(home, sql, t["task_id"]), "queued")
+            wait_until(
+                lambda sql=is_queued, t=task: fetch_row(home, sql, t["task_id"]),
+                "queued",
+            )
             queued.append(time.monotonic() - killed)
-            call(asks, "task_update", task_id=task["task_id"], status="completed")
+            call_tool(asks, "task_update", task_id=task["task_id"], status="completed")
     yield amount("kill of a role's relay to its work claimed again", claimed, "s", 2)
     yield amount("kill of a role's relay to its work queued", queued, "s")
     yield describe_load(load)
@@ -55,30 +58,28 @@ def kill_role() -> Iterator[Figure | str]:
 def kill_daemon() -> Iterator[Figure | str]:
     """A daemon is killed: how soon the wake comes of what was due meanwhile."""
     load = os.getloadavg()
-    told = {alone: [one_daemon(alone=alone) for _ in range(ROUNDS)] for alone in (1, 0)}
+    told = {alone: [kill_one_daemon(alone=alone) for _ in range(ROUNDS)] for alone in (1, 0)}
     for alone, what in ((1, "a relay alone"), (0, "a relay, and `taskmem wait`")):
         answers = [answer for answer, _ in told[alone]]
         wakes = [wake for _, wake in told[alone]]
-        yield amount(
-            f"kill of the daemon until the next one has the home: {what}", answers, "s"
-        )
+        yield amount(f"kill of the daemon until the next one has the home: {what}", answers, "s")
         yield amount(f"kill of the daemon to the wake: {what}", wakes, "s", 5)
     yield describe_load(load)
 
 
-def one_daemon(*, alone: bool) -> tuple[float, float]:
+def kill_one_daemon(*, alone: bool) -> tuple[float, float]:
     """Kill a daemon, and return the seconds until the next has the home, and the wake.
 
     What is waited for comes while there is none. `alone`: no command waits besides.
     """
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
+        home = stack.enter_context(make_home())
         stack.callback(end_daemon, home)
-        host = stack.enter_context(a_host(home))
+        host = stack.enter_context(start_host(home))
         log = home.folder / "work.log"
         log.write_text("begun\n")
-        task = call(host, "task_register", name="Deploy", plan=PLAN)
-        wait = call(
+        task = call_tool(host, "task_register", name="Deploy", plan=PLAN)
+        wait = call_tool(
             host,
             "smart_wait",
             target=f"pty:file:{log}",
@@ -91,21 +92,21 @@ def one_daemon(*, alone: bool) -> tuple[float, float]:
             command = subprocess.Popen(
                 [COMMAND, "wait", wait["wait_id"]],
                 stdout=subprocess.DEVNULL,
-                env=environment(home),
+                env=build_environment(home),
             )
             stack.callback(command.kill)
-            until(lambda: count_connections(home) > before, "the command connects")
-        pid = holder(home)
+            wait_until(lambda: count_connections(home) > before, "the command connects")
+        pid = find_home_holder(home)
         assert pid is not None  # noqa: S101 - it has just answered
         os.kill(pid, signal.SIGKILL)
         killed = time.monotonic()
         with log.open("a") as more:
             more.write("DONE\n")
-        until(lambda: holder(home) not in (None, pid), "another daemon is there")
+        wait_until(lambda: find_home_holder(home) not in (None, pid), "another daemon is there")
         answered = time.monotonic() - killed
         if command is None:
             sql = "SELECT 1 FROM wakes WHERE wait_id = ? AND state != 'due'"
-            until(lambda: row(home, sql, wait["wait_id"]), "the wake is sent")
+            wait_until(lambda: fetch_row(home, sql, wait["wait_id"]), "the wake is sent")
         else:
             command.wait(PATIENCE)
         return answered, time.monotonic() - killed
@@ -114,14 +115,14 @@ def one_daemon(*, alone: bool) -> tuple[float, float]:
 # --- what each round is made of -----------------------------------------------
 
 
-def a_host(home: Home) -> Host:
+def start_host(home: Home) -> Host:
     """Return a plain MCP host's session with a relay of its own, which said hello."""
-    host = Host((COMMAND, "mcp"), environment(home))
-    host.hello()
+    host = Host((COMMAND, "mcp"), build_environment(home))
+    host.shake_hands()
     return host
 
 
-def holder(home: Home) -> int | None:
+def find_home_holder(home: Home) -> int | None:
     """Return the process that holds a home; None: nobody does, or none is named."""
     held = find_holder(home.lock)
     return held.pid if held else None
@@ -129,22 +130,22 @@ def holder(home: Home) -> int | None:
 
 def kill_holder(home: Home, task_id: str) -> float:
     """Let a role claim a task and note something, kill it, and return when."""
-    host = a_host(home)
-    call(host, "task_claim", task_id=task_id, **ROLE)
-    call(host, "task_update", task_id=task_id, message="Built, not pushed.")
+    host = start_host(home)
+    call_tool(host, "task_claim", task_id=task_id, **ROLE)
+    call_tool(host, "task_update", task_id=task_id, message="Built, not pushed.")
     host.process.kill()
     killed = time.monotonic()
     host.process.communicate()
     return killed
 
 
-def claims(host: Host) -> bool:
+def claim_next(host: Host) -> bool:
     """Whether the role has the next of its queue now."""
     asked = {"name": "task_claim", "arguments": ROLE}
     return not host.ask("tools/call", asked).get("isError")
 
 
-def call(host: Host, tool: str, **arguments: object) -> dict[str, Any]:
+def call_tool(host: Host, tool: str, **arguments: object) -> dict[str, Any]:
     """Call a tool, and return what it answers."""
     result = host.ask("tools/call", {"name": tool, "arguments": arguments})
     answer = json.loads(result["content"][0]["text"])
@@ -153,7 +154,7 @@ def call(host: Host, tool: str, **arguments: object) -> dict[str, Any]:
     return dict(answer)
 
 
-def row(home: Home, sql: str, *values: object) -> object:
+def fetch_row(home: Home, sql: str, *values: object) -> object:
     """Return the first row that a home's database has; None: none, or it is locked."""
     with (
         suppress(sqlite3.OperationalError),
@@ -163,7 +164,7 @@ def row(home: Home, sql: str, *values: object) -> object:
     return None
 
 
-def until(condition: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str) -> None:
     """Look again and again, every few milliseconds."""
     end = time.monotonic() + PATIENCE
     while not condition():
@@ -181,10 +182,10 @@ def count_connections(home: Home) -> int:
 
 def end_daemon(home: Home) -> None:
     """End the daemon that a relay has started."""
-    if (pid := holder(home)) is not None:
+    if (pid := find_home_holder(home)) is not None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        until(lambda: holder(home) is None, "the daemon ends")
+        wait_until(lambda: find_home_holder(home) is None, "the daemon ends")
 
 
 def describe_load(before: tuple[float, float, float]) -> str:

@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 PACKAGES = ("mcp", "pydantic", "sqlalchemy", "sqlmodel")
 
 
-def described(folder: Path) -> str:
+def describe_machine(folder: Path) -> str:
     """Return what a reader of the figures must know, as a list in Markdown."""
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     python = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
@@ -22,15 +22,16 @@ def described(folder: Path) -> str:
     nice = os.nice(0)
     return "\n".join(
         (
-            f"- CPU: {_cpu()}, {os.cpu_count()} cores; {_memory():.0f} GiB of memory",
-            f"- {platform.system()} {platform.release()}, {filesystem(folder)}",
+            (f"- CPU: {_find_cpu_model()}, {os.cpu_count()} cores; "
+            f"{_total_memory():.0f} GiB of memory"),
+            f"- {platform.system()} {platform.release()}, {find_filesystem(folder)}",
             f"- {python}, {packages}",
             f"- load average at the start: {load}; niceness {nice}",
         )
     )
 
 
-def filesystem(folder: Path) -> str:
+def find_filesystem(folder: Path) -> str:
     """Return the kind of file system that a folder is on, as `ext4`."""
     try:
         mounts = Path("/proc/mounts").read_text().splitlines()
@@ -41,17 +42,17 @@ def filesystem(folder: Path) -> str:
     return next(kinds[one] for one in (folder, *folder.parents) if one in kinds)
 
 
-def memory(pid: int) -> tuple[float, float]:
+def measure_memory(pid: int) -> tuple[float, float]:
     """Return a process's resident and proportional memory, in MB."""
     sizes = {"Rss": 0.0, "Pss": 0.0}
-    for line in _proc(pid, "smaps_rollup").splitlines():
+    for line in _read_proc(pid, "smaps_rollup").splitlines():
         name, _, rest = line.partition(":")
         if name in sizes:
             sizes[name] = int(rest.split()[0]) * 1024 / 1e6
     return sizes["Rss"], sizes["Pss"]
 
 
-def cpu_seconds(pid: int) -> float:
+def measure_cpu_seconds(pid: int) -> float:
     """Return the CPU time that the threads of a process have used, to the µs."""
     nanos = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -59,7 +60,7 @@ def cpu_seconds(pid: int) -> float:
     return nanos / 1e9
 
 
-def children_cpu(call: Callable[[], object], count: int) -> list[float]:
+def measure_children_cpu(call: Callable[[], object], count: int) -> list[float]:
     """Return the CPU time, in seconds, of the processes that a call starts and ends.
 
     On a machine that others use it says more than the time on the wall.
@@ -74,7 +75,7 @@ def children_cpu(call: Callable[[], object], count: int) -> list[float]:
     return used
 
 
-def wakeups(pid: int) -> int:
+def count_wakeups(pid: int) -> int:
     """Return how often the threads of a process have gone to sleep by themselves."""
     count = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -94,14 +95,14 @@ def drop_caches() -> bool:
     return True
 
 
-def _proc(pid: int, name: str) -> str:
+def _read_proc(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_text()
     except FileNotFoundError:
         raise SystemExit("This figure is read from /proc, so on Linux only.") from None
 
 
-def _cpu() -> str:
+def _find_cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except FileNotFoundError:
@@ -110,5 +111,5 @@ def _cpu() -> str:
     return names[0] if names else platform.machine()
 
 
-def _memory() -> float:
+def _total_memory() -> float:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / MIB / 1024

@@ -14,12 +14,12 @@ from pathlib import Path
 from random import Random
 
 from figures import Figure, amount
-from homes import disk
+from homes import find_disk
 
-from openclaw_taskmem.daemon.herald import Herald
+from openclaw_taskmem.daemon.herald import Notifier
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import Outgoing
+from openclaw_taskmem.engine.say import NotificationKind
 from taskmem_hookspecs import Change, Event, EventQuery
 from taskmem_openclaw.host import OpenClawHost
 from tests.daemon.looped import inline
@@ -28,7 +28,7 @@ from tests.e2e.gateway import Gateway
 from tests.e2e.openclaw import cache_folder, obtain
 from tests.e2e.phone import Phone
 from tests.e2e.room import until
-from tests.e2e.rpc import Refused
+from tests.e2e.rpc import CallRefused
 from tests.e2e.shared_house import shared_house
 from tests.support.world import World
 
@@ -48,21 +48,21 @@ def tell_notices() -> Iterator[Figure | str]:
     hangs, half of them beyond what the daemon waits. The gateway is killed, and the
     daemon's part again and again.
     """
-    with tempfile.TemporaryDirectory(dir=disk()) as made:
+    with tempfile.TemporaryDirectory(dir=find_disk()) as made:
         folder = Path(made)
         openclaw = obtain(cache_folder())
         with shared_house(openclaw, folder, {}, phone.connect) as (house, _):
             phones = [Phone(house.gateway, folder, f"49{n}") for n in range(SESSIONS)]
             for one in phones:
-                until(lambda one=one: _writes(one), "the session is there")
+                until(lambda one=one: _try_writing(one), "the session is there")
             phones[0].fails("random")
             chance = Random(16)  # noqa: S311 - no secret
-            told = _Told(chance, house.gateway, house.taskmem.environment, phones)
-            asyncio.run(told.all())
-            received, again = _received(folder)
-            doubted = told.doubted(house.gateway.room.state)
+            told = _NoticeSender(chance, house.gateway, house.taskmem.environment, phones)
+            asyncio.run(told.send_all())
+            received, again = _read_received(folder)
+            doubted = told.find_doubtful_lines(house.gateway.room.state)
             failed = (folder / "tries").read_text().count("\n")
-    yield from _figures(told.sent, received, doubted)
+    yield from _build_figures(told.sent, received, doubted)
     yield amount("lines that were sent once more, and said so", [again], "", None)
     came = Counter(line for lines in received.values() for line in lines)
     twice = [line for line, count in came.items() if count > 1]
@@ -75,15 +75,15 @@ def tell_notices() -> Iterator[Figure | str]:
     )
 
 
-def _writes(user: Phone) -> bool:
+def _try_writing(user: Phone) -> bool:
     """Whether a message has reached the gateway; just started, it may refuse it."""
-    with suppress(Refused):
+    with suppress(CallRefused):
         user.write("Hello.")
         return True
     return False
 
 
-def _figures(
+def _build_figures(
     sent: Mapping[str, Sequence[str]],
     received: Mapping[str, Sequence[str]],
     doubted: set[str],
@@ -106,7 +106,7 @@ def _figures(
         yield amount(what, [found], "", limit)
 
 
-class _Told:
+class _NoticeSender:
     """The daemon's part: it is cut off at random, and begins anew from its log."""
 
     def __init__(
@@ -123,26 +123,26 @@ class _Told:
         self._host = OpenClawHost(environ, seconds=ANSWERS)
         self.sent: defaultdict[str, list[str]] = defaultdict(list)
         self.kills = self.cut = 0
-        say.begin(self._world.shell)
+        say.set_start_positions(self._world.shell)
 
-    async def all(self) -> None:
+    async def send_all(self) -> None:
         """Say all there is to say, and kill what may be killed meanwhile."""
-        part = self._new()
+        part = self._build_notifier()
         killed = {LINES * (each + 1) // (KILLS + 1) for each in range(KILLS)}
         for number in range(1, LINES + 1):
-            self._one(number)
+            self._commit_notice(number)
             self._world.clock.tick(self._random.uniform(0, 1))
             if number in killed:
-                part = await self._killed(part)
+                part = await self._kill_gateway(part)
             elif number % 10 == 0:
-                part = await self._pass(part)
-        while (due := await part.one_pass()) is not None:
+                part = await self._run_pass(part)
+        while (due := await part.run_pass()) is not None:
             wait = (due - self._world.clock.now()).total_seconds()
             # The gateway's own claims last for a minute of its time.
             await asyncio.sleep(1 if wait > 10 else 0.05)
             self._world.clock.tick(max(wait, 0.1))
 
-    def doubted(self, state: Path) -> set[str]:
+    def find_doubtful_lines(self, state: Path) -> set[str]:
         """The lines of which the gateway's queue says that they may have been sent."""
         with sqlite3.connect(state / "state" / "openclaw.sqlite") as found:
             query = (
@@ -164,10 +164,10 @@ class _Told:
                     unsure.add(str(log[number].data["line"]))
         return unsure
 
-    def _new(self) -> Herald:
-        return Herald(self._world.shell, self._host, inline, Outgoing.LINES)
+    def _build_notifier(self) -> Notifier:
+        return Notifier(self._world.shell, self._host, inline, NotificationKind.LINES)
 
-    def _one(self, number: int) -> None:
+    def _commit_notice(self, number: int) -> None:
         one = self._random.choice(self._phones)
         line = f"Line {number} of {LINES}."
         self.sent[f"phone:{one.number}"].append(line)
@@ -183,20 +183,20 @@ class _Told:
         )
         self._world.shell.commit(Change(events=(said,)))
 
-    async def _pass(self, part: Herald) -> Herald:
+    async def _run_pass(self, part: Notifier) -> Notifier:
         """Let it tell what is due; in one of four times it does not come to the end."""
         if self._random.random() > 0.25:
-            await part.one_pass()
+            await part.run_pass()
             return part
         with suppress(TimeoutError):
             async with asyncio.timeout(self._random.uniform(0, 0.3)):
-                await part.one_pass()
+                await part.run_pass()
         self.cut += 1
-        return self._new()
+        return self._build_notifier()
 
-    async def _killed(self, part: Herald) -> Herald:
+    async def _kill_gateway(self, part: Notifier) -> Notifier:
         """Kill the gateway while messages are on their way, and start it again."""
-        on_its_way = asyncio.create_task(part.one_pass())
+        on_its_way = asyncio.create_task(part.run_pass())
         await asyncio.sleep(self._random.uniform(0, 0.5))
         await asyncio.to_thread(self._gateway.kill)
         self.kills += 1
@@ -205,7 +205,7 @@ class _Told:
         return part
 
 
-def _received(folder: Path) -> tuple[Mapping[str, list[str]], int]:
+def _read_received(folder: Path) -> tuple[Mapping[str, list[str]], int]:
     """Return the lines that each user has received, and how many were repeats.
 
     In order; of what came once more and said so, only lines that had not come before.

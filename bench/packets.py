@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from figures import Figure, amount, millis
-from homes import POLICY, a_home, fill, store_of
+from homes import POLICY, fill_home, make_home, open_store
 
 from openclaw_taskmem.domain import packet, scrub, stuck, thread, thread_search
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.sweep import sweep
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.engine.sweep import sweep_due_tasks
+from openclaw_taskmem.seams.seams import PluginHost
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     Change,
@@ -39,26 +39,28 @@ LINE, LONGEST = 4 * len(SAID), 64 * 1024
 
 def resume_packet() -> Iterator[Figure]:
     """Measure reading, building, fitting and encoding; then a whole alert."""
-    seams = Seams()
-    with a_talk(MESSAGES, LINE) as (store, task_id):
-        times, sizes = _packets(store, seams, task_id, SAMPLES)
-        alerts = _alerts(store, seams)
+    seams = PluginHost()
+    with open_talk(MESSAGES, LINE) as (store, task_id):
+        times, sizes = _time_packets(store, seams, task_id, SAMPLES)
+        alerts = _time_alerts(store, seams)
     yield millis("resume packet from 10,000 messages", times, 10)
     yield amount("its size", sizes, "KiB", 4)
     yield millis("a whole alert: found, packed, durable", alerts)
-    with a_talk(thread.READ, LONGEST) as (store, task_id):
-        times, sizes = _packets(store, seams, task_id, LONG)
+    with open_talk(thread.READ, LONGEST) as (store, task_id):
+        times, sizes = _time_packets(store, seams, task_id, LONG)
     yield millis("resume packet from messages of 64 KiB, the longest there are", times)
     yield amount("its size", sizes, "KiB", 4)
 
 
 def thread_query() -> Iterator[Figure]:
     """Measure answers from a long thread; its order alone, then the whole call."""
-    with a_talk(MESSAGES, LINE) as (store, task_id):
+    with open_talk(MESSAGES, LINE) as (store, task_id):
         messages = store.read_records(Message, task_id)
         plan = store.read_task(task_id).task.plan
         shell = Shell(
-            store=ScopedStore(store), seams=Seams(), clock=FakeClock(datetime.now(UTC))
+            store=ScopedStore(store),
+            seams=PluginHost(),
+            clock=FakeClock(datetime.now(UTC)),
         )
         asked = {"task_id": task_id, "query": "why did file 77 of step 2 fail?"}
         searches, calls = [], []
@@ -67,27 +69,27 @@ def thread_query() -> Iterator[Figure]:
             thread_search.search_thread(asked["query"], plan, messages)
             searches.append(time.perf_counter() - start)
             start = time.perf_counter()
-            catalog.call(shell, "task_update", asked, Caller())
+            catalog.answer_call(shell, "task_update", asked, Caller())
             calls.append(time.perf_counter() - start)
     yield millis("a query ranked over 10,000 messages", searches, 150)
     yield millis("the whole call, with reading them", calls)
 
 
 @contextmanager
-def a_talk(count: int, size: int) -> Iterator[tuple[TaskStore, str]]:
+def open_talk(count: int, size: int) -> Iterator[tuple[TaskStore, str]]:
     """Give a store with one task, whose thread has so many messages of that size."""
-    with a_home() as home:
-        (task_id,) = fill(home, 1, "agent:main:main")
-        store = store_of(home)
-        _talk(store, task_id, size, count)
+    with make_home() as home:
+        (task_id,) = fill_home(home, 1, "agent:main:main")
+        store = open_store(home)
+        _write_talk(store, task_id, size, count)
         yield store, task_id
         store.close()
 
 
-def _packets(
-    store: TaskStore, seams: Seams, task_id: str, samples: int
+def _time_packets(
+    store: TaskStore, seams: PluginHost, task_id: str, samples: int
 ) -> tuple[list[float], list[float]]:
-    one = _packing(store, seams, task_id)
+    one = _make_packer(store, seams, task_id)
     one()
     times, sizes = [], []
     for _ in range(samples):
@@ -98,13 +100,13 @@ def _packets(
     return times, sizes
 
 
-def _packing(store: TaskStore, seams: Seams, task_id: str) -> Callable[[], str]:
+def _make_packer(store: TaskStore, seams: PluginHost, task_id: str) -> Callable[[], str]:
     """Return what the stuck pass does from the verdict to the wake's text."""
 
     def one() -> str:
         facts = store.read_task(task_id)
         now = facts.task.updated_at + timedelta(days=2)
-        verdict = stuck.judge(facts, now, POLICY)
+        verdict = stuck.judge_stuck(facts, now, POLICY)
         assert verdict is not None  # noqa: S101 - after two days of silence
         built = seams.build_resume_packet(
             ResumeFacts(
@@ -117,12 +119,12 @@ def _packing(store: TaskStore, seams: Seams, task_id: str) -> Callable[[], str]:
             )
         )
         clean = scrub.scrub_json(built.model_dump(mode="json"))
-        return packet.encode(packet.fit(ResumePacket.model_validate(clean)))
+        return packet.encode_packet(packet.fit_packet(ResumePacket.model_validate(clean)))
 
     return one
 
 
-def _alerts(store: TaskStore, seams: Seams) -> list[float]:
+def _time_alerts(store: TaskStore, seams: PluginHost) -> list[float]:
     clock = FakeClock(datetime.now(UTC))
     policy = POLICY.model_copy(update={"cooldown_seconds": 1.0})
     shell = Shell(store=ScopedStore(store), seams=seams, clock=clock, stuck=policy)
@@ -130,14 +132,14 @@ def _alerts(store: TaskStore, seams: Seams) -> list[float]:
     for _ in range(ALERTS):
         clock.tick(days=3)
         start = time.perf_counter()
-        looked = sweep(shell)
+        looked = sweep_due_tasks(shell)
         times.append(time.perf_counter() - start)
         if looked != 1:
             raise SystemExit("The task should have been stuck.")
     return times
 
 
-def _talk(store: TaskStore, task_id: str, size: int, count: int) -> None:
+def _write_talk(store: TaskStore, task_id: str, size: int, count: int) -> None:
     task = store.read_task(task_id).task
     start = task.updated_at
     messages = tuple(

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from machine import filesystem
+from machine import find_filesystem
 
 CONNECTIONS = 500
 """A process that claims has one for each thread that reads, and one that writes; those
@@ -24,30 +24,30 @@ class NoServer(Exception):
 
 
 @contextmanager
-def a_server() -> Iterator[str]:
+def run_server() -> Iterator[str]:
     """Run a server, give the URL of an empty database of it, and remove it.
 
     Raises:
         NoServer: It is not installed, or nobody may run it.
     """
-    programs = _programs()
-    folder = _folder()
+    programs = _find_programs()
+    folder = _make_folder()
     settings = f"-c listen_addresses='' -c max_connections={CONNECTIONS} -k {folder}"
     try:
-        user = _user(folder)
+        user = _choose_user(folder)
         init = ("--username=taskmem", "--auth=trust", "--encoding=UTF8")
-        _run(user, folder, programs / "initdb", *init, "--pgdata=data")
+        _run_program(user, folder, programs / "initdb", *init, "--pgdata=data")
         control = (programs / "pg_ctl", "--pgdata=data", "--options", settings)
-        _run(user, folder, *control, "--wait", "--log=log", "start")
+        _run_program(user, folder, *control, "--wait", "--log=log", "start")
         try:
             yield f"postgresql:///postgres?host={folder}&user=taskmem"
         finally:
-            _run(user, folder, *control, "--mode=immediate", "stop")
+            _run_program(user, folder, *control, "--mode=immediate", "stop")
     finally:
         shutil.rmtree(folder)
 
 
-def _programs() -> Path:
+def _find_programs() -> Path:
     known = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     found = shutil.which("initdb", path=os.pathsep.join(map(str, known)))
     found = found or shutil.which("initdb")
@@ -56,15 +56,15 @@ def _programs() -> Path:
     return Path(found).parent
 
 
-def _folder() -> Path:
+def _make_folder() -> Path:
     """Make a folder on a real disk: short for a socket, and open to another user."""
     place = os.environ.get("TASKMEM_BENCH_FOLDER", "/var/tmp")  # noqa: S108 - mkdtemp
-    if filesystem(Path(place)) in ("tmpfs", "ramfs"):
+    if find_filesystem(Path(place)) in ("tmpfs", "ramfs"):
         raise NoServer(f"{place} is on no real disk; name one in TASKMEM_BENCH_FOLDER")
     return Path(tempfile.mkdtemp(prefix="pg-", dir=place))
 
 
-def _user(folder: Path) -> dict[str, Any]:
+def _choose_user(folder: Path) -> dict[str, Any]:
     """Return as whom a server runs: PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
@@ -75,7 +75,7 @@ def _user(folder: Path) -> dict[str, Any]:
     return {"user": users[0].pw_uid, "group": users[0].pw_gid, "extra_groups": []}
 
 
-def _run(user: dict[str, Any], folder: Path, *command: str | Path) -> None:
+def _run_program(user: dict[str, Any], folder: Path, *command: str | Path) -> None:
     subprocess.run(
         command,
         cwd=folder,

@@ -22,7 +22,7 @@ class Reporter:
         self._link = connect(home, "gateway")
         self._one = threading.Lock()
         self._calls = 0
-        self.tell(
+        self.report(
             kind="gateway",
             boot=str(uuid4()),
             age=1000 * age,
@@ -40,37 +40,37 @@ class Reporter:
         """Hang up without a word, as one that is killed."""
         self._link.close()
 
-    def tell(self, **event: Any) -> None:  # noqa: ANN401 - JSON
+    def report(self, **event: Any) -> None:  # noqa: ANN401 - JSON
         """Report an event, and return once it is kept."""
         self._ask("report", {"events": [event]})
 
-    def work(self, kind: str, session: str, **event: Any) -> None:  # noqa: ANN401
+    def report_work(self, kind: str, session: str, **event: Any) -> None:  # noqa: ANN401
         """Report an event of a session at work."""
         who = {"agent_id": "main", "fingerprint": FINGERPRINT}
-        self.tell(kind=kind, session_key=session, **who, **event)
+        self.report(kind=kind, session_key=session, **who, **event)
 
     def call(self, session: str, tool: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
         """Call a tool of ours for a session's agent."""
         by = {"session_key": session, "agent_id": "main"}
         return dict(self._ask("call", {"tool": tool, "arguments": given, **by}))
 
-    def tool_call(self, session: str) -> None:
+    def report_tool_call(self, session: str) -> None:
         """Report a tool's call, from its beginning to its end."""
-        self.call_began(session)
-        self.call_ended(session)
+        self.report_call_start(session)
+        self.report_call_end(session)
 
-    def call_began(self, session: str) -> None:
+    def report_call_start(self, session: str) -> None:
         """Report that a tool is called."""
         self._calls += 1
-        self.work("tool_started", session, **self._call())
+        self.report_work("tool_started", session, **self._describe_call())
 
-    def call_ended(self, session: str) -> None:
+    def report_call_end(self, session: str) -> None:
         """Report that it has answered."""
         said = f"Part {self._calls} is built; the next one is part {self._calls + 1}."
-        self.work(
+        self.report_work(
             "tool_called",
             session,
-            **self._call(),
+            **self._describe_call(),
             outcome=f"-rw-r--r-- 1 agent agent 40{self._calls} build/part.o\n" * 5,
             given=f"{self._calls:012x}",
             result=f"{2 * self._calls:012x}",
@@ -79,7 +79,7 @@ class Reporter:
             said=[{"role": "assistant", "text": said}],
         )
 
-    def _call(self) -> dict[str, str]:
+    def _describe_call(self) -> dict[str, str]:
         about = f"make -C src part{self._calls} && ls -l build/part{self._calls}.o"
         return {"call_id": f"call_{self._calls}", "tool": "exec", "about": about}
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from figures import Figure, amount, count_of
-from homes import PLAN, a_home, serve
+from homes import PLAN, make_home, start_home_daemon
 from reporter import Reporter
 
 from openclaw_taskmem.faces.link import LinkError, connect
@@ -51,11 +51,11 @@ class Round:
     unfinished: int
     """Tasks that were not completed at the end."""
 
-    def firsts(self) -> list[float]:
+    def list_first_instants(self) -> list[float]:
         """Return when each session was told first."""
         return [*dict(reversed(self.messages)).values()]
 
-    def times(self, sessions: Sequence[str]) -> list[int]:
+    def count_messages(self, sessions: Sequence[str]) -> list[int]:
         """Return how often each of some sessions was told."""
         told = Counter(session for session, _ in self.messages)
         return [told[session] for session in sessions]
@@ -63,45 +63,43 @@ class Round:
 
 def run_resumes() -> Iterator[Figure | str]:
     """A gateway is killed with its daemon: who is told to go on, when, how often."""
-    rounds = [_one_round() for _ in range(ROUNDS)]
-    firsts = [each.firsts() for each in rounds]
+    rounds = [_run_round() for _ in range(ROUNDS)]
+    firsts = [each.list_first_instants() for each in rounds]
     first = [min(instants) for instants in firsts]
     yield amount("start to the first resume wake", first, "s", 20)
     last = [max(instants) for instants in firsts]
-    yield amount(
-        f"start to the resume wake of the last of {SESSIONS} sessions", last, "s"
-    )
-    one = [n for each in rounds for n in each.times(each.others)]
-    two = [n for each in rounds for n in each.times(each.twofold)]
-    own = [n for each in rounds for n in each.times(each.recovered)]
-    yield _none("sessions that were not told", [n == 0 for n in (*one, *two)])
-    yield _none("sessions with one task, told twice", [n > 1 for n in one])
-    yield _none("sessions with two tasks, told twice", [n > 1 for n in two])
-    yield _none("sessions that the gateway resumed, told", [n > 0 for n in own])
+    yield amount(f"start to the resume wake of the last of {SESSIONS} sessions", last, "s")
+    one = [n for each in rounds for n in each.count_messages(each.others)]
+    two = [n for each in rounds for n in each.count_messages(each.twofold)]
+    own = [n for each in rounds for n in each.count_messages(each.recovered)]
+    yield _count_wrong("sessions that were not told", [n == 0 for n in (*one, *two)])
+    yield _count_wrong("sessions with one task, told twice", [n > 1 for n in one])
+    yield _count_wrong("sessions with two tasks, told twice", [n > 1 for n in two])
+    yield _count_wrong("sessions that the gateway resumed, told", [n > 0 for n in own])
     tasks = (SESSIONS + TWOFOLD + RECOVERED) * ROUNDS
     left = sum(each.unfinished for each in rounds)
     yield count_of("tasks that nobody completed", left, tasks)
 
 
-def _none(what: str, wrong: Sequence[bool]) -> Figure:
+def _count_wrong(what: str, wrong: Sequence[bool]) -> Figure:
     """Return a figure of what must not happen, over all rounds."""
     return count_of(what, sum(wrong), len(wrong))
 
 
-def _one_round() -> Round:
-    with a_home() as home, ExitStack() as stack:
+def _run_round() -> Round:
+    with make_home() as home, ExitStack() as stack:
         names = [f"agent:main:bench-{n}" for n in range(SESSIONS + RECOVERED)]
         twofold, recovered = names[:TWOFOLD], names[SESSIONS:]
-        tasks = _interrupted(home, names, twofold)
+        tasks = _interrupt_turns(home, names, twofold)
         began = time.monotonic()
-        process = _start(home)
+        process = _start_daemon(home)
         stack.callback(process.wait)
         stack.callback(process.terminate)
         gateway = stack.enter_context(Gateway(home, tasks, began))
-        gateway.recovers(recovered)
+        gateway.recover_turns(recovered)
         others = names[TWOFOLD:SESSIONS]
-        gateway.tells([*twofold, *others], PATIENCE)
-        gateway.rests(AFTER)
+        gateway.wait_for_messages([*twofold, *others], PATIENCE)
+        gateway.wait_and_end_turns(AFTER)
         with connect(home) as link:
             counts = link.call("status", {})
         return Round(
@@ -113,9 +111,9 @@ def _one_round() -> Round:
         )
 
 
-def _interrupted(home: Home, names: Sequence[str], twofold: Sequence[str]) -> Tasks:
+def _interrupt_turns(home: Home, names: Sequence[str], twofold: Sequence[str]) -> Tasks:
     """Let a turn in each session work on its tasks, and kill daemon and gateway."""
-    process = _start(home)
+    process = _start_daemon(home)
     tasks: dict[str, list[str]] = {name: [] for name in names}
     try:
         with Reporter(home, HOUR) as reporter:
@@ -124,11 +122,11 @@ def _interrupted(home: Home, names: Sequence[str], twofold: Sequence[str]) -> Ta
                 if name not in running:
                     running.append(name)
                     turn = {"running": running, "origin": "user"}
-                    reporter.work("turn_started", name, **turn)
+                    reporter.report_work("turn_started", name, **turn)
                 given = {"name": f"Build {len(tasks[name])}", "plan": [*PLAN]}
                 made = reporter.call(name, "task_register", **given)
                 tasks[name].append(made["task_id"])
-                reporter.tool_call(name)
+                reporter.report_tool_call(name)
             # Killed before it sees the gateway go: both are cut at once.
             process.kill()
     finally:
@@ -137,13 +135,13 @@ def _interrupted(home: Home, names: Sequence[str], twofold: Sequence[str]) -> Ta
     return tasks
 
 
-def _start(home: Home) -> subprocess.Popen[bytes]:
+def _start_daemon(home: Home) -> subprocess.Popen[bytes]:
     settings = {
         "TASKMEM_WAKE_TRANSPORT": "openclaw-plugin",
         # What its owner has configured is no part of this.
         "OPENCLAW_STATE_DIR": str(home.folder / "openclaw"),
     }
-    return serve(home, **settings)
+    return start_home_daemon(home, **settings)
 
 
 class Gateway(FakeGateway):
@@ -152,7 +150,7 @@ class Gateway(FakeGateway):
     def __init__(self, home: Home, tasks: Tasks, began: float) -> None:
         """Say hello, as one that has started at an instant, and open the door."""
         super().__init__()
-        self.path = door.path({"TASKMEM_HOME": str(home.folder)})
+        self.path = door.find_socket({"TASKMEM_HOME": str(home.folder)})
         self.sessions = {*tasks}
         self.quick = False
         self.messages: list[tuple[str, float]] = []
@@ -170,15 +168,15 @@ class Gateway(FakeGateway):
         super().__exit__()
         self._reporter.__exit__()
 
-    def recovers(self, sessions: Sequence[str]) -> None:
+    def recover_turns(self, sessions: Sequence[str]) -> None:
         """Resume turns as OpenClaw does after a start; half of them soon end."""
         time.sleep(max(0.0, self._began + SETTLING - time.monotonic()))
         for session in sessions:
-            self._turn_begins(session, "recovery")
+            self._begin_turn(session, "recovery")
         for session in sessions[::2]:
-            self._turn_ends(session, self._tasks[session])
+            self._end_turn(session, self._tasks[session])
 
-    def tells(self, sessions: Sequence[str], seconds: float) -> None:
+    def wait_for_messages(self, sessions: Sequence[str], seconds: float) -> None:
         """Wait until each of some sessions has had a message, if so long."""
         with self._news:
             self._news.wait_for(
@@ -186,13 +184,13 @@ class Gateway(FakeGateway):
                 seconds,
             )
 
-    def rests(self, seconds: float) -> None:
+    def wait_and_end_turns(self, seconds: float) -> None:
         """Let time pass in which messages may come again, then end what runs."""
         time.sleep(seconds)
         with self._turn:
             running = sorted(self.running)
         for session in running:
-            self._turn_ends(session, self._tasks[session])
+            self._end_turn(session, self._tasks[session])
 
     def answer(self, line: bytes) -> bytes:
         """Return the answer to one request; lines for users are taken, too."""
@@ -216,32 +214,30 @@ class Gateway(FakeGateway):
         with suppress(LinkError):  # the round is over, and its daemon ends
             while True:
                 session = self._due.get()
-                text = self._turn_begins(session, "taskmem")
+                text = self._begin_turn(session, "taskmem")
                 self.model_answers(session)
                 named = [task for task in self._tasks[session] if task in text]
-                self._turn_ends(session, named)
+                self._end_turn(session, named)
 
-    def _turn_begins(self, session: str, origin: str) -> str:
+    def _begin_turn(self, session: str, origin: str) -> str:
         """Begin a turn, and return what stands before its prompt."""
         with self._turn:
             _, text = self._waiting.get(session, ("", ""))
             self.begin(session)
             running = sorted(self.running)
         turn = {"running": running, "origin": origin}
-        self._reporter.work("turn_started", session, **turn)
+        self._reporter.report_work("turn_started", session, **turn)
         return text
 
-    def _turn_ends(self, session: str, done: Sequence[str]) -> None:
+    def _end_turn(self, session: str, done: Sequence[str]) -> None:
         """End a turn in which its agent has completed some tasks."""
         for task_id in done:
             given = {"task_id": task_id, "status": "completed"}
             self._reporter.call(session, "task_update", **given)
         self.end(session)
 
-    def _tell(
-        self, kind: str, session: str, deliveries: list[str], **more: object
-    ) -> None:
+    def _tell(self, kind: str, session: str, deliveries: list[str], **more: object) -> None:
         told = {"deliveries": deliveries, **more}
         if kind == "turn_ended":
             told |= {"origin": "taskmem", "said": "It is built.", "calls": 1}
-        self._reporter.work(kind, session, **told)
+        self._reporter.report_work(kind, session, **told)

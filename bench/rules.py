@@ -46,15 +46,11 @@ Rule = Callable[[float, float, Image.Image, Image.Image], bool]
 """Whether to ask: now, when it was asked last, the picture now, the one asked about."""
 
 
-def every_two_seconds(
-    now: float, asked_at: float, _now: Image.Image, _then: Image.Image
-) -> bool:
+def every_two_seconds(now: float, asked_at: float, _now: Image.Image, _then: Image.Image) -> bool:
     return now - asked_at >= POLL
 
 
-def one_percent(
-    _now: float, _asked: float, seen: Image.Image, asked: Image.Image
-) -> bool:
+def one_percent(_now: float, _asked: float, seen: Image.Image, asked: Image.Image) -> bool:
     if seen.size != asked.size:
         return True
     apart = ImageChops.difference(seen, asked).convert("L")
@@ -62,13 +58,11 @@ def one_percent(
     return changed.histogram()[255] >= 0.01 * seen.width * seen.height
 
 
-def difference_hash(
-    _now: float, _asked: float, seen: Image.Image, asked: Image.Image
-) -> bool:
-    return (hashed(seen) ^ hashed(asked)).bit_count() >= 2
+def difference_hash(_now: float, _asked: float, seen: Image.Image, asked: Image.Image) -> bool:
+    return (hash_image(seen) ^ hash_image(asked)).bit_count() >= 2
 
 
-def hashed(image: Image.Image) -> int:
+def hash_image(image: Image.Image) -> int:
     """Return 64 bits: whether it grows lighter from left to right."""
     data = image.convert("L").resize((9, 8), Image.Resampling.BOX).tobytes()
     bits = 0
@@ -88,11 +82,9 @@ RULES: dict[str, Rule] = {
 
 def rules_compared() -> Iterator[Figure | str]:
     """Compare naive polling, 1 %, a perceptual hash and this gate."""
-    films = [filmed(name) for name in EVENTS if name not in LEFT_OUT]
-    outcomes = {
-        name: [played(film, rule) for film in films] for name, rule in RULES.items()
-    }
-    outcomes["this gate"] = [by_gate(film) for film in films]
+    films = [record_film(name) for name in EVENTS if name not in LEFT_OUT]
+    outcomes = {name: [play_rule(film, rule) for film in films] for name, rule in RULES.items()}
+    outcomes["this gate"] = [play_gate(film) for film in films]
     for name, found in outcomes.items():
         gate = name == "this gate"
         asks, lasts, misses = (2.5, 0.5, 0) if gate else (None, None, None)
@@ -105,18 +97,18 @@ def rules_compared() -> Iterator[Figure | str]:
         yield count_of(f"{name}: missed within 8 s", missed, len(found), misses)
 
 
-def filmed(name: str) -> Film:
+def record_film(name: str) -> Film:
     film = Film(Recording(name, SEED))
     film.recording = asyncio.run(record(name, SEED, keep=film.keep))
     return film
 
 
-def by_gate(film: Film) -> tuple[int, float | None]:
+def play_gate(film: Film) -> tuple[int, float | None]:
     outcome = Player(film.recording, LATENCY).play()
     return len(outcome.questions), outcome.delay
 
 
-def played(film: Film, rule: Rule) -> tuple[int, float | None]:
+def play_rule(film: Film, rule: Rule) -> tuple[int, float | None]:
     """Return how often a rule asks, and how long after the truth it knows."""
     recording, shown = film.recording, film.pictures[0][1]
     instants = {at for at, _ in film.pictures} | {
@@ -136,8 +128,7 @@ def played(film: Film, rule: Rule) -> tuple[int, float | None]:
         if met and recording.truth is not None:
             answered = asked_at + LATENCY
             thinking = sum(
-                max(0.0, min(at + LATENCY, answered) - max(at, recording.truth))
-                for at in questions
+                max(0.0, min(at + LATENCY, answered) - max(at, recording.truth)) for at in questions
             )
             return len(questions), max(0.0, answered - recording.truth - thinking)
         if wanted:

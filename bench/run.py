@@ -17,13 +17,13 @@ from checkpoints import run_checkpoints
 from claims import run_claims
 from conditions import judge_conditions
 from evidence import evidence_claims
-from figures import Figure, header, row
+from figures import Figure, format_header, format_row
 from floods import update_in_flood
-from homes import disk
+from homes import find_disk
 from hosts import wake_hosts
 from idle import idle_daemon
 from kills import kill_daemon, kill_role
-from machine import described
+from machine import describe_machine
 from notices import tell_notices
 from packets import resume_packet, thread_query
 from reading import read_conditions
@@ -82,9 +82,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         kill_daemon,
     )
 }
-ONLY_WHEN_ASKED = tuple(
-    bench.__name__ for bench in (start_uncached, stop_gateway, tell_presence)
-)
+ONLY_WHEN_ASKED = tuple(bench.__name__ for bench in (start_uncached, stop_gateway, tell_presence))
 
 
 def main(names: list[str]) -> int:
@@ -95,16 +93,16 @@ def main(names: list[str]) -> int:
     if unknown := [name for name in names if name not in BENCHMARKS]:
         print(f"There is no {unknown[0]}; see --list.", file=sys.stderr)
         return 2
-    print(described(disk()), end="\n\n", flush=True)
-    print(header(), flush=True)
+    print(describe_machine(find_disk()), end="\n\n", flush=True)
+    print(format_header(), flush=True)
     missed, notes = 0, []
     for name in names or [one for one in BENCHMARKS if one not in ONLY_WHEN_ASKED]:
         for figure in BENCHMARKS[name]():
             if isinstance(figure, str):
                 notes.append(figure)
                 continue
-            print(row(figure), flush=True)
-            missed += not figure.met
+            print(format_row(figure), flush=True)
+            missed += not figure.is_met
     print("", *(f"- {note}" for note in notes), sep="\n")
     return 1 if missed else 0
 

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, ExitStack
 
 import anyio
 from figures import Figure, millis, ratio
-from homes import COMMAND, a_home, daemon, environment, fill
+from homes import COMMAND, build_environment, daemon, fill_home, make_home
 from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from updates import ECHO, MANY, SAID
@@ -24,21 +24,19 @@ WARM = 100
 def update_by_sdk_client() -> Iterator[Figure]:
     """Measure one agent behind the SDK's client, in turns with the echo."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
-        ids = fill(home, MANY)
+        home = stack.enter_context(make_home())
+        ids = fill_home(home, MANY)
         stack.enter_context(daemon(home))
-        echo, ours = anyio.run(_measure, environment(home), ids)
+        echo, ours = anyio.run(_measure, build_environment(home), ids)
     yield millis("echo tool, through the SDK's client", echo)
     yield millis("task_update, 20,000 tasks, through the SDK's client", ours)
     yield ratio("the two through the SDK's client", ours, echo, 2.0)
 
 
-async def _measure(
-    env: Mapping[str, str], ids: Sequence[str]
-) -> tuple[list[float], list[float]]:
+async def _measure(env: Mapping[str, str], ids: Sequence[str]) -> tuple[list[float], list[float]]:
     async with AsyncExitStack() as stack:
-        echo = await _session(stack, ECHO, env)
-        ours = await _session(stack, (COMMAND, "mcp"), env)
+        echo = await _open_session(stack, ECHO, env)
+        ours = await _open_session(stack, (COMMAND, "mcp"), env)
         times: tuple[list[float], list[float]] = ([], [])
         for number in range(WARM + SAMPLES):
             given = {
@@ -53,12 +51,10 @@ async def _measure(
     return times[0][WARM:], times[1][WARM:]
 
 
-async def _session(
+async def _open_session(
     stack: AsyncExitStack, command: Sequence[str], env: Mapping[str, str]
 ) -> ClientSession:
-    server = StdioServerParameters(
-        command=command[0], args=[*command[1:]], env=dict(env)
-    )
+    server = StdioServerParameters(command=command[0], args=[*command[1:]], env=dict(env))
     streams = await stack.enter_async_context(stdio_client(server))
     session = await stack.enter_async_context(ClientSession(*streams))
     await session.initialize()

@@ -12,10 +12,10 @@ from statistics import mean
 from typing import Any
 
 from figures import Figure, amount, count_of, millis
-from machine import cpu_seconds, memory
+from machine import measure_cpu_seconds, measure_memory
 
 from taskmem_hookspecs import Target
-from taskmem_vision.capture.sensor import Screens
+from taskmem_vision.capture.sensor import ScreenSensor
 from taskmem_vision.capture.x11 import X11Display
 from tests.plugins.vision.fake_gemini import FakeGemini, Request, looks
 from tests.support.daemons import Daemon, short_home
@@ -43,19 +43,21 @@ def see_looks() -> Iterator[Figure]:
             scene = Scene(screen, "plain", title=title, geometry="800x600+99+99")
             stack.enter_context(scene).ready()
         yield millis(
-            "800x600 window: a look, to its picture", asyncio.run(_looks(screen)), 5
+            "800x600 window: a look, to its picture",
+            asyncio.run(_time_looks(screen)),
+            5,
         )
         display = X11Display(screen.display)
         yield millis(
             f"search by title among {WINDOWS} windows",
-            [_timed(display.titled) for _ in range(SAMPLES)],
+            [_time_call(display.list_titled_windows) for _ in range(SAMPLES)],
             1,
         )
         display.close()
 
 
-async def _looks(screen: Screen) -> list[float]:
-    watch: Any = await Screens(screen.environ).watch(
+async def _time_looks(screen: Screen) -> list[float]:
+    watch: Any = await ScreenSensor(screen.environ).watch(
         Target(scheme="window", name="Window number 7")
     )
     taken = []
@@ -68,7 +70,7 @@ async def _looks(screen: Screen) -> list[float]:
     return taken
 
 
-def _timed(call: Callable[[], object]) -> float:
+def _time_call(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
@@ -82,7 +84,7 @@ class Theatre:
         self.home = stack.enter_context(short_home())
         self.scene: Scene | None = None
         self.asked: list[float] = []
-        judge = looks(self._holds)
+        judge = looks(self._is_condition_met)
 
         def answer(request: Request) -> dict[str, Any]:
             self.asked.append(time.time())
@@ -93,7 +95,7 @@ class Theatre:
         stack.callback(self.daemon.close)
         self.daemon.wait_until_it_serves()
 
-    def _holds(self, words: str, pictures: list[bytes]) -> bool:
+    def _is_condition_met(self, words: str, pictures: list[bytes]) -> bool:
         scene = self.scene
         if scene is None or words != scene.wake_when:
             return False
@@ -106,12 +108,10 @@ class Theatre:
         given = {"target": target, "wake_when": wake_when, "timeout": timeout}
         return str(self.daemon.call("smart_wait", **given)["wait_id"])
 
-    def ended(self, wait_id: str) -> tuple[str, float]:
+    def wait_for_end(self, wait_id: str) -> tuple[str, float]:
         """Return how a wait ended, and when."""
         while True:
-            [row] = [
-                w for w in self.daemon.ask("waits", all=True) if w["wait_id"] == wait_id
-            ]
+            [row] = [w for w in self.daemon.ask("waits", all=True) if w["wait_id"] == wait_id]
             if row["status"] != "watching":
                 return row["status"], time.time()
             time.sleep(0.02)
@@ -122,7 +122,7 @@ def see_scenes() -> Iterator[Figure | str]:
     questions, delays, missed, wrong, worst = [], [], 0, 0, ""
     names = [name for name in SCENES if name not in LEFT_OUT]
     for name in names:
-        asked, delay, status = _one(name)
+        asked, delay, status = _play_scene(name)
         questions.append(float(asked))
         if delay is None:
             missed += status != "resolved"
@@ -140,7 +140,7 @@ def see_scenes() -> Iterator[Figure | str]:
         yield f"not resolved, or wrongly:{worst}"
 
 
-def _one(name: str) -> tuple[int, float | None, str]:
+def _play_scene(name: str) -> tuple[int, float | None, str]:
     plot = SCENES[name]
     after = random.Random(f"{name} {SEED}").uniform(9, 16)  # noqa: S311
     with ExitStack() as stack:
@@ -149,7 +149,7 @@ def _one(name: str) -> tuple[int, float | None, str]:
         theatre.scene = stack.enter_context(scene)
         scene.ready()
         lasts = after + AFTERWARDS + (0 if plot.paints else 5)
-        status, at = theatre.ended(theatre.wait(scene.target, scene.wake_when, lasts))
+        status, at = theatre.wait_for_end(theatre.wait(scene.target, scene.wake_when, lasts))
         asked = theatre.asked
         if status != "resolved" or not scene.truths:
             return len(asked), None, status
@@ -161,9 +161,9 @@ def _one(name: str) -> tuple[int, float | None, str]:
 
 def see_idle() -> Iterator[Figure]:
     """Measure what a wait costs while nothing happens, and what sixteen cost."""
-    yield amount("one idle wait on the screen: CPU", [_used(None, 1)[0]], "%", 0.1)
-    one, _, asked = _busy(1)
-    many, held, _ = _busy(WAITS)
+    yield amount("one idle wait on the screen: CPU", [_measure_use(None, 1)[0]], "%", 0.1)
+    one, _, asked = _measure_busy_waits(1)
+    many, held, _ = _measure_busy_waits(WAITS)
     yield amount("a busy screen, one wait: CPU", [one], "%")
     yield amount(f"a busy screen, {WAITS} waits: CPU", [many], "%")
     yield amount(f"{WAITS} waits : one", [many / one], "x", 1.5)
@@ -171,11 +171,11 @@ def see_idle() -> Iterator[Figure]:
     yield amount("caret, clock and video: questions a minute", [asked], "", 1)
 
 
-def _busy(waits: int) -> tuple[float, float, float]:
-    return _used("bustle", waits)
+def _measure_busy_waits(waits: int) -> tuple[float, float, float]:
+    return _measure_use("bustle", waits)
 
 
-def _used(name: str | None, waits: int) -> tuple[float, float, float]:
+def _measure_use(name: str | None, waits: int) -> tuple[float, float, float]:
     """Return CPU in percent, RSS in MB, and questions a minute after the first."""
     with ExitStack() as stack:
         theatre = Theatre(stack)
@@ -185,8 +185,8 @@ def _used(name: str | None, waits: int) -> tuple[float, float, float]:
             theatre.wait("screen", f"condition {number}", 600)
         time.sleep(8)
         pid, first = theatre.daemon.process.pid, len(theatre.asked)
-        before, start = cpu_seconds(pid), time.monotonic()
+        before, start = measure_cpu_seconds(pid), time.monotonic()
         time.sleep(2 * SECONDS)
         passed = time.monotonic() - start
-        share = 100 * (cpu_seconds(pid) - before) / passed
-        return share, memory(pid)[0], 60 * (len(theatre.asked) - first) / passed
+        share = 100 * (measure_cpu_seconds(pid) - before) / passed
+        return share, measure_memory(pid)[0], 60 * (len(theatre.asked) - first) / passed

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from figures import Figure, amount, in_turns, millis
-from homes import COMMAND, a_home, daemon, environment, fill, run
+from figures import Figure, amount, millis, sample_in_turns
+from homes import COMMAND, build_environment, daemon, fill_home, make_home, run_taskmem
 from host import Host
-from machine import children_cpu, drop_caches, memory
+from machine import drop_caches, measure_children_cpu, measure_memory
 
 from openclaw_taskmem.home import Home
 
@@ -28,13 +28,13 @@ UNCACHED = 7
 def start_mcp() -> Iterator[Figure]:
     """Measure `taskmem mcp` from its start to its first answer, and its memory."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
-        ids = fill(home, 20_000)
+        home = stack.enter_context(make_home())
+        ids = fill_home(home, 20_000)
         stack.enter_context(daemon(home))
-        _first_answer(home)(0)
-        times = in_turns(SAMPLES, ours=_first_answer(home), bare=_bare_python)
-        cpu = children_cpu(lambda: _first_answer(home)(0), SAMPLES)
-        sizes = [_relay_memory(home, ids[number]) for number in range(RELAYS)]
+        _make_answer_timer(home)(0)
+        times = sample_in_turns(SAMPLES, ours=_make_answer_timer(home), bare=_time_bare_python)
+        cpu = measure_children_cpu(lambda: _make_answer_timer(home)(0), SAMPLES)
+        sizes = [_measure_relay_memory(home, ids[number]) for number in range(RELAYS)]
     yield millis("taskmem mcp: start to first answer", times["ours"], 150)
     yield millis("taskmem mcp: CPU from its start to its end", cpu)
     yield millis("Python alone: start to end", times["bare"])
@@ -45,16 +45,16 @@ def start_mcp() -> Iterator[Figure]:
 def start_commands() -> Iterator[Figure]:
     """Measure `taskmem --help` and `taskmem status`, each in a new process."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
-        fill(home, 20_000)
+        home = stack.enter_context(make_home())
+        fill_home(home, 20_000)
         stack.enter_context(daemon(home))
-        times = in_turns(
+        times = sample_in_turns(
             SAMPLES,
-            help=lambda _: run(home, ("--help",)),
-            status=lambda _: run(home, ("status",)),
+            help=lambda _: run_taskmem(home, ("--help",)),
+            status=lambda _: run_taskmem(home, ("status",)),
         )
         cpu = {
-            word: children_cpu(lambda word=word: run(home, (word,)), SAMPLES)
+            word: measure_children_cpu(lambda word=word: run_taskmem(home, (word,)), SAMPLES)
             for word in ("--help", "status")
         }
     yield millis("taskmem --help", times["help"], 200)
@@ -69,16 +69,16 @@ def start_uncached() -> Iterator[Figure]:
     Not among those that run unasked: it slows down everyone on the machine.
     """
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
+        home = stack.enter_context(make_home())
         stack.enter_context(daemon(home))
         if not drop_caches():
             raise SystemExit("Only root on Linux may drop the system's file cache.")
-        times = in_turns(
+        times = sample_in_turns(
             UNCACHED,
-            bare=_uncached(_bare_python),
-            help=_uncached(lambda _: run(home, ("--help",))),
-            status=_uncached(lambda _: run(home, ("status",))),
-            relay=_uncached(_first_answer(home)),
+            bare=_drop_caches_before(_time_bare_python),
+            help=_drop_caches_before(lambda _: run_taskmem(home, ("--help",))),
+            status=_drop_caches_before(lambda _: run_taskmem(home, ("status",))),
+            relay=_drop_caches_before(_make_answer_timer(home)),
         )
     yield millis("Python alone, uncached", times["bare"])
     yield millis("taskmem --help, uncached", times["help"])
@@ -88,36 +88,36 @@ def start_uncached() -> Iterator[Figure]:
 
 def start_daemon() -> Iterator[Figure]:
     """Measure how long the first of all waits: no daemon runs, and it starts one."""
-    with a_home() as home:
-        fill(home, 20_000)
-        relay = _first_answer(home)
+    with make_home() as home:
+        fill_home(home, 20_000)
+        relay = _make_answer_timer(home)
 
-        def cold(_: int) -> float:
+        def time_relay(_: int) -> float:
             took = relay(0)
-            run(home, ("daemon", "stop"))
+            run_taskmem(home, ("daemon", "stop"))
             return took
 
-        def called(_: int) -> float:
-            took = run(home, ("call", "task_list", "{}"))
-            run(home, ("daemon", "stop"))
+        def time_command(_: int) -> float:
+            took = run_taskmem(home, ("call", "task_list", "{}"))
+            run_taskmem(home, ("daemon", "stop"))
             return took
 
-        times = in_turns(DAEMONS, relay=cold, call=called)
+        times = sample_in_turns(DAEMONS, relay=time_relay, call=time_command)
     yield millis("taskmem mcp: first answer, the daemon started by it", times["relay"])
     yield millis("taskmem call task_list, likewise", times["call"])
 
 
-def _first_answer(home: Home) -> Callable[[int], float]:
+def _make_answer_timer(home: Home) -> Callable[[int], float]:
     def one(_: int) -> float:
         start = time.perf_counter()
-        with Host((COMMAND, "mcp"), environment(home)) as host:
-            host.hello()
+        with Host((COMMAND, "mcp"), build_environment(home)) as host:
+            host.shake_hands()
             return time.perf_counter() - start
 
     return one
 
 
-def _uncached(one: Callable[[int], float]) -> Callable[[int], float]:
+def _drop_caches_before(one: Callable[[int], float]) -> Callable[[int], float]:
     def after_dropping(number: int) -> float:
         drop_caches()
         return one(number)
@@ -125,18 +125,18 @@ def _uncached(one: Callable[[int], float]) -> Callable[[int], float]:
     return after_dropping
 
 
-def _bare_python(_: int) -> float:
+def _time_bare_python(_: int) -> float:
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     return time.perf_counter() - start
 
 
-def _relay_memory(home: Home, task_id: str) -> tuple[float, float]:
+def _measure_relay_memory(home: Home, task_id: str) -> tuple[float, float]:
     """Return RSS and PSS of a relay that has done what a session does."""
-    with Host((COMMAND, "mcp"), environment(home)) as host:
-        host.hello()
+    with Host((COMMAND, "mcp"), build_environment(home)) as host:
+        host.shake_hands()
         host.ask("tools/list", {})
         for number in range(20):
             said = f"Note {number} of this session."
             host.call("task_update", {"task_id": task_id, "message": said})
-        return memory(host.process.pid)
+        return measure_memory(host.process.pid)

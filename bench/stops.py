@@ -90,13 +90,13 @@ class House:
         self.asked.clear()
         phone = Phone(self.gateway, self.room.root, f"49{next(self._numbers)}")
 
-        until(lambda: phone.connected, "the channel is there")
+        until(lambda: phone.is_connected, "the channel is there")
 
-        def writing() -> None:
+        def say_on_phone() -> None:
             with suppress(ConnectionClosed, OSError, TimeoutError):
                 phone.write("Please work.")
 
-        self.writing = Thread(target=writing, daemon=True)
+        self.writing = Thread(target=say_on_phone, daemon=True)
         self.writing.start()
 
     def stop(self) -> float:
@@ -108,12 +108,12 @@ class House:
         return time.monotonic() - began
 
 
-def ready(house: House) -> None:
+def start_idle(house: House) -> None:
     """Ready, and nothing to do."""
     house.gateway.start()
 
 
-def woken(house: House) -> None:
+def start_with_wake(house: House) -> None:
     """Ready, with a wake that is owed: it comes in at once."""
     if house.ours:
         house.taskmem.run("daemon", "--detach")
@@ -125,19 +125,19 @@ def woken(house: House) -> None:
     house.gateway.start()
 
 
-def starting(house: House) -> None:
+def start_without_daemon(house: House) -> None:
     """Ready, while our daemon is being started."""
     house.taskmem.stop()
     house.gateway.start()
 
 
-def restarted(house: House) -> None:
+def start_and_lose_daemon(house: House) -> None:
     """Ready, and our daemon is gone: the plug-in starts it anew."""
     house.gateway.start()
     house.taskmem.stop()
 
 
-def called(house: House, *, goes_on: bool = False) -> None:
+def start_and_call(house: House, *, goes_on: bool = False) -> None:
     """The model has been asked, and calls tools of ours."""
     house.goes_on = goes_on
     house.gateway.start()
@@ -146,34 +146,34 @@ def called(house: House, *, goes_on: bool = False) -> None:
         raise SystemExit("The model was not asked.")
 
 
-def ended(house: House) -> None:
+def wait_for_turn_end(house: House) -> None:
     """A turn has ended, and what was done is told on the phone."""
-    called(house)
+    start_and_call(house)
     house.writing.join()
 
 
-def carried_on(house: House) -> None:
+def start_next_turn(house: House) -> None:
     """A turn has ended, and the agent is told to go on; without us, by a person."""
-    called(house, goes_on=True)
+    start_and_call(house, goes_on=True)
     house.writing.join()
     if not house.ours:
         house.write()
 
 
 INSTANTS: tuple[tuple[Callable[[House], None], float], ...] = (
-    (ready, 2),
-    (woken, 2),
-    (starting, 2),
-    (restarted, 2),
-    (called, 2),
-    (ended, 6),
-    (carried_on, 2),
+    (start_idle, 2),
+    (start_with_wake, 2),
+    (start_without_daemon, 2),
+    (start_and_lose_daemon, 2),
+    (start_and_call, 2),
+    (wait_for_turn_end, 6),
+    (start_next_turn, 2),
 )
 """What is waited for, and for how many seconds at most after it."""
 
 
 @dataclass(frozen=True)
-class Stopped:
+class StopPair:
     """How one pair of stops went."""
 
     when: str
@@ -186,20 +186,19 @@ class Stopped:
 
 
 @contextmanager
-def two_houses() -> Iterator[tuple[House, House]]:
+def open_two_houses() -> Iterator[tuple[House, House]]:
     """A gateway with the plug-in, and one without."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         houses = [
-            House(Path(folder) / name, stack, ours=name == "ours")
-            for name in ("ours", "theirs")
+            House(Path(folder) / name, stack, ours=name == "ours") for name in ("ours", "theirs")
         ]
         yield houses[0], houses[1]
 
 
-def stops(number: int, seed: int) -> Iterator[Stopped]:
+def stop_pairs(number: int, seed: int) -> Iterator[StopPair]:
     """Stop both gateways at the same random instants, in turns."""
     chance = random.Random(seed)  # noqa: S311 - it keeps no secret
-    with two_houses() as houses:
+    with open_two_houses() as houses:
         for n in range(number):
             when, most = INSTANTS[n % len(INSTANTS)]
             after = chance.uniform(0, most)
@@ -208,13 +207,13 @@ def stops(number: int, seed: int) -> Iterator[Stopped]:
                 when(house)
                 time.sleep(after)
                 took.append(house.stop())
-            yield Stopped(when.__name__, after, *took)
+            yield StopPair(when.__name__, after, *took)
 
 
 def stop_gateway() -> Iterator[Figure]:
     """Count the stops that are slower with us than without by more than a second."""
     done = []
-    for each in stops(STOPS, SEED):
+    for each in stop_pairs(STOPS, SEED):
         print(f"{len(done)}: {each}", file=sys.stderr, flush=True)
         done.append(each)
     late = sum(each.ours - each.theirs > SLOWER for each in done)

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 
-from figures import Figure, in_turns, millis, ratio
-from homes import POLICY, a_home, fill, store_of
+from figures import Figure, millis, ratio, sample_in_turns
+from homes import POLICY, fill_home, make_home, open_store
 from sqlalchemy.dialects import sqlite
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.sweep import next_due, sweep
+from openclaw_taskmem.engine.sweep import find_next_due, sweep_due_tasks
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import FOREVER, TaskQuery
 from taskmem_sqlmodel import statements
 
@@ -29,13 +29,13 @@ INDEX = "tasks_stuck_due"
 def find_stuck() -> Iterator[Figure | str]:
     """Measure one pass, as the daemon's loop does it, over 100,000 and 10 tasks."""
     with ExitStack() as stack:
-        few, many = stack.enter_context(a_home()), stack.enter_context(a_home())
-        fill(few, FEW, "agent:main:main")
-        fill(many, MANY, "agent:main:main")
-        plans = _plans(many)
-        small, large = _passes(stack, few), _passes(stack, many)
+        few, many = stack.enter_context(make_home()), stack.enter_context(make_home())
+        fill_home(few, FEW, "agent:main:main")
+        fill_home(many, MANY, "agent:main:main")
+        plans = _list_query_plans(many)
+        small, large = _make_pass_timer(stack, few), _make_pass_timer(stack, many)
         first = large(0)
-        times = in_turns(SAMPLES, few=small, many=large)
+        times = sample_in_turns(SAMPLES, few=small, many=large)
     yield millis("a stuck pass, 100,000 active tasks, a daemon's first", [first])
     yield millis("a stuck pass, 100,000 active tasks", times["many"], 5)
     yield millis("a stuck pass, 10 active tasks", times["few"])
@@ -43,17 +43,15 @@ def find_stuck() -> Iterator[Figure | str]:
     yield from plans
 
 
-def _passes(stack: ExitStack, home: Home) -> Callable[[int], float]:
-    store = store_of(home)
+def _make_pass_timer(stack: ExitStack, home: Home) -> Callable[[int], float]:
+    store = open_store(home)
     stack.callback(store.close)
-    shell = Shell(
-        store=ScopedStore(store), seams=Seams(), clock=SystemClock(), stuck=POLICY
-    )
+    shell = Shell(store=ScopedStore(store), seams=PluginHost(), clock=SystemClock(), stuck=POLICY)
 
     def one(_: int) -> float:
         start = time.perf_counter()
-        looked = sweep(shell)
-        due = next_due(shell)
+        looked = sweep_due_tasks(shell)
+        due = find_next_due(shell)
         took = time.perf_counter() - start
         if looked or due is None:
             raise SystemExit("None of the tasks should be stuck, and all active.")
@@ -62,7 +60,7 @@ def _passes(stack: ExitStack, home: Home) -> Callable[[int], float]:
     return one
 
 
-def _plans(home: Home) -> list[str]:
+def _list_query_plans(home: Home) -> list[str]:
     """Return how SQLite finds what is due: from the partial index alone.
 
     Raises:
@@ -71,7 +69,7 @@ def _plans(home: Home) -> list[str]:
     now = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
         text = str(
-            statements.tasks(TaskQuery(due_by=FOREVER, limit=200)).compile(
+            statements.select_tasks(TaskQuery(due_by=FOREVER, limit=200)).compile(
                 dialect=sqlite.dialect(paramstyle="named"),
                 compile_kwargs={"render_postcompile": True},
             )

@@ -19,9 +19,9 @@ from queue import Queue
 from threading import Thread
 
 from figures import Figure, count_of
-from homes import COMMAND, a_home, environment
+from homes import COMMAND, build_environment, make_home
 from host import Host
-from sentences import CLAIMS, OLDER, OTHER, UNTRUE, Seen
+from sentences import CLAIMS, OLDER, OTHER, UNTRUE, Observation
 from truth import SLACK, Truth
 
 from openclaw_taskmem.home import Home
@@ -44,7 +44,7 @@ _OLD = (
 
 
 @dataclass(frozen=True)
-class Told:
+class Sentence:
     """One sentence, and the time in which it became what it says."""
 
     place: str
@@ -54,7 +54,7 @@ class Told:
 
 
 @dataclass
-class Watched:
+class WatchedHome:
     """A home, the daemons that were started in it, and what was said of them."""
 
     home: Home
@@ -62,18 +62,18 @@ class Watched:
     old: set[int] = field(default_factory=set)
     """The daemons of the earlier version."""
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[Sentence] = field(default_factory=list)
 
-    def tell(self, place: str, text: str, begin: float = 0.0) -> None:
+    def keep_sentence(self, place: str, text: str, begin: float = 0.0) -> None:
         """Keep a sentence that came just now; it was not begun before an instant."""
         now = time.monotonic()
-        self.told.append(Told(place, text, max(begin, now - INSTANT), now))
+        self.told.append(Sentence(place, text, max(begin, now - INSTANT), now))
 
 
 # --- what is done to the daemon -----------------------------------------------
 
 
-def start(watched: Watched, *, old: bool = False) -> None:
+def start_daemon(watched: WatchedHome, *, old: bool = False) -> None:
     """Start a daemon, of this version or of an earlier one."""
     program = (sys.executable, "-c", _OLD) if old else (COMMAND,)
     process = subprocess.Popen(
@@ -81,30 +81,30 @@ def start(watched: Watched, *, old: bool = False) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=environment(watched.home),
+        env=build_environment(watched.home),
     )
     watched.started.append(process)
     if old:
         watched.old.add(process.pid)
 
 
-def stop(watched: Watched) -> None:
+def stop_daemon(watched: WatchedHome) -> None:
     """Stop the daemon as a person does."""
     begin = time.monotonic()
-    watched.tell("daemon stop", run_command(watched.home, "daemon", "stop"), begin)
+    watched.keep_sentence("daemon stop", run_command(watched.home, "daemon", "stop"), begin)
 
 
-def kill(watched: Watched) -> None:
+def kill_daemon(watched: WatchedHome) -> None:
     """Kill the daemon."""
     send_signal(watched, signal.SIGKILL)
 
 
-def stop_unheard(watched: Watched) -> None:
+def stop_unheard(watched: WatchedHome) -> None:
     """Tell the daemon to stop, and wait for nothing."""
     send_signal(watched, signal.SIGTERM)
 
 
-def send_signal(watched: Watched, number: int) -> None:
+def send_signal(watched: WatchedHome, number: int) -> None:
     """Send a signal to whoever holds the home; it may have gone."""
     pid = watched.truth.now.pid
     if pid is not None:
@@ -112,22 +112,29 @@ def send_signal(watched: Watched, number: int) -> None:
             os.kill(pid, number)
 
 
-def upgrade(watched: Watched) -> None:
+def upgrade_daemon(watched: WatchedHome) -> None:
     """Stop the daemon, and start that of the other version."""
     old = watched.truth.now.pid in watched.old
-    stop(watched)
-    start(watched, old=not old)
+    stop_daemon(watched)
+    start_daemon(watched, old=not old)
 
 
-def upgrade_killed(watched: Watched) -> None:
+def upgrade_killed(watched: WatchedHome) -> None:
     """Kill the daemon, and start that of the other version."""
     old = watched.truth.now.pid in watched.old
-    kill(watched)
-    start(watched, old=not old)
+    kill_daemon(watched)
+    start_daemon(watched, old=not old)
 
 
-DEEDS: Sequence[Callable[[Watched], None]] = (
-    *(start, stop, stop_unheard, kill, upgrade, upgrade_killed),
+DEEDS: Sequence[Callable[[WatchedHome], None]] = (
+    *(
+        start_daemon,
+        stop_daemon,
+        stop_unheard,
+        kill_daemon,
+        upgrade_daemon,
+        upgrade_killed,
+    ),
 )
 
 
@@ -141,20 +148,20 @@ def run_command(home: Home, *arguments: str) -> str:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=environment(home),
+        env=build_environment(home),
         text=True,
         check=False,
     )
     return " ".join(done.stdout.split())
 
 
-def ask_status(watched: Watched) -> None:
+def ask_status(watched: WatchedHome) -> None:
     """Run `taskmem status`."""
     begin = time.monotonic()
-    watched.tell("status", run_command(watched.home, "status"), begin)
+    watched.keep_sentence("status", run_command(watched.home, "status"), begin)
 
 
-def ask_doctor(watched: Watched) -> None:
+def ask_doctor(watched: WatchedHome) -> None:
     """Run `taskmem doctor`; each of its rows counts for when it came."""
     begin = 0.0
     doctor = subprocess.Popen(
@@ -162,27 +169,27 @@ def ask_doctor(watched: Watched) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=environment(watched.home),
+        env=build_environment(watched.home),
         text=True,
     )
     with doctor:
         assert doctor.stdout is not None  # noqa: S101 - it is a pipe
         for line in doctor.stdout:
-            watched.tell("doctor", line.strip(), begin)
+            watched.keep_sentence("doctor", line.strip(), begin)
             begin = time.monotonic()
 
 
-def ask_relay(watched: Watched, host: Host) -> None:
+def ask_relay(watched: WatchedHome, host: Host) -> None:
     """Call a tool through a relay that was there all the time."""
     answer = host.exchange("tools/call", {"name": "task_list", "arguments": {}})
     text = answer["error"]["message"] if "error" in answer else "It answers."
-    watched.tell("relay", text)
+    watched.keep_sentence("relay", text)
 
 
 class Line:
     """The plug-in's line to the daemon, which is kept as in a gateway."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedHome) -> None:
         """Start it."""
         here = Path(__file__).with_name("line.mjs")
         self._watched = watched
@@ -191,7 +198,7 @@ class Line:
             [node_program(), here, watched.home.folder, COMMAND],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment(watched.home),
+            env=build_environment(watched.home),
             text=True,
         )
         self._thread = Thread(target=self._hear, daemon=True)
@@ -216,7 +223,7 @@ class Line:
         for line in self._process.stdout:
             answer = json.loads(line)
             text = answer.get("warned") or answer.get("error", "It answers.")
-            self._watched.tell("plug-in", text)
+            self._watched.keep_sentence("plug-in", text)
             if "number" in answer:
                 self._answers.put(None)
 
@@ -224,16 +231,14 @@ class Line:
 # --- whether it is so ---------------------------------------------------------
 
 
-def is_true(told: Told, watched: Watched) -> bool:
+def is_true(told: Sentence, watched: WatchedHome) -> bool:
     """Whether each claim of a sentence was so while it was made."""
-    moments = watched.truth.between(told.begin - SLACK, told.end + SLACK)
-    seen = Seen(moments, told.end, watched.old)
+    moments = watched.truth.list_moments(told.begin - SLACK, told.end + SLACK)
+    seen = Observation(moments, told.end, watched.old)
     if UNTRUE.search(told.text):
         return False
     found = [
-        (match, claim)
-        for pattern, claim in CLAIMS
-        if (match := re.search(pattern, told.text))
+        (match, claim) for pattern, claim in CLAIMS if (match := re.search(pattern, told.text))
     ]
     if not found:
         return OTHER.match(told.text) is not None
@@ -243,15 +248,15 @@ def is_true(told: Told, watched: Watched) -> bool:
 # --- the run ------------------------------------------------------------------
 
 
-def watch_home(instants: int, chance: random.Random) -> Watched:
+def watch_home(instants: int, chance: random.Random) -> WatchedHome:
     """Let all speak of one home's daemon at random instants."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
-        watched = Watched(home, stack.enter_context(Truth(home)))
+        home = stack.enter_context(make_home())
+        watched = WatchedHome(home, stack.enter_context(Truth(home)))
         stack.callback(end_daemons, watched)
-        host = stack.enter_context(Host((COMMAND, "mcp"), environment(home)))
+        host = stack.enter_context(Host((COMMAND, "mcp"), build_environment(home)))
         line = stack.enter_context(closing(Line(watched)))
-        host.hello()
+        host.shake_hands()
         for number in range(instants):
             chance.choice(DEEDS)(watched)
             looks = (
@@ -262,8 +267,7 @@ def watch_home(instants: int, chance: random.Random) -> Watched:
             )
             delays = [chance.uniform(0, LONGEST) for _ in looks]
             asking = [
-                Thread(target=later, args=pair)
-                for pair in zip(delays, looks, strict=True)
+                Thread(target=look_later, args=pair) for pair in zip(delays, looks, strict=True)
             ]
             for each in asking:
                 each.start()
@@ -272,16 +276,16 @@ def watch_home(instants: int, chance: random.Random) -> Watched:
     return watched
 
 
-def later(delay: float, look: Callable[[], None]) -> None:
+def look_later(delay: float, look: Callable[[], None]) -> None:
     """Look after a while."""
     time.sleep(delay)
     look()
 
 
-def end_daemons(watched: Watched) -> None:
+def end_daemons(watched: WatchedHome) -> None:
     """End all daemons of a home."""
     while watched.truth.now.pid is not None:
-        kill(watched)
+        kill_daemon(watched)
         time.sleep(2 * SLACK)
     for process in watched.started:
         process.kill()
@@ -301,12 +305,11 @@ def tell_presence() -> Iterator[Figure | str]:
             states.update(re.findall(r"is (starting|ending)", each.text))
             if not is_true(each, watched):
                 untrue[each.place] += 1
-                so = watched.truth.between(each.begin - SLACK, each.end + SLACK)
+                so = watched.truth.list_moments(each.begin - SLACK, each.end + SLACK)
                 print(f"untrue: {each}\n  {so}", file=sys.stderr, flush=True)
     for place in ("status", "doctor", "relay", "plug-in", "daemon stop"):
         what = f"untrue sentences of {place}"
         yield count_of(what, untrue[place], sentences[place])
     yield (
-        f"Sentences that said starting: {states['starting']}; "
-        f"that said ending: {states['ending']}."
+        f"Sentences that said starting: {states['starting']}; that said ending: {states['ending']}."
     )

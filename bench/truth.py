@@ -45,7 +45,7 @@ class Truth:
         """Take the home; it must be there."""
         self._home = home
         self._over = Event()
-        self._thread = Thread(target=self._look, daemon=True)
+        self._thread = Thread(target=self._keep_looking, daemon=True)
         self._served: set[int] = set()
         self._born: dict[int, float] = {}
         self.moments = [Moment(time.monotonic(), "absent")]
@@ -65,28 +65,28 @@ class Truth:
         """What is so now."""
         return self.moments[-1]
 
-    def between(self, begin: float, end: float) -> list[Moment]:
+    def list_moments(self, begin: float, end: float) -> list[Moment]:
         """Return all that was so in a time, and what was so when it began."""
         known = list(self.moments)
         first = max(n for n, each in enumerate(known) if n == 0 or each.at <= begin)
         return [each for each in known[first:] if each.at <= end]
 
-    def _look(self) -> None:
+    def _keep_looking(self) -> None:
         while not self._over.wait(EVERY):
-            holder = self._holder()
+            holder = self._find_holder()
             state: State = "absent"
             if holder is not None:
-                if self._listens():
+                if self._is_listening():
                     self._served.add(holder)
                     state = "serving"
                 else:
                     state = "ending" if holder in self._served else "starting"
             if (state, holder) != (self.now.state, self.now.pid):
                 at = time.monotonic()
-                born = 0.0 if holder is None else self._birth(holder)
+                born = 0.0 if holder is None else self._find_birth(holder)
                 self.moments.append(Moment(at, state, holder, born))
 
-    def _holder(self) -> int | None:
+    def _find_holder(self) -> int | None:
         try:
             number = self._home.lock.stat().st_ino
         except FileNotFoundError:
@@ -98,20 +98,20 @@ class Truth:
                 return int(fields[4])
         return None
 
-    def _listens(self) -> bool:
+    def _is_listening(self) -> bool:
         path = str(self._home.socket)
         for line in Path("/proc/net/unix").read_text().splitlines():
             if line.endswith(path) and line.split()[3] == _ACCEPTS:
                 return True
         return False
 
-    def _birth(self, pid: int) -> float:
+    def _find_birth(self, pid: int) -> float:
         if pid not in self._born:
-            self._born[pid] = time.monotonic() - (age(pid) or 0.0)
+            self._born[pid] = time.monotonic() - (measure_age(pid) or 0.0)
         return self._born[pid]
 
 
-def age(pid: int) -> float | None:
+def measure_age(pid: int) -> float | None:
     """Return the seconds that a process has lived; None: it does not."""
     with suppress(OSError):
         text = Path(f"/proc/{pid}/stat").read_text()

@@ -12,10 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import Self
 
-from figures import Figure, amount, in_turns, millis, rate, ratio
-from homes import COMMAND, a_home, daemon, environment, fill
+from figures import Figure, amount, millis, rate, ratio, sample_in_turns
+from homes import COMMAND, build_environment, daemon, fill_home, make_home
 from host import Host
-from machine import cpu_seconds
+from machine import measure_cpu_seconds
 
 MANY, FEW = 20_000, 10
 SAMPLES = 3000
@@ -32,32 +32,32 @@ SAID = (
 def update_over_mcp() -> Iterator[Figure]:
     """Measure one agent: an echo, 10 tasks and 20,000 tasks in turns."""
     with ExitStack() as stack:
-        few, many = stack.enter_context(a_home()), stack.enter_context(a_home())
-        few_ids, many_ids = fill(few, FEW), fill(many, MANY)
+        few, many = stack.enter_context(make_home()), stack.enter_context(make_home())
+        few_ids, many_ids = fill_home(few, FEW), fill_home(many, MANY)
         stack.enter_context(daemon(few))
         pid = stack.enter_context(daemon(many))
         hosts = {
-            "echo": Host(ECHO, environment(few)),
-            "few": Host((COMMAND, "mcp"), environment(few)),
-            "many": Host((COMMAND, "mcp"), environment(many)),
+            "echo": Host(ECHO, build_environment(few)),
+            "few": Host((COMMAND, "mcp"), build_environment(few)),
+            "many": Host((COMMAND, "mcp"), build_environment(many)),
         }
         for host in hosts.values():
-            stack.enter_context(host).hello()
+            stack.enter_context(host).shake_hands()
         ways = {
-            "echo": _updates(hosts["echo"], "echo", many_ids),
-            "few": _updates(hosts["few"], "task_update", few_ids),
-            "many": _updates(hosts["many"], "task_update", many_ids),
+            "echo": _make_update_timer(hosts["echo"], "echo", many_ids),
+            "few": _make_update_timer(hosts["few"], "task_update", few_ids),
+            "many": _make_update_timer(hosts["many"], "task_update", many_ids),
             "sqlite": stack.enter_context(_Sqlite(many.folder / "floor.db")).insert,
         }
-        in_turns(WARM, **ways)
+        sample_in_turns(WARM, **ways)
         pids = {
             "echo": (hosts["echo"].process.pid,),
             "ours": (hosts["many"].process.pid, pid),
         }
-        before = {name: sum(map(cpu_seconds, some)) for name, some in pids.items()}
-        times = in_turns(SAMPLES, **ways)
+        before = {name: sum(map(measure_cpu_seconds, some)) for name, some in pids.items()}
+        times = sample_in_turns(SAMPLES, **ways)
         cpu = {
-            name: 1000 * (sum(map(cpu_seconds, some)) - before[name]) / SAMPLES
+            name: 1000 * (sum(map(measure_cpu_seconds, some)) - before[name]) / SAMPLES
             for name, some in pids.items()
         }
     echo, small, large = times["echo"], times["few"], times["many"]
@@ -71,7 +71,7 @@ def update_over_mcp() -> Iterator[Figure]:
     yield ratio("task_update with 20,000 tasks : with 10", large, small, 1.25)
 
 
-def _updates(host: Host, tool: str, ids: Sequence[str]) -> Callable[[int], float]:
+def _make_update_timer(host: Host, tool: str, ids: Sequence[str]) -> Callable[[int], float]:
     numbers = count()
 
     def one(_: int) -> float:
@@ -100,44 +100,38 @@ class _Sqlite:
     def insert(self, number: int) -> float:
         """Insert one row, and return the seconds until it was durable."""
         start = time.perf_counter()
-        self._database.execute(
-            "INSERT INTO said (text) VALUES (?)", (SAID.format(number),)
-        )
+        self._database.execute("INSERT INTO said (text) VALUES (?)", (SAID.format(number),))
         return time.perf_counter() - start
 
 
 def update_crowd() -> Iterator[Figure]:
     """Measure 16 agents at once, each with its own relay and its own task."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
-        ids = fill(home, MANY)
+        home = stack.enter_context(make_home())
+        ids = fill_home(home, MANY)
         stack.enter_context(daemon(home))
-        env = environment(home)
-        hosts = [
-            stack.enter_context(Host((COMMAND, "mcp"), env)) for _ in range(CLIENTS)
-        ]
+        env = build_environment(home)
+        hosts = [stack.enter_context(Host((COMMAND, "mcp"), env)) for _ in range(CLIENTS)]
         for host in hosts:
-            host.hello()
-        _round(hosts, ids, 0.5)
-        rounds = [_round(hosts, ids, ROUND_SECONDS) for _ in range(ROUNDS)]
+            host.shake_hands()
+        _run_round(hosts, ids, 0.5)
+        rounds = [_run_round(hosts, ids, ROUND_SECONDS) for _ in range(ROUNDS)]
     rates = [len(times) / ROUND_SECONDS for times in rounds]
     times = [one for some in rounds for one in some]
     yield rate(f"task_update, {CLIENTS} agents at once", rates, "updates/s")
     yield millis(f"one of them, {CLIENTS} agents at once", times)
 
 
-def _round(hosts: Sequence[Host], ids: Sequence[str], seconds: float) -> list[float]:
+def _run_round(hosts: Sequence[Host], ids: Sequence[str], seconds: float) -> list[float]:
     end = time.perf_counter() + seconds
     took: list[list[float]] = [[] for _ in hosts]
 
     def work(place: int) -> None:
-        one = _updates(hosts[place], "task_update", [ids[place * 31]])
+        one = _make_update_timer(hosts[place], "task_update", [ids[place * 31]])
         while time.perf_counter() < end:
             took[place].append(one(0))
 
-    threads = [
-        threading.Thread(target=work, args=(place,)) for place in range(len(hosts))
-    ]
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(hosts))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, amount, millis
-from homes import COMMAND, a_home, daemon, environment, serve
-from machine import cpu_seconds, memory
+from homes import COMMAND, build_environment, daemon, make_home, start_home_daemon
+from machine import measure_cpu_seconds, measure_memory
 
 from openclaw_taskmem.faces.link import Link, connect
 from openclaw_taskmem.home import Home
@@ -46,18 +46,18 @@ TICKER = "import time\nprint('started', flush=True)\ntime.sleep(3600)"
 def wait_latency() -> Iterator[Figure]:
     """Measure from a line being written to the wake being owed, for each terminal."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
+        home = stack.enter_context(make_home())
         stack.enter_context(daemon(home))
         link = stack.enter_context(connect(home))
         ways = {
-            "taskmem run": _running(stack, home),
-            "a file": _file(home),
-            "tmux": _tmux(stack, home),
+            "taskmem run": _start_echo(stack, home),
+            "a file": _make_file_target(home),
+            "tmux": _open_pane(stack, home),
         }
         samples: dict[str, list[float]] = {name: [] for name in ways}
         for number in range(SAMPLES):
             for name, (target, write) in ways.items():
-                samples[name].append(_one(link, target, write, f"MARK-{number}."))
+                samples[name].append(_time_wake(link, target, write, f"MARK-{number}."))
     for name, limit in (("taskmem run", 50), ("a file", 60), ("tmux", 50)):
         yield millis(f"line written to wake owed: {name}", samples[name], limit)
 
@@ -65,19 +65,19 @@ def wait_latency() -> Iterator[Figure]:
 def wait_timeouts() -> Iterator[Figure]:
     """Measure how late 500 timeouts fire while a judge hangs in its thread."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
-        stack.enter_context(_plugin(home, HANGING))
+        home = stack.enter_context(make_home())
+        stack.enter_context(_install_plugin(home, HANGING))
         stack.enter_context(daemon(home))
         link = stack.enter_context(connect(home))
-        files = [_log(home, number) for number in range(10)]
+        files = [_make_log(home, number) for number in range(10)]
         ids = [
-            _wait(link, files[number % 10], f'"never {number}"', timeout=20)
+            _open_wait(link, files[number % 10], f'"never {number}"', timeout=20)
             for number in range(500)
         ]
-        ids.append(_wait(link, files[0], "HANG", timeout=20))
+        ids.append(_open_wait(link, files[0], "HANG", timeout=20))
         late = [
-            _instant(wait["ended_at"]) - _instant(wait["deadline_at"])
-            for wait in _ended(link, ids)
+            _parse_instant(wait["ended_at"]) - _parse_instant(wait["deadline_at"])
+            for wait in _wait_for_ends(link, ids)
         ]
     yield millis("a timeout is late, 500 waits, one judge hanging", late, 1000)
     yield amount("the latest of them", [1000 * max(late)], "ms", 1000)
@@ -86,53 +86,49 @@ def wait_timeouts() -> Iterator[Figure]:
 def wait_idle() -> Iterator[Figure]:
     """Measure what 100 idle waits on 10 terminals cost."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
+        home = stack.enter_context(make_home())
         pid = stack.enter_context(daemon(home))
         link = stack.enter_context(connect(home))
         for number in range(10):
-            stack.enter_context(_command(home, f"idle{number}", TICKER))
+            stack.enter_context(_run_recorded(home, f"idle{number}", TICKER))
         for number in range(100):
-            _wait(link, f"pty:idle{number % 10}", f'"never {number}"', timeout=3600)
+            _open_wait(link, f"pty:idle{number % 10}", f'"never {number}"', timeout=3600)
         time.sleep(5)
-        before, start = cpu_seconds(pid), time.monotonic()
+        before, start = measure_cpu_seconds(pid), time.monotonic()
         time.sleep(IDLE_SECONDS)
-        used = cpu_seconds(pid) - before
+        used = measure_cpu_seconds(pid) - before
         share = 100 * used / (time.monotonic() - start)
         yield amount("100 idle waits on 10 terminals: CPU", [share], "%", 1)
-        yield amount("their daemon: RSS", [memory(pid)[0]], "MB")
+        yield amount("their daemon: RSS", [measure_memory(pid)[0]], "MB")
 
 
 def wait_many() -> Iterator[Figure | str]:
     """Measure 5,000 waits on 50 targets, of which each must end by its own line."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
+        home = stack.enter_context(make_home())
         pid = stack.enter_context(daemon(home))
         link = stack.enter_context(connect(home))
-        files = [_log(home, number) for number in range(TARGETS)]
+        files = [_make_log(home, number) for number in range(TARGETS)]
         start = time.perf_counter()
         ids = [
-            _wait(link, files[n % TARGETS], f'"line {n} of"', timeout=3600)
+            _open_wait(link, files[n % TARGETS], f'"line {n} of"', timeout=3600)
             for n in range(MANY)
         ]
         opened = time.perf_counter() - start
         yield amount(f"opening {MANY:,} waits, each", [1000 * opened / MANY], "ms")
-        yield amount(f"{MANY:,} waits: RSS", [memory(pid)[0]], "MB")
+        yield amount(f"{MANY:,} waits: RSS", [measure_memory(pid)[0]], "MB")
         chosen = random.Random(1).sample(range(MANY), MANY // 2)  # noqa: S311
-        cpu, start = cpu_seconds(pid), time.perf_counter()
+        cpu, start = measure_cpu_seconds(pid), time.perf_counter()
         for n in chosen:
-            _append(files[n % TARGETS], f"line {n} of {MANY}\n")
+            _append_line(files[n % TARGETS], f"line {n} of {MANY}\n")
         wanted = {ids[n] for n in chosen}
-        found = _ended(link, list(wanted))
+        found = _wait_for_ends(link, list(wanted))
         took = time.perf_counter() - start
         yield amount(f"{len(wanted):,} of them resolved", [took], "s")
-        yield amount("likewise: CPU", [cpu_seconds(pid) - cpu], "s")
+        yield amount("likewise: CPU", [measure_cpu_seconds(pid) - cpu], "s")
         every = link.call("waits", {"all": True, "limit": MANY})
         wakes = link.call("wakes", {"all": True, "limit": 2 * MANY})
-        wrong = [
-            w
-            for w in every
-            if (w["status"] == "resolved") is not (w["wait_id"] in wanted)
-        ]
+        wrong = [w for w in every if (w["status"] == "resolved") is not (w["wait_id"] in wanted)]
         wrong += [w for w in found if w["status"] != "resolved"]
         yield amount(f"{MANY:,} waits: ended wrongly", [len(wrong)], "", 0)
         doubled = len(wakes) - len({wake["wait_id"] for wake in wakes})
@@ -143,23 +139,22 @@ def wait_many() -> Iterator[Figure | str]:
 def wait_restart() -> Iterator[Figure]:
     """Measure from the start of a daemon after a kill until 1,000 waits are watched."""
     with ExitStack() as stack:
-        home = stack.enter_context(a_home())
-        files = [_log(home, number) for number in range(50)]
-        first = serve(home)
+        home = stack.enter_context(make_home())
+        files = [_make_log(home, number) for number in range(50)]
+        first = start_home_daemon(home)
         with connect(home) as link:
             for number in range(1000):
-                _wait(link, files[number % 50], f'"never {number}"', timeout=3600)
+                _open_wait(link, files[number % 50], f'"never {number}"', timeout=3600)
         whole, answered = [], []
         for _ in range(5):
             first.send_signal(signal.SIGKILL)
             first.wait()
             begun = time.perf_counter()
-            first = serve(home)
+            first = start_home_daemon(home)
             met = time.perf_counter()
             with connect(home) as link:
                 while any(
-                    wait["last_observation"] is None
-                    for wait in link.call("waits", {"limit": 1000})
+                    wait["last_observation"] is None for wait in link.call("waits", {"limit": 1000})
                 ):
                     time.sleep(0.1)
             whole.append(time.perf_counter() - begun)
@@ -175,8 +170,8 @@ def wait_restart() -> Iterator[Figure]:
 Write = Callable[[str], None]
 
 
-def _running(stack: ExitStack, home: Home) -> tuple[str, Write]:
-    process = stack.enter_context(_command(home, "echo", ECHO, stdin=subprocess.PIPE))
+def _start_echo(stack: ExitStack, home: Home) -> tuple[str, Write]:
+    process = stack.enter_context(_run_recorded(home, "echo", ECHO, stdin=subprocess.PIPE))
 
     def write(text: str) -> None:
         assert process.stdin is not None  # noqa: S101
@@ -186,50 +181,50 @@ def _running(stack: ExitStack, home: Home) -> tuple[str, Write]:
     return "pty:echo", write
 
 
-def _file(home: Home) -> tuple[str, Write]:
-    target = _log(home, 0)
-    return target, lambda text: _append(target, f"{text}\n")
+def _make_file_target(home: Home) -> tuple[str, Write]:
+    target = _make_log(home, 0)
+    return target, lambda text: _append_line(target, f"{text}\n")
 
 
-def _tmux(stack: ExitStack, home: Home) -> tuple[str, Write]:
+def _open_pane(stack: ExitStack, home: Home) -> tuple[str, Write]:
     """Open a pane that shows what is written into a pipe."""
     pipe = home.folder / "pipe"
     os.mkfifo(pipe)
     name = f"taskmem-bench-{os.getpid()}"
-    _call("tmux", "new-session", "-d", "-s", name, f"cat <> {pipe}")
-    stack.callback(_call, "tmux", "kill-session", "-t", name)
+    _run_program("tmux", "new-session", "-d", "-s", name, f"cat <> {pipe}")
+    stack.callback(_run_program, "tmux", "kill-session", "-t", name)
     descriptor = os.open(pipe, os.O_RDWR)
     stack.callback(os.close, descriptor)
-    return f"pty:tmux:{name}", lambda text: _put(descriptor, text)
+    return f"pty:tmux:{name}", lambda text: _write_line(descriptor, text)
 
 
-def _put(descriptor: int, text: str) -> None:
+def _write_line(descriptor: int, text: str) -> None:
     os.write(descriptor, f"{text}\n".encode())
 
 
-def _call(*command: str) -> None:
+def _run_program(*command: str) -> None:
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
 
 
-def _log(home: Home, number: int) -> str:
+def _make_log(home: Home, number: int) -> str:
     path = home.folder / f"log{number}"
     path.touch()
     return f"pty:file:{path}"
 
 
-def _append(target: str, text: str) -> None:
+def _append_line(target: str, text: str) -> None:
     with Path(target.removeprefix("pty:file:")).open("a") as file:
         file.write(text)
 
 
 @contextmanager
-def _command(
+def _run_recorded(
     home: Home, name: str, script: str, stdin: int = subprocess.DEVNULL
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command under `taskmem run`, ended when left."""
     process = subprocess.Popen(
         [COMMAND, "run", "--name", name, "--", sys.executable, "-c", script],
-        env=environment(home),
+        env=build_environment(home),
         stdin=stdin,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -247,26 +242,26 @@ def _command(
 # --- waits --------------------------------------------------------------------
 
 
-def _wait(link: Link, target: str, wake_when: str, timeout: float) -> str:
+def _open_wait(link: Link, target: str, wake_when: str, timeout: float) -> str:
     arguments = {"target": target, "wake_when": wake_when, "timeout": timeout}
     answer = link.call("call", {"tool": "smart_wait", "arguments": arguments})
     return str(answer["wait_id"])
 
 
-def _one(link: Link, target: str, write: Write, mark: str) -> float:
+def _time_wake(link: Link, target: str, write: Write, mark: str) -> float:
     """Return the seconds from a line being written to the wake being owed."""
-    wait_id = _wait(link, target, f'"{mark}"', timeout=60)
+    wait_id = _open_wait(link, target, f'"{mark}"', timeout=60)
     time.sleep(0.15)
     written = time.time()
     write(mark)
-    _ended(link, [wait_id])
+    _wait_for_ends(link, [wait_id])
     for wake in link.call("wakes", {"all": True, "limit": 10}):
         if wake["wait_id"] == wait_id:
-            return _instant(wake["created_at"]) - written
+            return _parse_instant(wake["created_at"]) - written
     raise SystemExit(f"{wait_id} owes no wake.")
 
 
-def _ended(link: Link, ids: list[str]) -> list[dict[str, Any]]:
+def _wait_for_ends(link: Link, ids: list[str]) -> list[dict[str, Any]]:
     """Return the waits with these ids once all have ended."""
     wanted, end = set(ids), time.monotonic() + 120
     while time.monotonic() < end:
@@ -278,12 +273,12 @@ def _ended(link: Link, ids: list[str]) -> list[dict[str, Any]]:
     raise SystemExit("Some waits have not ended within two minutes.")
 
 
-def _instant(text: str) -> float:
+def _parse_instant(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
 @contextmanager
-def _plugin(home: Home, source: str) -> Iterator[None]:
+def _install_plugin(home: Home, source: str) -> Iterator[None]:
     """Install a plug-in for the daemons that start meanwhile."""
     folder = home.folder.parent / "plugin"
     facts = folder / "bench_plugin-1.0.dist-info"

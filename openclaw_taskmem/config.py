@@ -188,7 +188,7 @@ def list_variables() -> frozenset[str]:
     return frozenset(f"{PREFIX}{name.upper()}" for name in names)
 
 
-def load(environ: MutableMapping[str, str]) -> Settings:
+def load_settings(environ: MutableMapping[str, str]) -> Settings:
     """Read the settings, and put what the file says into `environ`.
 
     Raises:
@@ -202,18 +202,14 @@ def load(environ: MutableMapping[str, str]) -> Settings:
     environ[f"{PREFIX}HOME"] = str(home.folder)
     known = {f.name for f in fields(Settings)} - {"home", "in_file", "warnings"}
     odd: list[str] = []
-    written = _file(home)
+    written = _read_config_file(home)
     for name, value in written.items():
         if name not in known | _FOREIGN:
-            odd.append(
-                f"{home.config} has an unknown setting {name!r}; it was left out."
-            )
+            odd.append(f"{home.config} has an unknown setting {name!r}; it was left out.")
         else:
             variable = f"{PREFIX}{name.upper()}"
             if "\x00" in value:
-                raise SettingsInvalid(
-                    f"{name} in {home.config} holds a NUL; remove it."
-                )
+                raise SettingsInvalid(f"{name} in {home.config} holds a NUL; remove it.")
             said = environ.get(variable, "").strip()
             if name in _OF_HOME and said not in ("", value):
                 odd.append(f"{variable}={said} does not count: {home.config} has one.")
@@ -222,7 +218,7 @@ def load(environ: MutableMapping[str, str]) -> Settings:
     for field in fields(Settings):
         raw = environ.get(f"{PREFIX}{field.name.upper()}", "").strip()
         if field.name in known and raw:
-            values[field.name] = _parse(field.name, raw, field.default)
+            values[field.name] = _parse_setting(field.name, raw, field.default)
     for name in _COUNTS:
         raw = environ.get(f"{PREFIX}{name.upper()}", "").strip()
         if raw and not _WHOLE.fullmatch(raw):
@@ -244,14 +240,14 @@ def list_chosen(settings: Settings, environ: Mapping[str, str]) -> dict[str, str
     for field in fields(Settings):
         value = getattr(settings, field.name)
         if field.name not in _NO_CHOICE and value != field.default:
-            chosen[f"{PREFIX}{field.name.upper()}"] = _as_text(value)
+            chosen[f"{PREFIX}{field.name.upper()}"] = _format_value(value)
     others = (*(f"{PREFIX}{name.upper()}" for name in _FOREIGN), *_OF_OPENCLAW)
     chosen |= {name: environ[name].strip() for name in others if environ.get(name)}
     chosen |= {name: "set" for name in _KEYS if environ.get(name, "").strip()}
     return {name: scrub(value) for name, value in chosen.items() if value}
 
 
-def _file(home: Home) -> Mapping[str, str]:
+def _read_config_file(home: Home) -> Mapping[str, str]:
     try:
         text = home.config.read_text(encoding="utf-8")
         entries = tomllib.loads(text)
@@ -261,29 +257,29 @@ def _file(home: Home) -> Mapping[str, str]:
         raise SettingsInvalid(
             f"{home.config} cannot be read ({error}); mend it or remove it."
         ) from error
-    return {name: _written(value) for name, value in entries.items()}
+    return {name: _format_file_value(value) for name, value in entries.items()}
 
 
-def _written(value: object) -> str:
+def _format_file_value(value: object) -> str:
     """Return a value of the file as the environment would have it."""
     if isinstance(value, list):
         return ",".join(map(str, cast("list[object]", value)))
     return str(value)
 
 
-def _as_text(value: object) -> str:
+def _format_value(value: object) -> str:
     """Return a value as the environment would have it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
-        return ",".join(map(_as_text, cast("tuple[object, ...]", value)))
+        return ",".join(map(_format_value, cast("tuple[object, ...]", value)))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _parse(name: str, raw: str, default: object) -> object:
+def _parse_setting(name: str, raw: str, default: object) -> object:
     variable = f"{PREFIX}{name.upper()}"
     if isinstance(default, bool):
-        return _switch(variable, raw)
+        return _parse_switch(variable, raw)
     if isinstance(default, int):
         least = 1 if name in _FROM_ONE else 0
         if not _WHOLE.fullmatch(raw) or int(raw) < least:
@@ -298,7 +294,7 @@ def _parse(name: str, raw: str, default: object) -> object:
         except ValueError:
             number = float("nan")
         if name in ("picture_days", "checkpoint_days", "keep_days"):
-            return _days(variable, raw, number, none=name != "keep_days")
+            return _check_days(variable, raw, number, none=name != "keep_days")
         if not 0 < number <= LONGEST:
             unit = "hours" if name == "max_hours" else "seconds"
             raise SettingsInvalid(
@@ -308,24 +304,22 @@ def _parse(name: str, raw: str, default: object) -> object:
         return number
     if isinstance(default, tuple):
         parts = tuple(part.strip() for part in raw.split(",") if part.strip())
-        return _pauses(variable, raw, parts) if name == "idle_pauses" else parts
+        return _parse_pauses(variable, raw, parts) if name == "idle_pauses" else parts
     words = _WORDS.get(name)
     if words is not None and raw not in words:
         *most, last = words
-        raise SettingsInvalid(
-            f"{variable} is {raw!r}; it takes {', '.join(most)} or {last}."
-        )
+        raise SettingsInvalid(f"{variable} is {raw!r}; it takes {', '.join(most)} or {last}.")
     return raw
 
 
-def _switch(variable: str, raw: str) -> bool:
+def _parse_switch(variable: str, raw: str) -> bool:
     word = raw.lower()
     if word not in _SWITCH:
         raise SettingsInvalid(f"{variable} is {raw!r}; it takes on or off.")
     return _SWITCH[word]
 
 
-def _pauses(variable: str, raw: str, parts: tuple[str, ...]) -> tuple[float, ...]:
+def _parse_pauses(variable: str, raw: str, parts: tuple[str, ...]) -> tuple[float, ...]:
     try:
         pauses = tuple(map(float, parts))
     except ValueError:
@@ -338,12 +332,11 @@ def _pauses(variable: str, raw: str, parts: tuple[str, ...]) -> tuple[float, ...
     return pauses
 
 
-def _days(variable: str, raw: str, number: float, *, none: bool) -> float:
+def _check_days(variable: str, raw: str, number: float, *, none: bool) -> float:
     """Return days; `none`: whether 0 may be said."""
     if not 0 <= number <= MOST_DAYS or (number == 0 and not none):
         least = "from 0 to" if none else "greater than 0 and at most"
         raise SettingsInvalid(
-            f"{variable} is {raw!r}; it takes days {least} {MOST_DAYS:,.0f}, for "
-            "example 7 or 0.5."
+            f"{variable} is {raw!r}; it takes days {least} {MOST_DAYS:,.0f}, for example 7 or 0.5."
         )
     return number

@@ -52,7 +52,7 @@ class Home(NamedTuple):
         return self.folder / "config.toml"
 
     @property
-    def mark(self) -> Path:
+    def identity_file(self) -> Path:
         """What tells this home from every other, wherever it is moved to."""
         return self.folder / "home.id"
 
@@ -107,7 +107,7 @@ class Home(NamedTuple):
                 self.require_own()
             if self.socket.parent != self.folder:
                 _make_private(self.socket.parent)
-                _point(self.folder / _SOCKET, self.socket)
+                _link_socket(self.folder / _SOCKET, self.socket)
         except OSError as error:
             raise HomeRefused(
                 f"The state folder {self.folder} cannot be used ({error.strerror}: "
@@ -138,16 +138,16 @@ def locate_home(environ: Mapping[str, str]) -> Home:
         environ: The environment, such as `os.environ`.
     """
     if own := environ.get("TASKMEM_HOME"):
-        folder = _absolute(own, environ)
+        folder = _make_absolute(own, environ)
     elif state := environ.get("OPENCLAW_STATE_DIR"):
-        folder = _absolute(state, environ) / "taskmem"
+        folder = _make_absolute(state, environ) / "taskmem"
     else:
         user = environ.get("OPENCLAW_HOME") or "~"
-        folder = _absolute(user, environ) / ".openclaw" / "taskmem"
+        folder = _make_absolute(user, environ) / ".openclaw" / "taskmem"
     return Home(folder, _find_socket(folder, environ))
 
 
-def _absolute(path: str, environ: Mapping[str, str]) -> Path:
+def _make_absolute(path: str, environ: Mapping[str, str]) -> Path:
     if path == "~" or path.startswith("~/"):
         path = (environ.get("HOME") or os.path.expanduser("~")) + path[1:]  # noqa: PTH111 (Path("~") raises where there is no home)
     return Path(os.path.abspath(os.path.expanduser(path)))  # noqa: PTH100, PTH111 (Path has no call that drops ".." without following links)
@@ -161,11 +161,11 @@ def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
     A folder that another user made in our place is passed over.
     """
     near = folder / _SOCKET
-    if _fits(near):
+    if _is_short_enough(near):
         return near
     with suppress(OSError):
         known = near.readlink()
-        if _fits(known) and known.parent.is_dir() and not _is_anothers(known.parent):
+        if _is_short_enough(known) and known.parent.is_dir() and not _is_anothers(known.parent):
             return known
     import hashlib
 
@@ -175,13 +175,13 @@ def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
     set_to = (Path(environ.get(each, "")) for each in ("XDG_RUNTIME_DIR", "TMPDIR"))
     for base in (*set_to, shared, Path(environ.get("HOME", ""))):
         far = base / name / _SOCKET
-        usable = base.is_absolute() and _fits(far) and not _is_anothers(far.parent)
+        usable = base.is_absolute() and _is_short_enough(far) and not _is_anothers(far.parent)
         if usable and os.access(base, os.W_OK | os.X_OK):
             return far
     return shared / name / _SOCKET
 
 
-def _fits(path: Path) -> bool:
+def _is_short_enough(path: Path) -> bool:
     return len(os.fsencode(path)) + _BESIDE <= _PATH_BYTES
 
 
@@ -241,7 +241,7 @@ def _make_private(folder: Path) -> None:
         )
 
 
-def _point(link: Path, target: Path) -> None:
+def _link_socket(link: Path, target: Path) -> None:
     with suppress(OSError):
         if link.readlink() == target:
             return

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from taskmem_hookspecs.testing import MemoryStore
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.databases import DIALECTS
-from tests.support.postgres import Cluster, serving
+from tests.support.postgres import Cluster, serve_postgres
 from tests.support.snapshots import JsonSnapshot, TextSnapshot
 from tests.support.world import World
 
@@ -28,13 +28,11 @@ settings.load_profile("taskmem")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long, so that no worker has it left when others end."""
-    items.sort(
-        key=lambda item: [not item.get_closest_marker(m) for m in ("e2e", "crash")]
-    )
+    items.sort(key=lambda item: [not item.get_closest_marker(m) for m in ("e2e", "crash")])
 
 
 @pytest.fixture(autouse=True)
-def _no_home_of_anyone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _isolate_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever a test forgets to say, it never touches the user's own home."""
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "home"))
 
@@ -58,7 +56,7 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Cluster]:
     """A PostgreSQL server, started for the first test that asks for it."""
-    with serving() as cluster:
+    with serve_postgres() as cluster:
         yield cluster
 
 

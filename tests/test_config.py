@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.config import list_chosen, load
+from openclaw_taskmem.config import list_chosen, load_settings
 from taskmem_hookspecs.errors import SettingsInvalid
 
 
@@ -24,21 +24,19 @@ def test_a_count_below_its_least_is_refused(
     tmp_path: Path, variable: str, said: str, least: int
 ) -> None:
     with pytest.raises(SettingsInvalid, match=f"{said}'.*whole number from {least},"):
-        load({"TASKMEM_HOME": str(tmp_path), variable: said})
+        load_settings({"TASKMEM_HOME": str(tmp_path), variable: said})
 
 
 @pytest.mark.parametrize("said", ["0", "-1", "nan", "36501", "a year"])
-def test_what_has_ended_is_kept_for_more_than_no_days(
-    tmp_path: Path, said: str
-) -> None:
+def test_what_has_ended_is_kept_for_more_than_no_days(tmp_path: Path, said: str) -> None:
     with pytest.raises(SettingsInvalid, match="days greater than 0 and at most 36,500"):
-        load({"TASKMEM_HOME": str(tmp_path), "TASKMEM_KEEP_DAYS": said})
+        load_settings({"TASKMEM_HOME": str(tmp_path), "TASKMEM_KEEP_DAYS": said})
 
 
 def test_nobody_is_tried_again_where_that_is_the_setting(tmp_path: Path) -> None:
     said = {"TASKMEM_HOME": str(tmp_path), "TASKMEM_PROVIDER_RETRIES": "0"}
 
-    assert load(said).provider_retries == 0
+    assert load_settings(said).provider_retries == 0
 
 
 def test_the_settings_of_another_users_home_are_not_read(tmp_path, monkeypatch):
@@ -47,11 +45,11 @@ def test_the_settings_of_another_users_home_are_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     environ = {"TASKMEM_HOME": str(tmp_path)}
     with pytest.raises(SettingsInvalid, match="belongs to user"):
-        load(environ)
+        load_settings(environ)
     assert environ == {"TASKMEM_HOME": str(tmp_path)}
 
 
-def test_what_concerns_delivery_is_the_files_before_the_environments(tmp_path):
+def test_config_file_beats_the_environment_for_delivery(tmp_path):
     file = tmp_path / "config.toml"
     file.write_text('notify = "off"\nwake_transport = "post"\nmax_rounds = 7')
     environ = {
@@ -60,7 +58,7 @@ def test_what_concerns_delivery_is_the_files_before_the_environments(tmp_path):
         "TASKMEM_NOTIFY": "off",
         "TASKMEM_MAX_ROUNDS": "8",
     }
-    found = load(environ)
+    found = load_settings(environ)
     assert (found.wake_transport, found.notify, found.max_rounds) == ("post", "off", 8)
     assert environ["TASKMEM_WAKE_TRANSPORT"] == "post"
     assert found.in_file == {"notify", "wake_transport", "max_rounds"}
@@ -68,7 +66,7 @@ def test_what_concerns_delivery_is_the_files_before_the_environments(tmp_path):
     assert warning == f"TASKMEM_WAKE_TRANSPORT=stdout does not count: {file} has one."
 
 
-def test_the_settings_that_are_told_are_those_chosen_without_secrets(tmp_path):
+def test_listed_settings_are_the_chosen_ones_without_secrets(tmp_path):
     environ = {
         "TASKMEM_HOME": str(tmp_path),
         "TASKMEM_DATABASE_URL": "postgresql://me:hidden-word@host/tasks",
@@ -80,7 +78,7 @@ def test_the_settings_that_are_told_are_those_chosen_without_secrets(tmp_path):
         "GEMINI_API_KEY": "hidden-word",
         "OPENCLAW_STATE_DIR": "/o",
     }
-    chosen = list_chosen(load(environ), environ)
+    chosen = list_chosen(load_settings(environ), environ)
     assert "hidden-word" not in str(chosen)
     assert chosen.pop("TASKMEM_DATABASE_URL").startswith("postgresql://me:")
     assert chosen == {

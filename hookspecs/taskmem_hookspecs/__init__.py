@@ -5,7 +5,7 @@ else is. `taskmem_hookspecs.testing` holds what a plug-in's tests need.
 """
 
 from taskmem_hookspecs import conditions, errors, matching
-from taskmem_hookspecs.changes import Change, Dropped
+from taskmem_hookspecs.changes import Change, DroppedRows
 from taskmem_hookspecs.conditions import Condition, Side
 from taskmem_hookspecs.errors import (
     ConditionUnclear,
@@ -158,7 +158,7 @@ __all__ = [
     "Conflict",
     "ConversationMessage",
     "Counts",
-    "Dropped",
+    "DroppedRows",
     "Event",
     "EventQuery",
     "EvidenceVerifier",

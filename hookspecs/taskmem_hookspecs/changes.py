@@ -58,7 +58,7 @@ class Change(Value):
         return self == Change()
 
 
-class Dropped(Value):
+class DroppedRows(Value):
     """What one call has dropped of what has ended."""
 
     rows: Mapping[str, int]

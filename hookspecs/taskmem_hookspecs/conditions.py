@@ -192,14 +192,7 @@ class NumberForm(Value):
 
 
 Form = (
-    TextForm
-    | RegexForm
-    | ExitForm
-    | PromptForm
-    | AsksForm
-    | QuietForm
-    | PercentForm
-    | NumberForm
+    TextForm | RegexForm | ExitForm | PromptForm | AsksForm | QuietForm | PercentForm | NumberForm
 )
 FORM: Final[TypeAdapter[Form]] = TypeAdapter(Form)
 """Reads a form from an object of `signals`."""
@@ -226,7 +219,7 @@ class Condition(Value):
     sides: tuple[Side, ...]
 
     @property
-    def understood(self) -> tuple[int, ...]:
+    def parsed_sides(self) -> tuple[int, ...]:
         """The indexes of the sides that have forms."""
         return tuple(i for i, side in enumerate(self.sides) if side.forms)
 

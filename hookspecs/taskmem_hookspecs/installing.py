@@ -141,9 +141,7 @@ class Skill(NamedTuple):
         except FileNotFoundError:
             return None
         if _MARK not in found.decode(errors="replace").splitlines()[:10]:
-            raise NotOurs(
-                f"{self.file} is another skill; move it away, and run this again."
-            )
+            raise NotOurs(f"{self.file} is another skill; move it away, and run this again.")
         return found
 
     @property

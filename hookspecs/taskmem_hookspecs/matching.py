@@ -106,29 +106,27 @@ def find_text(text: str, quote: str) -> str | None:
     """
     searched = text if quote != quote.lower() else text.replace("İ", "I").lower()
     at = searched.find(quote)
-    return _line_at(text, at) if at >= 0 else None
+    return _find_line_at(text, at) if at >= 0 else None
 
 
-def find_percentage(
-    text: str, at_least: float, at_most: float = math.inf
-) -> str | None:
+def find_percentage(text: str, at_least: float, at_most: float = math.inf) -> str | None:
     """Return the first line with a percentage between bounds; None: none has."""
-    found = (at for value, at in _percentages(text) if at_least <= value <= at_most)
-    return _first_line(text, found)
+    found = (at for value, at in _iterate_percentages(text) if at_least <= value <= at_most)
+    return _find_first_line(text, found)
 
 
 def find_number(text: str, name: str, op: Comparison, bound: float) -> str | None:
     """Return the first line on which a named number compares with a bound."""
-    found = (at for value, at in _numbers(text, name) if op.holds(value, bound))
-    return _first_line(text, found)
+    found = (at for value, at in _iterate_numbers(text, name) if op.holds(value, bound))
+    return _find_first_line(text, found)
 
 
-def _first_line(text: str, places: Iterator[int]) -> str | None:
+def _find_first_line(text: str, places: Iterator[int]) -> str | None:
     at = next(places, None)
-    return None if at is None else _line_at(text, at)
+    return None if at is None else _find_line_at(text, at)
 
 
-def _line_at(text: str, at: int) -> str:
+def _find_line_at(text: str, at: int) -> str:
     """Return the line of a text in which an offset lies."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -150,7 +148,7 @@ _COUNT: Final = re.compile(
 )
 
 
-def _percentages(text: str) -> Iterator[tuple[float, int]]:
+def _iterate_percentages(text: str) -> Iterator[tuple[float, int]]:
     """Yield the percentages of a text, and where each begins."""
     if "%" in text:
         for found in _PERCENT.finditer(text):
@@ -160,7 +158,7 @@ def _percentages(text: str) -> Iterator[tuple[float, int]]:
     end, has_percentage = 0, False
     for found in _COUNT.finditer(text):
         if found.start() >= end:
-            line = _line_at(text, found.start())
+            line = _find_line_at(text, found.start())
             end = text.rfind("\n", 0, found.start()) + 1 + len(line)
             has_percentage = "%" in line and _PERCENT.search(line) is not None
         done, total = _read_count(found)
@@ -208,18 +206,18 @@ def _compile_name(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w./-]){words}(?!\w)", re.IGNORECASE)
 
 
-def _numbers(text: str, name: str) -> Iterator[tuple[float, int]]:
+def _iterate_numbers(text: str, name: str) -> Iterator[tuple[float, int]]:
     """Yield the numbers of a text that belong to a name, and where that begins."""
     for found in _compile_name(name).finditer(text):
         before = text[max(0, found.start() - _NEAR) : found.start()]
         behind = text[found.end() : found.end() + _NEAR]
         before = before[before.rfind("\n") + 1 :]
-        value = _number_of(before, behind.partition("\n")[0])
+        value = _find_number_between(before, behind.partition("\n")[0])
         if value is not None:
             yield value, found.start()
 
 
-def _number_of(before: str, behind: str) -> float | None:
+def _find_number_between(before: str, behind: str) -> float | None:
     """Return the number of a name that stands between two texts; None: it has none."""
     follows = _BEHIND.match(behind)
     assert follows is not None  # noqa: S101 - all of its parts may be missing

@@ -190,8 +190,7 @@ class Task(Value):
     def steps(self) -> tuple[Step, ...]:
         """The plan with its marks."""
         return tuple(
-            Step(index=i, text=text, done=i in self.done)
-            for i, text in enumerate(self.plan)
+            Step(index=i, text=text, done=i in self.done) for i, text in enumerate(self.plan)
         )
 
 

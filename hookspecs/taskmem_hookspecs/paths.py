@@ -45,9 +45,7 @@ _HIDDEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_OF_HOME: Final = re.compile(
-    r"/(?:config\.toml\Z|home\.id\Z|terminals/|pictures/|setup/)"
-)
+_OF_HOME: Final = re.compile(r"/(?:config\.toml\Z|home\.id\Z|terminals/|pictures/|setup/)")
 """In the state folder; recordings are watched by their names."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol, TypeVar, runtime_checkable
 
-from taskmem_hookspecs.changes import Change, Dropped
+from taskmem_hookspecs.changes import Change, DroppedRows
 from taskmem_hookspecs.evidence import LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import (
     Bookmark,
@@ -182,7 +182,7 @@ class TaskStore(Protocol):
         home: str | None = None,
         upto: int | None = None,
         after: int = 0,
-    ) -> Dropped:
+    ) -> DroppedRows:
         """Drop the oldest rows of what has ended; return what was dropped.
 
         At most `limit` of each of these, all of it from before an instant, and nothing
@@ -266,9 +266,7 @@ class Recollection(Value):
 class RecallSource(Protocol):
     """Searches recorded history."""
 
-    def recall(
-        self, query: str, limit: int, recency_bias: float
-    ) -> Sequence[Recollection]:
+    def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
         """Return at most `limit` matches, best first; bias from 0 to 1."""
         ...
 

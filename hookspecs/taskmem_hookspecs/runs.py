@@ -37,7 +37,7 @@ class RunState(StrEnum):
         return self in (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
 
     @property
-    def waiting(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether the run waits for the user."""
         return self in (RunState.BLOCKED, RunState.REVIEW)
 

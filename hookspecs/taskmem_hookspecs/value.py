@@ -8,13 +8,13 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 
-def _utc(instant: datetime) -> datetime:
+def _to_utc(instant: datetime) -> datetime:
     if instant.tzinfo is None:
         raise ValueError("an instant needs a time zone")
     return instant.astimezone(UTC)
 
 
-Instant = Annotated[datetime, AfterValidator(_utc)]
+Instant = Annotated[datetime, AfterValidator(_to_utc)]
 """An aware point in time, in UTC."""
 
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
@@ -24,6 +24,4 @@ Seconds = Annotated[float, Field(ge=0, le=1e12)]
 class Value(BaseModel):
     """A frozen value that refuses fields it does not know."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

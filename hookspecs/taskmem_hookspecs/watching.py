@@ -140,7 +140,7 @@ class Watch(Protocol):
         """
         ...
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when there may be something new since this last returned."""
         ...
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from openclaw_taskmem.domain.jumps import hold, overslept
+from openclaw_taskmem.domain.jumps import compute_grace, measure_oversleep
 from taskmem_hookspecs import Clock
 
 
-class Alarm:
+class WakeableTimer:
     """Lets one loop sleep until an instant, and anyone ring it earlier.
 
     A loop calls `arm` before it looks for work and `rest` after: what rings
@@ -25,23 +25,23 @@ class Alarm:
         self._until: datetime | None = None
         self._earliest: datetime | None = None
 
-    def arm(self) -> None:
+    def reset(self) -> None:
         """Forget what rang so far: the loop is about to look for itself."""
         self._earliest = None
         self._until = None
         self._rung.clear()
 
-    def ring(self, at: datetime) -> None:
+    def wake(self, at: datetime) -> None:
         """Say that something is due at an instant; may be called from any thread."""
-        self._loop.call_soon_threadsafe(self._ring, at)
+        self._loop.call_soon_threadsafe(self._wake, at)
 
-    def _ring(self, at: datetime) -> None:
+    def _wake(self, at: datetime) -> None:
         if self._earliest is None or at < self._earliest:
             self._earliest = at
         if self._until is not None and at < self._until:
             self._rung.set()
 
-    async def rest(self, due: datetime | None) -> float:
+    async def wait(self, due: datetime | None) -> float:
         """Return when `due` has come, the longest rest is over, or it rings.
 
         Returns:
@@ -57,10 +57,10 @@ class Alarm:
             self._until = min(dues, default=datetime.max.replace(tzinfo=now.tzinfo))
             self._rung.clear()
             began = self._clock.monotonic()
-            if not await self._sleep_or_ring(seconds):
-                return overslept(seconds, self._clock.monotonic() - began)
+            if not await self._sleep_or_wake(seconds):
+                return measure_oversleep(seconds, self._clock.monotonic() - began)
 
-    async def _sleep_or_ring(self, seconds: float) -> bool:
+    async def _sleep_or_wake(self, seconds: float) -> bool:
         """Return whether it rang before the time was over."""
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))
         rung = asyncio.ensure_future(self._rung.wait())
@@ -72,7 +72,7 @@ class Alarm:
             rung.cancel()
 
 
-class Grace:
+class GracePeriod:
     """For how long nobody's silence counts, after time in which nobody was heard.
 
     Between two looks that is one threshold at most: on a machine that is late at each
@@ -93,12 +93,12 @@ class Grace:
             Whether nothing was held back before.
         """
         begins = not self._lost
-        held = hold(lost, max(0.0, self._threshold - self._lost))
+        held = compute_grace(lost, max(0.0, self._threshold - self._lost))
         self._lost += max(0.0, lost)
         self._until = max(self._until, self._clock.monotonic() + held)
         return begins
 
-    def read_left(self) -> timedelta:
+    def read_remaining(self) -> timedelta:
         """Return how long it still lasts; once it is over, the next may begin."""
         left = self._until - self._clock.monotonic()
         if left > 0:

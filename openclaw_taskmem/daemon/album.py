@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.texts import iso_millis
+from openclaw_taskmem.domain.texts import format_iso_millis
 from taskmem_hookspecs import Wait
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 """What a wait's id looks like: no dot and no slash leads out of the album."""
 
 
-class Moment(StrEnum):
+class SnapshotMoment(StrEnum):
     """Which picture of a wait a snapshot is."""
 
     FIRST = "first"
@@ -48,12 +48,10 @@ class Snapshot(NamedTuple):
     taken_at: datetime
 
 
-class Album:
+class SnapshotStore:
     """Keeps snapshots for some days after their waits have ended."""
 
-    def __init__(
-        self, folder: Path, days: float, *, largest: int = LARGEST_BYTES
-    ) -> None:
+    def __init__(self, folder: Path, days: float, *, largest: int = LARGEST_BYTES) -> None:
         """Take where they are kept.
 
         Args:
@@ -66,13 +64,11 @@ class Album:
         self._largest = largest
 
     @property
-    def keeps(self) -> bool:
+    def is_enabled(self) -> bool:
         """Whether anything is kept at all."""
         return self._days > 0
 
-    def write(
-        self, wait_id: str, moment: Moment, jpeg: bytes, taken_at: datetime
-    ) -> None:
+    def write(self, wait_id: str, moment: SnapshotMoment, jpeg: bytes, taken_at: datetime) -> None:
         """Keep a snapshot in place of the one that is there.
 
         Raises:
@@ -84,53 +80,53 @@ class Album:
         folder = self._folder / wait_id
         for each in (self._folder, folder):
             each.mkdir(mode=0o700, exist_ok=True)
-        fresh = folder / _fresh(moment)
+        fresh = folder / _format_temporary_name(moment)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         try:
             with os.fdopen(os.open(fresh, flags, 0o600), "wb") as file:
                 file.write(jpeg)
             os.utime(fresh, (taken_at.timestamp(), taken_at.timestamp()))
-            fresh.replace(folder / _kept(moment))
+            fresh.replace(folder / _format_name(moment))
         except BaseException:
             # On a full disk, half a picture would keep the room that is needed.
             with suppress(OSError):
                 fresh.unlink()
             raise
 
-    def of(self, wait_id: str) -> Mapping[Moment, Snapshot]:
+    def find_snapshots(self, wait_id: str) -> Mapping[SnapshotMoment, Snapshot]:
         """Return what is kept of a wait, by moment; of no such wait, nothing."""
-        found: dict[Moment, Snapshot] = {}
+        found: dict[SnapshotMoment, Snapshot] = {}
         if _NAME.fullmatch(wait_id):
-            for moment in Moment:
-                path = self._folder / wait_id / _kept(moment)
+            for moment in SnapshotMoment:
+                path = self._folder / wait_id / _format_name(moment)
                 with suppress(OSError):
                     taken_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
                     found[moment] = Snapshot(path, taken_at)
         return found
 
-    def view(self, wait: Wait, now: datetime) -> dict[str, JsonValue]:
+    def build_view(self, wait: Wait, now: datetime) -> dict[str, JsonValue]:
         """Return what is kept of a wait as JSON, or why nothing is, if that is known.
 
         `{"pictures": {"first": {"path": …, "taken_at": …}, …}, "pictures_note": …}`
         """
-        kept = self.of(wait.wait_id)
+        kept = self.find_snapshots(wait.wait_id)
         return {
             "pictures": {
                 moment.value: {
                     "path": str(snapshot.path),
-                    "taken_at": iso_millis(snapshot.taken_at),
+                    "taken_at": format_iso_millis(snapshot.taken_at),
                 }
                 for moment, snapshot in kept.items()
             },
-            "pictures_note": None if kept else self._why_none(wait, now),
+            "pictures_note": None if kept else self._explain_absence(wait, now),
         }
 
-    def _why_none(self, wait: Wait, now: datetime) -> str | None:
+    def _explain_absence(self, wait: Wait, now: datetime) -> str | None:
         if wait.target.startswith("pty:"):
             return "A terminal has none."
-        if not self.keeps:
+        if not self.is_enabled:
             return "TASKMEM_PICTURE_DAYS is 0."
-        if self._is_over(wait, now):
+        if self._is_expired(wait, now):
             return f"They are removed {self._days:g} days after a wait ended."
         return None
 
@@ -143,18 +139,18 @@ class Album:
             find: Returns the wait of an id; None: there is none.
             now: What days are counted back from.
         """
-        for folder in self._folders():
-            wait = find(folder.name) if self.keeps else None
-            if wait is None or self._is_over(wait, now):
-                for moment in Moment:
-                    _remove(folder / _kept(moment))
-                    _remove(folder / _fresh(moment))
+        for folder in self._list_folders():
+            wait = find(folder.name) if self.is_enabled else None
+            if wait is None or self._is_expired(wait, now):
+                for moment in SnapshotMoment:
+                    _remove_file(folder / _format_name(moment))
+                    _remove_file(folder / _format_temporary_name(moment))
         self._shrink()
-        for folder in self._folders():
+        for folder in self._list_folders():
             with suppress(OSError):  # it holds something
                 folder.rmdir()
 
-    def _is_over(self, wait: Wait, now: datetime) -> bool:
+    def _is_expired(self, wait: Wait, now: datetime) -> bool:
         """Whether a wait ended so long ago that nothing of it is kept."""
         if wait.ended_at is None:
             return False
@@ -163,9 +159,9 @@ class Album:
     def _shrink(self) -> None:
         """Remove the oldest until all together are small enough."""
         kept: list[tuple[float, int, Path]] = []
-        for folder in self._folders():
-            for moment in Moment:
-                path = folder / _kept(moment)
+        for folder in self._list_folders():
+            for moment in SnapshotMoment:
+                path = folder / _format_name(moment)
                 with suppress(OSError):
                     found = path.stat()
                     kept.append((found.st_mtime, found.st_size, path))
@@ -173,32 +169,31 @@ class Album:
         for _, size, path in sorted(kept):
             if excess <= 0:
                 return
-            _remove(path)
+            _remove_file(path)
             excess -= size
 
-    def _folders(self) -> list[Path]:
+    def _list_folders(self) -> list[Path]:
         try:
             with os.scandir(self._folder) as entries:
                 return [
                     Path(entry.path)
                     for entry in entries
-                    if entry.is_dir(follow_symlinks=False)
-                    and _NAME.fullmatch(entry.name)
+                    if entry.is_dir(follow_symlinks=False) and _NAME.fullmatch(entry.name)
                 ]
         except FileNotFoundError:
             return []
 
 
-def _kept(moment: Moment) -> str:
+def _format_name(moment: SnapshotMoment) -> str:
     return f"{moment}.jpg"
 
 
-def _fresh(moment: Moment) -> str:
+def _format_temporary_name(moment: SnapshotMoment) -> str:
     """Return the name of a snapshot that is being written."""
     return f".{moment}.jpg.new"
 
 
-def _remove(path: Path) -> None:
+def _remove_file(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

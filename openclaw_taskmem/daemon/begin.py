@@ -10,7 +10,7 @@ import gc
 import sys
 from collections.abc import MutableMapping
 
-from openclaw_taskmem.daemon.lock import Held, Lock
+from openclaw_taskmem.daemon.lock import Lock, LockHeld
 from openclaw_taskmem.home import HomeRefused, find_home
 
 
@@ -22,51 +22,51 @@ def main(environ: MutableMapping[str, str]) -> int:
         home = find_home(environ)
         home.prepare()
         lock = Lock(home.lock)
-    except Held as held:
-        return _complain(
+    except LockHeld as held:
+        return _print_error(
             f"A daemon for this home runs already, as process {held.pid}; see "
             "taskmem status, or stop it with taskmem daemon stop."
         )
     except HomeRefused as error:
-        return _complain(str(error))
+        return _print_error(str(error))
     except OSError as error:
-        return _cannot(error)
+        return _report_os_error(error)
     try:
-        return _go_on(environ, lock)
+        return _run_with_lock(environ, lock)
     except OSError as error:
-        return _cannot(error)
+        return _report_os_error(error)
     finally:
         lock.release()
 
 
-def _go_on(environ: MutableMapping[str, str], lock: Lock) -> int:
-    from openclaw_taskmem.daemon.run import run
+def _run_with_lock(environ: MutableMapping[str, str], lock: Lock) -> int:
+    from openclaw_taskmem.daemon.run import run_daemon
     from taskmem_hookspecs.errors import TaskmemError
 
     try:
-        run(environ, lock)
+        run_daemon(environ, lock)
     except TaskmemError as error:
-        return _complain(str(error))
+        return _print_error(str(error))
     return 0
 
 
-def _cannot(error: OSError) -> int:
+def _report_os_error(error: OSError) -> int:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return _complain(
+        return _print_error(
             f"The daemon cannot start: there is no room left on its disk "
             f"({error.strerror}). Free some space there, then try again."
         )
     if error.errno in (errno.ENOLCK, errno.ENOTSUP):
-        return _complain(
+        return _print_error(
             f"The daemon cannot start: the file system of {error.filename} has no "
             f"locks ({error.strerror}). Set TASKMEM_HOME to a folder on a local disk."
         )
-    return _complain(
+    return _print_error(
         f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
         "state folder and what is in it belong to you, or set TASKMEM_HOME."
     )
 
 
-def _complain(sentence: str) -> int:
+def _print_error(sentence: str) -> int:
     print(sentence, file=sys.stderr)  # noqa: T201 - the operator reads it
     return 1

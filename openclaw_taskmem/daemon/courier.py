@@ -15,12 +15,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.config import Settings, list_chosen
-from openclaw_taskmem.daemon.lanes import Lane
+from openclaw_taskmem.daemon.lanes import PluginLoop
 from openclaw_taskmem.domain import gateway, ways
-from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.gateway import GatewayPresence
 from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.seams.parts import reach_of
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.parts import build_reach_test
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import TaskmemError, Wake, WakeReceipt, WakeTransport
 
 log = logging.getLogger(__name__)
@@ -32,40 +32,38 @@ FindWay = Callable[[str | None], WakeTransport | None]
 """Returns what an agent's own gateway takes wakes by; None: the home's does it."""
 
 
-class Courier:
+class RoutingTransport:
     """Plays a transport, by asking another one in a thread apart."""
 
-    def __init__(
-        self, transport: WakeTransport, find_own: FindWay = lambda _host: None
-    ) -> None:
+    def __init__(self, transport: WakeTransport, find_own: FindWay = lambda _host: None) -> None:
         """Take the home's transport, and what finds that of an agent's gateway."""
         self.name = transport.name
         self._transport = transport
         self._find_own = find_own
-        self._lane = Lane("deliveries")
+        self._lane = PluginLoop("deliveries")
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Whether a way leads to an agent, by its host and session."""
-        return reach_of(self._find(host))(host, session_key)
+        return build_reach_test(self._find_transport(host))(host, session_key)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Return what the transport returns, or raise what it raises."""
-        way = self._find(wake.host)
+        way = self._find_transport(wake.host)
         receipt = await self._lane.call(lambda: way.deliver(wake))
         if way is self._transport or receipt.transport:
             return receipt
         return receipt.model_copy(update={"transport": way.name})
 
-    def _find(self, host: str | None) -> WakeTransport:
+    def _find_transport(self, host: str | None) -> WakeTransport:
         return self._find_own(host) or self._transport
 
 
-def find_courier(
+def build_routing_transport(
     settings: Settings,
-    seams: Seams,
+    seams: PluginHost,
     environ: Mapping[str, str],
-    gateways: Callable[[], Sequence[Presence]],
-) -> tuple[Courier, Mapping[str, JsonValue]]:
+    gateways: Callable[[], Sequence[GatewayPresence]],
+) -> tuple[RoutingTransport, Mapping[str, JsonValue]]:
     """Return who carries the home's wakes, and what the status says of the home.
 
     Args:
@@ -78,8 +76,8 @@ def find_courier(
         TaskmemError: There is no such transport.
     """
     named = settings.wake_transport
-    name, why = ways.choose_transport(named, is_read=is_read(environ))
-    transport = seams.transport(name)
+    name, why = ways.choose_transport(named, is_read=is_output_read(environ))
+    transport = seams.find_wake_transport(name)
     if why:
         log.warning("wakes go out by %s: %s", transport.name, why)
     told: dict[str, JsonValue] = {
@@ -90,13 +88,13 @@ def find_courier(
         "transport_note": why,
     }
     if named == ways.ANY or "wake_transport" in settings.in_file:
-        return Courier(transport), told
-    return Courier(transport, partial(_find_own, seams, gateways, {})), told
+        return RoutingTransport(transport), told
+    return RoutingTransport(transport, partial(_find_own_transport, seams, gateways, {})), told
 
 
-def _find_own(
-    seams: Seams,
-    gateways: Callable[[], Sequence[Presence]],
+def _find_own_transport(
+    seams: PluginHost,
+    gateways: Callable[[], Sequence[GatewayPresence]],
     known: dict[str, WakeTransport],
     host: str | None,
 ) -> WakeTransport | None:
@@ -110,14 +108,14 @@ def _find_own(
         return None
     if name not in known:
         try:
-            known[name] = seams.transport(name)
+            known[name] = seams.find_wake_transport(name)
         except TaskmemError as error:
             log.warning("a gateway takes wakes by %s: %s", name, error)
             return None
     return known[name]
 
 
-def is_read(environ: Mapping[str, str], descriptor: int = OUTPUT) -> bool:
+def is_output_read(environ: Mapping[str, str], descriptor: int = OUTPUT) -> bool:
     """Whether somebody reads what is printed: a terminal, or whoever holds a pipe.
 
     A file is a log, and so is the journal of systemd; nobody reads the null device.

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import mcp, processes
-from openclaw_taskmem.daemon.desk import Desk, Host
+from openclaw_taskmem.daemon.desk import Dispatcher, RelayHost
 from openclaw_taskmem.daemon.lines import MOST_BYTES, TOO_LONG, read_line
 from taskmem_hookspecs import TaskmemError
 
@@ -48,12 +48,12 @@ _LOCAL_PEERPID: Final = 2
 """What macOS calls its option; Python has no name for either."""
 
 
-class Door:
+class SocketServer:
     """Lets faces in and serves each until it hangs up."""
 
     def __init__(
         self,
-        desk: Desk,
+        desk: Dispatcher,
         relay_left: Callable[[str | None], None],
         most: int = MOST_FACES,
     ) -> None:
@@ -81,7 +81,7 @@ class Door:
         """Set when the last face hangs up."""
 
     @property
-    def visitors(self) -> int:
+    def connection_count(self) -> int:
         """How many faces are connected."""
         return len(self._visits)
 
@@ -94,22 +94,22 @@ class Door:
             listener.bind(str(path))
         finally:
             os.umask(before)
-        self._path, self._bound = path, _identity(path)
+        self._path, self._bound = path, _read_file_identity(path)
         self._servers.append(
             await asyncio.start_unix_server(
-                self._visit, sock=listener, limit=MOST_BYTES
+                self._accept_connection, sock=listener, limit=MOST_BYTES
             )
         )
 
     @property
-    def in_place(self) -> bool:
+    def is_in_place(self) -> bool:
         """Whether the socket that listens is still where everybody looks for it."""
-        return self._bound is not None and _identity(self._path) == self._bound
+        return self._bound is not None and _read_file_identity(self._path) == self._bound
 
     async def close(self, seconds: float) -> None:
         """Let nobody in, let the calls that run end, and hang up on everyone."""
-        self._desk.stops()
-        if self.in_place:
+        self._desk.release_followers()
+        if self.is_in_place:
             self._path.unlink(missing_ok=True)
         for server in self._servers:
             server.close()
@@ -124,19 +124,19 @@ class Door:
             visit.cancel()
         await asyncio.gather(*self._visits, return_exceptions=True)
 
-    async def _visit(
+    async def _accept_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         visit = asyncio.current_task()
         assert visit is not None  # noqa: S101 - a coroutine runs in a task
         if len(self._visits) >= self._most:
             # Before its first line is waited for: even silent ones take a descriptor.
-            _send(writer, self._refuse_more())
+            _send_document(writer, self._build_full_refusal())
             writer.close()
             return
         self._visits[visit] = writer
         try:
-            await self._serve(reader, writer)
+            await self._serve_connection(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
             pass
         except Exception:
@@ -147,10 +147,10 @@ class Door:
                 self.emptied.set()
             writer.close()
 
-    async def _serve(
+    async def _serve_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        if not _is_ours(writer.get_extra_info("socket")):
+        if not _is_own_user(writer.get_extra_info("socket")):
             return
         try:
             async with asyncio.timeout(OPENING_SECONDS):
@@ -160,30 +160,30 @@ class Door:
         except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
             face = folder = profile = None
         if face not in ("mcp", "client", "gateway"):
-            _send(writer, _refusal("protocol", _OTHER_VERSION))
+            _send_document(writer, _build_refusal("protocol", _OTHER_VERSION))
             return
         if face != "client" and len(self._visits) > self._most - RESERVED_FACES:
-            _send(writer, self._refuse_more())
+            _send_document(writer, self._build_full_refusal())
             return
-        _send(
+        _send_document(
             writer,
             {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__},
         )
         if face == "mcp":
-            process = await _process(writer.get_extra_info("socket"))
-            host = Host(process, folder if isinstance(folder, str) else None)
-            call = partial(self._desk_call, host)
+            process = await _identify_peer(writer.get_extra_info("socket"))
+            host = RelayHost(process, folder if isinstance(folder, str) else None)
+            call = partial(self._dispatch_tool_call, host)
             tools = await self._desk.list_tools(profile)
             await self.speaks_mcp.wait()
             try:
                 if self.lacks_mcp is not None:
-                    await mcp.refuse(reader, writer, self.lacks_mcp)
+                    await mcp.refuse_host(reader, writer, self.lacks_mcp)
                     return
-                await mcp.serve(reader, writer, call, tools)
+                await mcp.serve_host(reader, writer, call, tools)
             finally:
                 self._relay_left(process)
         elif face == "client":
-            process = await _process(writer.get_extra_info("socket"))
+            process = await _identify_peer(writer.get_extra_info("socket"))
             answer = partial(self._desk.answer, process=process)
             await self._serve_calls(reader, writer, answer)
         else:
@@ -192,18 +192,18 @@ class Door:
                 answer = partial(self._desk.answer_gateway, connection)
                 await self._serve_calls(reader, writer, answer)
             finally:
-                self._desk.gateway_left(connection)
+                self._desk.forget_gateway(connection)
 
-    def _refuse_more(self) -> dict[str, object]:
+    def _build_full_refusal(self) -> dict[str, object]:
         """Return what a face is told that comes when there are as many as are taken."""
-        return _refusal(
+        return _build_refusal(
             "too_many_connections",
             f"The daemon has {len(self._visits)} connections and takes no more; end "
             "hosts that nobody uses any more, then try again.",
         )
 
-    async def _desk_call(
-        self, host: Host, name: str, given: dict[str, Any], client: str | None
+    async def _dispatch_tool_call(
+        self, host: RelayHost, name: str, given: dict[str, Any], client: str | None
     ) -> Any:  # noqa: ANN401
         call = asyncio.current_task()
         assert call is not None  # noqa: S101 - a coroutine runs in a task
@@ -214,7 +214,7 @@ class Door:
         except TaskmemError:
             raise
         except Exception as error:
-            raise _unforeseen(name) from error
+            raise _log_unexpected_error(name) from error
         finally:
             self._calls.discard(call)
 
@@ -230,8 +230,8 @@ class Door:
             await room.acquire()
             line = await read_line(reader)
             if line is None:
-                refusal = _refusal("invalid_arguments", TOO_LONG)
-                _send(writer, {"id": None, "error": refusal})
+                refusal = _build_refusal("invalid_arguments", TOO_LONG)
+                _send_document(writer, {"id": None, "error": refusal})
                 room.release()
                 continue
             if not line:
@@ -240,7 +240,7 @@ class Door:
                     await asyncio.wait(running)
                 return
             places = (large, self._large) if len(line) > LARGE_BYTES else ()
-            answer = asyncio.create_task(self._answer(line, writer, answers, places))
+            answer = asyncio.create_task(self._answer_line(line, writer, answers, places))
             del line
             running.add(answer)
             answer.add_done_callback(running.discard)
@@ -248,7 +248,7 @@ class Door:
             answer.add_done_callback(self._calls.discard)
             answer.add_done_callback(lambda _: room.release())
 
-    async def _answer(
+    async def _answer_line(
         self,
         line: bytes,
         writer: asyncio.StreamWriter,
@@ -282,18 +282,20 @@ class Door:
                 raise ValueError(f"a {method} that is long")  # noqa: TRY301 - likewise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             log.debug("a malformed call", exc_info=True)
-            return _encoded({"id": number, "error": _MALFORMED})
+            return _encode_document({"id": number, "error": _MALFORMED})
         try:
             result = await answers(method, params)
             document = {"id": number, "result": result}
             if not result:
-                return _encoded(document)
+                return _encode_document(document)
             # It may be long, and is encoded where it keeps nobody waiting.
-            return await self._desk.apart(_encoded, document)
+            return await self._desk.apart(_encode_document, document)
         except TaskmemError as error:
-            return _encoded({"id": number, "error": error.to_json()})
+            return _encode_document({"id": number, "error": error.to_json()})
         except Exception:  # noqa: BLE001 - told, and logged
-            return _encoded({"id": number, "error": _unforeseen("the call").to_json()})
+            return _encode_document(
+                {"id": number, "error": _log_unexpected_error("the call").to_json()}
+            )
 
 
 _MALFORMED: Final = {
@@ -311,7 +313,7 @@ class Unforeseen(TaskmemError):
     """Something went wrong that nobody foresaw."""
 
 
-def _unforeseen(doing: str) -> Unforeseen:
+def _log_unexpected_error(doing: str) -> Unforeseen:
     log.exception("%s failed", doing)  # noqa: LOG004 - callers handle one
     return Unforeseen(
         f"{doing} failed inside the daemon, and its log says how; look whether it "
@@ -319,20 +321,20 @@ def _unforeseen(doing: str) -> Unforeseen:
     )
 
 
-def _refusal(name: str, sentence: str) -> dict[str, object]:
+def _build_refusal(name: str, sentence: str) -> dict[str, object]:
     return {"error": name, "message": sentence}
 
 
-def _send(writer: asyncio.StreamWriter, document: object) -> None:
-    writer.write(_encoded(document))
+def _send_document(writer: asyncio.StreamWriter, document: object) -> None:
+    writer.write(_encode_document(document))
 
 
-def _encoded(document: object) -> bytes:
+def _encode_document(document: object) -> bytes:
     text = json.dumps(document, ensure_ascii=False)
     return text.encode(errors="replace") + b"\n"
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _read_file_identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
@@ -340,24 +342,24 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-async def _process(peer: socket.socket) -> str | None:
+async def _identify_peer(peer: socket.socket) -> str | None:
     """Return which process is at the other end; None: the system does not tell."""
     if sys.platform == "linux":
-        return processes.identity(_credentials(peer)[0])
+        return processes.identify_process(_read_peer_credentials(peer)[0])
     if sys.platform == "darwin":
         # A command is asked when it began, which keeps nobody else waiting.
-        return await asyncio.to_thread(processes.identity, peer_number(peer))
+        return await asyncio.to_thread(processes.identify_process, read_peer_pid(peer))
     return None
 
 
-def peer_number(peer: socket.socket) -> int:
+def read_peer_pid(peer: socket.socket) -> int:
     """Return the number of the process at the other end, as macOS tells it."""
     raw = peer.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, struct.calcsize("i"))
     (number,) = struct.unpack("i", raw)
     return int(number)
 
 
-def _credentials(peer: socket.socket) -> tuple[int, int, int]:
+def _read_peer_credentials(peer: socket.socket) -> tuple[int, int, int]:
     """Return the process, user and group at the other end."""
     size = struct.calcsize("3i")
     raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
@@ -365,8 +367,8 @@ def _credentials(peer: socket.socket) -> tuple[int, int, int]:
     return process, user, group
 
 
-def _is_ours(peer: socket.socket) -> bool:
+def _is_own_user(peer: socket.socket) -> bool:
     """Whether the other end runs as our own user; the mode 0600 says so too."""
     if sys.platform != "linux":
         return True
-    return _credentials(peer)[1] == os.geteuid()
+    return _read_peer_credentials(peer)[1] == os.geteuid()

@@ -14,7 +14,7 @@ LARGEST_STATUS: Final = 65_535
 """No system has larger ones."""
 
 
-def fed(params: Mapping[str, object]) -> tuple[Target, Output]:
+def parse_feed(params: Mapping[str, object]) -> tuple[Target, Output]:
     """Return which target a piece of output is for, and the piece.
 
     Takes `target` as an agent writes it, and `text`, or `data` in base64; with
@@ -29,18 +29,16 @@ def fed(params: Mapping[str, object]) -> tuple[Target, Output]:
     if not isinstance(target, str):
         raise InvalidArguments("feed takes a target, such as pty:crisp-ridge.")
     if status is not None and (
-        isinstance(status, bool)
-        or not isinstance(status, int)
-        or abs(status) > LARGEST_STATUS
+        isinstance(status, bool) or not isinstance(status, int) or abs(status) > LARGEST_STATUS
     ):
         raise InvalidArguments(
             "exit_status must be a status, such as 0 or 1, minus the number of a "
             "signal, or left out."
         )
-    return targets.parse(target), Output(data=_bytes(text, data), exit_status=status)
+    return targets.parse_target(target), Output(data=_decode_bytes(text, data), exit_status=status)
 
 
-def _bytes(text: object, data: object) -> bytes:
+def _decode_bytes(text: object, data: object) -> bytes:
     if isinstance(text, str):
         return text.encode(errors="replace")
     if isinstance(data, str):

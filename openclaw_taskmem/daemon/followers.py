@@ -8,8 +8,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.daemon.news import News
-from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.daemon.news import ChangeCounter
+from openclaw_taskmem.daemon.threads import OffLoopCaller
 from openclaw_taskmem.domain import ways
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.shell import Shell
@@ -27,7 +27,7 @@ class Followers:
     stopping, none is kept: it would be cut off, and its caller not know why.
     """
 
-    def __init__(self, shell: Shell, news: News, apart: Apart) -> None:
+    def __init__(self, shell: Shell, news: ChangeCounter, apart: OffLoopCaller) -> None:
         """Take where waits are, who tells of their changes, and threads to read on."""
         self._shell = shell
         self._news = news
@@ -41,11 +41,11 @@ class Followers:
         """
         seen = params.get("seen")
         if isinstance(seen, int) and not self._shell.stopping.is_set():
-            await self._news.beyond(seen, SECONDS)
+            await self._news.wait_beyond(seen, SECONDS)
         if self._shell.stopping.is_set():
             raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
         told = self._news.told
-        found = await self._apart(views.waits, self._shell, {**params, "all": True})
+        found = await self._apart(views.list_waits, self._shell, {**params, "all": True})
         return {"seen": told, "waits": found}
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
@@ -58,7 +58,7 @@ class Followers:
         """
         wait_id = str(params.get("id", ""))
         until = asyncio.get_running_loop().time() + SECONDS
-        with self._news.changes_of(wait_id) as changed:
+        with self._news.watch_changes(wait_id) as changed:
             while True:
                 # What changes from here on is looked for once more.
                 changed.clear()

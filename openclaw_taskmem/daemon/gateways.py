@@ -14,22 +14,22 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.daemon import reports
 from openclaw_taskmem.daemon.hearing import (
-    awaited_ended,
-    call_began,
-    call_ended,
-    turn_began,
-    turn_over,
+    handle_awaited_end,
+    handle_call_end,
+    handle_call_start,
+    handle_turn_end,
+    handle_turn_start,
 )
-from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.daemon.threads import OffLoopCaller
 from openclaw_taskmem.domain import gateway
-from openclaw_taskmem.domain.gateway import BOOTS, Hold, Presence, StillRunning
-from openclaw_taskmem.domain.texts import iso_millis
+from openclaw_taskmem.domain.gateway import BOOTS, GatewayPresence, Hold, RunningWork
+from openclaw_taskmem.domain.texts import format_iso_millis
 from openclaw_taskmem.domain.ways import GATEWAY, is_named_gateway
 from openclaw_taskmem.engine import gateway as engine
 from openclaw_taskmem.engine import session_views
-from openclaw_taskmem.engine.reported import Reported, reported
+from openclaw_taskmem.engine.reported import EventCursor, read_cursor
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.turns import Heard
+from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import (
     Owner,
     StoreBusy,
@@ -39,7 +39,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import Conflict
 
-W = TypeVar("W", bound=reports.Worked)
+W = TypeVar("W", bound=reports.SessionActivity)
 
 log = logging.getLogger(__name__)
 
@@ -55,57 +55,55 @@ class Gateways:
     Lives on the event loop; what a report changes in the store is done on threads.
     """
 
-    def __init__(self, shell: Shell, apart: Apart, free: Callable[[], None]) -> None:
+    def __init__(self, shell: Shell, apart: OffLoopCaller, free: Callable[[], None]) -> None:
         """Take the store's side, threads, and whom to tell that a hold may be over."""
         self._shell = shell
         self._apart = apart
         self._free = free
-        self._known: dict[object, Presence] = {}
+        self._known: dict[object, GatewayPresence] = {}
         self._seen: dict[object, Counter[str]] = {}
-        self._still_running: dict[object, dict[str, tuple[StillRunning, ...]]] = {}
+        self._still_running: dict[object, dict[str, tuple[RunningWork, ...]]] = {}
         """What each has said that it runs, by session."""
-        self._done: dict[str, Reported] = {}
+        self._done: dict[str, EventCursor] = {}
         """What the latest starts of gateways have reported that is done."""
         self._unsure: set[str] = set()
         """Those of which an event failed: what it wrote may be kept all the same."""
         self._in_order = asyncio.Lock()
         """Held by one report: one that is sent again waits for the first."""
 
-    async def report(
-        self, connection: object, params: Mapping[str, object]
-    ) -> JsonValue:
+    async def take_report(self, connection: object, params: Mapping[str, object]) -> JsonValue:
         """Take the events of one connection, in order.
 
         Raises:
             InvalidArguments: One of them is no event; then none counts.
         """
         stop: list[JsonValue] = []
-        events = reports.parse(params)
+        events = reports.parse_report(params)
         async with self._in_order:
             for event in events:
-                goes_on = await self._once(connection, event)
+                goes_on = await self._take_new_event(connection, event)
                 if not goes_on and isinstance(event, reports.TurnStarted):
                     stop.append(event.session_key)
         return {"stop": stop} if stop else {}
 
-    async def _once(self, connection: object, event: reports.Event) -> bool:
+    async def _take_new_event(self, connection: object, event: reports.Event) -> bool:
         """Take an event, where that was not done; False: its turn must not go on."""
         known = self._known.get(connection)
         if known is None or event.number is None:
-            return await self._unless_refused(connection, event, None)
-        done = await self._reported(known.boot)
+            return await self._take_unless_refused(connection, event, None)
+        done = await self._read_cursor(known.boot)
         if event.number <= done.number:
             return event.number not in done.stopped
-        done = done.upto(event.number)
+        done = done.advance_to(event.number)
         try:
-            goes_on = await self._unless_refused(connection, event, done)
+            goes_on = await self._take_unless_refused(connection, event, done)
         except BaseException:
             self._unsure.add(known.boot)
             raise
-        self._remember(done if goes_on else done.forbidden())
+        self._remember_cursor(done if goes_on else done.add_stopped_turn())
         return goes_on
 
-    def _remember(self, done: Reported) -> None:
+    def _remember_cursor(self, done: EventCursor) -> None:
         """Keep how far a start's reports are done, and of the latest starts only."""
         self._done.pop(done.boot, None)
         self._done[done.boot] = done
@@ -113,80 +111,76 @@ class Gateways:
             del self._done[boot]
             self._unsure.discard(boot)
 
-    async def _reported(self, boot: str) -> Reported:
+    async def _read_cursor(self, boot: str) -> EventCursor:
         """Return what a start of a gateway has reported that is done."""
         if boot not in self._done or boot in self._unsure:
-            kept = await self._apart(reported, self._shell, boot)
+            kept = await self._apart(read_cursor, self._shell, boot)
             here = self._done.get(boot, kept)
-            self._remember(max(here, kept, key=lambda each: each.number))
+            self._remember_cursor(max(here, kept, key=lambda each: each.number))
             self._unsure.discard(boot)
         return self._done[boot]
 
-    async def _unless_refused(
-        self, connection: object, event: reports.Event, done: Reported | None
+    async def _take_unless_refused(
+        self, connection: object, event: reports.Event, done: EventCursor | None
     ) -> bool:
         """Take an event; one that is refused is left out, for it would be each time.
 
         All that is reported after it would wait for that.
         """
         try:
-            return await self._take(connection, event, done)
+            return await self._take_event(connection, event, done)
         except _LATER:
             raise
         except TaskmemError as error:
             session = getattr(event, "session_key", None)
-            log.warning(
-                "a gateway's %s of %s was refused: %s", event.kind, session, error
-            )
+            log.warning("a gateway's %s of %s was refused: %s", event.kind, session, error)
             return True
 
-    async def _take(
-        self, connection: object, event: reports.Event, done: Reported | None
+    async def _take_event(
+        self, connection: object, event: reports.Event, done: EventCursor | None
     ) -> bool:
         """Take an event; False: its turn must not go on."""
         self._seen.setdefault(connection, Counter())[event.kind] += 1
         match event:
-            case reports.Noted():
+            case reports.OtherEvent():
                 pass
-            case reports.Started():
-                await self._started(connection, event)
-            case reports.Answered():
-                await self._took(event, None)
+            case reports.GatewayStarted():
+                await self._register_gateway(connection, event)
+            case reports.ModelAnswered():
+                await self._acknowledge_deliveries(event, None)
             case reports.TurnNotStarted():
-                await self._took(event, event.error)
-            case reports.Stopped():
-                self.left(connection)
+                await self._acknowledge_deliveries(event, event.error)
+            case reports.GatewayStopped():
+                self.forget_gateway(connection)
             case reports.QuestionAnswered():
-                await self._apart(
-                    session_views.answer, self._shell, event.key, event.answer
-                )
+                await self._apart(session_views.take_answer, self._shell, event.key, event.answer)
             case _:
-                return await self._worked(connection, event, done)
+                return await self._take_work_event(connection, event, done)
         return True
 
-    async def _worked(
-        self, connection: object, event: reports.Work, done: Reported | None
+    async def _take_work_event(
+        self, connection: object, event: reports.Work, done: EventCursor | None
     ) -> bool:
         """Take what shows a session at work; False: its turn must not go on."""
         match event:
             case reports.TurnStarted():
-                self._runs(connection, event.running)
-                return await self._works(turn_began, connection, event, done)
+                self._update_running(connection, event.running)
+                return await self._record_work(handle_turn_start, connection, event, done)
             case reports.ToolStarted():
-                return await self._works(call_began, connection, event, done)
+                return await self._record_work(handle_call_start, connection, event, done)
             case reports.ToolCalled():
-                return await self._works(call_ended, connection, event, done)
+                return await self._record_work(handle_call_end, connection, event, done)
             case reports.AwaitedEnded():
-                return await self._works(awaited_ended, connection, event, done)
-            case reports.TurnEnded():
+                return await self._record_work(handle_awaited_end, connection, event, done)
+            case reports.TurnEndReport():
                 try:
-                    await self._took(event, event.error)
-                    return await self._works(turn_over, connection, event, done)
+                    await self._acknowledge_deliveries(event, event.error)
+                    return await self._record_work(handle_turn_end, connection, event, done)
                 finally:
                     # The turn is over, also where that cannot be written now.
-                    self._runs(connection, event.running)
+                    self._update_running(connection, event.running)
 
-    def owner(
+    def find_owner(
         self, connection: object, session_key: str | None, agent_id: str | None
     ) -> Owner | None:
         """Return as whom an agent of a gateway holds runs; None: it is not known."""
@@ -204,46 +198,44 @@ class Gateways:
             host=known.host if is_named_gateway(known.host) else None,
         )
 
-    def host(self, connection: object) -> str:
+    def find_host(self, connection: object) -> str:
         """Return where the agents of a gateway run, as in `Wake.host`."""
         known = self._known.get(connection)
         return known.host if known else GATEWAY
 
-    def in_turn(self, connection: object, session_key: str | None) -> bool:
+    def is_in_turn(self, connection: object, session_key: str | None) -> bool:
         """Whether a turn of a session runs; what is not known counts as one."""
         known = self._known.get(connection)
         if known is None or session_key is None:
             return True
         return session_key.lower() in known.running
 
-    def turn_since(
-        self, connection: object, session_key: str | None
-    ) -> datetime | None:
+    def find_turn_start(self, connection: object, session_key: str | None) -> datetime | None:
         """Return since when a turn of a session runs; None: none is known."""
         known = self._known.get(connection)
         return known.running.get((session_key or "").lower()) if known else None
 
     @property
-    def present(self) -> Sequence[Presence]:
+    def presences(self) -> Sequence[GatewayPresence]:
         """The gateways that are connected, for any thread."""
         return tuple(self._known.values())
 
-    async def _works(
+    async def _record_work(
         self,
-        work: Callable[[Shell, Heard, W], bool | None],
+        work: Callable[[Shell, ReportContext, W], bool | None],
         connection: object,
         event: W,
-        done: Reported | None,
+        done: EventCursor | None,
     ) -> bool:
         """Note on a thread what an event shows of its session's run.
 
         False: its turn must not go on, as only its beginning can tell.
         """
-        owner = self.owner(connection, event.session_key, event.agent_id)
+        owner = self.find_owner(connection, event.session_key, event.agent_id)
         if owner is None:
             return True
         known, session = self._known[connection], event.session_key.lower()
-        if isinstance(event, reports.TurnEnded):
+        if isinstance(event, reports.TurnEndReport):
             # Nobody tells of a sub-agent's end between two turns.
             commands = [each for each in event.at_work if each.kind == "command"]
             self.note_still_running(connection, event.session_key, commands)
@@ -251,7 +243,7 @@ class Gateways:
             mine = self._still_running.get(connection, {}).get(session, ())
             left = tuple(each for each in mine if each.name != event.name)
             self._keep_still_running(connection, session, left)
-        heard = Heard(
+        heard = ReportContext(
             owner=owner,
             gateway_started_at=known.started_at,
             in_turn=event.session_key in known.running,
@@ -263,14 +255,17 @@ class Gateways:
         return await self._apart(work, self._shell, heard, event) is not False
 
     def note_still_running(
-        self, connection: object, session_key: str, said: Sequence[reports.StillRunning]
+        self,
+        connection: object,
+        session_key: str,
+        said: Sequence[reports.RunningWorkReport],
     ) -> None:
         """Keep in mind what a gateway runs for a session now."""
         if connection not in self._known:
             return
         session, now = session_key.lower(), self._shell.clock.now()
         running = tuple(
-            StillRunning(
+            RunningWork(
                 kind=each.kind,
                 name=each.name,
                 about=each.about,
@@ -281,7 +276,7 @@ class Gateways:
         self._keep_still_running(connection, session, running)
 
     def _keep_still_running(
-        self, connection: object, session: str, running: tuple[StillRunning, ...]
+        self, connection: object, session: str, running: tuple[RunningWork, ...]
     ) -> None:
         self._still_running.setdefault(connection, {})[session] = running
         said = (each.get(session, ()) for each in self._still_running.values())
@@ -294,27 +289,27 @@ class Gateways:
             self._keep_still_running(connection, session, ())
         self._still_running.pop(connection, None)
 
-    def left(self, connection: object) -> None:
+    def forget_gateway(self, connection: object) -> None:
         """Forget a gateway whose connection has ended."""
         self._forget_still_running(connection)
         self._seen.pop(connection, None)
         if self._known.pop(connection, None) is not None:
             self._free()
 
-    def holds(self) -> Callable[[str | None], Hold | None]:
+    def build_hold_finder(self) -> Callable[[str | None], Hold | None]:
         """Return what says, of a session, why it is left alone now; for any thread."""
-        known = self.present
+        known = self.presences
         now = self._shell.clock.now()
-        return lambda session_key: gateway.hold(known, session_key, now)
+        return lambda session_key: gateway.find_hold(known, session_key, now)
 
-    def view(self) -> list[JsonValue]:
+    def build_view(self) -> list[JsonValue]:
         """Return what is known of each gateway, for people and programs; any thread."""
         return [
             {
                 "boot": each.boot,
                 "transport": each.transport,
                 "version": each.version,
-                "started_at": iso_millis(each.started_at),
+                "started_at": format_iso_millis(each.started_at),
                 "main_session": each.main_session,
                 "running": [*sorted(each.running)],
                 "reported": {**self._seen.get(connection, Counter())},
@@ -322,10 +317,10 @@ class Gateways:
             for connection, each in tuple(self._known.items())
         ]
 
-    async def _started(self, connection: object, event: reports.Started) -> None:
+    async def _register_gateway(self, connection: object, event: reports.GatewayStarted) -> None:
         # Its clock and ours need not agree, so it says how old it is.
         age = timedelta(milliseconds=min(event.age, OLDEST))
-        known = Presence(
+        known = GatewayPresence(
             boot=event.boot,
             transport=event.transport,
             version=event.version,
@@ -333,31 +328,35 @@ class Gateways:
             started_at=self._shell.clock.now() - age,
             main_session=event.main,
             fingerprints=event.fingerprints,
-        ).runs(event.running, self._shell.clock.now())
+        ).with_running(event.running, self._shell.clock.now())
         self._known[connection] = known
         self._forget_still_running(connection)
         for session, said in event.at_work.items():
             self.note_still_running(connection, session, said)
         log.info("a gateway has come, start %s", known.boot)
-        others = {each.boot for each in self.present} - {known.boot}
-        await self._apart(engine.started, self._shell, known, others)
+        others = {each.boot for each in self.presences} - {known.boot}
+        await self._apart(engine.handle_gateway_start, self._shell, known, others)
         self._free()
 
-    async def _took(
+    async def _acknowledge_deliveries(
         self,
-        event: reports.Answered | reports.TurnNotStarted | reports.TurnEnded,
+        event: reports.ModelAnswered | reports.TurnNotStarted | reports.TurnEndReport,
         error: str | None,
     ) -> None:
         if event.deliveries:
             deliveries = frozenset(event.deliveries)
             await self._apart(
-                engine.turn_ended, self._shell, event.session_key, deliveries, error
+                engine.settle_turn_wakes,
+                self._shell,
+                event.session_key,
+                deliveries,
+                error,
             )
 
-    def _runs(self, connection: object, running: Sequence[str]) -> None:
+    def _update_running(self, connection: object, running: Sequence[str]) -> None:
         known = self._known.get(connection)
         if known is None:
             return
-        self._known[connection] = known.runs(running, self._shell.clock.now())
+        self._known[connection] = known.with_running(running, self._shell.clock.now())
         if known.running.keys() - set(running):
             self._free()

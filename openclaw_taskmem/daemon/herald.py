@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.daemon.threads import OffLoopCaller
 from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import Outgoing
+from openclaw_taskmem.engine.say import NotificationKind
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     AgentHost,
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 FIRST_REST: Final = timedelta(seconds=2)
 """After which what could not be told is tried again; doubled while it cannot."""
 LONGEST_REST: Final = timedelta(seconds=60)
-GIVE_UP_AFTER: Final[Mapping[Outgoing, timedelta]] = {
-    Outgoing.LINES: timedelta(hours=24),
-    Outgoing.STOPS: timedelta(minutes=15),
-    Outgoing.VIEWS: timedelta(hours=24),
+GIVE_UP_AFTER: Final[Mapping[NotificationKind, timedelta]] = {
+    NotificationKind.LINES: timedelta(hours=24),
+    NotificationKind.STOPS: timedelta(minutes=15),
+    NotificationKind.VIEWS: timedelta(hours=24),
 }
 """After which what cannot be told is given up; its entry in the log stays."""
 SHOWN: Final = timedelta(seconds=0.5)
@@ -52,7 +52,7 @@ _LATER: Final = (
 """Trouble of the host's or the store's: what it meets is told again."""
 
 
-class _Owed(NamedTuple):
+class _PendingEntry(NamedTuple):
     """An entry that is to be told, and how old it is."""
 
     event: Event
@@ -62,14 +62,18 @@ class _Owed(NamedTuple):
     """When that was, by the monotonic clock."""
 
 
-class Herald:
+class Notifier:
     """Tells one kind of what is outgoing, in order for each session.
 
     No session waits for another. One pass at a time, from the event loop.
     """
 
     def __init__(
-        self, shell: Shell, host: AgentHost | None, apart: Apart, outgoing: Outgoing
+        self,
+        shell: Shell,
+        host: AgentHost | None,
+        apart: OffLoopCaller,
+        outgoing: NotificationKind,
     ) -> None:
         """Take the log's side, whom to tell, and threads; None: there is nobody."""
         self._shell = shell
@@ -77,7 +81,7 @@ class Herald:
         self._apart = apart
         self._outgoing = outgoing
         self._rest = FIRST_REST
-        self._owed: dict[str | None, list[_Owed]] = {}
+        self._owed: dict[str | None, list[_PendingEntry]] = {}
         """What each session is yet to be told."""
         self._since: dict[str | None, float] = {}
         """Since when nothing can be told to a session, by the monotonic clock."""
@@ -91,79 +95,77 @@ class Herald:
         self._read = self._kept = -1
         """How far the log was read, and up to where that is kept; -1: not known."""
 
-    async def one_pass(self) -> datetime | None:
+    async def run_pass(self) -> datetime | None:
         """Tell what is due; return when to look again, None: nothing is due."""
         # All of it, for what belongs to a message may stand far apart in the log.
-        while await self._listen():
+        while await self._read_log():
             pass
-        ready = [session for session in self._owed if self._waits(session) <= 0]
+        ready = [session for session in self._owed if self._compute_wait(session) <= 0]
         failed = False
         while ready:
-            counts = [self._count(session) for session in ready]
+            counts = [self._count_next_entries(session) for session in ready]
             messages = [self._owed[s][:n] for s, n in zip(ready, counts, strict=True)]
             self._tried.update(zip(ready, counts, strict=True))
-            told = await asyncio.gather(*map(self._told, messages))
+            told = await asyncio.gather(*map(self._deliver_message, messages))
             failed = failed or not all(told)
             ready = [
                 session
                 for session, number, done in zip(ready, counts, told, strict=True)
-                if self._settled(session, number if done else 0)
-                and self._waits(session) <= 0
+                if self._record_delivery(session, number if done else 0)
+                and self._compute_wait(session) <= 0
             ]
-            await self._keep()
-        await self._keep()
+            await self._save_bookmark()
+        await self._save_bookmark()
         now = self._shell.clock.now()
         self._rest, rest = (
-            (min(self._rest * 2, LONGEST_REST), self._rest)
-            if failed
-            else (FIRST_REST, timedelta())
+            (min(self._rest * 2, LONGEST_REST), self._rest) if failed else (FIRST_REST, timedelta())
         )
-        waits = [timedelta(seconds=max(self._waits(s), 0)) for s in self._owed]
+        waits = [timedelta(seconds=max(self._compute_wait(s), 0)) for s in self._owed]
         return now + max(rest, min(waits)) if waits else None
 
-    def _count(self, session: str | None) -> int:
+    def _count_next_entries(self, session: str | None) -> int:
         """Return how many of a session's entries make its next message."""
-        if self._outgoing is Outgoing.STOPS:
+        if self._outgoing is NotificationKind.STOPS:
             return 1
-        if self._outgoing is Outgoing.VIEWS:
+        if self._outgoing is NotificationKind.VIEWS:
             return len(self._owed[session])
         if session in self._tried:
             return self._tried[session]
-        return notices.next_message([each.event for each in self._owed[session]])[0]
+        return notices.find_next_message([each.event for each in self._owed[session]])[0]
 
-    def _waits(self, session: str | None) -> float:
+    def _compute_wait(self, session: str | None) -> float:
         """Return for how many seconds a session's next message waits for more."""
-        if self._outgoing is Outgoing.STOPS or session in self._tried:
+        if self._outgoing is NotificationKind.STOPS or session in self._tried:
             return 0
         first, *_ = owed = self._owed[session]
-        age = self._age(first)
+        age = self._compute_age(first)
         complete: datetime | None = first.event.at + SHOWN
-        if self._outgoing is Outgoing.LINES:
-            complete = notices.next_message([each.event for each in owed])[1]
+        if self._outgoing is NotificationKind.LINES:
+            complete = notices.find_next_message([each.event for each in owed])[1]
         if complete is None or age < 0:
             return 0
         return (complete - first.event.at).total_seconds() - age
 
-    def _age(self, owed: _Owed) -> float:
+    def _compute_age(self, owed: _PendingEntry) -> float:
         """Return how old an entry is, in seconds; below 0: the wall went back since."""
         return owed.age + self._shell.clock.monotonic() - owed.read
 
-    async def _listen(self) -> bool:
+    async def _read_log(self) -> bool:
         """Read on in the log; False: there is nothing more."""
         if self._read < 0:
-            self._read = await self._apart(say.place, self._shell, self._outgoing)
+            self._read = await self._apart(say.read_position, self._shell, self._outgoing)
             self._kept = self._read
         fresh, place = await self._apart(
-            say.due, self._shell, self._outgoing, self._read
+            say.find_due_events, self._shell, self._outgoing, self._read
         )
         now, read = self._shell.clock.now(), self._shell.clock.monotonic()
         for event in fresh:
-            one = _Owed(event, (now - event.at).total_seconds(), read)
-            self._owed.setdefault(say.session_of(event), []).append(one)
+            one = _PendingEntry(event, (now - event.at).total_seconds(), read)
+            self._owed.setdefault(say.get_event_session(event), []).append(one)
         self._read, before = place, self._read
         return place != before
 
-    def _settled(self, session: str | None, told: int) -> bool:
+    def _record_delivery(self, session: str | None, told: int) -> bool:
         """Note how many entries a session was told; True: it has more to be told."""
         now = self._shell.clock.monotonic()
         left = self._owed[session]
@@ -195,7 +197,7 @@ class Herald:
             self._since.pop(session, None)
         return bool(told and left)
 
-    async def _keep(self) -> None:
+    async def _save_bookmark(self) -> None:
         """Keep up to where all was told: what follows is told again after a crash.
 
         It is at the start of each message that goes beyond it, for from amid its
@@ -208,16 +210,16 @@ class Herald:
                 place = first - 1
         self._told_spans = [span for span in self._told_spans if span[1] > place]
         if place != self._kept:
-            await self._apart(say.keep_place, self._shell, self._outgoing, place)
+            await self._apart(say.save_position, self._shell, self._outgoing, place)
             self._kept = place
 
-    async def _told(self, message: Sequence[_Owed]) -> bool:
+    async def _deliver_message(self, message: Sequence[_PendingEntry]) -> bool:
         """Whether the entries of a message need no telling any more."""
         first = message[0]
-        event, age = first.event, self._age(first)
+        event, age = first.event, self._compute_age(first)
         if self._host is None:
             return True
-        session = say.session_of(event)
+        session = say.get_event_session(event)
         stops = event.kind == events.TURN_STOPPED
         if stops and first.age < 0:
             log.info(
@@ -232,11 +234,11 @@ class Herald:
                 entries = [each.event for each in message]
                 if stops:
                     await self._host.stop(str(session), age)
-                elif self._outgoing is Outgoing.VIEWS:
-                    view = await self._apart(say.view_of, self._shell, entries)
+                elif self._outgoing is NotificationKind.VIEWS:
+                    view = await self._apart(say.build_session_view, self._shell, entries)
                     await self._host.show(view)
                 else:
-                    await self._say(self._host, session, entries)
+                    await self._send_notice(self._host, session, entries)
         except _LATER as error:
             log.debug("the host was not told of event %d: %s", event.event_id, error)
             return False
@@ -246,14 +248,14 @@ class Herald:
             log.exception("the host could not be told of event %d", event.event_id)
         return True
 
-    async def _say(
+    async def _send_notice(
         self, host: AgentHost, session: str | None, entries: list[Event]
     ) -> None:
         """Tell a session; what a card would show at most once a minute."""
         now = self._shell.clock.monotonic()
         last = self._small.get(session)
         often = notices.SMALL_EVERY.total_seconds()
-        notice = await self._apart(say.notice_of, self._shell, entries)
+        notice = await self._apart(say.build_session_notice, self._shell, entries)
         if last is not None and now - last < often:
             notice = notice.model_copy(update={"without_card": ""})
         if not (notice.text or notice.without_card):

@@ -16,14 +16,14 @@ from taskmem_hookspecs.errors import SettingsInvalid
 _MACHINE = Path("/etc/machine-id")
 
 
-class _Mark(NamedTuple):
+class _HomeIdentity(NamedTuple):
     known: str
     """The identity; empty: there is none."""
     place: Path | None
     """The folder of the home that it was written for; None: nobody knows."""
 
 
-def identity(mark: Path, *, shares: bool) -> str:
+def ensure_identity(mark: Path, *, shares: bool) -> str:
     """Return the identity that a file in a home holds; it is made when there is none.
 
     It follows a home that is moved. A home that is removed and made anew in the same
@@ -39,7 +39,7 @@ def identity(mark: Path, *, shares: bool) -> str:
         OSError: It can be neither read nor made.
         SettingsInvalid: The home is a copy of one that is still there, and shares.
     """
-    known, place = _read(mark)
+    known, place = _read_identity(mark)
     here = mark.parent.resolve()
     if known and place == here:
         return known
@@ -52,33 +52,33 @@ def identity(mark: Path, *, shares: bool) -> str:
             f"an identity of its own (echo {secrets.token_hex(8)} > "
             f"{shlex.quote(str(mark))}), then start again."
         )
-    fresh = known or _of_place(mark)
-    _write(mark, f"{fresh}\n".encode() + os.fsencode(here) + b"\n")
+    fresh = known or _derive_identity(mark)
+    _write_identity(mark, f"{fresh}\n".encode() + os.fsencode(here) + b"\n")
     return fresh
 
 
-def _read(mark: Path) -> _Mark:
+def _read_identity(mark: Path) -> _HomeIdentity:
     try:
         # A pipe in its place is empty, not waited for.
         descriptor = os.open(mark, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
-        return _Mark("", None)
+        return _HomeIdentity("", None)
     with os.fdopen(descriptor, "rb") as file:
         content = file.read()
     first, _, rest = content.partition(b"\n")
     word = first.decode("ascii", "replace").strip()
     place = os.fsdecode(rest.removesuffix(b"\n"))
-    return _Mark(word if word.isalnum() else "", Path(place) if place else None)
+    return _HomeIdentity(word if word.isalnum() else "", Path(place) if place else None)
 
 
 def _is_twin(other: Path, mark: Path, known: str) -> bool:
     """Whether another home has this identity, and not this one by another path."""
     with suppress(OSError):
-        return _read(other).known == known and not other.parent.samefile(mark.parent)
+        return _read_identity(other).known == known and not other.parent.samefile(mark.parent)
     return False
 
 
-def _write(mark: Path, content: bytes) -> None:
+def _write_identity(mark: Path, content: bytes) -> None:
     new = mark.with_name(f"{mark.name}.{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     descriptor = os.open(new, flags, 0o600)
@@ -89,7 +89,7 @@ def _write(mark: Path, content: bytes) -> None:
     new.replace(mark)
 
 
-def _of_place(mark: Path) -> str:
+def _derive_identity(mark: Path) -> str:
     machine = b""
     with suppress(OSError):
         machine = _MACHINE.read_bytes()

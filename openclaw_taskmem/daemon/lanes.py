@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
-from openclaw_taskmem.daemon.mailbox import Mailbox
+from openclaw_taskmem.daemon.mailbox import LoopCallQueue
 from openclaw_taskmem.seams.apart import TriedToEnd
-from openclaw_taskmem.seams.manager import words
+from openclaw_taskmem.seams.manager import format_error
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -27,17 +27,17 @@ CLOSE_SECONDS: Final = CLEAN_UP_SECONDS + 0.5
 """How long a lane may take to end."""
 
 
-class GivenUp(Exception):
+class PluginCallCancelled(Exception):
     """A plug-in ended its own call with what no caller can take for a failure."""
 
 
-class Lane:
+class PluginLoop:
     """One event loop in a thread of its own."""
 
     def __init__(self, name: str) -> None:
         """Start it; `name` names the thread."""
         self._loop = asyncio.new_event_loop()
-        self._mail: dict[asyncio.AbstractEventLoop, tuple[Mailbox, Mailbox]] = {}
+        self._mail: dict[asyncio.AbstractEventLoop, tuple[LoopCallQueue, LoopCallQueue]] = {}
         """There and back, for each loop that calls: the daemon's and other lanes'."""
         self._open: set[asyncio.Future[Any]] = set()
         """The answers that are still to come."""
@@ -77,12 +77,12 @@ class Lane:
                 answer.get_loop().call_soon_threadsafe(answer.cancel)
         # A plug-in may have stopped it.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._begin_end)
+            self._loop.call_soon_threadsafe(self._start_shutdown)
 
-    def _begin_end(self) -> None:
-        self._end = self._loop.create_task(self._end_all())
+    def _start_shutdown(self) -> None:
+        self._end = self._loop.create_task(self._cancel_all())
 
-    async def _end_all(self) -> None:
+    async def _cancel_all(self) -> None:
         """Cancel all that runs here, and stop once it has cleaned up."""
         running = asyncio.all_tasks() - {self._end}
         for task in running:
@@ -114,9 +114,12 @@ class Lane:
             self._open.add(answer)
             if here not in self._mail:
                 self._mail = {k: v for k, v in self._mail.items() if not k.is_closed()}
-                self._mail[here] = Mailbox(here, self._loop), Mailbox(self._loop, here)
+                self._mail[here] = (
+                    LoopCallQueue(here, self._loop),
+                    LoopCallQueue(self._loop, here),
+                )
             there, back = self._mail[here]
-        visit = _Visit(begin, answer, back)
+        visit = _LoopCall(begin, answer, back)
         there.post(visit.begin)
         try:
             return await answer
@@ -129,14 +132,14 @@ class Lane:
             self._open.discard(answer)
 
 
-class _Visit(Generic[T]):
+class _LoopCall(Generic[T]):
     """One call of a lane: begun and ended there, answered here."""
 
     def __init__(
         self,
         begin: Callable[[], Awaitable[T]],
         answer: asyncio.Future[T],
-        back: Mailbox,
+        back: LoopCallQueue,
     ) -> None:
         self._answer = answer
         self._begin = begin
@@ -146,16 +149,16 @@ class _Visit(Generic[T]):
     # --- there --------------------------------------------------------------
 
     def begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(_guarded(self._begin))
-        self._task.add_done_callback(self._ended)
+        self._task = asyncio.get_running_loop().create_task(_run_guarded(self._begin))
+        self._task.add_done_callback(self._handle_done)
 
     def cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    def _ended(self, task: asyncio.Task[T]) -> None:
+    def _handle_done(self, task: asyncio.Task[T]) -> None:
         settle: Callable[[], object]
-        if (error := _error(task)) is not None:
+        if (error := _find_error(task)) is not None:
             settle = partial(self._answer.set_exception, error)
         else:
             settle = partial(self._answer.set_result, task.result())
@@ -168,21 +171,21 @@ class _Visit(Generic[T]):
             settle()
 
 
-def _error(task: asyncio.Task[Any]) -> Exception | None:
+def _find_error(task: asyncio.Task[Any]) -> Exception | None:
     """Return what a call failed with; None: it did not.
 
     A caller that cancelled it hears nothing of this any more. To any other one it
     would seem to be cancelled itself, and it would end by that.
     """
     if task.cancelled():
-        return GivenUp("it gave up its own call")
+        return PluginCallCancelled("it gave up its own call")
     error = task.exception()
     if error is None or isinstance(error, Exception):
         return error
-    return GivenUp(f"it gave up its own call: {words(error)}")
+    return PluginCallCancelled(f"it gave up its own call: {format_error(error)}")
 
 
-async def _guarded(begin: Callable[[], Awaitable[T]]) -> T:
+async def _run_guarded(begin: Callable[[], Awaitable[T]]) -> T:
     try:
         answer: object = begin()
         # What is no promise was done already; to await it would only say it failed.
@@ -191,19 +194,19 @@ async def _guarded(begin: Callable[[], Awaitable[T]]) -> T:
         raise TriedToEnd(f"it tried to end the process: {error!r}") from error
 
 
-class Lanes:
+class PluginLoops:
     """The lanes of the plug-ins; each is made when it is first used."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, PluginLoop] = {}
         self._making = threading.Lock()
 
-    def of(self, part: object) -> Lane:
+    def get_loop(self, part: object) -> PluginLoop:
         """Return the lane of the plug-in that a part belongs to, by its package."""
         package = type(part).__module__.partition(".")[0]
         with self._making:
             if package not in self._lanes:
-                self._lanes[package] = Lane(package)
+                self._lanes[package] = PluginLoop(package)
             return self._lanes[package]
 
     def close(self) -> None:

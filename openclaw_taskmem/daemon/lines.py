@@ -23,8 +23,7 @@ made of a line may take fifty times its memory."""
 MOST_COMMAS: Final = 100_000
 """In a line: what is made of a million values takes all others' time."""
 TOO_LONG: Final = (
-    f"The call is more than {MOST_BYTES >> 20} MiB or {MOST_COMMAS:,} values; "
-    "shorten it."
+    f"The call is more than {MOST_BYTES >> 20} MiB or {MOST_COMMAS:,} values; shorten it."
 )
 _INVALID_REQUEST: Final = -32600
 LONG: Final = 256 * 1024
@@ -33,9 +32,7 @@ _LEVELS: Final = 100
 """More than a call may have, and fewer than the SDK's parser knows."""
 
 
-async def read_line(
-    reader: asyncio.StreamReader, most: int = MOST_BYTES
-) -> bytes | None:
+async def read_line(reader: asyncio.StreamReader, most: int = MOST_BYTES) -> bytes | None:
     """Return the next line; empty: there is none; None: it is more than is taken.
 
     `most`: its bytes. A line that is too long is read to its end, and no part of it
@@ -58,9 +55,7 @@ async def read_line(
 class LinesIn:
     """What a socket receives, as the lines of text that the SDK reads."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take what is received, and where a line that is too long is refused."""
         self._reader = reader
         self._writer = writer
@@ -109,10 +104,10 @@ class LinesOut:
 
 
 def _fit_for_parser(line: bytes) -> str:
-    return _whole(_shallow(line.decode(errors="replace")))
+    return _replace_surrogates(_cut_deep_nesting(line.decode(errors="replace")))
 
 
-def _whole(line: str) -> str:
+def _replace_surrogates(line: str) -> str:
     """Replace lone surrogates, which the SDK's parser refuses with the whole line."""
     if not _ESCAPED_SURROGATE.search(line):
         return line
@@ -124,7 +119,7 @@ def _whole(line: str) -> str:
     return _SURROGATE.sub("\ufffd", text) + "\n"
 
 
-def _shallow(line: str) -> str:
+def _cut_deep_nesting(line: str) -> str:
     """Put 0 in the place of what is nested so deep that the SDK would not answer.
 
     What is left is still too deep for a call, which is then refused.

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.daemon.processes import identity
+from openclaw_taskmem.daemon.processes import identify_process
 
 TRIES: Final = 20
 TRY_SECONDS: Final = 0.02
@@ -24,7 +24,7 @@ _FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 """A link in the file's place is nobody's lock: what it leads to is not written."""
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """Who holds a lock, as the file says.
 
     Whoever has just taken it may not have written its name yet: then it is that of the
@@ -42,7 +42,7 @@ class Holder(NamedTuple):
     does not say."""
 
 
-class Held(Exception):
+class LockHeld(Exception):
     """Another daemon holds the lock."""
 
     def __init__(self, pid: int | None) -> None:
@@ -64,27 +64,27 @@ class Lock:
             Held: Another process has it.
             OSError: It cannot be opened, is a link, or its file system has no locks.
         """
-        self._name = identity(os.getpid()) or str(os.getpid())
+        self._name = identify_process(os.getpid()) or str(os.getpid())
         self._file = os.open(path, _FLAGS | os.O_CREAT, 0o600)
         try:
-            taken = self._taken()
+            taken = self._try_lock()
         except OSError as error:
             os.close(self._file)
             error.filename = str(path)
             raise
         if not taken:
-            pid = _read(self._file).pid
+            pid = _read_holder(self._file).pid
             os.close(self._file)
-            raise Held(pid)
+            raise LockHeld(pid)
         self._path = path
         if named:
-            self._write()
+            self._write_record()
 
     def mark_ending(self) -> None:
         """Let those who look know that the holder answers nobody any more."""
-        self._write(_ENDING)
+        self._write_record(_ENDING)
 
-    def _write(self, word: str = "") -> None:
+    def _write_record(self, word: str = "") -> None:
         record = f"{self._name} {word}".ljust(_RECORD - 1) + "\n"
         try:
             os.pwrite(self._file, record.encode(), 0)
@@ -93,7 +93,7 @@ class Lock:
             with contextlib.suppress(OSError):
                 os.utime(self._file)
 
-    def _taken(self) -> bool:
+    def _try_lock(self) -> bool:
         """Try for a moment: `find_holder` takes the lock, too, while it looks."""
         for _ in range(TRIES):
             try:
@@ -105,17 +105,17 @@ class Lock:
         return False
 
     @property
-    def in_place(self) -> bool:
+    def is_in_place(self) -> bool:
         """Whether the file that is locked is still where everybody looks for it."""
         mine = os.fstat(self._file)
-        return identity_of(self._path) == (mine.st_dev, mine.st_ino)
+        return read_file_identity(self._path) == (mine.st_dev, mine.st_ino)
 
     def release(self) -> None:
         """Let go of it; the file stays, for removing it would race with others."""
         os.close(self._file)
 
 
-def identity_of(path: Path) -> tuple[int, int] | None:
+def read_file_identity(path: Path) -> tuple[int, int] | None:
     """Return the device and inode of a file; None: it is not there."""
     try:
         there = path.stat()
@@ -124,7 +124,7 @@ def identity_of(path: Path) -> tuple[int, int] | None:
     return there.st_dev, there.st_ino
 
 
-def find_holder(path: Path) -> Holder | None:
+def find_holder(path: Path) -> LockHolder | None:
     """Return who holds a lock; None: nobody does, or its file system has no locks."""
     try:
         file = os.open(path, _FLAGS)
@@ -133,18 +133,16 @@ def find_holder(path: Path) -> Holder | None:
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
-        return _read(file) if isinstance(error, BlockingIOError) else None
+        return _read_holder(file) if isinstance(error, BlockingIOError) else None
     else:
         return None
     finally:
         os.close(file)
 
 
-def _read(file: int) -> Holder:
-    name, _, word = (
-        os.pread(file, _RECORD, 0).decode("ascii", "replace").strip().partition(" ")
-    )
+def _read_holder(file: int) -> LockHolder:
+    name, _, word = os.pread(file, _RECORD, 0).decode("ascii", "replace").strip().partition(" ")
     number, _, started = name.partition(":")
     pid = int(number) if number.isascii() and number.isdigit() else None
     process = name if pid is not None and started else None
-    return Holder(pid, word.strip() == _ENDING, os.fstat(file).st_mtime, process)
+    return LockHolder(pid, word.strip() == _ENDING, os.fstat(file).st_mtime, process)

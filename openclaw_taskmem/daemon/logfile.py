@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from openclaw_taskmem.daemon.lock import identity_of
+from openclaw_taskmem.daemon.lock import read_file_identity
 from openclaw_taskmem.domain.marks import escape_controls
 from openclaw_taskmem.domain.scrub import scrub
 
@@ -30,7 +30,7 @@ _COMPARED_CHARS: Final = 200
 _STREAMS: Final = (1, 2)
 
 
-def set_up() -> None:
+def set_up_logging() -> None:
     """Write what this process logs to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
@@ -75,21 +75,21 @@ class RepeatLimit(logging.Filter):
         # A clock that was set back begins anew, too.
         if not 0 <= record.created - since < REPEAT_SECONDS:
             if (left_out := times - MOST_REPEATS) > 0:
-                _append(record, f"(and {left_out} times before)")
+                _append_words(record, f"(and {left_out} times before)")
             since, times = record.created, 0
         if len(self._said) >= _COUNTED:
             del self._said[next(iter(self._said))]
         self._said[key] = since, times + 1
         if times == MOST_REPEATS - 1:
-            _append(record, "(from now on this is counted only, for up to a minute)")
+            _append_words(record, "(from now on this is counted only, for up to a minute)")
         return times < MOST_REPEATS
 
 
-def _append(record: logging.LogRecord, words: str) -> None:
+def _append_words(record: logging.LogRecord, words: str) -> None:
     record.msg, record.args = f"{record.getMessage()} {words}", ()
 
 
-def rotate(path: Path, streams: Sequence[int] = _STREAMS) -> None:
+def rotate_log(path: Path, streams: Sequence[int] = _STREAMS) -> None:
     """Put a log that has grown large aside as `daemon.log.1`, and begin a new one.
 
     Args:
@@ -98,7 +98,10 @@ def rotate(path: Path, streams: Sequence[int] = _STREAMS) -> None:
         streams: The descriptors that are pointed to the new file.
     """
     mine = os.fstat(streams[-1])
-    if mine.st_size < LARGEST_BYTES or identity_of(path) != (mine.st_dev, mine.st_ino):
+    if mine.st_size < LARGEST_BYTES or read_file_identity(path) != (
+        mine.st_dev,
+        mine.st_ino,
+    ):
         return
     new = path.with_name(f"{path.name}.new")
     with contextlib.suppress(OSError):

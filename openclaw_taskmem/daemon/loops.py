@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.daemon.alarm import Alarm, Grace
-from openclaw_taskmem.daemon.herald import Herald
-from openclaw_taskmem.daemon.threads import Apart
-from openclaw_taskmem.domain.callers import agent_of
-from openclaw_taskmem.domain.gateway import Hold, Presence
-from openclaw_taskmem.domain.jumps import Reading, jump
+from openclaw_taskmem.daemon.alarm import GracePeriod, WakeableTimer
+from openclaw_taskmem.daemon.herald import Notifier
+from openclaw_taskmem.daemon.threads import OffLoopCaller
+from openclaw_taskmem.domain.callers import find_session_agent
+from openclaw_taskmem.domain.gateway import GatewayPresence, Hold
+from openclaw_taskmem.domain.jumps import ClockReading, measure_jump
 from openclaw_taskmem.domain.outbox import Delivery
-from openclaw_taskmem.domain.rests import asked_for
+from openclaw_taskmem.domain.rests import read_retry_after
 from openclaw_taskmem.engine import (
     dues,
     recovery,
@@ -28,7 +28,7 @@ from openclaw_taskmem.engine import (
     waits,
     wakes,
 )
-from openclaw_taskmem.engine.shell import Due, Shell
+from openclaw_taskmem.engine.shell import DueWork, Shell
 from taskmem_hookspecs import (
     AgentHost,
     TaskmemError,
@@ -58,18 +58,18 @@ KEPT_TRIES: Final = 7
 """Tries to write what became of a delivery, a second apart, then twice that …"""
 
 
-class Loops:
+class BackgroundLoops:
     """Everything that happens without being asked for."""
 
     def __init__(
         self,
         shell: Shell,
         transport: WakeTransport,
-        apart: Apart,
+        apart: OffLoopCaller,
         *,
         longest: float,
-        holds: Callable[[], wakes.Holds] = lambda: wakes.never,
-        gateways: Callable[[], Sequence[Presence]] = tuple,
+        holds: Callable[[], wakes.Holds] = lambda: wakes.hold_nothing,
+        gateways: Callable[[], Sequence[GatewayPresence]] = tuple,
         host: AgentHost | None = None,
     ) -> None:
         """Take what the loops work with.
@@ -84,13 +84,16 @@ class Loops:
         self._holds = holds
         self._gateways = gateways
         self._longest = timedelta(seconds=longest)
-        self._stuck = Alarm(shell.clock, longest)
-        self._outbox = Alarm(shell.clock, longest)
-        self._tell = Alarm(shell.clock, longest)
-        self._leases = Alarm(shell.clock, SWEEP_SECONDS)
+        self._stuck = WakeableTimer(shell.clock, longest)
+        self._outbox = WakeableTimer(shell.clock, longest)
+        self._tell = WakeableTimer(shell.clock, longest)
+        self._leases = WakeableTimer(shell.clock, SWEEP_SECONDS)
         self._heralds = [
-            (Alarm(shell.clock, longest), Herald(shell, host, apart, outgoing))
-            for outgoing in say.Outgoing
+            (
+                WakeableTimer(shell.clock, longest),
+                Notifier(shell, host, apart, outgoing),
+            )
+            for outgoing in say.NotificationKind
         ]
         self._finding = asyncio.Lock()
         """Held while the stuck and the interrupted are found, so that the wakes of a
@@ -103,67 +106,71 @@ class Loops:
         self._seen = self._read_clocks()
         self._minding = asyncio.Lock()
         """Held while a jump of the clock is minded, so that each is by one pass."""
-        self._silence = Grace(shell.clock, shell.stuck.threshold_seconds)
-        self._trust = Grace(shell.clock, shell.runs.lease_seconds)
+        self._silence = GracePeriod(shell.clock, shell.stuck.threshold_seconds)
+        self._trust = GracePeriod(shell.clock, shell.runs.lease_seconds)
         self._drop_days_at = float("-inf")
         self._drop_ended_at = shell.clock.monotonic() + SURE_SECONDS
         """When old checkpoints, and what has ended, are dropped next."""
         self._jumped = self._went_back = False
         """What a jump asks of the store, and was not done yet."""
 
-    def nudge(self, due: Due) -> None:
+    def take_due(self, due: DueWork) -> None:
         """Take note of what a commit made due; called from any thread."""
         if due.stuck_at is not None:
-            self._stuck.ring(due.stuck_at)
+            self._stuck.wake(due.stuck_at)
         if due.wake_at is not None:
-            self._outbox.ring(due.wake_at)
+            self._outbox.wake(due.wake_at)
         if due.lapse_at is not None:
-            self._leases.ring(due.lapse_at)
+            self._leases.wake(due.lapse_at)
         if due.tell:
-            self._tell.ring(self._shell.clock.now())
+            self._tell.wake(self._shell.clock.now())
         if due.say:
-            self._call_heralds()
+            self._wake_notifiers()
 
-    def free(self) -> None:
+    def recheck_holds(self) -> None:
         """Take note that a session may be no longer held; called on the event loop."""
-        self._outbox.ring(self._shell.clock.now())
-        self._call_heralds()
+        self._outbox.wake(self._shell.clock.now())
+        self._wake_notifiers()
 
-    def _call_heralds(self) -> None:
+    def _wake_notifiers(self) -> None:
         for alarm, _ in self._heralds:
-            alarm.ring(self._shell.clock.now())
+            alarm.wake(self._shell.clock.now())
 
     async def run(self) -> None:
         """Run all loops until cancelled."""
-        while not await self._rescheduled():
+        while not await self._try_reschedule():
             await self._shell.clock.sleep(TROUBLE.total_seconds())
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._forever(self._stuck, self._stuck_pass))
-                group.create_task(self._forever(self._outbox, self._outbox_pass))
-                group.create_task(self._forever(self._tell, self._tell_pass))
-                group.create_task(self._forever(self._leases, self._leases_pass))
+                group.create_task(self._run_forever(self._stuck, self._run_stuck_pass))
+                group.create_task(self._run_forever(self._outbox, self._run_outbox_pass))
+                group.create_task(self._run_forever(self._tell, self._run_hook_pass))
+                group.create_task(self._run_forever(self._leases, self._run_leases_pass))
                 for alarm, herald in self._heralds:
-                    group.create_task(self._forever(alarm, herald.one_pass))
+                    group.create_task(self._run_forever(alarm, herald.run_pass))
         finally:
             await self._stop_deliveries()
 
-    async def _rescheduled(self) -> bool:
+    async def _try_reschedule(self) -> bool:
         try:
-            for mend in (dues.reschedule, dues.take_back, recovery.requeue_abandoned):
+            for mend in (
+                dues.reschedule_tasks,
+                dues.release_claimed_wakes,
+                recovery.requeue_abandoned,
+            ):
                 await self._apart(mend, self._shell)
         except Exception:
             log.exception("the dues could not be set anew; it is repeated")
             return False
         return True
 
-    async def _forever(
-        self, alarm: Alarm, one_pass: Callable[[], Awaitable[datetime | None]]
+    async def _run_forever(
+        self, alarm: WakeableTimer, one_pass: Callable[[], Awaitable[datetime | None]]
     ) -> None:
         """Run passes for ever; each returns when the next is due, None: unknown."""
         trouble = TROUBLE
         while True:
-            alarm.arm()
+            alarm.reset()
             try:
                 await self._apart(self._shell.store.look_for_others)
                 due = await one_pass()
@@ -171,35 +178,33 @@ class Loops:
             except Exception as error:
                 # What the store says of itself is a sentence; all else is a bug.
                 seen = None if isinstance(error, TaskmemError) else error
-                log.warning(
-                    "a pass failed: %s; again in %s", error, trouble, exc_info=seen
-                )
+                log.warning("a pass failed: %s; again in %s", error, trouble, exc_info=seen)
                 due = self._shell.clock.now() + trouble
                 trouble = min(trouble * 2, MOST_TROUBLE)
-            if late := await alarm.rest(due):
-                self._hold(late)
+            if late := await alarm.wait(due):
+                self._extend_grace(late)
 
     # --- stuck --------------------------------------------------------------
 
-    async def _stuck_pass(self) -> datetime | None:
-        await self._mind_the_clock()
-        if held := self._silence.read_left():
+    async def _run_stuck_pass(self) -> datetime | None:
+        await self._check_clock()
+        if held := self._silence.read_remaining():
             return self._shell.clock.now() + held
         async with self._finding:
-            looked = await self._apart(sweep.sweep, self._shell)
+            looked = await self._apart(sweep.sweep_due_tasks, self._shell)
         if looked == sweep.BATCH:
             return self._shell.clock.now()
-        due = await self._apart(sweep.next_due, self._shell)
-        return self._not_before(due, AGAIN if looked else timedelta())
+        due = await self._apart(sweep.find_next_due, self._shell)
+        return self._delay_due(due, AGAIN if looked else timedelta())
 
-    async def _mind_the_clock(self) -> None:
+    async def _check_clock(self) -> None:
         """Notice a jump of the wall: nobody was silent while the machine slept."""
         async with self._minding:
-            await self._mind_a_jump()
+            await self._handle_clock_jump()
 
-    async def _mind_a_jump(self) -> None:
+    async def _handle_clock_jump(self) -> None:
         now = self._read_clocks()
-        jumped = jump(self._seen, now)
+        jumped = measure_jump(self._seen, now)
         self._seen = now
         self._went_back |= jumped < 0
         self._jumped |= jumped != 0
@@ -207,69 +212,69 @@ class Loops:
             self._drop_ended_at = max(self._drop_ended_at, now.monotonic + SURE_SECONDS)
         if jumped > 0:
             log.info("the clock went on by %.0f s", jumped)
-            self._hold(jumped)
+            self._extend_grace(jumped)
         elif jumped < 0:
             log.info("the clock went back by %.0f s; dues are set anew", -jumped)
         # A store that is busy now is asked again in the next pass.
         if self._jumped:
             shell = self._shell
-            await self._apart(waits.set_clocks, shell, shell.watching.left())
+            await self._apart(waits.set_deadlines, shell, shell.watching.list_seconds_left())
             self._jumped = False
         if self._went_back:
-            await self._apart(lambda: dues.reschedule(self._shell, force=True))
-            self._outbox.ring(now.wall)
+            await self._apart(lambda: dues.reschedule_tasks(self._shell, force=True))
+            self._outbox.wake(now.wall)
             self._went_back = False
 
-    def _hold(self, lost: float) -> None:
+    def _extend_grace(self, lost: float) -> None:
         """Let nobody's silence, and no lapsed lease, count while so much was lost."""
         if self._silence.extend(lost):
             log.info("nobody was heard for %.1f s: nobody counts as stuck yet", lost)
         self._trust.extend(lost)
 
-    def _read_clocks(self) -> Reading:
-        return Reading(self._shell.clock.now(), self._shell.clock.monotonic())
+    def _read_clocks(self) -> ClockReading:
+        return ClockReading(self._shell.clock.now(), self._shell.clock.monotonic())
 
-    def _not_before(self, due: datetime | None, rest: timedelta) -> datetime | None:
+    def _delay_due(self, due: datetime | None, rest: timedelta) -> datetime | None:
         """Keep a pass that leaves something due from spinning."""
         return due and max(due, self._shell.clock.now() + rest)
 
     # --- outbox -------------------------------------------------------------
 
-    async def _outbox_pass(self) -> datetime | None:
+    async def _run_outbox_pass(self) -> datetime | None:
         async with self._finding:
             claimed = await self._apart(
-                wakes.claim,
+                wakes.claim_deliveries,
                 self._shell,
-                self._kept_back(),
+                self._build_hold_finder(),
                 tuple(self._deliveries.values()),
             )
         for delivery in claimed:
             task = asyncio.create_task(self._deliver(delivery))
             self._deliveries[task] = delivery.message.session_key
-            task.add_done_callback(self._arrived)
+            task.add_done_callback(self._finish_delivery)
         due = await self._apart(
-            wakes.next_due, self._shell, self._kept_back(), self._longest
+            wakes.find_next_due, self._shell, self._build_hold_finder(), self._longest
         )
-        return self._not_before(due, AGAIN)
+        return self._delay_due(due, AGAIN)
 
-    def _kept_back(self) -> wakes.Holds:
+    def _build_hold_finder(self) -> wakes.Holds:
         """Return what says of a session why its wakes rest, for any thread."""
         on_the_way = Counter(self._deliveries.values())
-        of_agents = Counter(map(agent_of, on_the_way.elements()))
+        of_agents = Counter(map(find_session_agent, on_the_way.elements()))
         holds = self._holds()
 
-        def kept_back(session_key: str | None) -> Hold | None:
+        def find_hold(session_key: str | None) -> Hold | None:
             if session_key in on_the_way:
                 return Hold(why="a message is on its way")
-            if of_agents[agent_of(session_key)] >= wakes.AT_ONCE_OF_AGENT:
+            if of_agents[find_session_agent(session_key)] >= wakes.AT_ONCE_OF_AGENT:
                 return Hold(why="messages to other sessions of its agent go first")
             return holds(session_key)
 
-        return kept_back
+        return find_hold
 
-    def _arrived(self, task: asyncio.Task[None]) -> None:
+    def _finish_delivery(self, task: asyncio.Task[None]) -> None:
         del self._deliveries[task]
-        self._outbox.ring(self._shell.clock.now())
+        self._outbox.wake(self._shell.clock.now())
 
     async def _deliver(self, delivery: Delivery) -> None:
         """Hand one message to the transport, and write what became of it."""
@@ -277,41 +282,41 @@ class Loops:
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         self._on_the_way.add(task)
         try:
-            outcome = await self._hand_over(delivery)
+            outcome = await self._send_to_transport(delivery)
         except asyncio.CancelledError:
             said = "the daemon stopped while it was being delivered"
-            outcome = partial(wakes.failed, self._shell, delivery, said)
+            outcome = partial(wakes.settle_failed, self._shell, delivery, said)
         finally:
             self._on_the_way.discard(task)
-        await self._keep(delivery, outcome)
+        await self._save_outcome(delivery, outcome)
 
-    async def _hand_over(self, delivery: Delivery) -> Callable[[], None]:
+    async def _send_to_transport(self, delivery: Delivery) -> Callable[[], None]:
         """Return what writes down how the transport answered."""
         shell, transport = self._shell, self._transport
         limit = shell.outbox.lease_seconds / 2
-        failed = partial(wakes.failed, shell, delivery)
+        failed = partial(wakes.settle_failed, shell, delivery)
         try:
             async with asyncio.timeout(limit):
                 answer = await transport.deliver(delivery.message)
         except WakeRefused as error:
-            return partial(wakes.refused, shell, delivery, str(error))
+            return partial(wakes.settle_refused, shell, delivery, str(error))
         except WakeUndelivered as error:
-            return partial(failed, str(error), asked_for(error))
+            return partial(failed, str(error), read_retry_after(error))
         except TimeoutError:
             return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             said = f"{transport.name} failed: {type(error).__name__}: {error}"
             return partial(failed, said)
-        receipt = _receipt(answer)
+        receipt = _parse_receipt(answer)
         if receipt is None:
             # It raised nothing, so the message is out; to send it again for want
             # of a receipt would only wake the agent twice.
             log.warning("%s answered without a receipt", transport.name)
-            return partial(wakes.delivered, shell, delivery, transport.name)
+            return partial(wakes.settle_delivered, shell, delivery, transport.name)
         took = receipt.transport or transport.name
-        return partial(wakes.delivered, shell, delivery, took, receipt.note)
+        return partial(wakes.settle_delivered, shell, delivery, took, receipt.note)
 
-    async def _keep(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
+    async def _save_outcome(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
         """Write what became of a delivery, also if the store needs several tries."""
         for attempt in range(KEPT_TRIES):
             try:
@@ -331,26 +336,26 @@ class Loops:
 
     # --- tell ---------------------------------------------------------------
 
-    async def _tell_pass(self) -> datetime | None:
-        told = await self._apart(tell.tell, self._shell)
+    async def _run_hook_pass(self) -> datetime | None:
+        told = await self._apart(tell.call_hooks_for_events, self._shell)
         return self._shell.clock.now() if told == tell.BATCH else None
 
     # --- leases -------------------------------------------------------------
 
-    async def _leases_pass(self) -> datetime | None:
-        await self._mind_the_clock()
-        if held := self._trust.read_left():
+    async def _run_leases_pass(self) -> datetime | None:
+        await self._check_clock()
+        if held := self._trust.read_remaining():
             return self._shell.clock.now() + held
         async with self._finding:
-            looked = await self._apart(recovery.sweep, self._shell, self._gateways())
-        drop_at = await self._drop()
+            looked = await self._apart(recovery.sweep_lapsed_runs, self._shell, self._gateways())
+        drop_at = await self._drop_expired()
         if looked == recovery.BATCH:
             return self._shell.clock.now()
-        due = await self._apart(recovery.next_lapse, self._shell)
-        due = self._not_before(due, AGAIN if looked else timedelta())
+        due = await self._apart(recovery.find_next_lapse, self._shell)
+        due = self._delay_due(due, AGAIN if looked else timedelta())
         return min(due, drop_at) if due else drop_at
 
-    async def _drop(self) -> datetime:
+    async def _drop_expired(self) -> datetime:
         """Drop old checkpoints and what has ended; return when to look again.
 
         What fails is logged and tried at the next look: nothing else waits for it.
@@ -358,7 +363,7 @@ class Loops:
         now = self._shell.clock.monotonic()
         if now >= self._drop_days_at:
             self._drop_days_at = now + DROP_SECONDS
-            await self._try_to_drop(recovery.drop_old)
+            await self._try_to_drop(recovery.drop_old_checkpoints)
         if now >= self._drop_ended_at:
             self._drop_ended_at = now + DROP_SECONDS
             if await self._try_to_drop(retention.drop_ended):
@@ -376,19 +381,19 @@ class Loops:
 
     # --- the end ------------------------------------------------------------
 
-    async def idle(self) -> bool:
+    async def is_idle(self) -> bool:
         """Whether nothing is owed to anybody: no open task, wait or wake."""
 
         def look(shell: Shell) -> bool:
             return not (
-                sweep.next_due(shell)
-                or wakes.first_due(shell)
-                or recovery.next_lapse(shell)
-                or waits.watched_here(shell)
+                sweep.find_next_due(shell)
+                or wakes.find_first_due(shell)
+                or recovery.find_next_lapse(shell)
+                or waits.list_watched_waits(shell)
             )
 
         return not self._deliveries and await self._apart(look, self._shell)
 
 
-def _receipt(answer: object) -> WakeReceipt | None:
+def _parse_receipt(answer: object) -> WakeReceipt | None:
     return answer if isinstance(answer, WakeReceipt) else None

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 
-class Mailbox:
+class LoopCallQueue:
     """Carries calls from loop to loop: all that come in one turn go together.
 
     To wake a loop costs more than most of those calls, and where many waits share a
@@ -24,15 +24,15 @@ class Mailbox:
     def post(self, call: Callable[[], object]) -> None:
         """Have a call made soon, in order; once the receiver is closed, never."""
         if not self._calls:
-            self.sender.call_soon(self._send)
+            self.sender.call_soon(self._send_calls)
         self._calls.append(call)
 
-    def _send(self) -> None:
+    def _send_calls(self) -> None:
         calls, self._calls = self._calls, []
         if not self._receiver.is_closed():
-            self._receiver.call_soon_threadsafe(self._arrive, calls)
+            self._receiver.call_soon_threadsafe(self._schedule_calls, calls)
 
-    def _arrive(self, calls: Sequence[Callable[[], object]]) -> None:
+    def _schedule_calls(self, calls: Sequence[Callable[[], object]]) -> None:
         for call in calls:
             # One by one, so that none that fails takes the next with it.
             self._receiver.call_soon(call)

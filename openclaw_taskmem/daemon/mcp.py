@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon.lines import LinesIn, LinesOut
-from openclaw_taskmem.seams.manager import words
+from openclaw_taskmem.seams.manager import format_error
 from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.tool import Tool
 from taskmem_hookspecs import TaskmemError
@@ -51,7 +51,7 @@ class SdkUnavailable(TaskmemError):
     def __init__(self, why: Exception) -> None:
         """Take what its import has raised."""
         super().__init__(
-            f"The daemon cannot speak MCP, for its SDK did not load ({words(why)}). "
+            f"The daemon cannot speak MCP, for its SDK did not load ({format_error(why)}). "
             "Install taskmem anew, then run taskmem daemon stop and call again."
         )
 
@@ -62,7 +62,7 @@ def load_sdk() -> None:
         importlib.import_module(module)
 
 
-async def refuse(
+async def refuse_host(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, why: TaskmemError
 ) -> None:
     """Answer each request of one host with an error, until it hangs up."""
@@ -80,7 +80,7 @@ async def refuse(
             await writer.drain()
 
 
-async def serve(
+async def serve_host(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     call_tool: CallTool,
@@ -89,14 +89,14 @@ async def serve(
     """Serve one host until it hangs up; it is offered the tools given."""
     from mcp.server.stdio import stdio_server
 
-    server = _server(call_tool, tools)
+    server = _build_server(call_tool, tools)
     lines_in = cast("anyio.AsyncFile[str]", LinesIn(reader, writer))
     lines_out = cast("anyio.AsyncFile[str]", LinesOut(writer))
     async with stdio_server(stdin=lines_in, stdout=lines_out) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def _server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str, Any]]:
+def _build_server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str, Any]]:
     import mcp_types as types
     from mcp.server import Server
 

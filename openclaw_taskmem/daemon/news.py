@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Generator, Iterable
 
 
-class News:
+class ChangeCounter:
     """Counts what happened, and lets anyone wait for more of it."""
 
     def __init__(self) -> None:
@@ -16,7 +16,7 @@ class News:
         self._more = asyncio.Event()
         self._of_each: dict[str, set[asyncio.Event]] = {}
 
-    def tell(self, changed: Iterable[str] = ()) -> None:
+    def notify(self, changed: Iterable[str] = ()) -> None:
         """Say that something happened, and the ids of what has changed by it."""
         self.told += 1
         self._more.set()
@@ -25,11 +25,11 @@ class News:
             for event in self._of_each.get(each, ()):
                 event.set()
 
-    def tell_all(self) -> None:
+    def notify_all(self) -> None:
         """Say it to everyone, whatever they wait for."""
-        self.tell(self._of_each)
+        self.notify(self._of_each)
 
-    async def beyond(self, seen: int, seconds: float) -> int:
+    async def wait_beyond(self, seen: int, seconds: float) -> int:
         """Return the count once it is another than `seen`, or after so long anyway."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -38,7 +38,7 @@ class News:
         return self.told
 
     @contextlib.contextmanager
-    def changes_of(self, one: str) -> Generator[asyncio.Event]:
+    def watch_changes(self, one: str) -> Generator[asyncio.Event]:
         """Give an event that is set each time one id has changed; clear it yourself."""
         event = asyncio.Event()
         self._of_each.setdefault(one, set()).add(event)

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.daemon.lanes import GivenUp, Lanes
-from openclaw_taskmem.daemon.snapshots import Seen, seen
+from openclaw_taskmem.daemon.lanes import PluginCallCancelled, PluginLoops
+from openclaw_taskmem.daemon.snapshots import SeenPicture, find_seen_picture
 from openclaw_taskmem.domain.judging import (
-    Finding,
-    Heard,
-    find,
+    JudgeReply,
+    WaitFinding,
+    combine_replies,
+    compute_retry_delay,
     find_unjudged,
     name_sides,
-    rest_after,
 )
-from openclaw_taskmem.domain.rests import asked_for
+from openclaw_taskmem.domain.rests import read_retry_after
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.apart import TriedToEnd
-from openclaw_taskmem.seams.manager import words
+from openclaw_taskmem.seams.manager import format_error
 from taskmem_hookspecs import (
     Clock,
     Condition,
@@ -48,14 +48,14 @@ Look = Callable[[str], Awaitable[Frame]]
 """Shows what there is since a place."""
 
 
-class Panel:
+class JudgePanel:
     """Judges with their places, their patience and what they said last."""
 
     def __init__(
         self,
         condition: Condition,
         find_judges: Find,
-        lanes: Lanes,
+        lanes: PluginLoops,
         clock: Clock,
         *,
         start: str,
@@ -86,30 +86,30 @@ class Panel:
         missing here no more."""
         self._advice = ""
         self._start = start
-        self._seats: list[_Seat] = []
+        self._seats: list[_JudgeState] = []
         self._lanes = lanes
         self._clock = clock
         self._seconds = seconds
 
-    async def hear(self, look: Look) -> Finding:
+    async def ask_judges(self, look: Look) -> WaitFinding:
         """Ask in order until one is sure, and return what came of it.
 
         Raises:
             LookFailed: There was nothing to show them.
         """
         if self._clock.monotonic() >= self._find_at:
-            await self._fill()
-        heard: list[Heard] = []
+            await self._refresh_judges()
+        heard: list[JudgeReply] = []
         for seat in self._seats:
-            heard.append(await self._ask(seat, look))
+            heard.append(await self._ask_judge(seat, look))
             if heard[-1].sure:
-                return find(heard)
+                return combine_replies(heard)
         if self._unjudged:
             named = name_sides(self._condition, self._unjudged)
             said = f"Nobody here can judge {named} now{self._advice}"
             again = self._find_at - self._clock.monotonic()
             heard.append(
-                Heard(
+                JudgeReply(
                     judge=None,
                     sides=self._unjudged,
                     since=self._unjudged_since,
@@ -117,9 +117,9 @@ class Panel:
                     again=max(0.0, again),
                 )
             )
-        return find(heard)
+        return combine_replies(heard)
 
-    async def _fill(self) -> None:
+    async def _refresh_judges(self) -> None:
         """Find judges; while a side has none, they are looked for again."""
         found = await self._find_judges()
         unjudged = find_unjudged(self._condition, found.found)
@@ -127,53 +127,53 @@ class Panel:
             self._unjudged = unjudged
             every = range(len(self._condition.sides))
             self._seats = [
-                _Seat(judge, self._start, tuple(getattr(judge, "sides", every)))
+                _JudgeState(judge, self._start, tuple(getattr(judge, "sides", every)))
                 for judge in found.found
             ]
         self._advice = f": {' '.join(found.advice)}" if found.advice else ""
         self._finds += 1
-        rest = rest_after(self._finds) if self._unjudged else float("inf")
+        rest = compute_retry_delay(self._finds) if self._unjudged else float("inf")
         self._find_at = self._clock.monotonic() + rest
 
-    async def _ask(self, seat: _Seat, look: Look) -> Heard:
+    async def _ask_judge(self, seat: _JudgeState, look: Look) -> JudgeReply:
         if seat.busy:
             # Its last call was given up, and may not have noticed yet.
-            return seat.refuse("it was still being asked when time was up", None)
+            return seat.build_refusal("it was still being asked when time was up", None)
         rest = seat.rests_until - self._clock.monotonic()
         if rest > 0:
-            return seat.refuse(seat.trouble, rest)
+            return seat.build_refusal(seat.trouble, rest)
         frame = await look(seat.place)
-        if not self._wants(seat, frame):
-            return seat.heard(frame, self._clock.monotonic())
+        if not self._needs_ruling(seat, frame):
+            return seat.build_reply(frame, self._clock.monotonic())
         seat.busy = True
         seat.since = seat.since or self._clock.now()
         try:
-            ruling = await self._ruling(seat.judge, frame)
+            ruling = await self._request_ruling(seat.judge, frame)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            seat.fail(error, self._seconds, self._clock.monotonic())
+            seat.record_failure(error, self._seconds, self._clock.monotonic())
             if not isinstance(error, JudgeUnavailable):
                 self._blame(seat.judge, "wait_judge", error)
-            return seat.refuse(seat.trouble, seat.last_rest)
-        seat.take(frame, ruling, self._clock.monotonic())
-        return seat.heard(frame, self._clock.monotonic())
+            return seat.build_refusal(seat.trouble, seat.last_rest)
+        seat.record_ruling(frame, ruling, self._clock.monotonic())
+        return seat.build_reply(frame, self._clock.monotonic())
 
-    def _wants(self, seat: _Seat, frame: Frame) -> bool:
+    def _needs_ruling(self, seat: _JudgeState, frame: Frame) -> bool:
         """Whether a judge has not answered this before, or wants it once more."""
         return (
             seat.ruling is None
-            or shown(frame) != seat.shown
+            or build_frame_key(frame) != seat.shown
             or frame.picture is not seat.picture
             or self._clock.monotonic() >= seat.again_at
         )
 
-    async def _ruling(self, judge: Judge, frame: Frame) -> Ruling:
+    async def _request_ruling(self, judge: Judge, frame: Frame) -> Ruling:
         async with asyncio.timeout(self._seconds):
-            answer = await self._lanes.of(judge).call(lambda: judge.rule(frame))
-        return parts.ruling(answer)
+            answer = await self._lanes.get_loop(judge).call(lambda: judge.rule(frame))
+        return parts.require_ruling(answer)
 
 
 @dataclass(slots=True)
-class _Seat:
+class _JudgeState:
     """One judge of a wait."""
 
     judge: Final[Judge]
@@ -188,7 +188,7 @@ class _Seat:
     picture: Picture | None = None
     """The same; told from others by being itself: to compare is a plug-in's code."""
     ruling: Ruling | None = None
-    rests_on: Seen | None = None
+    rests_on: SeenPicture | None = None
     """What that ruling was made of, if it was a picture."""
     again_at: float = float("inf")
     """When it wants to be asked although nothing changed."""
@@ -201,36 +201,38 @@ class _Seat:
     rests_until: float = float("-inf")
     last_rest: float = 0.0
 
-    def take(self, frame: Frame, ruling: Ruling, now: float) -> None:
+    def record_ruling(self, frame: Frame, ruling: Ruling, now: float) -> None:
         """Keep a ruling."""
         self.stalled = frame.place == self.place
-        self.place, self.shown, self.ruling = frame.place, shown(frame), ruling
+        self.place, self.shown, self.ruling = (
+            frame.place,
+            build_frame_key(frame),
+            ruling,
+        )
         self.picture = frame.picture
-        self.rests_on = seen(frame, ruling)
+        self.rests_on = find_seen_picture(frame, ruling)
         again = ruling.look_again_seconds
         self.again_at = float("inf") if again is None else now + max(SOONEST, again)
         self.failures, self.trouble, self.busy = 0, None, False
         self.since = self.since if ruling.trouble else None
 
-    def fail(self, error: Exception, seconds: float, now: float) -> None:
+    def record_failure(self, error: Exception, seconds: float, now: float) -> None:
         """Keep that it could not be asked; it rests longer each time."""
         self.failures += 1
         self.busy = False
-        wanted = asked_for(error) if isinstance(error, JudgeUnavailable) else None
-        self.last_rest = max(
-            rest_after(self.failures), min(wanted or 0.0, LONGEST_WISH)
-        )
+        wanted = read_retry_after(error) if isinstance(error, JudgeUnavailable) else None
+        self.last_rest = max(compute_retry_delay(self.failures), min(wanted or 0.0, LONGEST_WISH))
         self.rests_until = now + self.last_rest
         if isinstance(error, TimeoutError):
             self.trouble = f"no answer within {seconds:g} s"
-        elif isinstance(error, (JudgeUnavailable, TriedToEnd, GivenUp)):
+        elif isinstance(error, (JudgeUnavailable, TriedToEnd, PluginCallCancelled)):
             self.trouble = str(error)
         else:
-            self.trouble = words(error)
+            self.trouble = format_error(error)
 
-    def refuse(self, trouble: str | None, again: float | None) -> Heard:
+    def build_refusal(self, trouble: str | None, again: float | None) -> JudgeReply:
         """Return that it could not be asked, why, and when it is again."""
-        return Heard(
+        return JudgeReply(
             judge=self.judge.name,
             sides=self.sides,
             since=self.since,
@@ -238,11 +240,11 @@ class _Seat:
             again=again,
         )
 
-    def heard(self, frame: Frame, now: float) -> Heard:
+    def build_reply(self, frame: Frame, now: float) -> JudgeReply:
         """Return what it says of a frame that it has answered."""
         again = None if self.again_at == float("inf") else max(0.0, self.again_at - now)
         more = frame.more and not self.stalled
-        return Heard(
+        return JudgeReply(
             judge=self.judge.name,
             sides=self.sides,
             since=self.since,
@@ -253,7 +255,7 @@ class _Seat:
         )
 
 
-def shown(frame: Frame) -> object:
+def build_frame_key(frame: Frame) -> object:
     """Return what a frame shows but for its picture: another is worth a ruling."""
     return (
         frame.place,

@@ -22,16 +22,16 @@ _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _NO_TELLING: Final = (OSError, subprocess.SubprocessError)
 
 
-def identity(pid: int) -> str | None:
+def identify_process(pid: int) -> str | None:
     """Return `<pid>:<start time>` of a process; None: there is none, or no telling."""
     try:
-        started = _started(pid)
+        started = _read_start_time(pid)
     except _NO_TELLING:
         return None
     return None if started is None else f"{pid}:{started}"
 
 
-def lives(process: str) -> bool | None:
+def is_alive(process: str) -> bool | None:
     """Whether the process of an identity lives.
 
     None: the identity was written by nobody here, or there is no telling.
@@ -40,20 +40,20 @@ def lives(process: str) -> bool | None:
     if not _NUMBER.fullmatch(number) or not started:
         return None
     try:
-        return _started(int(number)) == started
+        return _read_start_time(int(number)) == started
     except _NO_TELLING:
         return None
 
 
-def age(pid: int) -> float | None:
+def read_process_age(pid: int) -> float | None:
     """Return the seconds that a process has lived; None: it does not, or no telling.
 
     By the clock that runs on while the machine sleeps: starts are told by it.
     """
     try:
         if not _PROC.joinpath("self", "stat").exists():
-            return _seconds(_asked_of_ps(pid, "etime="))
-        started = _started_linux(pid)
+            return _parse_elapsed(_query_ps(pid, "etime="))
+        started = _read_start_time_linux(pid)
     except _NO_TELLING:
         return None
     if started is None:
@@ -61,7 +61,7 @@ def age(pid: int) -> float | None:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started) / os.sysconf(_TICKS)
 
 
-def _seconds(elapsed: str) -> float | None:
+def _parse_elapsed(elapsed: str) -> float | None:
     found = _ELAPSED.fullmatch(elapsed)
     if found is None:
         return None
@@ -73,17 +73,17 @@ def _seconds(elapsed: str) -> float | None:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
-def _started(pid: int) -> str | None:
+def _read_start_time(pid: int) -> str | None:
     """Return when a process has started; None: there is none that lives.
 
     Whoever could not look has not seen that it ended, and raises what went wrong.
     """
     if _PROC.joinpath("self", "stat").exists():
-        return _started_linux(pid)
-    return _asked_of_ps(pid, "lstart=").replace(" ", "-") or None
+        return _read_start_time_linux(pid)
+    return _query_ps(pid, "lstart=").replace(" ", "-") or None
 
 
-def _started_linux(pid: int) -> str | None:
+def _read_start_time_linux(pid: int) -> str | None:
     try:
         text = _PROC.joinpath(str(pid), "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -95,7 +95,7 @@ def _started_linux(pid: int) -> str | None:
     return fields[_STARTED]
 
 
-def _asked_of_ps(pid: int, column: str) -> str:
+def _query_ps(pid: int, column: str) -> str:
     said = subprocess.run(  # noqa: S603 - a number, and no shell
         ["/bin/ps", "-o", column, "-p", str(pid)],
         capture_output=True,

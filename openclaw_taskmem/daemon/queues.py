@@ -42,9 +42,7 @@ class Queues:
         self._watched.add(queue)
         return queue
 
-    def note(
-        self, roles: Collection[str | None], queued: Collection[str | None]
-    ) -> None:
+    def note_changes(self, roles: Collection[str | None], queued: Collection[str | None]) -> None:
         """Take note that a commit touched runs of roles; called from any thread.
 
         None among them: one that any role may claim. `queued`: those of them for which
@@ -52,13 +50,13 @@ class Queues:
         """
         for queue in tuple(self._watched):
             if not {queue.role, None}.isdisjoint(roles):
-                queue.note(queued=not {queue.role, None}.isdisjoint(queued))
+                queue.note_change(queued=not {queue.role, None}.isdisjoint(queued))
 
     @staticmethod
     def find_judges(target: Target, condition: Condition) -> parts.Judges:
         """Return who judges a condition on a queue: there is but one condition."""
         refusal = rules.refuse_condition(condition)
-        found = () if refusal else (Rules(target.name),)
+        found = () if refusal else (QueueJudge(target.name),)
         return parts.Judges(found, (), refusal)
 
     def read_first(self, role: str) -> Task | None:
@@ -66,11 +64,11 @@ class Queues:
         return find_claimable(self._shell(), role)
 
     @property
-    def rest(self) -> float:
+    def recheck_seconds(self) -> float:
         """How many seconds a look counts that no commit has ended."""
         return SHARED_SECONDS if self._shell().store.is_shared else ALONE_SECONDS
 
-    def let_go(self, queue: Queue) -> None:
+    def forget_queue(self, queue: Queue) -> None:
         """Tell a watch of no commit any more."""
         self._watched.discard(queue)
 
@@ -89,13 +87,13 @@ class Queue:
         self._found = False
         """Whether something was queued when it was read last."""
 
-    def note(self, *, queued: bool) -> None:
+    def note_change(self, *, queued: bool) -> None:
         """Take note of what is queued, or is not any more; called from any thread."""
         with contextlib.suppress(RuntimeError):
             # The lane may have ended.
-            self._loop.call_soon_threadsafe(self._stir, queued)
+            self._loop.call_soon_threadsafe(self._wake_if_queued, queued)
 
-    def _stir(self, queued: bool) -> None:  # noqa: FBT001 - the loop gives no names
+    def _wake_if_queued(self, queued: bool) -> None:  # noqa: FBT001 - the loop gives no names
         if queued or self._found:
             self._read_at = float("-inf")
             self._news.set()
@@ -113,7 +111,7 @@ class Queue:
         del place, start
         clock, text = self._queues.clock, ""
         now = clock.monotonic()
-        if now - self._read_at >= self._queues.rest:
+        if now - self._read_at >= self._queues.recheck_seconds:
             task = self._queues.read_first(self.role)
             self._found = task is not None
             # What was found may be claimed in a moment, and is looked for again.
@@ -121,17 +119,17 @@ class Queue:
             text = rules.describe_queued(task, self.role) if task else ""
         return Frame(seen_at=clock.now(), place=_PLACE, text=text)
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when a commit has changed what is queued here."""
         await self._news.wait()
         self._news.clear()
 
     async def close(self) -> None:
         """Hear of no commit any more."""
-        self._queues.let_go(self)
+        self._queues.forget_queue(self)
 
 
-class Rules:
+class QueueJudge:
     """Plays `Judge` for one role's queue."""
 
     name = "rules"

@@ -15,14 +15,14 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.daemon.lanes import GivenUp, Lanes
-from openclaw_taskmem.daemon.spending import Spending
-from openclaw_taskmem.domain.judging import rest_after
-from openclaw_taskmem.domain.rests import asked_for
+from openclaw_taskmem.daemon.lanes import PluginCallCancelled, PluginLoops
+from openclaw_taskmem.daemon.spending import ReaderUsageCounter
+from openclaw_taskmem.domain.judging import compute_retry_delay
+from openclaw_taskmem.domain.rests import read_retry_after
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.apart import TriedToEnd
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import (
     Clock,
     NoAnswer,
@@ -59,7 +59,7 @@ NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
 
 
 @dataclass(slots=True)
-class _Seat:
+class _ReaderState:
     """One reader, and what there is to know of it."""
 
     reader: Reader
@@ -78,12 +78,12 @@ class _Seat:
         """Whether it is not set up here."""
         return self.status.readiness is Readiness.OFF
 
-    def rest(self, sentence: str, seconds: float, now: float) -> None:
+    def pause(self, sentence: str, seconds: float, now: float) -> None:
         """Ask it nothing for a while."""
         self.trouble = sentence
         self.rests_until = max(self.rests_until, now + seconds)
 
-    def refuse_resting(self, now: float) -> None:
+    def refuse_while_paused(self, now: float) -> None:
         """Refuse a question while it rests."""
         left = self.rests_until - now
         if left > 0:
@@ -99,8 +99,8 @@ class Readers:
     def __init__(
         self,
         readers: Sequence[Reader],
-        seams: Seams,
-        lanes: Lanes,
+        seams: PluginHost,
+        lanes: PluginLoops,
         clock: Clock,
         *,
         seconds: float,
@@ -114,36 +114,36 @@ class Readers:
             clock: What days and rests are told by.
             seconds: A judge's limit for one ruling.
         """
-        self._seats = [_Seat(reader) for reader in readers]
+        self._seats = [_ReaderState(reader) for reader in readers]
         self._seams = seams
         self._lanes = lanes
         self._clock = clock
         self._seconds = seconds * SHARE
         self._loop = asyncio.get_running_loop()
-        self.spending: Final = Spending(clock)
+        self.spending: Final = ReaderUsageCounter(clock)
 
     # --- how they stand: from any thread --------------------------------------
 
     @property
     def name(self) -> str:
         """The name of the reader that is asked first now."""
-        return next((seat.reader.name for seat in self._able()), "reader")
+        return next((seat.reader.name for seat in self._list_available()), "reader")
 
     @property
     def model(self) -> str:
         """The model of the reader that is asked first now."""
-        return next((seat.reader.model for seat in self._able()), "")
+        return next((seat.reader.model for seat in self._list_available()), "")
 
     @property
     def sees_pictures(self) -> bool:
         """Whether any of them may be shown pictures."""
-        return any(seat.reader.sees_pictures for seat in self._able())
+        return any(seat.reader.sees_pictures for seat in self._list_available())
 
     def status(self) -> ReaderStatus:
         """Ask them all how they stand, and return how the best of them does."""
         for seat in self._seats:
-            seat.status = self._look(seat)
-        if able := self._able():
+            seat.status = self._read_status(seat)
+        if able := self._list_available():
             return able[0].status
         words = " ".join(describe_status(seat.status) for seat in self._seats)
         words = words or "TASKMEM_READERS is none, so nobody reads free English."
@@ -154,17 +154,20 @@ class Readers:
         status = self.status()
         return (None if status.readiness is Readiness.OFF else self), status
 
-    def _able(self) -> list[_Seat]:
+    def _list_available(self) -> list[_ReaderState]:
         """Return the readers that are set up; those that are ready come first."""
         able = [seat for seat in self._seats if not seat.is_off]
         return sorted(able, key=lambda each: each.status.readiness is Readiness.AWAY)
 
-    def _look(self, seat: _Seat) -> ReaderStatus:
+    def _read_status(self, seat: _ReaderState) -> ReaderStatus:
         """Ask one how it stands; one that cannot say is away."""
         if seat.reader.calls_per_day == 0:
-            sentence, _ = self.spending.refuse(seat.reader, confirms=False) or ("", 0.0)
+            sentence, _ = self.spending.find_refusal(seat.reader, confirms=False) or (
+                "",
+                0.0,
+            )
             return ReaderStatus(readiness=Readiness.OFF, detail=sentence)
-        told = self._seams.ask(seat.reader, "status", seat.reader.status)
+        told = self._seams.call_part(seat.reader, "status", seat.reader.status)
         if not isinstance(told, ReaderStatus):
             return ReaderStatus(
                 readiness=Readiness.AWAY,
@@ -177,19 +180,19 @@ class Readers:
         failed = f"It did not answer {times}: {seat.trouble}"
         return told.model_copy(update={"detail": f"{told.detail} {failed}"})
 
-    def view(self) -> list[JsonValue]:
+    def build_view(self) -> list[JsonValue]:
         """Return each reader, what it was asked today, and how it stands."""
-        return [self._row(seat) for seat in self._seats]
+        return [self._build_row(seat) for seat in self._seats]
 
-    def _row(self, seat: _Seat) -> JsonValue:
-        told, reader = self._look(seat), seat.reader
+    def _build_row(self, seat: _ReaderState) -> JsonValue:
+        told, reader = self._read_status(seat), seat.reader
         seat.status = told
-        spent = self.spending.of(reader)
+        spent = self.spending.get_usage(reader)
         state, detail, cure = told.readiness.value, told.detail, told.cure
-        refusal = self.spending.refuse(seat.reader, confirms=False)
+        refusal = self.spending.find_refusal(seat.reader, confirms=False)
         if told.readiness is Readiness.READY and refusal is not None:
             state, detail, cure = "spent", refusal[0], None
-        elif told.readiness is Readiness.READY and self._rests(seat):
+        elif told.readiness is Readiness.READY and self._is_paused(seat):
             state, cure = "resting", MEND
         elif told.readiness is Readiness.READY and seat.failures:
             state, cure = "failing", MEND
@@ -206,7 +209,7 @@ class Readers:
             "cure": cure,
         }
 
-    def _rests(self, seat: _Seat) -> bool:
+    def _is_paused(self, seat: _ReaderState) -> bool:
         return seat.rests_until > self._clock.monotonic()
 
     # --- asking: from any loop ------------------------------------------------
@@ -219,8 +222,8 @@ class Readers:
             ReaderUnavailable: None could be asked; the sentence says why.
         """
         if asyncio.get_running_loop() is self._loop:
-            return await self._read(question)
-        asked = asyncio.run_coroutine_threadsafe(self._read(question), self._loop)
+            return await self._read_first_able(question)
+        asked = asyncio.run_coroutine_threadsafe(self._read_first_able(question), self._loop)
         return await asyncio.wrap_future(asked)
 
     def ask(
@@ -232,10 +235,8 @@ class Readers:
         """
         if self.offer()[0] is None:
             return None
-        question = Question(
-            instruction=instruction, parts=(text,), answer_schema=schema
-        )
-        asked = asyncio.run_coroutine_threadsafe(self._read(question), self._loop)
+        question = Question(instruction=instruction, parts=(text,), answer_schema=schema)
+        asked = asyncio.run_coroutine_threadsafe(self._read_first_able(question), self._loop)
         try:
             found: object = json.loads(asked.result(ASK_SECONDS).answer)
         except (TimeoutError, CancelledError, TaskmemError, ValueError, RecursionError):
@@ -247,18 +248,16 @@ class Readers:
             return None
         return cast("dict[str, JsonValue]", found)
 
-    async def _read(self, question: Question) -> Reading:
+    async def _read_first_able(self, question: Question) -> Reading:
         passed: list[ReaderUnavailable] = []
         for seat in self._seats:
             if seat.is_off:
                 continue
             if question.has_pictures and not seat.reader.sees_pictures:
-                passed.append(
-                    ReaderUnavailable(f"{seat.reader.name} sees no pictures.")
-                )
+                passed.append(ReaderUnavailable(f"{seat.reader.name} sees no pictures."))
                 continue
             try:
-                reading = await self._ask(seat, question)
+                reading = await self._ask_reader(seat, question)
             except ReaderUnavailable as trouble:
                 passed.append(trouble)
                 continue
@@ -267,36 +266,36 @@ class Readers:
             why = " ".join(map(str, passed))
             note = f"{seat.reader.name} was asked instead: {why}"
             return reading.model_copy(update={"note": note})
-        raise _combine(passed)
+        raise _combine_errors(passed)
 
-    async def _ask(self, seat: _Seat, question: Question) -> Reading:
-        self._refuse(seat, question)
+    async def _ask_reader(self, seat: _ReaderState, question: Question) -> Reading:
+        self._refuse_question(seat, question)
         if seat.queued >= MOST_QUEUED:
             sentence = f"{seat.queued} questions wait for {seat.reader.name} already."
             raise ReaderUnavailable(sentence, BUSY_SECONDS)
         began = self._loop.time()
-        await self._queue(seat)
+        await self._acquire_slot(seat)
         try:
             # What was so before the queue may not be so behind it.
-            self._refuse(seat, question)
+            self._refuse_question(seat, question)
             await self.spending.count_question(seat.reader)
             left = self._seconds - (self._loop.time() - began)
-            return await self._answer(seat, question, left)
+            return await self._request_answer(seat, question, left)
         finally:
             seat.turns.release()
 
-    def _refuse(self, seat: _Seat, question: Question) -> None:
+    def _refuse_question(self, seat: _ReaderState, question: Question) -> None:
         """Refuse what cannot be asked now.
 
         Raises:
             ReaderUnavailable: So it is.
         """
-        seat.refuse_resting(self._clock.monotonic())
-        refusal = self.spending.refuse(seat.reader, confirms=question.confirms)
+        seat.refuse_while_paused(self._clock.monotonic())
+        refusal = self.spending.find_refusal(seat.reader, confirms=question.confirms)
         if refusal is not None:
             raise ReaderUnavailable(*refusal)
 
-    async def _queue(self, seat: _Seat) -> None:
+    async def _acquire_slot(self, seat: _ReaderState) -> None:
         """Wait for a turn; whoever takes it gives it back.
 
         Raises:
@@ -312,41 +311,43 @@ class Readers:
         finally:
             seat.queued -= 1
 
-    async def _answer(self, seat: _Seat, question: Question, limit: float) -> Reading:
+    async def _request_answer(
+        self, seat: _ReaderState, question: Question, limit: float
+    ) -> Reading:
         reader, now = seat.reader, self._clock.monotonic
-        asking = self._lanes.of(reader).call(lambda: reader.read(question))
+        asking = self._lanes.get_loop(reader).call(lambda: reader.read(question))
         try:
             async with asyncio.timeout(limit):
-                reading = parts.reading(await asking)
+                reading = parts.require_reading(await asking)
         except NoAnswer as error:
             await self.spending.count_answer(reader, error)
             raise
         except ReaderRefused as error:
             seat.failures += 1
-            seat.rest(str(error), REFUSED_SECONDS, now())
+            seat.pause(str(error), REFUSED_SECONDS, now())
             raise
         except TimeoutError:
             sentence = f"{reader.name} gave no answer within {limit:.0f} s."
-            raise self._fail(seat, ReaderUnavailable(sentence)) from None
+            raise self._record_failure(seat, ReaderUnavailable(sentence)) from None
         except ReaderUnavailable as error:
-            raise self._fail(seat, error) from None
-        except (TriedToEnd, GivenUp) as error:
+            raise self._record_failure(seat, error) from None
+        except (TriedToEnd, PluginCallCancelled) as error:
             trouble = ReaderUnavailable(f"{reader.name} failed: {error}.")
-            raise self._fail(seat, trouble) from error
+            raise self._record_failure(seat, trouble) from error
         except Exception as error:
-            self._seams.blame(reader, "reader", error)
+            self._seams.record_failure(reader, "reader", error)
             trouble = ReaderUnavailable(f"{reader.name} failed; see taskmem plugins.")
-            raise self._fail(seat, trouble) from error
+            raise self._record_failure(seat, trouble) from error
         seat.failures = 0
         await self.spending.count_answer(reader, reading)
         return reading.model_copy(update={"reader": reader.name})
 
-    def _fail(self, seat: _Seat, trouble: ReaderUnavailable) -> ReaderUnavailable:
+    def _record_failure(self, seat: _ReaderState, trouble: ReaderUnavailable) -> ReaderUnavailable:
         """Let a reader rest, longer each time, and return what to raise."""
         seat.failures += 1
-        rest = max(rest_after(seat.failures), asked_for(trouble) or 0.0)
+        rest = max(compute_retry_delay(seat.failures), read_retry_after(trouble) or 0.0)
         trouble.retry_seconds = min(rest, REFUSED_SECONDS)
-        seat.rest(str(trouble), trouble.retry_seconds, self._clock.monotonic())
+        seat.pause(str(trouble), trouble.retry_seconds, self._clock.monotonic())
         return trouble
 
 
@@ -355,7 +356,7 @@ def describe_status(status: ReaderStatus) -> str:
     return f"{status.detail} {status.cure}." if status.cure else status.detail
 
 
-def _combine(passed: Sequence[ReaderUnavailable]) -> ReaderUnavailable:
+def _combine_errors(passed: Sequence[ReaderUnavailable]) -> ReaderUnavailable:
     """Return one error for all the readers that could not be asked."""
     words = " ".join(map(str, passed)) or "There is no reader; see taskmem doctor."
     rests = [rest for each in passed if (rest := each.retry_seconds) is not None]

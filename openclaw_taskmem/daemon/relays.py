@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.daemon.threads import OffLoopCaller
 from openclaw_taskmem.engine import recovery
 from openclaw_taskmem.engine.shell import Shell
 
@@ -20,17 +20,17 @@ RESTS: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 class Relays:
     """Looks whether those that hung up have ended."""
 
-    def __init__(self, shell: Shell, apart: Apart) -> None:
+    def __init__(self, shell: Shell, apart: OffLoopCaller) -> None:
         """Take where their runs are, and what the looks are made on."""
         self._shell = shell
         self._apart = apart
         self._looks: set[asyncio.Task[None]] = set()
 
-    def look_after(self, process: str | None) -> None:
+    def watch_process(self, process: str | None) -> None:
         """Look after a process that has hung up; None: nobody knows which it was."""
         if process is None or self._shell.stopping.is_set():
             return
-        look = asyncio.create_task(self._look(process))
+        look = asyncio.create_task(self._requeue_when_ended(process))
         self._looks.add(look)
         look.add_done_callback(self._looks.discard)
 
@@ -40,7 +40,7 @@ class Relays:
             look.cancel()
         await asyncio.gather(*self._looks, return_exceptions=True)
 
-    async def _look(self, process: str) -> None:
+    async def _requeue_when_ended(self, process: str) -> None:
         requeue = partial(recovery.requeue_abandoned, self._shell, process=process)
         for rest in RESTS:
             await self._shell.clock.sleep(rest)

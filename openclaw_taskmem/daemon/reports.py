@@ -15,7 +15,7 @@ from pydantic import (
     ValidationError,
 )
 
-from openclaw_taskmem.domain.callers import too_long
+from openclaw_taskmem.domain.callers import find_key_fault
 from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import FileChange, InvalidArguments
 
@@ -27,36 +27,36 @@ Key = Annotated[str, Field(max_length=10_000)]
 Keys = Annotated[tuple[Key, ...], Field(max_length=10_000)]
 
 
-def _legible(said: object) -> object:
+def _clip_text(said: object) -> object:
     """Keep the beginning of what others said, cut wherever they have cut it."""
     if not isinstance(said, str):
         return said
     return said[:10_000].encode(errors="replace").decode()
 
 
-def _whole(said: object) -> object:
+def _replace_surrogates(said: object) -> object:
     """Keep all that others said, as far as it is text."""
     return said.encode(errors="replace").decode() if isinstance(said, str) else said
 
 
-def _short(said: object) -> object:
+def _clip_label(said: object) -> object:
     """Keep the beginning of what is hardly ever long."""
-    legible = _legible(said)
+    legible = _clip_text(said)
     return legible[:LABEL] if isinstance(legible, str) else legible
 
 
-def _kept(key: str) -> str:
-    fault = too_long(key)
+def _check_key(key: str) -> str:
+    fault = find_key_fault(key)
     if fault is not None:
         raise ValueError(fault)
     return key
 
 
-Kept = Annotated[str, AfterValidator(_kept)]
+Kept = Annotated[str, AfterValidator(_check_key)]
 """What runs are found by, and so goes into an index."""
-ReportedText = Annotated[str, BeforeValidator(_legible)]
-Words = Annotated[str, BeforeValidator(_whole)]
-Label = Annotated[str, BeforeValidator(_short)]
+ReportedText = Annotated[str, BeforeValidator(_clip_text)]
+Words = Annotated[str, BeforeValidator(_replace_surrogates)]
+Label = Annotated[str, BeforeValidator(_clip_label)]
 
 
 class _Event(BaseModel):
@@ -66,7 +66,7 @@ class _Event(BaseModel):
     """It grows with every event of a start; None: heard as often as it is told."""
 
 
-class StillRunning(BaseModel):
+class RunningWorkReport(BaseModel):
     """What a gateway runs for a session, beside its turn."""
 
     kind: Literal["command", "sub_agent"]
@@ -76,10 +76,10 @@ class StillRunning(BaseModel):
     """Since it began, as far as the gateway's plug-in knows."""
 
 
-AllStillRunning = Annotated[tuple[StillRunning, ...], Field(max_length=100)]
+AllStillRunning = Annotated[tuple[RunningWorkReport, ...], Field(max_length=100)]
 
 
-class Started(_Event):
+class GatewayStarted(_Event):
     """A gateway is there: it has started, or has found its daemon again."""
 
     kind: Literal["gateway"]
@@ -101,13 +101,13 @@ class Started(_Event):
     """What it runs, by session."""
 
 
-class Stopped(_Event):
+class GatewayStopped(_Event):
     """A gateway stops in order."""
 
     kind: Literal["gateway_stopped"]
 
 
-class Worked(_Event):
+class SessionActivity(_Event):
     """Something that shows a session at work."""
 
     session_key: Kept
@@ -118,7 +118,7 @@ class Worked(_Event):
     """Of what shapes the agent's prompt."""
 
 
-class TurnStarted(Worked):
+class TurnStarted(SessionActivity):
     """A turn has begun."""
 
     kind: Literal["turn_started"]
@@ -126,14 +126,14 @@ class TurnStarted(Worked):
     origin: Origin = Origin.OTHER
 
 
-class Touched(BaseModel):
+class TouchedFile(BaseModel):
     """What a tool did to a file."""
 
     path: Key
     change: FileChange
 
 
-class _Deeds(Worked):
+class _ToolActivity(SessionActivity):
     """A call of a tool, and what it may do to files."""
 
     folders: Annotated[tuple[Key, ...], Field(max_length=100)] = ()
@@ -142,7 +142,7 @@ class _Deeds(Worked):
     """Whether it may change anything in them, as a command may."""
 
 
-class ToolStarted(_Deeds):
+class ToolStarted(_ToolActivity):
     """A call of a tool has begun."""
 
     kind: Literal["tool_started"]
@@ -155,14 +155,14 @@ class ToolStarted(_Deeds):
     """What the user said in the turn; None: no user has begun it."""
 
 
-class Line(_Event):
+class ConversationLine(_Event):
     """A message of the conversation."""
 
     role: Literal["user", "assistant"]
     text: ReportedText
 
 
-class ToolCalled(_Deeds):
+class ToolCalled(_ToolActivity):
     """A call of a tool has ended."""
 
     kind: Literal["tool_called"]
@@ -178,13 +178,13 @@ class ToolCalled(_Deeds):
     exit_code: int | None = None
     failed: bool = False
     ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    touched: Annotated[tuple[Touched, ...], Field(max_length=1000)] = ()
+    touched: Annotated[tuple[TouchedFile, ...], Field(max_length=1000)] = ()
     """The files that it says it has changed, by their absolute paths."""
-    said: Annotated[tuple[Line, ...], Field(max_length=1000)] = ()
+    said: Annotated[tuple[ConversationLine, ...], Field(max_length=1000)] = ()
     """Messages of the conversation since the call before."""
 
 
-class Answered(_Event):
+class ModelAnswered(_Event):
     """A model has answered in a turn that took messages."""
 
     kind: Literal["answered"]
@@ -204,7 +204,7 @@ class TurnNotStarted(_Event):
     """Why, in the gateway's words."""
 
 
-class TurnEnded(Worked):
+class TurnEndReport(SessionActivity):
     """A turn has ended."""
 
     kind: Literal["turn_ended"]
@@ -240,7 +240,7 @@ class TurnEnded(Worked):
     """What its agent has had the gateway begin by itself, now or within the hour."""
 
 
-class AwaitedEnded(Worked):
+class AwaitedEnded(SessionActivity):
     """What a session may have waited for has ended."""
 
     kind: Literal["awaited_ended"]
@@ -257,37 +257,45 @@ class QuestionAnswered(_Event):
     answer: ReportedText
 
 
-class Noted(_Event):
+class OtherEvent(_Event):
     """Something else happened: it is counted, and shown by `taskmem status`."""
 
     kind: Literal["compacted", "session_started", "session_ended"]
     session_key: Key | None = None
 
 
-Work = TurnStarted | ToolStarted | ToolCalled | TurnEnded | AwaitedEnded
+Work = TurnStarted | ToolStarted | ToolCalled | TurnEndReport | AwaitedEnded
 """What shows a session at work."""
-Event = Noted | Started | Stopped | Answered | TurnNotStarted | QuestionAnswered | Work
+Event = (
+    OtherEvent
+    | GatewayStarted
+    | GatewayStopped
+    | ModelAnswered
+    | TurnNotStarted
+    | QuestionAnswered
+    | Work
+)
 
 _EVENTS: Final = TypeAdapter(Annotated[list[dict[str, Any]], Field(max_length=MOST)])
 _STILL_RUNNING: Final = TypeAdapter(AllStillRunning)
 _KINDS: Final[Mapping[object, type[Event]]] = {
-    "gateway": Started,
-    "gateway_stopped": Stopped,
+    "gateway": GatewayStarted,
+    "gateway_stopped": GatewayStopped,
     "turn_started": TurnStarted,
     "tool_started": ToolStarted,
     "tool_called": ToolCalled,
-    "compacted": Noted,
-    "session_started": Noted,
-    "session_ended": Noted,
-    "answered": Answered,
+    "compacted": OtherEvent,
+    "session_started": OtherEvent,
+    "session_ended": OtherEvent,
+    "answered": ModelAnswered,
     "turn_not_started": TurnNotStarted,
     "awaited_ended": AwaitedEnded,
     "question_answered": QuestionAnswered,
-    "turn_ended": TurnEnded,
+    "turn_ended": TurnEndReport,
 }
 
 
-def parse_still_running(given: object) -> tuple[StillRunning, ...] | None:
+def parse_still_running(given: object) -> tuple[RunningWorkReport, ...] | None:
     """Return what a gateway runs for a session; None: it said nothing that is clear."""
     try:
         return None if given is None else _STILL_RUNNING.validate_python(given)
@@ -295,7 +303,7 @@ def parse_still_running(given: object) -> tuple[StillRunning, ...] | None:
         return None
 
 
-def parse(params: Mapping[str, object]) -> list[Event]:
+def parse_report(params: Mapping[str, object]) -> list[Event]:
     """Return the events of a report, in order; kinds that are not known are left out.
 
     Raises:

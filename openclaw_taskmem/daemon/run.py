@@ -17,22 +17,22 @@ from urllib.parse import unquote
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.config import Settings, load
+from openclaw_taskmem.config import Settings, load_settings
 from openclaw_taskmem.daemon import logfile, mcp, processes
-from openclaw_taskmem.daemon.album import Album
-from openclaw_taskmem.daemon.courier import find_courier
-from openclaw_taskmem.daemon.desk import Desk
-from openclaw_taskmem.daemon.door import MOST_FACES, Door
-from openclaw_taskmem.daemon.identity import identity
-from openclaw_taskmem.daemon.lanes import Lanes
-from openclaw_taskmem.daemon.lock import Lock, identity_of
-from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.daemon.album import SnapshotStore
+from openclaw_taskmem.daemon.courier import build_routing_transport
+from openclaw_taskmem.daemon.desk import Dispatcher
+from openclaw_taskmem.daemon.door import MOST_FACES, SocketServer
+from openclaw_taskmem.daemon.identity import ensure_identity
+from openclaw_taskmem.daemon.lanes import PluginLoops
+from openclaw_taskmem.daemon.lock import Lock, read_file_identity
+from openclaw_taskmem.daemon.loops import BackgroundLoops
 from openclaw_taskmem.daemon.queues import Queues
 from openclaw_taskmem.daemon.readers import Readers
 from openclaw_taskmem.daemon.relays import Relays
-from openclaw_taskmem.daemon.threads import Later, Threads
-from openclaw_taskmem.daemon.watchroom import Watchroom
-from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.daemon.threads import DeferredExecutor, ThreadPool
+from openclaw_taskmem.daemon.watchroom import WaitSupervisor
+from openclaw_taskmem.domain.gateway import GatewayPresence
 from openclaw_taskmem.domain.looks import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
@@ -42,9 +42,9 @@ from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import say, tell
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from openclaw_taskmem.engine.shell import Due, Shell
+from openclaw_taskmem.engine.shell import DueWork, Shell
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import Clock
 
 log = logging.getLogger(__name__)
@@ -61,16 +61,16 @@ LAST_CALLS_SECONDS = 5.0
 """How long calls that run may take to end when the daemon stops."""
 
 
-def run(environ: MutableMapping[str, str], lock: Lock) -> None:
+def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
     """Run a daemon for the home whose lock it has, until it is told to stop.
 
     Raises:
         TaskmemError: It cannot run with these settings, or this database.
     """
-    logfile.set_up()
+    logfile.set_up_logging()
     # Half of them are for what the daemon itself opens.
     faces = min(MOST_FACES, allow_descriptors() // 2)
-    asyncio.run(serve(load(environ), SystemClock(), lock, faces))
+    asyncio.run(serve_one_home(load_settings(environ), SystemClock(), lock, faces))
 
 
 def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
@@ -88,7 +88,7 @@ def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
     return soft
 
 
-async def serve(
+async def serve_one_home(
     settings: Settings, clock: Clock, lock: Lock, faces: int = MOST_FACES
 ) -> None:
     """Serve one home until a signal comes, or nobody needs it any more.
@@ -106,25 +106,23 @@ async def serve(
     """
     for warning in settings.warnings:
         log.warning("%s", warning)
-    home = identity(settings.home.mark, shares=bool(settings.database_url))
-    seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+    home = ensure_identity(settings.home.identity_file, shares=bool(settings.database_url))
+    seams = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
 
-    def connected() -> Sequence[Presence]:
-        return desk.gateways.present
+    def list_gateways() -> Sequence[GatewayPresence]:
+        return desk.gateways.presences
 
-    courier, told = find_courier(settings, seams, os.environ, connected)
-    known = seams.readers()
+    courier, told = build_routing_transport(settings, seams, os.environ, list_gateways)
+    known = seams.find_readers()
     chosen = [known[name] for name in order_readers(settings.readers, known)]
-    store = seams.store(settings.database)
-    opened = _database_files(settings)
-    loops: Loops | None = None
+    store = seams.open_store(settings.database)
+    opened = _identify_database_files(settings)
+    loops: BackgroundLoops | None = None
 
-    album = Album(settings.home.pictures, settings.picture_days)
-    lanes = Lanes()
-    readers = Readers(
-        chosen, seams, lanes, clock, seconds=settings.judge_timeout_seconds
-    )
-    room = Watchroom(
+    album = SnapshotStore(settings.home.pictures, settings.picture_days)
+    lanes = PluginLoops()
+    readers = Readers(chosen, seams, lanes, clock, seconds=settings.judge_timeout_seconds)
+    room = WaitSupervisor(
         seams,
         clock,
         lanes,
@@ -134,16 +132,16 @@ async def serve(
         queues=Queues(clock, lambda: shell),
     )
 
-    def nudge(due: Due) -> None:
+    def nudge(due: DueWork) -> None:
         room.follow(due.waits, due.roles, due.queued_for)
         if loops is not None:
-            loops.nudge(due)
+            loops.take_due(due)
 
     def free() -> None:
         if loops is not None:
-            loops.free()
+            loops.recheck_holds()
 
-    later = Later()
+    later = DeferredExecutor()
     shell = Shell(
         store=ScopedStore(store, home, sole=not settings.database_url),
         later=later,
@@ -154,48 +152,46 @@ async def serve(
             cooldown_seconds=settings.stuck_cooldown_seconds,
         ),
         outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
-        runs=run_policy(settings),
+        runs=build_run_policy(settings),
         keep=KeepPolicy(days=settings.keep_days, most_bytes=settings.keep_mb * MIB),
         notify=Notify(settings.notify),
         roots=settings.roots,
-        looks=LookPolicy(
-            roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)
-        ),
-        lives=processes.lives,
+        looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
+        lives=processes.is_alive,
         watching=room,
         nudge=nudge,
         ask_reader=readers.ask,
         reaches=courier.reaches,
-        command=own_command(settings.home),
+        command=build_own_command(settings.home),
     )
-    desk = Desk(shell, settings, room, free, readers, told=told)
-    passes = Threads(LOOP_THREADS, "loops")
+    desk = Dispatcher(shell, settings, room, free, readers, told=told)
+    passes = ThreadPool(LOOP_THREADS, "loops")
     relays = Relays(shell, passes)
-    door = Door(desk, relays.look_after, faces)
-    loops = Loops(
+    door = SocketServer(desk, relays.watch_process, faces)
+    loops = BackgroundLoops(
         shell,
         courier,
         passes,
         longest=max(settings.stuck_interval_seconds, 0.1),
-        holds=desk.gateways.holds,
-        gateways=connected,
-        host=seams.host(),
+        holds=desk.gateways.build_hold_finder,
+        gateways=list_gateways,
+        host=seams.find_agent_host(),
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
         # Before anybody can write: what comes then is news.
-        shell.store.join()
+        shell.store.join_database()
         readers.spending.begin(shell)
-        tell.begin(shell)
-        say.begin(shell)
+        tell.set_start_position(shell)
+        say.set_start_positions(shell)
         await door.open(settings.home.socket)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(
-            _stay_in_place(stop, door, lock, settings, clock, opened=opened)
+            _watch_home_files(stop, door, lock, settings, clock, opened=opened)
         )
-        await _until_done(
+        await _run_until_stopped(
             stop, door, loops, room, shell, patience=settings.idle_exit_seconds
         )
         watch.cancel()
@@ -210,7 +206,7 @@ async def serve(
         log.info("stopped")
 
 
-def own_command(home: Home) -> str:
+def build_own_command(home: Home) -> str:
     """Return what calls this installation for a home, in any shell of this user."""
     program = Path(sys.executable).with_name("taskmem")
     words = [str(program)]
@@ -219,7 +215,7 @@ def own_command(home: Home) -> str:
     return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {shlex.join(words)}"
 
 
-def run_policy(settings: Settings) -> RunPolicy:
+def build_run_policy(settings: Settings) -> RunPolicy:
     """Return how runs are helped along, as the settings say."""
     return RunPolicy(
         lease_seconds=settings.lease_seconds,
@@ -238,11 +234,11 @@ def run_policy(settings: Settings) -> RunPolicy:
     )
 
 
-async def _until_done(
+async def _run_until_stopped(
     stop: asyncio.Event,
-    door: Door,
-    loops: Loops,
-    room: Watchroom,
+    door: SocketServer,
+    loops: BackgroundLoops,
+    room: WaitSupervisor,
     shell: Shell,
     *,
     patience: float,
@@ -250,7 +246,7 @@ async def _until_done(
     background = [
         asyncio.create_task(loops.run()),
         asyncio.create_task(room.run(shell)),
-        asyncio.create_task(_load_ahead(room, door)),
+        asyncio.create_task(_preload_modules(room, door)),
         asyncio.create_task(_stop_when_idle(stop, door, loops, shell.clock, patience)),
     ]
     needed = background[:2]
@@ -266,14 +262,14 @@ async def _until_done(
             await task
 
 
-async def _load_ahead(room: Watchroom, door: Door) -> None:
+async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
     """Load what speaks MCP, and what judges, before anyone asks.
 
     It comes after what is waited for, and after the daemon answers.
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_SECONDS):
-            await room.caught_up()
+            await room.wait_until_caught_up()
     try:
         await asyncio.to_thread(mcp.load_sdk)
     except Exception as error:
@@ -287,18 +283,18 @@ async def _load_ahead(room: Watchroom, door: Door) -> None:
     gc.enable()
 
 
-def _database_files(settings: Settings) -> Sequence[tuple[int, int] | None]:
+def _identify_database_files(settings: Settings) -> Sequence[tuple[int, int] | None]:
     """Return which files hold the tasks, a log among them; none: it is on a server."""
     kind, _, path = settings.database.partition(":///")
     if kind != "sqlite":
         return ()
     file = unquote(path.partition("?")[0])
-    return [identity_of(Path(each)) for each in (file, f"{file}-wal")]
+    return [read_file_identity(Path(each)) for each in (file, f"{file}-wal")]
 
 
-async def _stay_in_place(
+async def _watch_home_files(
     stop: asyncio.Event,
-    door: Door,
+    door: SocketServer,
     lock: Lock,
     settings: Settings,
     clock: Clock,
@@ -312,29 +308,31 @@ async def _stay_in_place(
     """
     while True:
         await clock.sleep(LOOK_SECONDS)
-        if not lock.in_place:
-            log.warning(
-                "%s is gone or another's; this daemon ends", settings.home.folder
-            )
+        if not lock.is_in_place:
+            log.warning("%s is gone or another's; this daemon ends", settings.home.folder)
             stop.set()
             return
-        if _database_files(settings) != opened:
+        if _identify_database_files(settings) != opened:
             log.warning("the database was replaced or removed; this daemon ends")
             stop.set()
             return
-        if not door.in_place:
+        if not door.is_in_place:
             log.warning("%s is gone; it is made anew", settings.home.socket)
             await door.open(settings.home.socket)
-        logfile.rotate(settings.home.log)
+        logfile.rotate_log(settings.home.log)
 
 
 async def _stop_when_idle(
-    stop: asyncio.Event, door: Door, loops: Loops, clock: Clock, patience: float
+    stop: asyncio.Event,
+    door: SocketServer,
+    loops: BackgroundLoops,
+    clock: Clock,
+    patience: float,
 ) -> None:
     """Stop after a while with no face connected and nothing owed to anybody."""
     alone_since = clock.monotonic()
     while True:
-        if door.visitors:
+        if door.connection_count:
             await door.emptied.wait()
         if door.emptied.is_set():
             door.emptied.clear()
@@ -342,7 +340,7 @@ async def _stop_when_idle(
         left = alone_since + patience - clock.monotonic()
         if left > 0:
             await clock.sleep(left)
-        elif await loops.idle() and not door.visitors:
+        elif await loops.is_idle() and not door.connection_count:
             log.info("nobody needs this daemon any more")
             stop.set()
             return

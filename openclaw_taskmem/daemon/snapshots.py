@@ -14,10 +14,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.daemon.album import Album, Moment
-from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.daemon.album import SnapshotMoment, SnapshotStore
+from openclaw_taskmem.daemon.threads import OffLoopCaller
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import Clock, Frame, Picture, Ruling, Wait, WaitNotFound
 
 log = logging.getLogger(__name__)
@@ -30,24 +30,24 @@ PRUNE_SECONDS: Final = 3600.0
 """Between two looks for what need not be kept any longer."""
 
 
-class Seen(NamedTuple):
+class SeenPicture(NamedTuple):
     """A picture, and when the target looked like that."""
 
     picture: Picture
     at: datetime
 
 
-def seen(frame: Frame, ruling: Ruling | None = None) -> Seen | None:
+def find_seen_picture(frame: Frame, ruling: Ruling | None = None) -> SeenPicture | None:
     """Return what a ruling on a frame rests on, or what the frame shows; None: nothing.
 
     A picture is never asked whether it is true: that would be a plug-in's code.
     """
     own = ruling.picture if ruling is not None else None
     picture = frame.picture if own is None else own
-    return None if picture is None else Seen(picture, frame.seen_at)
+    return None if picture is None else SeenPicture(picture, frame.seen_at)
 
 
-class Snapshots:
+class WaitSnapshots:
     """Decides which pictures of one wait are kept, in one round of it."""
 
     def __init__(self, wait_id: str, queue: SnapshotQueue, *, resumed: bool) -> None:
@@ -64,30 +64,30 @@ class Snapshots:
         """Whether it was said that one of them cannot be kept."""
         self._queue = queue
         self._shown = False
-        self._newest: Seen | None = None
-        self._noted: Callable[[], Picture | None] = _nothing
+        self._newest: SeenPicture | None = None
+        self._noted: Callable[[], Picture | None] = _get_nothing
         """Returns the last that the queue was given, while anybody has it."""
         self._resting: asyncio.Task[None] | None = None
 
-    def show(self, shown: Seen | None) -> None:
+    def show(self, shown: SeenPicture | None) -> None:
         """Take note of what the judges are shown; the first is kept."""
         if shown is not None and not self._shown:
             self._shown = True
-            self._queue.put(self, Moment.FIRST, shown)
+            self._queue.put(self, SnapshotMoment.FIRST, shown)
 
-    def observe(self, rests_on: Seen | None) -> None:
+    def observe(self, rests_on: SeenPicture | None) -> None:
         """Take note of what a new observation tells of; the last is kept, in time."""
         self._newest = rests_on or self._newest
         if self._resting is None and self._put_last():
-            self._resting = asyncio.create_task(self._rest())
+            self._resting = asyncio.create_task(self._observe_later())
 
-    def end(self, rests_on: Seen | None, *, resolved: bool) -> None:
+    def end(self, rests_on: SeenPicture | None, *, resolved: bool) -> None:
         """Keep at once what the last look rests on; also as what resolved the wait."""
         self.close()
         self._newest = rests_on or self._newest
         self._put_last()
         if resolved and rests_on is not None:
-            self._queue.put(self, Moment.DECIDING, rests_on)
+            self._queue.put(self, SnapshotMoment.DECIDING, rests_on)
 
     def close(self) -> None:
         """Keep nothing any more."""
@@ -99,21 +99,21 @@ class Snapshots:
         newest, self._newest = self._newest, None
         if newest is None or newest.picture is self._noted():
             return False
-        self._noted = _weakly(newest.picture)
-        self._queue.put(self, Moment.LAST, newest)
+        self._noted = _make_weak_getter(newest.picture)
+        self._queue.put(self, SnapshotMoment.LAST, newest)
         return True
 
-    async def _rest(self) -> None:
+    async def _observe_later(self) -> None:
         await self._queue.clock.sleep(GAP_SECONDS)
         self._resting = None
         self.observe(self._newest)
 
 
-def _nothing() -> None:
+def _get_nothing() -> None:
     """Return that there is none."""
 
 
-def _weakly(picture: Picture) -> Callable[[], Picture | None]:
+def _make_weak_getter(picture: Picture) -> Callable[[], Picture | None]:
     """Return what gives a picture while anybody else has it.
 
     A screen takes up to 33 MB, and each wait was told of another last.
@@ -128,7 +128,11 @@ class SnapshotQueue:
     """Encodes and writes what is to be kept, one picture after the other."""
 
     def __init__(
-        self, album: Album | None, seams: Seams, clock: Clock, apart: Apart
+        self,
+        album: SnapshotStore | None,
+        seams: PluginHost,
+        clock: Clock,
+        apart: OffLoopCaller,
     ) -> None:
         """Take where they go, and what is needed to make them.
 
@@ -142,15 +146,15 @@ class SnapshotQueue:
         self._album = album
         self._seams = seams
         self._apart = apart
-        self._due: dict[tuple[str, Moment], tuple[Snapshots, Seen]] = {}
+        self._due: dict[tuple[str, SnapshotMoment], tuple[WaitSnapshots, SeenPicture]] = {}
         """In order; of the same moment of a wait only the newest."""
         self._stirred = asyncio.Event()
         self._turn = asyncio.Lock()
         """Held by whoever changes the album."""
 
-    def put(self, snapshots: Snapshots, moment: Moment, taken: Seen) -> None:
+    def put(self, snapshots: WaitSnapshots, moment: SnapshotMoment, taken: SeenPicture) -> None:
         """Take a picture on, to be kept soon."""
-        if self._album is not None and self._album.keeps:
+        if self._album is not None and self._album.is_enabled:
             self._due[snapshots.wait_id, moment] = (snapshots, taken)
             self._stirred.set()
 
@@ -159,10 +163,10 @@ class SnapshotQueue:
         if self._album is None:
             return
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_all(self._album))
+            group.create_task(self._save_all(self._album))
             group.create_task(self._prune_all(self._album, shell))
 
-    async def _keep_all(self, album: Album) -> None:
+    async def _save_all(self, album: SnapshotStore) -> None:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
@@ -170,21 +174,29 @@ class SnapshotQueue:
                 _, moment = key = next(iter(self._due))
                 snapshots, taken = self._due.pop(key)
                 async with self._turn:
-                    await self._apart(self._keep, album, snapshots, moment, taken)
+                    await self._apart(self._save_snapshot, album, snapshots, moment, taken)
 
-    def _keep(
-        self, album: Album, snapshots: Snapshots, moment: Moment, taken: Seen
+    def _save_snapshot(
+        self,
+        album: SnapshotStore,
+        snapshots: WaitSnapshots,
+        moment: SnapshotMoment,
+        taken: SeenPicture,
     ) -> None:
         """Encode a picture and write it; what goes wrong costs nothing but it."""
         wait_id = snapshots.wait_id
-        if snapshots.resumed and moment is Moment.FIRST and moment in album.of(wait_id):
+        if (
+            snapshots.resumed
+            and moment is SnapshotMoment.FIRST
+            and moment in album.find_snapshots(wait_id)
+        ):
             return
         try:
-            jpeg = self._seams.encode(taken.picture, LONGEST_SIDE)
+            jpeg = self._seams.encode_picture(taken.picture, LONGEST_SIDE)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
             if not snapshots.troubled:
                 snapshots.troubled = True
-                self._seams.blame(taken.picture, f"a picture of {wait_id}", error)
+                self._seams.record_failure(taken.picture, f"a picture of {wait_id}", error)
             return
         try:
             album.write(wait_id, moment, jpeg, taken.at)
@@ -197,7 +209,7 @@ class SnapshotQueue:
                     error,
                 )
 
-    async def _prune_all(self, album: Album, shell: Shell) -> None:
+    async def _prune_all(self, album: SnapshotStore, shell: Shell) -> None:
         def find(wait_id: str) -> Wait | None:
             try:
                 return shell.store.read_wait(wait_id)

@@ -6,16 +6,16 @@ import asyncio
 import logging
 from typing import Final
 
-from openclaw_taskmem.daemon.threads import Threads
+from openclaw_taskmem.daemon.threads import ThreadPool
 from openclaw_taskmem.domain.readers import (
     Days,
-    Spent,
+    ReaderUsage,
     count_answer,
     count_question,
     dump_days,
+    find_usage,
     load_days,
-    refuse_spent,
-    spent_on,
+    refuse_over_limit,
 )
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Change, Clock, NoAnswer, Reader, Reading
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 BOOKMARK: Final = "readers"
 
 
-class Spending:
+class ReaderUsageCounter:
     """Counts on the daemon's event loop; may be looked at from any thread."""
 
     def __init__(self, clock: Clock) -> None:
         """Take what days are told by."""
         self._clock = clock
-        self._apart = Threads(1, "spending")
+        self._apart = ThreadPool(1, "spending")
         self._shell: Shell | None = None
         self._days: Days = {}
         self._changes = self._saved = 0
@@ -46,19 +46,19 @@ class Spending:
         """Write what is being written."""
         await self._apart.close()
 
-    def of(self, reader: Reader) -> Spent:
+    def get_usage(self, reader: Reader) -> ReaderUsage:
         """Return what a reader used up today."""
-        return spent_on(self._days, self._clock.now(), reader.name)
+        return find_usage(self._days, self._clock.now(), reader.name)
 
-    def refuse(self, reader: Reader, *, confirms: bool) -> tuple[str, float] | None:
+    def find_refusal(self, reader: Reader, *, confirms: bool) -> tuple[str, float] | None:
         """Return why a reader may not be asked, and for how long; None: it may."""
         now, limit = self._clock.now(), reader.calls_per_day
-        return refuse_spent(reader.name, self.of(reader), limit, now, confirms=confirms)
+        return refuse_over_limit(reader.name, self.get_usage(reader), limit, now, confirms=confirms)
 
     async def count_question(self, reader: Reader) -> None:
         """Count a question that is sent next."""
         now = self._clock.now()
-        await self._keep(count_question(self._days, now, reader.name))
+        await self._save_days(count_question(self._days, now, reader.name))
 
     async def count_answer(self, reader: Reader, answer: Reading | NoAnswer) -> None:
         """Count what an answer used up."""
@@ -70,9 +70,9 @@ class Spending:
             tokens_out=answer.tokens_out,
             cost_usd=answer.cost_usd,
         )
-        await self._keep(days)
+        await self._save_days(days)
 
-    async def _keep(self, days: Days) -> None:
+    async def _save_days(self, days: Days) -> None:
         """Write the count down; where that fails, it counts until the daemon ends."""
         self._days = days
         self._changes += 1
@@ -81,7 +81,7 @@ class Spending:
             if shell is None or self._saved >= mine:
                 return
             self._saved = self._changes
-            mark = shell.store.bookmark(BOOKMARK, dump_days(self._days))
+            mark = shell.store.make_bookmark(BOOKMARK, dump_days(self._days))
             try:
                 await self._apart(shell.commit, Change(bookmarks=(mark,)))
             except Exception:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class Apart(Protocol):
+class OffLoopCaller(Protocol):
     """Makes a call off the event loop."""
 
     def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
@@ -21,7 +21,7 @@ class Apart(Protocol):
         ...
 
 
-class Threads:
+class ThreadPool:
     """A pool of them; plays `Apart`."""
 
     def __init__(self, number: int, name: str, share: int | None = None) -> None:
@@ -34,9 +34,7 @@ class Threads:
         """
         self._pool = ThreadPoolExecutor(number, thread_name_prefix=name)
         self._share = share or number
-        self._rooms: WeakValueDictionary[Hashable, asyncio.Semaphore] = (
-            WeakValueDictionary()
-        )
+        self._rooms: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
         """What each caller that has calls here takes a place of."""
 
     def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
@@ -62,7 +60,7 @@ class Threads:
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
 
-class Later:
+class DeferredExecutor:
     """Has work done off the path of a call, one after the other, or after a while."""
 
     def __init__(self) -> None:
@@ -73,13 +71,11 @@ class Later:
     def __call__(self, seconds: float, work: Callable[[], None]) -> None:
         """Have work done after so many seconds; from any thread."""
         if seconds > 0:
-            self._loop.call_soon_threadsafe(
-                self._loop.call_later, seconds, self._begin, work
-            )
+            self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._submit_work, work)
         else:
-            self._begin(work)
+            self._submit_work(work)
 
-    def _begin(self, work: Callable[[], None]) -> None:
+    def _submit_work(self, work: Callable[[], None]) -> None:
         if not self._closed:
             self._pool.submit(_log_failure, work)
 

@@ -8,16 +8,20 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from openclaw_taskmem.daemon.panel import Panel
-from openclaw_taskmem.daemon.snapshots import Seen, Snapshots, seen
+from openclaw_taskmem.daemon.panel import JudgePanel
+from openclaw_taskmem.daemon.snapshots import (
+    SeenPicture,
+    WaitSnapshots,
+    find_seen_picture,
+)
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.domain import waits
 from openclaw_taskmem.domain.judging import (
-    Unjudged,
+    UnjudgedPeriod,
+    clip_observation,
+    compute_retry_delay,
     describe_timeout,
     describe_unjudged,
-    rest_after,
-    said,
 )
 from openclaw_taskmem.domain.scrub import scrub_cut
 from taskmem_hookspecs import (
@@ -40,14 +44,14 @@ LATE_LOOK_SECONDS: Final = 5.0
 """The same for a wait whose time was up before it could be watched at all."""
 
 
-class Ending(NamedTuple):
+class WaitEnd(NamedTuple):
     """How a wait ends."""
 
     status: WaitStatus
     observation: str
 
 
-class Vigil:
+class WaitTask:
     """Watches one wait; whatever goes wrong on the way, it ends by its deadline."""
 
     def __init__(
@@ -56,8 +60,8 @@ class Vigil:
         clock: Clock,
         *,
         watcher: Callable[[], Awaitable[Watcher]],
-        panel: Callable[[str], Awaitable[Panel]],
-        snapshots: Snapshots,
+        panel: Callable[[str], Awaitable[JudgePanel]],
+        snapshots: WaitSnapshots,
         tell: Callable[[], None],
     ) -> None:
         """Take a wait and what it takes to watch it.
@@ -75,7 +79,7 @@ class Vigil:
         """None: the target is not watched yet."""
         self.observation: str | None = None
         """What was last seen; None: nothing yet."""
-        self.rests_on: Seen | None = None
+        self.rests_on: SeenPicture | None = None
         """The picture that this rests on; None: none yet."""
         self.met = False
         """Whether its condition was found to hold."""
@@ -86,7 +90,7 @@ class Vigil:
         self._find_watcher = watcher
         self._make_panel = panel
         self._tell = tell
-        self._panel: Panel | None = None
+        self._panel: JudgePanel | None = None
         self._news: asyncio.Event | None = None
         """Set when there is more than the last look saw; None: nobody could look."""
         self.looked = asyncio.Event()
@@ -94,13 +98,13 @@ class Vigil:
         self._resting = asyncio.Event()
         """Set between two looks."""
         self._start = ""
-        self._unjudged: Unjudged | None = None
+        self._unjudged: UnjudgedPeriod | None = None
         """The last time in which nobody could judge; None: all was judged so far."""
         self._silent = False
         """Whether the target has lines, and none came since the wait began."""
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """The seconds until its deadline, negative after it.
 
         The deadline is the wall's only at the beginning: while a machine sleeps or
@@ -108,85 +112,85 @@ class Vigil:
         """
         return self._due - self._clock.monotonic()
 
-    async def run(self) -> Ending:
+    async def run(self) -> WaitEnd:
         """Return how the wait ends, by its deadline at the latest."""
-        patience = LAST_LOOK_SECONDS if self.left > 0 else LATE_LOOK_SECONDS
+        patience = LAST_LOOK_SECONDS if self.seconds_left > 0 else LATE_LOOK_SECONDS
         watching = asyncio.create_task(self._watch())
-        timer = asyncio.create_task(self._clock.sleep(max(0.0, self.left)))
+        timer = asyncio.create_task(self._clock.sleep(max(0.0, self.seconds_left)))
         try:
             await asyncio.wait((watching, timer), return_when=asyncio.FIRST_COMPLETED)
             if not watching.done():
-                await self._look_ends(watching, patience)
+                await self._finish_current_look(watching, patience)
             if watching.done():
                 return watching.result()
             watching.cancel()
-            return await self._last_look()
+            return await self._take_last_look()
         finally:
             watching.cancel()
             timer.cancel()
 
-    async def _watch(self) -> Ending:
+    async def _watch(self) -> WaitEnd:
         """Look, and look again whenever there is news, until the wait is settled."""
         failures = 0
         while True:
             try:
-                again, ending = await self._look()
+                again, ending = await self._look_once()
                 failures = 0
             except Exception as trouble:
                 if not isinstance(trouble, TaskmemError):
                     log.exception("%s cannot be watched", self.wait.target)
                 failures += 1
-                words = said(str(trouble)) or type(trouble).__name__
-                self._note_unjudged(Unjudged(since=self._clock.now(), why=words))
+                words = clip_observation(str(trouble)) or type(trouble).__name__
+                self._note_unjudged(UnjudgedPeriod(since=self._clock.now(), why=words))
                 self._observe(words)
-                again, ending = rest_after(failures), None
+                again, ending = compute_retry_delay(failures), None
             self.looked.set()
             if ending is not None:
                 return ending
             self._resting.set()
-            await self._until(again)
+            await self._wait_for_news(again)
             self._resting.clear()
 
-    async def _look(self) -> tuple[float | None, Ending | None]:
+    async def _look_once(self) -> tuple[float | None, WaitEnd | None]:
         """Let the judges look; return when to look anyway, and how the wait ends."""
         if self.watcher is None:
             try:
-                await self._join()
+                await self._join_watcher()
             except NotAllowed as refusal:
-                return None, Ending(WaitStatus.ERROR, said(str(refusal)))
+                return None, WaitEnd(WaitStatus.ERROR, clip_observation(str(refusal)))
             except (TargetNotFound, TargetGone, InvalidArguments) as gone:
                 if isinstance(gone, TargetNotFound) and not gone.sure:
                     raise
-                lost = said(f"{self.wait.target} is gone. {gone}")
-                return None, Ending(WaitStatus.ERROR, lost)
+                lost = clip_observation(f"{self.wait.target} is gone. {gone}")
+                return None, WaitEnd(WaitStatus.ERROR, lost)
         panel = self._panel = self._panel or await self._make_panel(self._start)
         self._news = self.watcher.news if self.watcher else None
-        finding = await panel.hear(self._show)
+        finding = await panel.ask_judges(self._read_frame)
         self.met = finding.met
-        if isinstance(finding.rests_on, Seen):
+        if isinstance(finding.rests_on, SeenPicture):
             self.rests_on = finding.rests_on
         self._note_unjudged(finding.unjudged)
         self._observe(finding.observation)
         if finding.met:
-            return None, Ending(WaitStatus.RESOLVED, finding.observation)
+            return None, WaitEnd(WaitStatus.RESOLVED, finding.observation)
         if finding.lost:
-            return None, Ending(WaitStatus.ERROR, finding.observation)
+            return None, WaitEnd(WaitStatus.ERROR, finding.observation)
         return finding.again, None
 
-    async def _join(self) -> None:
+    async def _join_watcher(self) -> None:
         watcher = await self._find_watcher()
-        self._start = waits.reading_place(self.wait) or (await watcher.here()).place
+        self._start = waits.find_reading_position(self.wait) or (await watcher.here()).place
         watcher.join(self.wait.wait_id, self.wait.poll_seconds)
         self.watcher = watcher
 
-    async def _show(self, place: str) -> Frame:
+    async def _read_frame(self, place: str) -> Frame:
         assert self.watcher is not None  # noqa: S101 - it was joined before
         frame = await self.watcher.look(place, self._start)
         self._silent = frame.tail is not None and not frame.tail.strip()
-        self.snapshots.show(seen(frame))
-        return frame.model_copy(update={"seconds_left": self.left})
+        self.snapshots.show(find_seen_picture(frame))
+        return frame.model_copy(update={"seconds_left": self.seconds_left})
 
-    async def _until(self, again: float | None) -> None:
+    async def _wait_for_news(self, again: float | None) -> None:
         """Return when there is news, or so many seconds are over."""
         news = self._news
         if again == 0:
@@ -196,9 +200,7 @@ class Vigil:
             if news is not None:
                 await news.wait()
             return
-        waiting: list[asyncio.Task[object]] = [
-            asyncio.create_task(self._clock.sleep(again))
-        ]
+        waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._clock.sleep(again))]
         if news is not None:
             waiting.append(asyncio.create_task(news.wait()))
         try:
@@ -207,7 +209,7 @@ class Vigil:
             for task in waiting:
                 task.cancel()
 
-    async def _look_ends(self, watching: asyncio.Task[Ending], seconds: float) -> None:
+    async def _finish_current_look(self, watching: asyncio.Task[WaitEnd], seconds: float) -> None:
         """Let a look that has begun come to its end, if that is soon."""
         rests = asyncio.create_task(self._resting.wait())
         try:
@@ -219,23 +221,23 @@ class Vigil:
         finally:
             rests.cancel()
 
-    async def _last_look(self) -> Ending:
+    async def _take_last_look(self) -> WaitEnd:
         """Look once more, briefly: time is up, and it may hold at last."""
         try:
             async with asyncio.timeout(LAST_LOOK_SECONDS):
-                _, ending = await self._look()
+                _, ending = await self._look_once()
                 if ending is not None:
                     return ending
         except Exception as error:  # noqa: BLE001 - it ends as it would have anyway
             log.debug("%s could not be looked at last: %s", self.wait.wait_id, error)
-        tail = await self._tail_before()
+        tail = await self._read_earlier_tail()
         observation = describe_timeout(self.observation, tail)
         if self._unjudged is not None:
             now = self._clock.now()
             observation = describe_unjudged(self._unjudged, observation, now)
-        return Ending(WaitStatus.TIMEOUT, observation)
+        return WaitEnd(WaitStatus.TIMEOUT, observation)
 
-    async def _tail_before(self) -> str | None:
+    async def _read_earlier_tail(self) -> str | None:
         """Return what the target showed before the wait; None: that is not the last."""
         if self.watcher is None or not self._silent:
             return None
@@ -244,7 +246,7 @@ class Vigil:
                 return scrub_cut((await self.watcher.here()).tail or "")
         return None
 
-    def _note_unjudged(self, found: Unjudged | None) -> None:
+    def _note_unjudged(self, found: UnjudgedPeriod | None) -> None:
         """Keep since when nobody can judge, or until when nobody could."""
         known, now = self._unjudged, self._clock.now()
         if found is None:

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from openclaw_taskmem.daemon.lanes import Lane
-from openclaw_taskmem.daemon.panel import Blame, shown
+from openclaw_taskmem.daemon.lanes import PluginLoop
+from openclaw_taskmem.daemon.panel import Blame, build_frame_key
 from openclaw_taskmem.domain.scrub import scrub, scrub_cut
 from openclaw_taskmem.seams import parts
 from taskmem_hookspecs import Clock, Frame, Target, TargetGone, TaskmemError, Watch
@@ -40,7 +40,7 @@ class Watcher:
     """Looks at one target; what it shows is shared."""
 
     def __init__(
-        self, target: Target, watch: Watch, lane: Lane, clock: Clock, blame: Blame
+        self, target: Target, watch: Watch, lane: PluginLoop, clock: Clock, blame: Blame
     ) -> None:
         """Take a watch, and who is told when it fails."""
         self._blame = blame
@@ -56,12 +56,12 @@ class Watcher:
         self._closed = False
         self._joined = asyncio.Event()
         self._news = asyncio.Event()
-        self._task = asyncio.create_task(self._attend())
+        self._task = asyncio.create_task(self._watch_for_news())
 
     # --- who waits ----------------------------------------------------------
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nobody waits on the target."""
         return not self._polls
 
@@ -83,7 +83,7 @@ class Watcher:
             TargetGone: The target went away.
             LookFailed: The sensor could not tell.
         """
-        return await self._limited(self._lane.call(self._watch.here), parts.frame)
+        return await self._run_limited(self._lane.call(self._watch.here), parts.require_frame)
 
     async def end(self) -> str:
         """Return the place behind all that is there now.
@@ -92,7 +92,7 @@ class Watcher:
             TargetGone: The target went away.
             LookFailed: The sensor could not tell.
         """
-        return await self._limited(self._lane.call(self._watch.end), parts.place)
+        return await self._run_limited(self._lane.call(self._watch.end), parts.require_place)
 
     async def look(self, place: str, start: str) -> Frame:
         """Return what there is since a place; of a lost target, that it is gone.
@@ -103,11 +103,11 @@ class Watcher:
         key, now = (place, start), self._clock.monotonic()
         begun, looking = self._frames.get(key, (float("-inf"), None))
         if looking is None or now - begun > FRESH_SECONDS:
-            looking = asyncio.create_task(self._look(place, start))
+            looking = asyncio.create_task(self._read_frame(place, start))
             while len(self._frames) >= KEPT_FRAMES:
                 del self._frames[next(iter(self._frames))]
             self._frames[key] = (now, looking)
-            looking.add_done_callback(_taken_note_of)
+            looking.add_done_callback(_consume_exception)
         return await asyncio.shield(looking)
 
     @property
@@ -127,11 +127,11 @@ class Watcher:
 
     # --- looking ------------------------------------------------------------
 
-    async def _look(self, place: str, start: str) -> Frame:
+    async def _read_frame(self, place: str, start: str) -> Frame:
         try:
-            frame = await self._limited(
-                self._lane.call(lambda: _scrubbed(self._watch.look(place, start))),
-                parts.frame,
+            frame = await self._run_limited(
+                self._lane.call(lambda: _scrub_frame(self._watch.look(place, start))),
+                parts.require_frame,
             )
         except TargetGone as gone:
             now = self._clock.now()
@@ -139,9 +139,7 @@ class Watcher:
         self.spent = self.spent or frame.gone is not None
         return frame
 
-    async def _limited(
-        self, looking: Awaitable[object], checked: Callable[[object], T]
-    ) -> T:
+    async def _run_limited(self, looking: Awaitable[object], checked: Callable[[object], T]) -> T:
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 return checked(await looking)
@@ -156,27 +154,27 @@ class Watcher:
             said = f"{type(error).__name__}: {error}"
             raise LookFailed(f"{self.target} could not be seen: {said}") from error
 
-    async def _attend(self) -> None:
+    async def _watch_for_news(self) -> None:
         """Say that there is news whenever there may be; as a poll also says."""
         changed: asyncio.Task[None] | None = None
         gap = FIRST_GAP
         try:
             while True:
-                changed = changed or asyncio.create_task(self._changed())
-                if await self._either(changed):
+                changed = changed or asyncio.create_task(self._wait_for_change())
+                if await self._wait_for_news_or_poll(changed):
                     changed = None
-                    self._tell()
+                    self._notify_waiters()
                     await asyncio.sleep(gap)
                     gap = min(gap * 2, LONGEST_GAP)
                     continue
                 gap = FIRST_GAP
                 if self._polls and await self._poll():
-                    self._tell()
+                    self._notify_waiters()
         finally:
             if changed is not None:
                 changed.cancel()
 
-    async def _either(self, changed: asyncio.Task[None]) -> bool:
+    async def _wait_for_news_or_poll(self, changed: asyncio.Task[None]) -> bool:
         """Return True when something changed, False when a poll is due."""
         while True:
             self._joined.clear()
@@ -184,9 +182,7 @@ class Watcher:
             poll = asyncio.create_task(self._clock.sleep(longest))
             joined = asyncio.create_task(self._joined.wait())
             try:
-                await asyncio.wait(
-                    (changed, poll, joined), return_when=asyncio.FIRST_COMPLETED
-                )
+                await asyncio.wait((changed, poll, joined), return_when=asyncio.FIRST_COMPLETED)
                 if changed.done():
                     return True
                 if poll.done():
@@ -195,10 +191,10 @@ class Watcher:
                 poll.cancel()
                 joined.cancel()
 
-    async def _changed(self) -> None:
+    async def _wait_for_change(self) -> None:
         """Return when the sensor says that there is news; one that cannot is polled."""
         try:
-            await self._lane.call(self._watch.changed)
+            await self._lane.call(self._watch.wait_for_change)
         except TargetGone:
             return
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
@@ -213,25 +209,25 @@ class Watcher:
             if before is None:
                 self._polled = await self.here()
                 return True
-            self._polled = await self._look(before.place, before.place)
+            self._polled = await self._read_frame(before.place, before.place)
         except (TargetGone, LookFailed):
             return True
         if self._polled.picture is not before.picture:
             return True
-        return shown(self._polled) != shown(before)
+        return build_frame_key(self._polled) != build_frame_key(before)
 
-    def _tell(self) -> None:
+    def _notify_waiters(self) -> None:
         self._frames.clear()
         news, self._news = self._news, asyncio.Event()
         news.set()
 
 
-async def _scrubbed(looking: Awaitable[object]) -> Frame:
+async def _scrub_frame(looking: Awaitable[object]) -> Frame:
     """Return a frame without credentials: a judge may send it to a model far away.
 
     Lines that are echoes stay equal to their echoes.
     """
-    frame = parts.frame(await looking)
+    frame = parts.require_frame(await looking)
     return frame.model_copy(
         update={
             "text": frame.text and scrub_cut(frame.text),
@@ -244,7 +240,7 @@ async def _scrubbed(looking: Awaitable[object]) -> Frame:
     )
 
 
-def _taken_note_of(looking: asyncio.Task[Frame]) -> None:
+def _consume_exception(looking: asyncio.Task[Frame]) -> None:
     """Keep asyncio from complaining of a failure that nobody was left to hear."""
     if not looking.cancelled():
         looking.exception()

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.daemon.lanes import Lane, Lanes
-from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.daemon.lanes import PluginLoop, PluginLoops
+from openclaw_taskmem.daemon.threads import OffLoopCaller
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.domain import targets
 from openclaw_taskmem.domain.queues import SCHEME
 from openclaw_taskmem.seams import parts
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import (
     Clock,
     Output,
@@ -40,10 +40,10 @@ class Watchers:
 
     def __init__(
         self,
-        seams: Seams,
+        seams: PluginHost,
         clock: Clock,
-        lanes: Lanes,
-        apart: Apart,
+        lanes: PluginLoops,
+        apart: OffLoopCaller,
         queues: Sensor | None,
     ) -> None:
         self._seams = seams
@@ -58,7 +58,7 @@ class Watchers:
         """Also those whose target is gone, while somebody still waits on it."""
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def of(self, target: Target) -> Watcher:
+    async def get_watcher(self, target: Target) -> Watcher:
         """Return the watcher of a target, which is made when there is none.
 
         Raises:
@@ -70,14 +70,14 @@ class Watchers:
         if known is not None and not known.spent:
             return known
         if target not in self._opening:
-            opening = asyncio.create_task(self._open(target))
+            opening = asyncio.create_task(self._open_watcher(target))
             self._opening[target] = opening
-            opening.add_done_callback(lambda done: self._opened(target, done))
+            opening.add_done_callback(lambda done: self._register_watcher(target, done))
         return await asyncio.shield(self._opening[target])
 
-    def let_go_later(self, watcher: Watcher) -> None:
+    def close_later(self, watcher: Watcher) -> None:
         """Close a watcher a little later, if nobody waits on it then."""
-        self._loop.call_later(LINGER_SECONDS, self._let_go, watcher)
+        self._loop.call_later(LINGER_SECONDS, self._close_idle, watcher)
 
     async def feed(self, target: Target, output: Output) -> None:
         """Hand a sensor what it cannot see for itself.
@@ -85,12 +85,12 @@ class Watchers:
         Raises:
             NoProvider: Nothing here takes the output of such a target.
         """
-        sensors: Sequence[object] = await self._apart(self._seams.sensors, target)
+        sensors: Sequence[object] = await self._apart(self._seams.find_sensors, target)
         sensor = next((each for each in sensors if isinstance(each, Feed)), None)
         if sensor is None:
             raise NoProvider(f"Nothing here takes the output of {target}.")
         try:
-            await self._lanes.of(sensor).call(lambda: sensor.feed(target, output))
+            await self._lanes.get_loop(sensor).call(lambda: sensor.feed(target, output))
         except OSError as error:
             raise NoProvider(
                 f"The output of {target} could not be kept whole ({error.strerror}); "
@@ -105,22 +105,22 @@ class Watchers:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await asyncio.gather(*ends)
 
-    def _opened(self, target: Target, opening: asyncio.Task[Watcher]) -> None:
+    def _register_watcher(self, target: Target, opening: asyncio.Task[Watcher]) -> None:
         del self._opening[target]
         if not opening.cancelled() and opening.exception() is None:
             watcher = self._watchers[target] = opening.result()
             self._alive.add(watcher)
             # Whoever asked may have given up.
-            self.let_go_later(watcher)
+            self.close_later(watcher)
 
-    async def _open(self, target: Target) -> Watcher:
-        found, lane = await self._find(target)
+    async def _open_watcher(self, target: Target) -> Watcher:
+        found, lane = await self._find_watch(target)
         if isinstance(found, Target):
-            found, lane = await self._find(found)
-        watch = parts.watch(found)
-        return Watcher(target, watch, lane, self._clock, self._seams.blame)
+            found, lane = await self._find_watch(found)
+        watch = parts.require_watch(found)
+        return Watcher(target, watch, lane, self._clock, self._seams.record_failure)
 
-    async def _find(self, target: Target) -> tuple[Watch | Target, Lane]:
+    async def _find_watch(self, target: Target) -> tuple[Watch | Target, PluginLoop]:
         """Ask the sensors in order until one finds a target, or its other name.
 
         Raises:
@@ -131,7 +131,7 @@ class Watchers:
         if target.scheme == SCHEME and self._queues is not None:
             sensors = (self._queues,)
         else:
-            sensors = await self._apart(self._seams.sensors, target)
+            sensors = await self._apart(self._seams.find_sensors, target)
         if not sensors:
             raise NoProvider(
                 f"Nothing here can watch {target.scheme}; install a plug-in that does. "
@@ -140,17 +140,17 @@ class Watchers:
         missing: list[TargetNotFound] = []
         failed: NoProvider | None = None
         for sensor in sensors:
-            lane = self._lanes.of(sensor)
+            lane = self._lanes.get_loop(sensor)
             try:
                 async with asyncio.timeout(OPEN_SECONDS):
                     found = await lane.call(partial(sensor.watch, target))
-                return found if isinstance(found, Target) else parts.watch(found), lane
+                return found if isinstance(found, Target) else parts.require_watch(found), lane
             except TargetNotFound as error:
                 missing.append(error)
             except TaskmemError:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-                self._seams.blame(sensor, "wait_sensor", error)
+                self._seams.record_failure(sensor, "wait_sensor", error)
                 said = str(error) or "no answer"
                 failed = NoProvider(f"{target} cannot be watched now ({said}).")
                 failed.__cause__ = error
@@ -160,8 +160,8 @@ class Watchers:
         words = " ".join(filter(None, map(str, reversed(missing))))
         raise TargetNotFound(words, sure=all(each.sure for each in missing))
 
-    def _let_go(self, watcher: Watcher) -> None:
-        if not watcher.idle or watcher not in self._alive:
+    def _close_idle(self, watcher: Watcher) -> None:
+        if not watcher.is_idle or watcher not in self._alive:
             return
         if self._watchers.get(watcher.target) is watcher:
             del self._watchers[watcher.target]

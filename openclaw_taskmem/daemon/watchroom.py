@@ -14,26 +14,26 @@ from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from openclaw_taskmem.daemon.album import Album
-from openclaw_taskmem.daemon.lanes import Lanes
-from openclaw_taskmem.daemon.news import News
-from openclaw_taskmem.daemon.panel import Panel
+from openclaw_taskmem.daemon.album import SnapshotStore
+from openclaw_taskmem.daemon.lanes import PluginLoops
+from openclaw_taskmem.daemon.news import ChangeCounter
+from openclaw_taskmem.daemon.panel import JudgePanel
 from openclaw_taskmem.daemon.queues import Queues
 from openclaw_taskmem.daemon.readers import Readers, describe_status
-from openclaw_taskmem.daemon.snapshots import SnapshotQueue, Snapshots
-from openclaw_taskmem.daemon.threads import Threads
-from openclaw_taskmem.daemon.vigil import Ending, Vigil
+from openclaw_taskmem.daemon.snapshots import SnapshotQueue, WaitSnapshots
+from openclaw_taskmem.daemon.threads import ThreadPool
+from openclaw_taskmem.daemon.vigil import WaitEnd, WaitTask
 from openclaw_taskmem.daemon.watcher import Watcher
 from openclaw_taskmem.daemon.watchers import Watchers
 from openclaw_taskmem.domain import judging, targets
 from openclaw_taskmem.domain import queues as queue_rules
 from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.judging import Understood, rest_after
+from openclaw_taskmem.domain.judging import UnderstoodSide, compute_retry_delay
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.watching import Sighting
+from openclaw_taskmem.engine.watching import TargetPreview
 from openclaw_taskmem.seams import parts
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import (
     Clock,
     Condition,
@@ -67,17 +67,17 @@ ANSWER_SECONDS: Final = 25.0
 """How long a call waits to learn whether its target is there."""
 
 
-class Watchroom:
+class WaitSupervisor:
     """Plays `Watching` for calls, and watches what they left to be watched."""
 
     def __init__(
         self,
-        seams: Seams,
+        seams: PluginHost,
         clock: Clock,
-        lanes: Lanes | None = None,
+        lanes: PluginLoops | None = None,
         *,
         judge_seconds: float,
-        album: Album | None = None,
+        album: SnapshotStore | None = None,
         readers: Readers | None = None,
         queues: Queues | None = None,
     ) -> None:
@@ -90,30 +90,30 @@ class Watchroom:
         self._clock = clock
         self._judge_seconds = judge_seconds
         self._loop = asyncio.get_running_loop()
-        self._apart = Threads(THREADS, "watch")
-        self._lanes = lanes or Lanes()
+        self._apart = ThreadPool(THREADS, "watch")
+        self._lanes = lanes or PluginLoops()
         self._readers = readers
         self._queues = queues
         self._watchers = Watchers(seams, clock, self._lanes, self._apart, queues)
         self._snapshots = SnapshotQueue(album, seams, clock, self._apart)
-        self._vigils: dict[str, tuple[Vigil, asyncio.Task[None]]] = {}
+        self._vigils: dict[str, tuple[WaitTask, asyncio.Task[None]]] = {}
         self._answers: set[asyncio.Task[Any]] = set()
         self._changed: dict[str, None] = {}
         """Waits whose rows are to be read again, in order."""
         self._stirred = asyncio.Event()
         self._taken_up = asyncio.Event()
-        self.news = News()
+        self.news = ChangeCounter()
         """Told of every change of a wait, and of what `observation` answers."""
 
     # --- for calls, from their threads ---------------------------------------
 
-    def sight(self, target: Target, condition: Condition) -> Sighting:
+    def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
         """Look whether a target is there, and whether anyone can judge a condition."""
-        return self._answer(self._sight(target, condition), "Nothing was written.")
+        return self._run_on_loop(self._check_target(target, condition), "Nothing was written.")
 
-    def end(self, target: Target) -> str:
+    def find_target_end(self, target: Target) -> str:
         """Return the place behind all that is on a target now."""
-        return self._answer(self._end(target), "Nothing was written.")
+        return self._run_on_loop(self._read_end(target), "Nothing was written.")
 
     def feed(self, target: Target, output: Output) -> None:
         """Hand a sensor what it cannot see for itself.
@@ -121,9 +121,9 @@ class Watchroom:
         Raises:
             NoProvider: Nothing here takes the output of such a target.
         """
-        self._answer(self._watchers.feed(target, output), "It may have been kept.")
+        self._run_on_loop(self._watchers.feed(target, output), "It may have been kept.")
 
-    def observation(self, wait_id: str) -> str | None:
+    def read_observation(self, wait_id: str) -> str | None:
         """Return what was last seen of a wait that is watched; None: nothing yet."""
         known = self._vigils.get(wait_id)
         return known[0].observation if known else None
@@ -139,16 +139,16 @@ class Watchroom:
         `queued_for`: the roles for which a run is queued now.
         """
         if self._queues is not None and roles:
-            self._queues.note(roles, queued_for)
+            self._queues.note_changes(roles, queued_for)
         if ids := tuple(wait_ids):
-            self._loop.call_soon_threadsafe(self._stir, ids)
+            self._loop.call_soon_threadsafe(self._note_changed, ids)
 
-    def left(self) -> Mapping[str, float]:
+    def list_seconds_left(self) -> Mapping[str, float]:
         """Return how many seconds each watched wait has left; called on the loop."""
-        return {wait_id: vigil.left for wait_id, (vigil, _) in self._vigils.items()}
+        return {wait_id: vigil.seconds_left for wait_id, (vigil, _) in self._vigils.items()}
 
-    def _answer(self, answering: Coroutine[Any, Any, T], otherwise: str) -> T:
-        future = asyncio.run_coroutine_threadsafe(self._known(answering), self._loop)
+    def _run_on_loop(self, answering: Coroutine[Any, Any, T], otherwise: str) -> T:
+        future = asyncio.run_coroutine_threadsafe(self._track_answer(answering), self._loop)
         try:
             return future.result(ANSWER_SECONDS)
         except TimeoutError:
@@ -158,11 +158,9 @@ class Watchroom:
                 f"taskmem plugins. {otherwise}"
             ) from None
         except CancelledError:
-            raise NoProvider(
-                f"The daemon is stopping; try again. {otherwise}"
-            ) from None
+            raise NoProvider(f"The daemon is stopping; try again. {otherwise}") from None
 
-    async def _known(self, answering: Coroutine[Any, Any, T]) -> T:
+    async def _track_answer(self, answering: Coroutine[Any, Any, T]) -> T:
         """Await an answer that is given up when the daemon stops."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
@@ -172,33 +170,31 @@ class Watchroom:
         finally:
             self._answers.discard(task)
 
-    async def _sight(self, target: Target, condition: Condition) -> Sighting:
+    async def _check_target(self, target: Target, condition: Condition) -> TargetPreview:
         try:
             understood = await self._apart(self._assign_judges, target, condition)
         except ConditionUnclear:
             # Where such a target cannot be watched at all, no form would help.
             try:
-                await self._here(target)
+                await self._read_position(target)
             except NoProvider:
                 raise
             except TaskmemError as error:
                 log.debug("%s cannot be seen: %s", target, error)
             raise
         try:
-            here = await self._here(target)
+            here = await self._read_position(target)
         except TargetGone:
             # What was watched is gone; another of that name may be there.
             try:
-                here = await self._here(target)
+                here = await self._read_position(target)
             except TargetGone as gone:
                 raise TargetNotFound(str(gone)) from gone
-        return Sighting(
+        return TargetPreview(
             start=here.place, tail=here.tail, note=here.note, understood=understood
         )
 
-    def _assign_judges(
-        self, target: Target, condition: Condition
-    ) -> tuple[Understood, ...]:
+    def _assign_judges(self, target: Target, condition: Condition) -> tuple[UnderstoodSide, ...]:
         """Find how each side of a condition is read, and who judges it.
 
         Raises:
@@ -207,21 +203,19 @@ class Watchroom:
         found, reader, status = self._find_judges(target, condition)
         if found.refusal is not None:
             raise found.refusal
-        understood = judging.assign_judges(
-            condition, found.found, found.advice, found.late
-        )
+        understood = judging.assign_judges(condition, found.found, found.advice, found.late)
         if target.scheme == queue_rules.SCHEME:
             return queue_rules.name_form(understood)
         if reader is not None and status is not None:
             name, advice = reader.name, found.advice
-            understood = judging.note_reader(understood, name, status, advice)
+            understood = judging.add_reader_note(understood, name, status, advice)
         return understood
 
     def load_judges(self) -> None:
         """Have plug-ins load what judges a terminal, in forms and in free English."""
         target = Target(scheme="pty", name="")
         reader = self._readers.offer()[0] if self._readers is not None else None
-        self._seams.judges(target, parse_condition(LOADS), reader, LOAD_SECONDS)
+        self._seams.collect_judges(target, parse_condition(LOADS), reader, LOAD_SECONDS)
 
     def _find_judges(
         self, target: Target, condition: Condition
@@ -232,14 +226,14 @@ class Watchroom:
             return self._queues.find_judges(target, condition), None, None
         if self._readers is not None:
             reader, status = self._readers.offer()
-        found = self._seams.judges(target, condition, reader)
+        found = self._seams.collect_judges(target, condition, reader)
         if reader is None and status is not None:
             found = found._replace(advice=(describe_status(status), *found.advice))
         return found, reader, status
 
-    async def _end(self, target: Target) -> str:
-        watcher = await self._watchers.of(target)
-        self._watchers.let_go_later(watcher)
+    async def _read_end(self, target: Target) -> str:
+        watcher = await self._watchers.get_watcher(target)
+        self._watchers.close_later(watcher)
         try:
             place = await watcher.end()
             gone = (await watcher.look(place, place)).gone
@@ -252,40 +246,40 @@ class Watchroom:
             )
         return place
 
-    async def _here(self, target: Target) -> Frame:
-        watcher = await self._watchers.of(target)
-        self._watchers.let_go_later(watcher)
+    async def _read_position(self, target: Target) -> Frame:
+        watcher = await self._watchers.get_watcher(target)
+        self._watchers.close_later(watcher)
         return await watcher.here()
 
     # --- the daemon's life ----------------------------------------------------
 
     async def run(self, shell: Shell) -> None:
         """Watch what is waited for until cancelled."""
-        for wait in await self._insist(partial(waits.watched_here, shell)):
-            self._sync(shell, wait, resumed=True)
+        for wait in await self._retry_until_done(partial(waits.list_watched_waits, shell)):
+            self._sync_wait(shell, wait, resumed=True)
         self._taken_up.set()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(shell))
+            group.create_task(self._follow_changes(shell))
             group.create_task(self._snapshots.run(shell))
             if shell.store.is_shared:
-                group.create_task(self._relieve(shell))
+                group.create_task(self._end_abandoned_waits(shell))
 
-    async def _relieve(self, shell: Shell) -> None:
+    async def _end_abandoned_waits(self, shell: Shell) -> None:
         """End, now and then, what other homes left behind on a shared database."""
         while True:
-            await self._insist(partial(waits.end_abandoned, shell))
+            await self._retry_until_done(partial(waits.end_abandoned, shell))
             await self._clock.sleep(RELIEF_SECONDS)
 
-    async def _follow(self, shell: Shell) -> None:
+    async def _follow_changes(self, shell: Shell) -> None:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
             ids, self._changed = [*self._changed], {}
-            for wait in await self._insist(partial(_read, shell, ids)):
-                self._sync(shell, wait)
-            self.news.tell(ids)
+            for wait in await self._retry_until_done(partial(_read_waits, shell, ids)):
+                self._sync_wait(shell, wait)
+            self.news.notify(ids)
 
-    async def caught_up(self) -> None:
+    async def wait_until_caught_up(self) -> None:
         """Return once all that was waited for at the start was looked at."""
         await self._taken_up.wait()
         vigils = [vigil for vigil, _ in self._vigils.values()]
@@ -304,7 +298,7 @@ class Watchroom:
         # What is being written down is written down.
         await self._apart.close()
 
-    async def _insist(self, call: Callable[[], T]) -> T:
+    async def _retry_until_done(self, call: Callable[[], T]) -> T:
         """Return what the store answers, however often it takes."""
         failures = 0
         while True:
@@ -315,13 +309,13 @@ class Watchroom:
             except Exception:
                 failures += 1
                 log.exception("the store cannot tell of waits; it is asked again")
-            await self._clock.sleep(rest_after(failures))
+            await self._clock.sleep(compute_retry_delay(failures))
 
-    def _stir(self, ids: Iterable[str]) -> None:
+    def _note_changed(self, ids: Iterable[str]) -> None:
         self._changed.update(dict.fromkeys(ids))
         self._stirred.set()
 
-    def _sync(self, shell: Shell, wait: Wait, *, resumed: bool = False) -> None:
+    def _sync_wait(self, shell: Shell, wait: Wait, *, resumed: bool = False) -> None:
         """Watch a wait as its row says; `resumed` after another daemon had ended."""
         known, _ = self._vigils.get(wait.wait_id, (None, None))
         ours = wait.status is WaitStatus.WATCHING and shell.store.serves(wait.home)
@@ -329,44 +323,44 @@ class Watchroom:
             known.wait = wait
             return
         if known is not None:
-            self._drop(wait)
+            self._drop_wait(wait)
         if ours:
-            snapshots = Snapshots(wait.wait_id, self._snapshots, resumed=resumed)
-            vigil = self._vigil(wait, snapshots)
-            task = asyncio.create_task(self._keep(shell, vigil))
+            snapshots = WaitSnapshots(wait.wait_id, self._snapshots, resumed=resumed)
+            vigil = self._build_wait_task(wait, snapshots)
+            task = asyncio.create_task(self._run_wait_task(shell, vigil))
             self._vigils[wait.wait_id] = (vigil, task)
 
-    def _vigil(self, wait: Wait, snapshots: Snapshots) -> Vigil:
+    def _build_wait_task(self, wait: Wait, snapshots: WaitSnapshots) -> WaitTask:
         async def watcher() -> Watcher:
-            return await self._watchers.of(targets.target_of(wait))
+            return await self._watchers.get_watcher(targets.find_target(wait))
 
-        async def panel(start: str) -> Panel:
-            target = targets.target_of(wait)
+        async def panel(start: str) -> JudgePanel:
+            target = targets.find_target(wait)
             condition = parse_condition(wait.wake_when)
 
             async def find_judges() -> parts.Judges:
                 return (await self._apart(self._find_judges, target, condition))[0]
 
-            return Panel(
+            return JudgePanel(
                 condition,
                 find_judges,
                 self._lanes,
                 self._clock,
                 start=start,
                 seconds=self._judge_seconds,
-                blame=self._seams.blame,
+                blame=self._seams.record_failure,
             )
 
-        return Vigil(
+        return WaitTask(
             wait,
             self._clock,
             watcher=watcher,
             panel=panel,
             snapshots=snapshots,
-            tell=self.news.tell,
+            tell=self.news.notify,
         )
 
-    def _drop(self, wait: Wait) -> None:
+    def _drop_wait(self, wait: Wait) -> None:
         vigil, task = self._vigils.pop(wait.wait_id)
         task.cancel()
         # Its row was read: however it ended, that is committed.
@@ -374,18 +368,18 @@ class Watchroom:
         vigil.snapshots.end(vigil.rests_on, resolved=same and vigil.met)
         if vigil.watcher is not None:
             vigil.watcher.leave(wait.wait_id)
-            self._watchers.let_go_later(vigil.watcher)
+            self._watchers.close_later(vigil.watcher)
 
-    async def _keep(self, shell: Shell, vigil: Vigil) -> None:
+    async def _run_wait_task(self, shell: Shell, vigil: WaitTask) -> None:
         """Keep a vigil, and write how it ended, however often that takes."""
-        ending: Ending = await vigil.run()
+        ending: WaitEnd = await vigil.run()
         with contextlib.suppress(WaitNotFound):
-            await self._insist(partial(waits.end_wait, shell, vigil.wait, *ending))
+            await self._retry_until_done(partial(waits.end_wait, shell, vigil.wait, *ending))
         # Another daemon on the same database may have ended it, which told nobody here.
-        self._stir([vigil.wait.wait_id])
+        self._note_changed([vigil.wait.wait_id])
 
 
-def _read(shell: Shell, ids: Iterable[str]) -> list[Wait]:
+def _read_waits(shell: Shell, ids: Iterable[str]) -> list[Wait]:
     found: list[Wait] = []
     for wait_id in ids:
         with contextlib.suppress(WaitNotFound):

@@ -20,11 +20,11 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
-from openclaw_taskmem.domain.checkpoints import digest
+from openclaw_taskmem.domain.checkpoints import digest_text
 from openclaw_taskmem.domain.run_events import RoundCounted, UserAnswered, UserSpoke
-from openclaw_taskmem.domain.run_machine import apply
-from openclaw_taskmem.domain.run_policy import RunPolicy, Why
-from openclaw_taskmem.domain.texts import clip, plain, quoted, step_name
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
+from openclaw_taskmem.domain.texts import clip, quote_line, quote_step, to_plain_line
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -42,43 +42,45 @@ ACCEPT: Final = "Accept"
 SEND_BACK: Final = "Send back"
 ANSWER_BYTES: Final = 4_000
 _AGAIN: Final = "You were told so before, and nothing followed: the task still waits."
-_INTERRUPTED: Final = (Why.STALE, Why.PROMPT_CHANGED, Why.CREDENTIALS)
+_INTERRUPTED: Final = (RunReason.STALE, RunReason.PROMPT_CHANGED, RunReason.CREDENTIALS)
 """Why a run is blocked whose user is asked whether it goes on."""
 _ABOUT: Final[Mapping[str, str]] = {
-    Why.QUESTION: "Question",
-    Why.HANDED_OFF: "Review",
+    RunReason.QUESTION: "Question",
+    RunReason.HANDED_OFF: "Review",
     **dict.fromkeys(_INTERRUPTED, "Resume?"),
 }
 _TOLD: Final = frozenset({"review", *_INTERRUPTED})
 """About what the lines are that told the user of it."""
 
 
-def reach_change(run: Run, newest: Sequence[Event]) -> bool:
+def has_run_change(run: Run, newest: Sequence[Event]) -> bool:
     """Whether the newest entries of a log reach back to a run's last change."""
     return any(_is_change(run, event) for event in newest)
 
 
-def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | None:
+def build_user_question(
+    task: Task, run: Run | None, newest: Sequence[Event]
+) -> UserQuestion | None:
     """Return what a run's user is asked; None: nothing, or it is answered.
 
     `newest` are the newest entries of its task in the log, oldest first, as far back as
     the run's last change; older ones are passed over.
     """
     header = _ABOUT.get(run.why or "") if run is not None else None
-    if run is None or header is None or not run.state.waiting:
+    if run is None or header is None or not run.state.is_waiting:
         return None
     changes = [n for n, event in enumerate(newest) if _is_change(run, event)]
     since = newest[changes[-1] if changes else 0 :]
     since = [event for event in since if event.run_id == run.run_id]
     told = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD)
-    text = next(told, f"{notices.name(task)} waits for you.")
+    text = next(told, f"{notices.format_task_name(task)} waits for you.")
     options: tuple[str, ...] = (RESUME, LEAVE_IT)
     if run.state is RunState.REVIEW:
         options = (ACCEPT, SEND_BACK)
-    elif run.why == Why.QUESTION:
-        text = f"{notices.name(task)}: {run.question}"
-        options = _given(since)
-    asked = digest(run.question) if run.question is not None else "0"
+    elif run.why == RunReason.QUESTION:
+        text = f"{notices.format_task_name(task)}: {run.question}"
+        options = _find_options(since)
+    asked = digest_text(run.question) if run.question is not None else "0"
     key = f"{run.run_id}-{int(run.changed_at.timestamp() * 1000)}-{asked}"
     answers = (e for e in since if e.kind == events.QUESTION_ANSWERED)
     if any(event.data.get("question") == key for event in answers):
@@ -86,7 +88,7 @@ def ask(task: Task, run: Run | None, newest: Sequence[Event]) -> UserQuestion | 
     return UserQuestion(
         key=key,
         header=header,
-        text=plain(text),
+        text=to_plain_line(text),
         options=options,
         newest_event=newest[-1].event_id if newest else 0,
     )
@@ -96,25 +98,23 @@ def _is_change(run: Run, event: Event) -> bool:
     return event.run_id == run.run_id and event.kind == events.RUN_CHANGED
 
 
-def _given(since: Sequence[Event]) -> tuple[str, ...]:
+def _find_options(since: Sequence[Event]) -> tuple[str, ...]:
     """Return the options of the agent's last question; none: it gave none."""
     for event in reversed(since):
         given = event.data.get("options")
-        if event.data.get("about") == Why.QUESTION and isinstance(given, list):
+        if event.data.get("about") == RunReason.QUESTION and isinstance(given, list):
             return tuple(map(str, given))
     return ()
 
 
-def goes_on(run: Run, answer: str) -> bool | None:
+def parse_resume_answer(run: Run, answer: str) -> bool | None:
     """Whether an answer says that an interrupted run goes on; None: ask its agent."""
     if run.state is RunState.BLOCKED and run.why in _INTERRUPTED:
         return {RESUME: True, LEAVE_IT: False}.get(answer)
     return None
 
 
-def close_question(
-    facts: TaskFacts, question: UserQuestion, answer: str, now: datetime
-) -> Event:
+def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: datetime) -> Event:
     """Return the entry that records an answer, and closes its question."""
     run = facts.run
     return Event(
@@ -122,11 +122,14 @@ def close_question(
         kind=events.QUESTION_ANSWERED,
         task_id=facts.task.task_id,
         run_id=run.run_id if run else None,
-        data={"question": question.key, "answer": clip(plain(answer), ANSWER_BYTES)},
+        data={
+            "question": question.key,
+            "answer": clip(to_plain_line(answer), ANSWER_BYTES),
+        },
     )
 
 
-def tell_answer(
+def build_answer_change(
     facts: TaskFacts,
     question: UserQuestion | None,
     answer: str,
@@ -141,10 +144,10 @@ def tell_answer(
     run, task = facts.run, facts.task
     assert run is not None  # noqa: S101 - only runs ask
     answered = (UserAnswered(),) if run.state is RunState.BLOCKED else ()
-    after = apply(run, UserSpoke(), *answered, now=now).run
-    said = lifecycle.answered(task, answer, now)
+    after = apply_events(run, UserSpoke(), *answered, now=now).run
+    said = lifecycle.build_answer_message(task, answer, now)
     counted = task.model_copy(update={"message_count": task.message_count + 1})
-    wake = continuations.make_wake(run, wake_id, _told(task, run, answer), now)
+    wake = continuations.make_wake(run, wake_id, _format_answer(task, run, answer), now)
     wake = wake.model_copy(update={"key": f"{continuations.ANSWER}{wake_id}"})
     in_gateway = is_gateway_session(run.session_key)
     return Change(
@@ -156,18 +159,16 @@ def tell_answer(
     )
 
 
-def was_told(newest: Sequence[Wake], since: datetime) -> bool:
+def is_answer_delivered(newest: Sequence[Wake], since: datetime) -> bool:
     """Whether a turn that began at an instant was told of an answer.
 
     `newest` are the newest wakes of its task.
     """
-    taken = (
-        wake.acknowledged_at for wake in newest if continuations.tells_answer(wake)
-    )
+    taken = (wake.acknowledged_at for wake in newest if continuations.is_answer_wake(wake))
     return any(at is not None and at >= since for at in taken)
 
 
-def tell_again(
+def build_answer_reminder(
     facts: TaskFacts,
     newest: Sequence[Wake],
     *,
@@ -181,22 +182,22 @@ def tell_again(
     already, or was told again before.
     """
     run = facts.run
-    if run is None or run.why != Why.ANSWERED or run.idle_rounds:
+    if run is None or run.why != RunReason.ANSWERED or run.idle_rounds:
         return Change()
-    told = next((wake for wake in newest if continuations.tells_answer(wake)), None)
-    if told is None or not policy.carry_on or continuations.list_open(facts):
+    told = next((wake for wake in newest if continuations.is_answer_wake(wake)), None)
+    if told is None or not policy.carry_on or continuations.list_open_run_wakes(facts):
         return Change()
     rest = timedelta(seconds=policy.idle_pauses[0])
     wake = continuations.make_wake(run, wake_id, f"{told.text} {_AGAIN}", now, rest)
     wake = wake.model_copy(update={"key": f"{continuations.ANSWER}{wake_id}"})
-    again = apply(run, RoundCounted(idle_rounds=1, said=run.said), now=now)
+    again = apply_events(run, RoundCounted(idle_rounds=1, said=run.said), now=now)
     return Change(runs=(again.run,), wakes=(wake,))
 
 
-def _told(task: Task, run: Run, answer: str) -> str:
+def _format_answer(task: Task, run: Run, answer: str) -> str:
     """Return what the agent reads: the question and its answer, on one line."""
-    name = step_name(plain(task.name), notices.NAME_BYTES)
-    said = quoted(plain(answer), ANSWER_BYTES)
+    name = quote_step(to_plain_line(task.name), notices.NAME_BYTES)
+    said = quote_line(to_plain_line(answer), ANSWER_BYTES)
     if run.state is RunState.REVIEW:
         asked = f"you had handed your task {name} to the user for review."
         next_ = (
@@ -204,15 +205,12 @@ def _told(task: Task, run: Run, answer: str) -> str:
             'with status "active", and go on with what is wanted.'
         )
     else:
-        asked = f"your task {name} waited {reminders.say_why(run)}"
+        asked = f"your task {name} waited {reminders.describe_waiting_reason(run)}"
         next_ = (
             'Call task_update with status "active" before you act on it, or with what '
             "else it means for the task."
         )
-    return (
-        f"[system] task_answer ({task.task_id}): {asked} The user answered: {said} "
-        f"{next_}"
-    )
+    return f"[system] task_answer ({task.task_id}): {asked} The user answered: {said} {next_}"
 
 
 def awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
@@ -220,7 +218,7 @@ def awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
 
     One that was answered already takes another answer.
     """
-    takes = working.asks if answer is None else working.takes_answer
+    takes = working.has_open_question if answer is None else working.can_take_answer
     if run is None or not takes(run):
         return False
     session = run.session_key or ""

@@ -16,12 +16,12 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.run_events import RoundReplaced, ToldToGoOn
-from openclaw_taskmem.domain.run_machine import apply
-from openclaw_taskmem.domain.texts import clip, plain
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.texts import clip, to_plain_line
 from taskmem_hookspecs import Change, Event, Run, RunState, TaskFacts
 
 
-def tell_end(
+def notify_awaited_end(
     facts: TaskFacts,
     newest: Sequence[Event],
     name: str,
@@ -37,29 +37,29 @@ def tell_end(
     """
     run, awaited = facts.run, read_awaited(facts, newest)
     # A command is kept as `name (about)`.
-    commands = [each.partition(" (")[0] for each in _names(awaited, "commands")]
-    known = name in (*commands, *_names(awaited, "scheduled"))
+    commands = [each.partition(" (")[0] for each in _list_names(awaited, "commands")]
+    known = name in (*commands, *_list_names(awaited, "scheduled"))
     if run is None or not known or continuations.is_on_its_way(facts, now):
         return Change()
-    ended = clip(plain(f"{name}: {how}"), carrying.SAID_BYTES)
-    text = reminders.tell_end(facts.task, f"What ran has ended ({ended}).")
-    return _told_instead(facts, run, wake_id, text, now)
+    ended = clip(to_plain_line(f"{name}: {how}"), carrying.SAID_BYTES)
+    text = reminders.remind_of_end(facts.task, f"What ran has ended ({ended}).")
+    return _resume_now(facts, run, wake_id, text, now)
 
 
-def tell_restart(
+def notify_gateway_restart(
     facts: TaskFacts, newest: Sequence[Event], *, wake_id: str, now: datetime
 ) -> Change:
     """Tell a run to go on, as the commands that it waited for ended with the gateway.
 
     `newest` are the newest events of its task. Empty: it waits for no command.
     """
-    run, gone = facts.run, _names(read_awaited(facts, newest), "commands")
+    run, gone = facts.run, _list_names(read_awaited(facts, newest), "commands")
     if run is None or not gone:
         return Change()
-    what = clip(plain("; ".join(gone)), carrying.SAID_BYTES)
+    what = clip(to_plain_line("; ".join(gone)), carrying.SAID_BYTES)
     before = f"The gateway restarted, which ended what ran in the background ({what})."
-    text = reminders.tell_end(facts.task, before)
-    return _told_instead(facts, run, wake_id, text, now)
+    text = reminders.remind_of_end(facts.task, before)
+    return _resume_now(facts, run, wake_id, text, now)
 
 
 def read_awaited(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, JsonValue]:
@@ -68,25 +68,21 @@ def read_awaited(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, Json
     It is `commands` and `scheduled`, by their names, and how many `sub_agents`.
     """
     run = facts.run
-    if run is None or run.state is not RunState.RUNNING or working.at_work(run):
+    if run is None or run.state is not RunState.RUNNING or working.is_at_work(run):
         return {}
     since = {
-        wake.created_at
-        for wake in continuations.list_open(facts)
-        if wake.sent_at is None
+        wake.created_at for wake in continuations.list_open_run_wakes(facts) if wake.sent_at is None
     }
     found = [e for e in newest if e.kind == events.RUN_AWAITS and e.at in since]
     return found[-1].data if found else {}
 
 
-def _names(awaited: Mapping[str, JsonValue], kind: str) -> Sequence[str]:
+def _list_names(awaited: Mapping[str, JsonValue], kind: str) -> Sequence[str]:
     return cast("Sequence[str]", awaited.get(kind, ()))
 
 
-def _told_instead(
-    facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime
-) -> Change:
+def _resume_now(facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime) -> Change:
     """Return what tells a run to go on now, for it need not rest any longer."""
-    told = apply(run, ToldToGoOn(), RoundReplaced(), now=now)
+    told = apply_events(run, ToldToGoOn(), RoundReplaced(), now=now)
     wake = continuations.make_wake(told.run, wake_id, text, now)
-    return carrying.change_of(facts, told, now, wake=wake)
+    return carrying.build_run_change(facts, told, now, wake=wake)

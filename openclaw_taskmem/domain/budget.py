@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.run_policy import RunPolicy
-from openclaw_taskmem.domain.texts import plural, step_name
+from openclaw_taskmem.domain.texts import format_count, quote_step
 from taskmem_hookspecs import Run, RunState, Task, TaskFacts, TaskStatus, Value
 
 STEPS: Final = 10
@@ -26,21 +26,21 @@ class Budget(Value):
     """What the agent reads when there are none left."""
 
 
-def budget(facts: TaskFacts, policy: RunPolicy) -> Budget | None:
+def compute_budget(facts: TaskFacts, policy: RunPolicy) -> Budget | None:
     """Return what the current step may still do; None: it has no budget."""
     run, task = facts.run, facts.task
     if run is None or not run.segmented or run.state is not RunState.RUNNING:
         return None
-    place = progress(task)
+    place = compute_progress(task)
     if task.status is not TaskStatus.ACTIVE or place.current is None:
         return None
     used = run.step_calls if run.step == place.current else 0
     bonus = run.step_bonus and run.step == place.current
     allowed = policy.step_calls + (policy.step_bonus if bonus else 0)
-    return Budget(left=max(0, allowed - used), reason=_reason(task, run, allowed))
+    return Budget(left=max(0, allowed - used), reason=_explain_used_up(task, run, allowed))
 
 
-def capped(plan: tuple[str, ...], done: int = 0) -> tuple[tuple[str, ...], int]:
+def cap_plan(plan: tuple[str, ...], done: int = 0) -> tuple[tuple[str, ...], int]:
     """Return as much of a plan as is worked on at once, and how many are left out.
 
     `done` steps at its beginning are over, and do not count.
@@ -49,14 +49,14 @@ def capped(plan: tuple[str, ...], done: int = 0) -> tuple[tuple[str, ...], int]:
     return kept, len(plan) - len(kept)
 
 
-def _reason(task: Task, run: Run, allowed: int) -> str:
-    current = progress(task).current or 0
-    step = step_name(task.plan[current], 120)
+def _explain_used_up(task: Task, run: Run, allowed: int) -> str:
+    current = compute_progress(task).current or 0
+    step = quote_step(task.plan[current], 120)
     given = run.step_bonus and run.step == current
     more = "" if given else 'outcome "more_tools" for a few more calls, once; with '
     return (
         f"Step {current + 1} of {len(task.plan)}, {step}, has used its "
-        f"{plural(allowed, 'tool call')}. Call task_step_done for {task.task_id} now: "
+        f"{format_count(allowed, 'tool call')}. Call task_step_done for {task.task_id} now: "
         f'with outcome "done" if it is done; with {more}outcome "failed" and the '
         "remaining steps if it cannot be done so; or task_abort to give the task up."
     )

@@ -19,7 +19,7 @@ KEY_BYTES: Final = 1024
 """Of a session's key or an agent's id; an entry of an index has 2,704 in PostgreSQL."""
 
 
-def role_fault(name: str) -> str | None:
+def find_role_fault(name: str) -> str | None:
     """Return why a name is no role; None: it is one. Source: ruling "role, reopen"."""
     if _ROLE.fullmatch(name):
         return None
@@ -31,14 +31,14 @@ def is_gateway_session(session_key: str | None) -> TypeGuard[str]:
     return session_key is not None and session_key.startswith("agent:")
 
 
-def agent_of(session_key: str | None) -> str | None:
+def find_session_agent(session_key: str | None) -> str | None:
     """Return whose a session is: OpenClaw's agent, or where none is named itself."""
     if not is_gateway_session(session_key):
         return session_key
     return ":".join(session_key.split(":", 2)[:2])
 
 
-def too_long(key: str) -> str | None:
+def find_key_fault(key: str) -> str | None:
     """Return why a session's key or an agent's id cannot be kept; None: it can."""
     size = len(key.encode(errors="replace"))
     if size <= KEY_BYTES:
@@ -87,7 +87,7 @@ class Caller(Value):
         Those of a gateway's turn in which the user speaks are, unless it began too
         `early` for them.
         """
-        owner = self.in_gateway
+        owner = self.gateway_owner
         spoken = owner is not None and self.request is not None and not early
         if self.is_user or spoken:
             return None
@@ -97,7 +97,7 @@ class Caller(Value):
             return GATEWAY  # which one it is means nothing to people
         return (self.host or "").partition(":")[2] or "an agent"
 
-    def in_session(self, named: str | None, *, reached: bool) -> Caller:
+    def with_session(self, named: str | None, *, reached: bool) -> Caller:
         """Return who calls, in the session that the call's arguments name; None: none.
 
         A gateway says whose turn calls, so its agents name no other session. Agents of
@@ -109,7 +109,7 @@ class Caller(Value):
         """
         if named in (None, self.session_key):
             return self
-        if self.in_gateway or (not self.person and self.kind == GATEWAY):
+        if self.gateway_owner or (not self.person and self.kind == GATEWAY):
             raise NotAllowed(
                 f"{named} is not the session of this call; leave session_key out, for "
                 "the gateway says which it is."
@@ -128,7 +128,7 @@ class Caller(Value):
         return (self.host or "").partition(":")[0]
 
     @property
-    def in_gateway(self) -> Owner | None:
+    def gateway_owner(self) -> Owner | None:
         """As whom a gateway's agent holds runs; None: it is none.
 
         Only of it is anything seen without its help.
@@ -136,7 +136,7 @@ class Caller(Value):
         boot = self.owner.boot if self.owner else None
         return None if boot is None else self.owner
 
-    def at_home(self, home: str | None) -> bool:
+    def is_at_home(self, home: str | None) -> bool:
         """Whether it calls the home that something belongs to; None: any."""
         return self.home is None or home in (None, self.home)
 
@@ -147,4 +147,4 @@ class Caller(Value):
         from another home not at all.
         """
         own = not self.person or session_key in (None, self.session_key)
-        return own and self.at_home(home)
+        return own and self.is_at_home(home)

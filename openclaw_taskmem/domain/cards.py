@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain import working
-from openclaw_taskmem.domain.notices import NAME_BYTES, sentence
-from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.texts import clip, plain, plural, quoted
+from openclaw_taskmem.domain.notices import NAME_BYTES, capitalize_first
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.texts import clip, format_count, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Card,
     CardStep,
@@ -42,7 +42,7 @@ _ENDED: Final[Mapping[TaskStatus, str]] = {
 }
 
 
-def draw(facts: TaskFacts, run: Run | None) -> Card | None:
+def build_card(facts: TaskFacts, run: Run | None) -> Card | None:
     """Return the card of a task; None: it is not to be seen, or no more.
 
     `run` is the task's last, which may have ended; None: it had none.
@@ -50,14 +50,13 @@ def draw(facts: TaskFacts, run: Run | None) -> Card | None:
     task = facts.task
     if task.implicit or task.status is TaskStatus.CANCELLED:
         return None
-    first, steps = _steps(task, run)
-    notes = [*_standing(task, run), *_waiting(facts.waits)]
+    first, steps = _list_card_steps(task, run)
+    notes = [*_describe_status(task, run), *_describe_waits(facts.waits)]
     if len(task.plan) > STEPS:
         notes.append(
-            f"Steps {first + 1} to {first + len(steps)} of "
-            f"{plural(len(task.plan), 'step')}."
+            f"Steps {first + 1} to {first + len(steps)} of {format_count(len(task.plan), 'step')}."
         )
-    title = f"**{_shown(task.name, NAME_BYTES)}**"
+    title = f"**{_escape_markdown(task.name, NAME_BYTES)}**"
     return Card(
         markdown="\n\n".join((title, *notes)),
         plan=tuple(steps),
@@ -65,10 +64,10 @@ def draw(facts: TaskFacts, run: Run | None) -> Card | None:
     )
 
 
-def _steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardStep]]:
+def _list_card_steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardStep]]:
     """Return the first step that is shown, from 0, and those from there on."""
-    current = progress(task).current
-    works = task.status is TaskStatus.ACTIVE and not (run and run.state.waiting)
+    current = compute_progress(task).current
+    works = task.status is TaskStatus.ACTIVE and not (run and run.state.is_waiting)
     place = current if current is not None else len(task.plan)
     first = max(0, min(place - BEFORE, len(task.plan) - STEPS))
 
@@ -79,40 +78,40 @@ def _steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardStep]]:
 
     return first, [
         CardStep(
-            step=clip(plain(task.plan[step]), STEP_BYTES) or f"Step {step + 1}",
+            step=clip(to_plain_line(task.plan[step]), STEP_BYTES) or f"Step {step + 1}",
             status=state(step),
         )
         for step in range(first, min(first + STEPS, len(task.plan)))
     ]
 
 
-def _standing(task: Task, run: Run | None) -> Sequence[str]:
+def _describe_status(task: Task, run: Run | None) -> Sequence[str]:
     if task.status in _ENDED:
         return (_ENDED[task.status],)
     need = working.describe_need(run) if run else None
     if run is not None and need is not None:
-        asked = f": {_shown(run.question, ASKED_BYTES)}" if run.question else "."
+        asked = f": {_escape_markdown(run.question, ASKED_BYTES)}" if run.question else "."
         return (f"Waits for {need}{asked}",)
     if task.status is TaskStatus.PAUSED or (run and run.state is RunState.BLOCKED):
         return ("Paused.",)
     return ()
 
 
-def _waiting(waits: Sequence[Wait]) -> Sequence[str]:
+def _describe_waits(waits: Sequence[Wait]) -> Sequence[str]:
     """Say what is awaited, in the agent's words."""
     watched = [wait for wait in waits if wait.status is WaitStatus.WATCHING]
-    lines = [f"Waits for {_awaited(wait)}." for wait in watched[:WAITS]]
+    lines = [f"Waits for {_describe_wait(wait)}." for wait in watched[:WAITS]]
     more = len(watched) - WAITS
     return (*lines, f"Waits for {more} more.") if more > 0 else lines
 
 
-def _awaited(wait: Wait) -> str:
+def _describe_wait(wait: Wait) -> str:
     scheme, _, name = wait.target.partition(":")
-    target = _shown(name or scheme, WAIT_BYTES)
-    when = _MARKED.sub(r"\\\1", quoted(plain(wait.wake_when), WAIT_BYTES))
+    target = _escape_markdown(name or scheme, WAIT_BYTES)
+    when = _MARKED.sub(r"\\\1", quote_line(to_plain_line(wait.wake_when), WAIT_BYTES))
     return f"{target} until {when}"
 
 
-def _shown(text: str, size: int) -> str:
+def _escape_markdown(text: str, size: int) -> str:
     """Return a text on one line, as Markdown shows it as it is."""
-    return _MARKED.sub(r"\\\1", sentence(clip(plain(text), size)))
+    return _MARKED.sub(r"\\\1", capitalize_first(clip(to_plain_line(text), size)))

@@ -26,27 +26,27 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.run_events import (
-    Blocked,
-    Claimed,
-    Failed,
+    LeaseReleased,
     ProviderFailed,
-    Rested,
     RoundCounted,
+    RunBlocked,
+    RunClaimed,
+    RunFailed,
+    RunTurnEnded,
     ToldToGoOn,
-    TurnEnded,
     TurnSucceeded,
     UserSpoke,
 )
-from openclaw_taskmem.domain.run_machine import Moved, apply
-from openclaw_taskmem.domain.run_policy import RunPolicy, Why
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import (
     clip,
-    duration,
-    plain,
-    plural,
+    format_count,
+    format_duration,
+    to_plain_line,
 )
-from openclaw_taskmem.domain.turns import Origin, Trouble, Turn
+from openclaw_taskmem.domain.turns import Origin, ProviderFailureKind, Turn
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -72,7 +72,7 @@ _COUNTED: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
 """Origins of turns that are expected to bring something."""
 
 
-class Rest(Value):
+class LeaveAsIs(Value):
     """Nothing is to be done; what is owed to the run may stay so."""
 
     run: Run
@@ -86,7 +86,7 @@ class Block(Value):
     """The user has the next word."""
 
     run: Run
-    why: Why
+    why: RunReason
     line: str | None = None
     """What the user is told; None: the agent has said it."""
 
@@ -95,7 +95,7 @@ class Fail(Value):
     """It is over."""
 
     run: Run
-    why: Why
+    why: RunReason
     said: str
 
 
@@ -108,35 +108,35 @@ class GoOn(Value):
     events: tuple[Event, ...] = ()
 
 
-Course = Rest | Block | Fail | GoOn
+Course = LeaveAsIs | Block | Fail | GoOn
 
 
-def after_turn(
+def apply_turn_end(
     facts: TaskFacts, turn: Turn, *, wake_id: str, now: datetime, policy: RunPolicy
 ) -> Change:
     """Return what the end of a turn writes for the run that it worked on."""
     run = facts.run
     if run is None or run.state is not RunState.RUNNING:
         return Change()
-    course = judge(facts, run, turn, now, policy)
+    course = decide_course(facts, run, turn, now, policy)
     match course:
-        case Rest():
-            rested = apply(course.run, Rested(), now=now)
+        case LeaveAsIs():
+            rested = apply_events(course.run, LeaseReleased(), now=now)
             held = None if course.held is None else now + course.held
-            return change_of(facts, rested, now, keep=course.keep, held=held)
+            return build_run_change(facts, rested, now, keep=course.keep, held=held)
         case Block():
-            return _blocked(facts, course, now)
+            return _block_run(facts, course, now)
         case Fail():
-            return failed(facts, course, now)
+            return fail_run(facts, course, now)
         case GoOn():
-            moved = apply(course.run, ToldToGoOn(), now=now).run
+            moved = apply_events(course.run, ToldToGoOn(), now=now).run
             rest = timedelta(seconds=course.seconds)
             wake = continuations.make_wake(moved, wake_id, course.text, now, rest)
-            told = Moved(run=moved, events=course.events)
-            return change_of(facts, told, now, wake=wake)
+            told = RunTransition(run=moved, events=course.events)
+            return build_run_change(facts, told, now, wake=wake)
 
 
-def promoted(
+def promote_run(
     facts: TaskFacts, owner: Owner, *, wake_id: str, now: datetime, policy: RunPolicy
 ) -> Change | None:
     """Return what gives a run its turn, once another of its session has ended.
@@ -149,33 +149,33 @@ def promoted(
         return None
     if facts.task.linkage.active_wait_ids or facts.task.implicit:
         return None
-    if not policy.carry_on or continuations.list_open(facts):
+    if not policy.carry_on or continuations.list_open_run_wakes(facts):
         return Change()
-    claim = (Claimed(owner=owner),) if run.state is RunState.QUEUED else ()
-    told = apply(run, *claim, ToldToGoOn(), now=now, policy=policy)
-    wake = continuations.make_wake(told.run, wake_id, reminders.go_on(facts.task), now)
-    return change_of(facts, told, now, wake=wake)
+    claim = (RunClaimed(owner=owner),) if run.state is RunState.QUEUED else ()
+    told = apply_events(run, *claim, ToldToGoOn(), now=now, policy=policy)
+    wake = continuations.make_wake(told.run, wake_id, reminders.remind_to_go_on(facts.task), now)
+    return build_run_change(facts, told, now, wake=wake)
 
 
-def judge(
+def decide_course(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
     """Return what the end of a turn means for the run that it worked on."""
     if facts.task.status is not TaskStatus.ACTIVE:
-        return Rest(run=run)
+        return LeaveAsIs(run=run)
     if turn.aborted:
-        return Block(run=run, why=Why.STOPPED)
-    if turn.empty:
-        return Rest(run=run, keep=True)
+        return Block(run=run, why=RunReason.STOPPED)
+    if turn.is_empty:
+        return LeaveAsIs(run=run, keep=True)
     if turn.error is not None:
-        return _after_failure(facts, run, turn, now, policy)
-    progressed = _brought_news(run, turn)
-    ended = apply(run, TurnEnded(), TurnSucceeded(), now=now).run
+        return _judge_failure(facts, run, turn, now, policy)
+    progressed = _has_progress(run, turn)
+    ended = apply_events(run, RunTurnEnded(), TurnSucceeded(), now=now).run
     counted = _count_turn(ended, turn, now, progressed=progressed)
-    return _after_round(facts, counted, turn, now, policy, progressed=progressed)
+    return _judge_round(facts, counted, turn, now, policy, progressed=progressed)
 
 
-def _after_round(
+def _judge_round(
     facts: TaskFacts,
     run: Run,
     turn: Turn,
@@ -185,33 +185,29 @@ def _after_round(
     progressed: bool,
 ) -> Course:
     if facts.task.linkage.active_wait_ids:
-        return Rest(run=run)
-    over = _limit(run, policy)
-    if over is not None and not (turn.awaited and over[0] is Why.STALLED):
+        return LeaveAsIs(run=run)
+    over = _find_limit(run, policy)
+    if over is not None and not (turn.awaited_work and over[0] is RunReason.STALLED):
         return Fail(run=run, why=over[0], said=over[1])
-    if turn.awaited:
-        return _left_to_wait(facts, run, turn, now, policy)
-    if (
-        not policy.carry_on
-        or run.session_key is None
-        or continuations.is_on_its_way(facts, now)
-    ):
-        return Rest(run=run, keep=True)
-    asks = turns.asks(turn.said)
+    if turn.awaited_work:
+        return _await_gateway_work(facts, run, turn, now, policy)
+    if not policy.carry_on or run.session_key is None or continuations.is_on_its_way(facts, now):
+        return LeaveAsIs(run=run, keep=True)
+    asks = turns.has_closing_question(turn.said)
     if progressed and not asks:
-        return GoOn(run=run, text=reminders.go_on(facts.task))
+        return GoOn(run=run, text=reminders.remind_to_go_on(facts.task))
     pause = policy.idle_pauses[max(run.idle_rounds - 1, 0)]
     if asks and run.idle_rounds <= 1:
         pause = policy.question_seconds
-    return GoOn(run=run, text=reminders.ask_what_was_meant(facts.task), seconds=pause)
+    return GoOn(run=run, text=reminders.remind_of_no_progress(facts.task), seconds=pause)
 
 
-def _left_to_wait(
+def _await_gateway_work(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
     """Return how a run rests while its gateway is at work on something for it."""
     if not policy.carry_on or run.session_key is None:
-        return Rest(run=run, held=AWAITED)
+        return LeaveAsIs(run=run, held=AWAITED)
     # What ends with the gateway, and what outlives it.
     awaits = Event(
         at=now,
@@ -224,76 +220,80 @@ def _left_to_wait(
             "sub_agents": turn.children,
         },
     )
-    text = reminders.name_awaited(facts.task, turn.awaited)
+    text = reminders.remind_of_awaited(facts.task, turn.awaited_work)
     hour, age = AWAITED.total_seconds(), turn.awaited_age
     # After an hour, then after as long as it has run by then: after 1, 2, 4, 8 hours.
     seconds = max(hour - age if age < hour else age, policy.idle_pauses[0])
     return GoOn(run=run, text=text, seconds=seconds, events=(awaits,))
 
 
-def _limit(run: Run, policy: RunPolicy) -> tuple[Why, str] | None:
+def _find_limit(run: Run, policy: RunPolicy) -> tuple[RunReason, str] | None:
     """Return which limit a run has come to, and a sentence on it; None: none."""
     if run.idle_rounds > len(policy.idle_pauses):
-        count = plural(run.idle_rounds - 1, "reminder")
-        return Why.STALLED, f"{count} in a row brought nothing new."
+        count = format_count(run.idle_rounds - 1, "reminder")
+        return RunReason.STALLED, f"{count} in a row brought nothing new."
     if run.rounds - run.rounds_before >= policy.max_rounds:
-        times = plural(policy.max_rounds, "time")
-        return Why.ROUNDS, f"its agent was told to go on {times}."
+        times = format_count(policy.max_rounds, "time")
+        return RunReason.ROUNDS, f"its agent was told to go on {times}."
     if run.worked_seconds >= policy.max_hours * 3600:
-        worked = duration(run.worked_seconds)
-        return Why.HOURS, f"its agent has worked on it for {worked}."
+        worked = format_duration(run.worked_seconds)
+        return RunReason.HOURS, f"its agent has worked on it for {worked}."
     return None
 
 
-def _after_failure(
+def _judge_failure(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
-    trouble = turns.trouble(turn.error or "", turn.reason)
+    trouble = turns.classify_failure(turn.error or "", turn.reason)
     if facts.task.linkage.active_wait_ids:
-        return Rest(run=run)
+        return LeaveAsIs(run=run)
     sent = turn.origin is Origin.USER and not turn.calls
-    if sent and trouble is Trouble.REFUSED:
+    if sent and trouble is ProviderFailureKind.REFUSED:
         # What the user has sent was refused, and the user sees that.
-        return Rest(run=run, keep=True)
+        return LeaveAsIs(run=run, keep=True)
     task = facts.task
-    said = clip(plain(turn.error or ""), SAID_BYTES)
-    run = apply(run, ProviderFailed(), now=now).run
+    said = clip(to_plain_line(turn.error or ""), SAID_BYTES)
+    run = apply_events(run, ProviderFailed(), now=now).run
     failures = run.provider_failures
-    if trouble is Trouble.CREDENTIALS:
-        how, said = notices.to_resume(task, run), clip(said, REFUSED_BYTES)
+    if trouble is ProviderFailureKind.CREDENTIALS:
+        how, said = notices.format_resume_command(task, run), clip(said, REFUSED_BYTES)
         line = f"the model's provider refuses ({said}). Mend that, then say {how}."
-        return Block(run=run, why=Why.CREDENTIALS, line=line)
-    if trouble is Trouble.REFUSED or failures > policy.provider_retries:
-        times = plural(failures, "time")
+        return Block(run=run, why=RunReason.CREDENTIALS, line=line)
+    if trouble is ProviderFailureKind.REFUSED or failures > policy.provider_retries:
+        times = format_count(failures, "time")
         words = f"the model's provider failed {times}: {said}."
-        return Fail(run=run, why=Why.PROVIDER, said=words)
+        return Fail(run=run, why=RunReason.PROVIDER, said=words)
     if not policy.carry_on or run.session_key is None:
-        return Rest(run=run)
+        return LeaveAsIs(run=run)
     seconds = policy.provider_rest_seconds * 4 ** (failures - 1)
     retry = Event(
         at=now,
         kind=events.PROVIDER_FAILED,
         task_id=run.task_id,
         run_id=run.run_id,
-        data={"error": said, "failures": failures, "again_in": duration(seconds)},
+        data={
+            "error": said,
+            "failures": failures,
+            "again_in": format_duration(seconds),
+        },
     )
-    text = reminders.tell_end(task, f"Your last turn failed ({said}).")
+    text = reminders.remind_of_end(task, f"Your last turn failed ({said}).")
     return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
 
 
-def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
+def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
     """Return what a failure writes: of the run, of its task, and for the user."""
-    task, _ = lifecycle.move(facts.task, TaskStatus.FAILED, now)
-    moved = apply(course.run, Failed(why=course.why), now=now)
-    message = lifecycle.noted(task, f"Failed ({course.why}): {course.said}", now)
+    task, _ = lifecycle.change_status(facts.task, TaskStatus.FAILED, now)
+    moved = apply_events(course.run, RunFailed(why=course.why), now=now)
+    message = lifecycle.build_lifecycle_message(task, f"Failed ({course.why}): {course.said}", now)
     # Whoever is told to say /resume says it where the run is heard of.
     session = course.run.told_session or task.session_key
-    task = lifecycle.touch(task, now).model_copy(
+    task = lifecycle.touch_task(task, now).model_copy(
         update={"message_count": task.message_count + 1, "session_key": session}
     )
-    said = f"{course.said} {notices.to_resume(task, course.run)} tries again."
-    told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)
-    log = lifecycle.status_changed(
+    said = f"{course.said} {notices.format_resume_command(task, course.run)} tries again."
+    told = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
+    log = lifecycle.build_status_events(
         facts.task.status, task, now, run_id=moved.run.run_id, why=course.why
     )
     stall = Event(
@@ -303,48 +303,48 @@ def failed(facts: TaskFacts, course: Fail, now: datetime) -> Change:
         run_id=moved.run.run_id,
         data={"rounds": course.run.idle_rounds},
     )
-    stalled = (stall,) if course.why is Why.STALLED else ()
-    ended = Moved(run=moved.run, events=(*stalled, *moved.events, *log, told))
-    return change_of(facts, ended, now, task=task, message=message)
+    stalled = (stall,) if course.why is RunReason.STALLED else ()
+    ended = RunTransition(run=moved.run, events=(*stalled, *moved.events, *log, told))
+    return build_run_change(facts, ended, now, task=task, message=message)
 
 
-def _blocked(facts: TaskFacts, course: Block, now: datetime) -> Change:
-    moved = apply(course.run, Blocked(why=course.why), now=now)
+def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
+    moved = apply_events(course.run, RunBlocked(why=course.why), now=now)
     told: tuple[Event, ...] = ()
     if course.line is not None:
-        line = f"{notices.name(facts.task)}: {course.line}"
-        told = (notices.notice(course.why, facts.task, moved.run, line, now),)
-    return change_of(facts, Moved(run=moved.run, events=(*moved.events, *told)), now)
+        line = f"{notices.format_task_name(facts.task)}: {course.line}"
+        told = (notices.build_notice(course.why, facts.task, moved.run, line, now),)
+    return build_run_change(facts, RunTransition(run=moved.run, events=(*moved.events, *told)), now)
 
 
-def _brought_news(run: Run, turn: Turn) -> bool:
+def _has_progress(run: Run, turn: Turn) -> bool:
     """Whether a turn made a call that is new, or was told something new by one."""
     if run.news is News.RESULT:
-        return _digest(turn.said) != run.said
+        return _digest_words(turn.said) != run.said
     return run.news is News.CALL
 
 
 def _count_turn(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run:
     """Return a run with what a turn counts for its limits."""
     if turn.origin is Origin.USER:
-        run = apply(run, UserSpoke(), now=now).run
+        run = apply_events(run, UserSpoke(), now=now).run
     idle = run.idle_rounds
     if progressed:
         idle = 0
-    elif turn.origin in _COUNTED and not turn.awaited:
+    elif turn.origin in _COUNTED and not turn.awaited_work:
         idle += 1
-    counted = RoundCounted(idle_rounds=idle, said=_digest(turn.said))
-    return apply(run, counted, now=now).run
+    counted = RoundCounted(idle_rounds=idle, said=_digest_words(turn.said))
+    return apply_events(run, counted, now=now).run
 
 
-def _digest(said: str) -> str | None:
+def _digest_words(said: str) -> str | None:
     """Return a digest of words, whatever their spaces and case; None: no words."""
-    return checkpoints.digest(" ".join(said.casefold().split())) if said else None
+    return checkpoints.digest_text(" ".join(said.casefold().split())) if said else None
 
 
-def change_of(
+def build_run_change(
     facts: TaskFacts,
-    moved: Moved,
+    moved: RunTransition,
     now: datetime,
     *,
     task: Task | None = None,
@@ -356,7 +356,7 @@ def change_of(
     """Return what is written; `keep` leaves the wakes that are owed."""
     if wake is not None and wake.due_at:
         held = wake.due_at + HELD
-    gone = () if keep else continuations.drop_open(facts)
+    gone = () if keep else continuations.drop_open_run_wakes(facts)
     after = task or facts.task
     if not keep and after.held_until != held:
         after = after.model_copy(update={"held_until": held})
@@ -365,5 +365,5 @@ def change_of(
         messages=(message,) if message else (),
         runs=(moved.run,) if moved.run != facts.run else (),
         wakes=(*gone, *((wake,) if wake else ())),
-        events=(*moved.events, *outbox.settled_events(gone, now)),
+        events=(*moved.events, *outbox.build_settled_events(gone, now)),
     )

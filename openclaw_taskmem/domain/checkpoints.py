@@ -39,7 +39,7 @@ call writes, so that each has no more than 8 characters."""
 _TRUSTED: Final = 2
 
 
-class Began(Value):
+class CallStartEntry(Value):
     """A tool call began; what became of it is not known yet."""
 
     kind: Literal["began"] = "began"
@@ -55,7 +55,7 @@ class Began(Value):
     """The step that it belongs to, from 0; None: not known."""
 
 
-class Ended(Value):
+class CallEndEntry(Value):
     """A tool call ended."""
 
     kind: Literal["ended"] = "ended"
@@ -75,7 +75,7 @@ class Ended(Value):
     """What was said in the conversation since the checkpoint before."""
 
 
-Entry = Annotated[Began | Ended, Field(discriminator="kind")]
+Entry = Annotated[CallStartEntry | CallEndEntry, Field(discriminator="kind")]
 
 
 class PastCall(Value):
@@ -108,54 +108,58 @@ class _Body(Value):
     entry: Entry
 
 
-def write(run_id: str, number: int, entry: Began | Ended, now: datetime) -> Checkpoint:
+def build_checkpoint(
+    run_id: str, number: int, entry: CallStartEntry | CallEndEntry, now: datetime
+) -> Checkpoint:
     """Return a checkpoint of an entry, shortened and without credentials."""
     body = json.dumps(
-        _without_defaults(_shortened(entry)), ensure_ascii=False, separators=(",", ":")
+        _dump_without_defaults(_shorten_entry(entry)),
+        ensure_ascii=False,
+        separators=(",", ":"),
     )
     return Checkpoint(
         run_id=run_id,
         number=number,
         at=now,
         body=body,
-        checksum=checksum(run_id, number, body),
+        checksum=compute_checksum(run_id, number, body),
     )
 
 
-def checksum(run_id: str, number: int, body: str) -> str:
+def compute_checksum(run_id: str, number: int, body: str) -> str:
     """Return what proves that a body is that of this run and number: 32 hex digits."""
     text = f"{run_id}\0{number}\0{body}"
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def read(checkpoints: Sequence[Checkpoint]) -> History | None:
+def parse_history(checkpoints: Sequence[Checkpoint]) -> History | None:
     """Return what checkpoints say, given the oldest first.
 
     None: there are none, or the two newest cannot be trusted.
     """
-    entries = [(each, _entry(each)) for each in checkpoints]
+    entries = [(each, _parse_entry(each)) for each in checkpoints]
     if not any(entry is not None for _, entry in entries[-_TRUSTED:]):
         return None
     known = [(each, entry) for each, entry in entries if entry is not None]
-    return History(calls=tuple(_fold(known)), corrupt=len(entries) - len(known))
+    return History(calls=tuple(_fold_entries(known)), corrupt=len(entries) - len(known))
 
 
-def read_scattered(checkpoints: Sequence[Checkpoint]) -> list[PastCall]:
+def read_scattered_calls(checkpoints: Sequence[Checkpoint]) -> list[PastCall]:
     """Return the calls of checkpoints that were picked out of others, oldest first."""
-    entries = ((each, _entry(each)) for each in checkpoints)
-    return _fold([(each, entry) for each, entry in entries if entry is not None])
+    entries = ((each, _parse_entry(each)) for each in checkpoints)
+    return _fold_entries([(each, entry) for each, entry in entries if entry is not None])
 
 
-def _fold(
-    known: Sequence[tuple[Checkpoint, Began | Ended]],
+def _fold_entries(
+    known: Sequence[tuple[Checkpoint, CallStartEntry | CallEndEntry]],
 ) -> list[PastCall]:
     calls: list[PastCall] = []
     # Ids come again where a provider counts anew: an end is that of the last beginning.
     open_: dict[str, int] = {}
-    ended: dict[str, Ended] = {}
+    ended: dict[str, CallEndEntry] = {}
     for checkpoint, entry in known:
-        call = _call(entry, checkpoint)
-        if isinstance(entry, Began):
+        call = _build_past_call(entry, checkpoint)
+        if isinstance(entry, CallStartEntry):
             if entry.call_id not in open_:
                 open_[entry.call_id] = len(calls)
                 calls.append(call)
@@ -171,7 +175,7 @@ def _fold(
     return calls
 
 
-class Page(Value):
+class CallPage(Value):
     """A part of a run's history."""
 
     calls: tuple[PastCall, ...]
@@ -184,42 +188,42 @@ def cut_page(
     checkpoints: Sequence[Checkpoint],
     most: int,
     has_ended: Callable[[str, int], bool],
-) -> Page:
+) -> CallPage:
     """Return the newest calls of checkpoints, `most` at most, given the oldest first.
 
     `has_ended` says whether a call that began here, by its id and number, has ended in
     a later checkpoint than these: it was told of there.
     """
     calls: list[PastCall] = []
-    over: dict[str, Ended] = {}
+    over: dict[str, CallEndEntry] = {}
     for checkpoint in reversed(checkpoints):
-        entry = _entry(checkpoint)
+        entry = _parse_entry(checkpoint)
         own = entry is not None and entry.call_id in over
         if len(calls) == most and not own:
-            return Page(calls=tuple(calls), before=checkpoint.number + 1)
-        if isinstance(entry, Ended) and over.get(entry.call_id) != entry:
+            return CallPage(calls=tuple(calls), before=checkpoint.number + 1)
+        if isinstance(entry, CallEndEntry) and over.get(entry.call_id) != entry:
             over[entry.call_id] = entry
-            calls.append(_call(entry, checkpoint))
-        elif isinstance(entry, Began) and (
+            calls.append(_build_past_call(entry, checkpoint))
+        elif isinstance(entry, CallStartEntry) and (
             over.pop(entry.call_id, None) is None
             and not has_ended(entry.call_id, checkpoint.number)
         ):
-            calls.append(_call(entry, checkpoint))
+            calls.append(_build_past_call(entry, checkpoint))
     last = checkpoints[0].number if checkpoints else None
-    return Page(calls=tuple(calls), before=last)
+    return CallPage(calls=tuple(calls), before=last)
 
 
 def has_end(checkpoints: Sequence[Checkpoint], call_id: str, after: int) -> bool:
     """Whether one of some checkpoints after a number tells of a call's end."""
-    entries = (_entry(each) for each in checkpoints if each.number > after)
-    return any(isinstance(e, Ended) and e.call_id == call_id for e in entries)
+    entries = (_parse_entry(each) for each in checkpoints if each.number > after)
+    return any(isinstance(e, CallEndEntry) and e.call_id == call_id for e in entries)
 
 
 HOLDING_SAID: Final = '"said":[{'
 """What the bodies hold that tell of the conversation."""
 
 
-def holding_effect(effect: Effect, *, ended: bool) -> str:
+def format_effect_filter(effect: Effect, *, ended: bool) -> str:
     """Return what the bodies hold of calls with an effect.
 
     `ended`: only of those that tell of an end.
@@ -228,51 +232,53 @@ def holding_effect(effect: Effect, *, ended: bool) -> str:
     return f'{{"kind":"ended",{mark}' if ended else mark
 
 
-def holding_call(call_id: str) -> str:
+def format_call_filter(call_id: str) -> str:
     """Return what the bodies hold that tell of a call."""
     return f'"call_id":{json.dumps(call_id, ensure_ascii=False)}'
 
 
-def read_said(checkpoints: Sequence[Checkpoint]) -> tuple[ConversationMessage, ...]:
+def read_conversation(
+    checkpoints: Sequence[Checkpoint],
+) -> tuple[ConversationMessage, ...]:
     """Return the last messages of the conversation that checkpoints tell."""
-    entries = map(_entry, checkpoints)
-    said = [each for e in entries if isinstance(e, Ended) for each in e.said]
+    entries = map(_parse_entry, checkpoints)
+    said = [each for e in entries if isinstance(e, CallEndEntry) for each in e.said]
     return tuple(said[-MESSAGES:])
 
 
 def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, str]]:
     """Return when calls began, their ids and what they were about, oldest first."""
-    entries = ((each.at, _entry(each)) for each in checkpoints)
-    return [(at, e.call_id, e.about) for at, e in entries if isinstance(e, Began)]
+    entries = ((each.at, _parse_entry(each)) for each in checkpoints)
+    return [(at, e.call_id, e.about) for at, e in entries if isinstance(e, CallStartEntry)]
 
 
 def read_successes(checkpoints: Sequence[Checkpoint]) -> list[str]:
     """Return what the calls were about that ended well, oldest first."""
-    entries = map(_entry, checkpoints)
-    return [each.about for each in entries if isinstance(each, Ended) and each.ok]
+    entries = map(_parse_entry, checkpoints)
+    return [each.about for each in entries if isinstance(each, CallEndEntry) and each.ok]
 
 
-def digest(text: str) -> str:
+def digest_text(text: str) -> str:
     """Return a short name for a text; texts that differ have different ones."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
-def call_digest(given: str, result: str) -> str:
+def digest_call(given: str, result: str) -> str:
     """Return a short name for a call and its result; `given_digest` is its beginning.
 
     Of 200 calls one in 80,000 is taken for another: it then is no news, that once.
     """
-    return given_digest(given) + given_digest(result)
+    return digest_arguments(given) + digest_arguments(result)
 
 
-def given_digest(given: str) -> str:
+def digest_arguments(given: str) -> str:
     """Return a short name for what a call was given: 4 characters."""
     whole = hashlib.sha256(given.encode(errors="surrogatepass")).digest()
     return base64.b64encode(whole[:3]).decode()
 
 
-def _entry(checkpoint: Checkpoint) -> Began | Ended | None:
-    proof = checksum(checkpoint.run_id, checkpoint.number, checkpoint.body)
+def _parse_entry(checkpoint: Checkpoint) -> CallStartEntry | CallEndEntry | None:
+    proof = compute_checksum(checkpoint.run_id, checkpoint.number, checkpoint.body)
     if checkpoint.checksum != proof:
         return None
     try:
@@ -281,7 +287,7 @@ def _entry(checkpoint: Checkpoint) -> Began | Ended | None:
         return None
 
 
-def _call(entry: Began | Ended, checkpoint: Checkpoint) -> PastCall:
+def _build_past_call(entry: CallStartEntry | CallEndEntry, checkpoint: Checkpoint) -> PastCall:
     began = PastCall(
         tool=entry.tool,
         about=entry.about,
@@ -291,7 +297,7 @@ def _call(entry: Began | Ended, checkpoint: Checkpoint) -> PastCall:
         number=checkpoint.number,
         at=checkpoint.at,
     )
-    if isinstance(entry, Began):
+    if isinstance(entry, CallStartEntry):
         return began
     ended = {
         "ok": entry.ok,
@@ -301,11 +307,13 @@ def _call(entry: Began | Ended, checkpoint: Checkpoint) -> PastCall:
     return began.model_copy(update=ended)
 
 
-def _shortened(entry: Began | Ended) -> Began | Ended:
+def _shorten_entry(
+    entry: CallStartEntry | CallEndEntry,
+) -> CallStartEntry | CallEndEntry:
     clean = scrub_json(entry.model_dump(mode="json"))
     made = _Body.model_validate({"entry": clean}).entry
     short = made.model_copy(update={"about": clip(made.about, ABOUT_BYTES)})
-    if isinstance(short, Began):
+    if isinstance(short, CallStartEntry):
         return short
     said = tuple(
         each.model_copy(update={"text": clip(each.text, SAID_BYTES)})
@@ -315,7 +323,9 @@ def _shortened(entry: Began | Ended) -> Began | Ended:
     return short.model_copy(update={"outcome": outcome, "said": said})
 
 
-def _without_defaults(entry: Began | Ended) -> dict[str, JsonValue]:
+def _dump_without_defaults(
+    entry: CallStartEntry | CallEndEntry,
+) -> dict[str, JsonValue]:
     fields: dict[str, JsonValue] = entry.model_dump(mode="json", exclude_defaults=True)
     effect = {} if entry.effect is None else {"effect": entry.effect.value}
     # These two come first: by them, the effects are found among all the others.

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain.metadata import ARTIFACTS
 from openclaw_taskmem.domain.names import is_elsewhere
-from openclaw_taskmem.domain.texts import plain, quoted
+from openclaw_taskmem.domain.texts import quote_line, to_plain_line
 from taskmem_hookspecs import Claim, Task, Value
 
 MOST: Final = 200
@@ -31,7 +31,7 @@ ELSEWHERE: Final = "elsewhere"
 """The kind of what lies on another machine or service; nobody here looks at it."""
 
 
-class Wanted(Value):
+class RequiredArtifact(Value):
     """A thing that is to be there."""
 
     kind: str
@@ -40,18 +40,18 @@ class Wanted(Value):
     """In lower case and without `sha256:`; else as it was given, see `find_fault`."""
 
 
-def list_wanted(task: Task, given: Sequence[str] = ()) -> tuple[Wanted, ...]:
+def list_required_artifacts(task: Task, given: Sequence[str] = ()) -> tuple[RequiredArtifact, ...]:
     """Return what a task is to have made, each once: what it names itself comes first.
 
     `given` are named by the caller, and stand for what the task names by the end of
     their path.
     """
-    own = [read_thing(each) for each in given]
-    listed = [_place_thing(each, own) for each in in_metadata(task.metadata)]
+    own = [parse_required_artifact(each) for each in given]
+    listed = [_resolve_subject(each, own) for each in read_metadata_artifacts(task.metadata)]
     return tuple(dict.fromkeys((*listed, *own)))
 
 
-def find_fault(things: Sequence[Wanted]) -> str | None:
+def find_fault(things: Sequence[RequiredArtifact]) -> str | None:
     """Return why things cannot be looked at, and what to do; None: they can be."""
     if len(things) > MOST:
         return (
@@ -62,38 +62,44 @@ def find_fault(things: Sequence[Wanted]) -> str | None:
     for thing in things:
         if thing.checksum is not None and not _SUM.fullmatch(thing.checksum):
             return (
-                f"The checksum of {quoted(plain(thing.subject), 160)} in metadata."
-                f"{ARTIFACTS}, {quoted(plain(thing.checksum), 80)}, is no SHA-256; "
+                f"The checksum of {quote_line(to_plain_line(thing.subject), 160)} in metadata."
+                f"{ARTIFACTS}, {quote_line(to_plain_line(thing.checksum), 80)}, is no SHA-256; "
                 "give its 64 hexadecimal digits, or leave it out."
             )
     return None
 
 
-def read_thing(text: str) -> Wanted:
+def parse_required_artifact(text: str) -> RequiredArtifact:
     """Return what a text names: a URL, a recorded command, a file, or a place away.
 
     A file may be named by a path or by a URL of this machine, `file:///work/a.md`.
     """
     text = text.strip()
     if _URL.match(text):
-        return Wanted(kind="url", subject=text)
+        return RequiredArtifact(kind="url", subject=text)
     kind, _, rest = text.partition(":")
     if kind in (COMMAND, "pty") and rest:
-        return Wanted(kind=COMMAND, subject=rest)
+        return RequiredArtifact(kind=COMMAND, subject=rest)
     if is_elsewhere(text):
-        return Wanted(kind=ELSEWHERE, subject=text)
-    return Wanted(kind="file", subject=_path(text))
+        return RequiredArtifact(kind=ELSEWHERE, subject=text)
+    return RequiredArtifact(kind="file", subject=_parse_path(text))
 
 
-def in_metadata(metadata: Mapping[str, JsonValue]) -> tuple[Wanted, ...]:
+def read_metadata_artifacts(
+    metadata: Mapping[str, JsonValue],
+) -> tuple[RequiredArtifact, ...]:
     """Return what the key `artifacts` names: texts, or objects with a subject."""
     listed = metadata.get(ARTIFACTS)
     items = listed if isinstance(listed, list) else [listed]
-    return tuple(each for item in items if (each := _item(item)) is not None)
+    return tuple(each for item in items if (each := _parse_item(item)) is not None)
 
 
 def make_claim(
-    thing: Wanted, task: Task, folder: str | None, roots: Sequence[str], now: datetime
+    thing: RequiredArtifact,
+    task: Task,
+    folder: str | None,
+    roots: Sequence[str],
+    now: datetime,
 ) -> Claim:
     """Return what is to be checked of a thing that is to be there."""
     return Claim(
@@ -108,9 +114,9 @@ def make_claim(
     )
 
 
-def _item(item: JsonValue) -> Wanted | None:
+def _parse_item(item: JsonValue) -> RequiredArtifact | None:
     if isinstance(item, str) and item.strip():
-        return read_thing(item)
+        return parse_required_artifact(item)
     if not isinstance(item, dict):
         return None
     subject, kind = item.get("subject") or item.get("path"), item.get("kind", "file")
@@ -118,29 +124,31 @@ def _item(item: JsonValue) -> Wanted | None:
     if not isinstance(subject, str) or not isinstance(kind, str) or not subject.strip():
         return None
     if kind == "file":
-        subject = _path(subject)
+        subject = _parse_path(subject)
         kind = ELSEWHERE if is_elsewhere(subject) else kind
     proof = "" if checksum is None else str(checksum).strip().lower()
-    return Wanted(
+    return RequiredArtifact(
         kind=kind, subject=subject, checksum=proof.removeprefix("sha256:") or None
     )
 
 
-def _path(text: str) -> str:
+def _parse_path(text: str) -> str:
     if not text.startswith("file:///"):
         return text
     return unquote(text.removeprefix("file://"))
 
 
-def _place_thing(thing: Wanted, given: Sequence[Wanted]) -> Wanted:
+def _resolve_subject(
+    thing: RequiredArtifact, given: Sequence[RequiredArtifact]
+) -> RequiredArtifact:
     """Return a thing of the task's at the place that its caller names for it."""
     for one in given:
-        if _stands_for(one, thing):
+        if _is_same_artifact(one, thing):
             return thing.model_copy(update={"subject": one.subject})
     return thing
 
 
-def _stands_for(given: Wanted, planned: Wanted) -> bool:
+def _is_same_artifact(given: RequiredArtifact, planned: RequiredArtifact) -> bool:
     """Whether what the caller names is what the task names, in full."""
     if given.kind != planned.kind:
         return False

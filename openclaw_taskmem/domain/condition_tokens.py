@@ -64,9 +64,7 @@ def _scan_quote(sentence: str, at: int) -> Token | None:
     if closing is None:
         return None
     end = sentence.find(closing, at + 1)
-    while (
-        closing in "'’" and 0 <= end < len(sentence) - 1 and sentence[end + 1].isalnum()
-    ):
+    while closing in "'’" and 0 <= end < len(sentence) - 1 and sentence[end + 1].isalnum():
         end = sentence.find(closing, end + 1)
     text = sentence[at + 1 : end]
     if end < 0 or not text.strip() or "\n" in text:
@@ -144,55 +142,55 @@ class Cursor:
         self._at = 0
 
     @property
-    def at_end(self) -> bool:
+    def is_at_end(self) -> bool:
         """Return whether every token was read."""
         return self._at == len(self._tokens)
 
     def take(self, table: Phrases) -> bool:
         """Take the longest phrase of a table that comes next, articles between."""
-        best = max((self._length(phrase) for phrase in table), default=0)
+        best = max((self._measure_phrase(phrase) for phrase in table), default=0)
         self._at += best
         return best > 0
 
     def take_kind(self, kind: str) -> str | None:
         """Take a token of a kind and return its text."""
-        if self.at_end or self._tokens[self._at].kind != kind:
+        if self.is_at_end or self._tokens[self._at].kind != kind:
             return None
         self._at += 1
         return self._tokens[self._at - 1].text
 
     def take_number(self) -> float | None:
         """Take a number, such as `0.1` or `1,000`."""
-        if self.at_end or self._tokens[self._at].kind != "word":
+        if self.is_at_end or self._tokens[self._at].kind != "word":
             return None
-        number = read_number(self._tokens[self._at].text)
+        number = parse_number(self._tokens[self._at].text)
         self._at += number is not None
         return number
 
     def skip_empty(self) -> None:
         """Pass over words that mean nothing before a form."""
-        self._skip(EMPTY_WORDS)
+        self._skip_words(EMPTY_WORDS)
 
     def skip_articles(self) -> None:
         """Pass over articles."""
-        self._skip(ARTICLES)
+        self._skip_words(ARTICLES)
 
     def take_words(self) -> tuple[str, ...]:
         """Take the words before a comparison, as the name of a number."""
         start = self._at
-        while not self.at_end and self._tokens[self._at].kind == "word":
-            if any(self._length(p) for table in COMPARED.values() for p in table):
+        while not self.is_at_end and self._tokens[self._at].kind == "word":
+            if any(self._measure_phrase(p) for table in COMPARED.values() for p in table):
                 break
             self._at += 1
         return tuple(token.text for token in self._tokens[start : self._at])
 
-    def _skip(self, words: frozenset[str]) -> None:
-        while not self.at_end and self._tokens[self._at].kind == "word":
+    def _skip_words(self, words: frozenset[str]) -> None:
+        while not self.is_at_end and self._tokens[self._at].kind == "word":
             if self._tokens[self._at].lower not in words:
                 break
             self._at += 1
 
-    def _length(self, phrase: tuple[str, ...]) -> int:
+    def _measure_phrase(self, phrase: tuple[str, ...]) -> int:
         """Return how many tokens a phrase takes here; 0: it does not stand here."""
         at = self._at
         for word in phrase:
@@ -206,7 +204,7 @@ class Cursor:
         return at - self._at
 
 
-def read_number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Read a number such as `0.1`, `-3` or `1,000`; None: it is none, such as `0,1`."""
     if not _NUMBER.fullmatch(text):
         return None

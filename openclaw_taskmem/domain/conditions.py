@@ -36,12 +36,12 @@ from openclaw_taskmem.domain.condition_phrases import (
     SHOWS,
     SUCCEEDS,
     UNITS,
-    read_phrases,
+    parse_phrases,
 )
 from openclaw_taskmem.domain.condition_tokens import (
     Cursor,
     Token,
-    read_number,
+    parse_number,
     scan_words,
 )
 from taskmem_hookspecs import (
@@ -77,11 +77,9 @@ def parse_condition(sentence: str) -> Condition:
         ConditionUnclear: It has too many sides, a value outside its limits, or a
             regular expression that RE2 does not take.
     """
-    groups = _split(scan_words(sentence))
+    groups = _split_sides(scan_words(sentence))
     forms = iter(_share_verbs([part for parts in groups for part in parts]))
-    sides = [
-        _build_side(sentence, parts, [next(forms) for _ in parts]) for parts in groups
-    ]
+    sides = [_build_side(sentence, parts, [next(forms) for _ in parts]) for parts in groups]
     merged = _merge_free(sentence, groups, sides)
     if len(merged) > MAX_SIDES or any(len(s.forms) > MAX_SIDES for s in merged):
         raise ConditionUnclear(
@@ -138,7 +136,7 @@ def _refuse_odd_booleans(signal: Mapping[str, object]) -> None:
 Part = list[Token]
 
 
-def _split(tokens: Sequence[Token]) -> list[list[Part]]:
+def _split_sides(tokens: Sequence[Token]) -> list[list[Part]]:
     """Split tokens at every "or" into sides, and each side at every "and".
 
     A comma means what the next "or" or "and" does; a comma that none follows joins
@@ -186,11 +184,7 @@ def _share_verbs(parts: Sequence[Part]) -> list[Form | None]:
             forms[index] = TextForm(text=text, gone=True) if text else None
     for index in range(1, len(parts)):
         before = parts[index - 1]
-        if (
-            _is_bare(parts[index])
-            and _is_gone(forms[index - 1])
-            and not _is_bare(before)
-        ):
+        if _is_bare(parts[index]) and _is_gone(forms[index - 1]) and not _is_bare(before):
             forms[index] = None
     return forms
 
@@ -203,12 +197,11 @@ def _is_gone(form: Form | None) -> bool:
     return isinstance(form, TextForm) and form.gone
 
 
-def _build_side(
-    sentence: str, parts: Sequence[Part], forms: Sequence[Form | None]
-) -> Side:
+def _build_side(sentence: str, parts: Sequence[Part], forms: Sequence[Form | None]) -> Side:
     read = tuple(form for form in forms if form is not None)
     return Side(
-        words=_words(sentence, parts), forms=read if len(read) == len(parts) else ()
+        words=_format_words(sentence, parts),
+        forms=read if len(read) == len(parts) else (),
     )
 
 
@@ -222,13 +215,13 @@ def _merge_free(
     for parts, side in zip(groups, sides, strict=True):
         if merged and not side.forms and not merged[-1][1].forms:
             both = [*merged[-1][0], *parts]
-            merged[-1] = both, Side(words=_words(sentence, both))
+            merged[-1] = both, Side(words=_format_words(sentence, both))
         else:
             merged.append(([*parts], side))
     return [side for _, side in merged]
 
 
-def _words(sentence: str, parts: Sequence[Part]) -> str:
+def _format_words(sentence: str, parts: Sequence[Part]) -> str:
     tokens = [token for part in parts for token in part]
     return sentence[tokens[0].start : tokens[-1].end] if tokens else ""
 
@@ -260,7 +253,7 @@ def _read_part(tokens: Part) -> Form | None:
                 "Nothing was written."
             ) from None
         cursor.skip_empty()
-        if form is not None and cursor.at_end:
+        if form is not None and cursor.is_at_end:
             return form
     return None
 
@@ -301,7 +294,7 @@ def _read_exit(cursor: Cursor) -> Form | None:
 def _read_prompt(cursor: Cursor) -> Form | None:
     if not cursor.take(PROMPT):
         return None
-    return PromptForm(prompt=True) if cursor.take(RETURNS) or cursor.at_end else None
+    return PromptForm(prompt=True) if cursor.take(RETURNS) or cursor.is_at_end else None
 
 
 def _read_asks(cursor: Cursor) -> Form | None:
@@ -320,21 +313,21 @@ def _read_quiet(cursor: Cursor) -> Form | None:
 
 
 def _read_duration(cursor: Cursor) -> float | None:
-    cursor.take(read_phrases("at least"))
+    cursor.take(parse_phrases("at least"))
     number = cursor.take_number()
     unit = cursor.take_kind("word")
     if number is None:
         digits = (unit or "").rstrip("abcdefghijklmnopqrstuvwxyz")
-        number, unit = read_number(digits), (unit or "")[len(digits) :]
+        number, unit = parse_number(digits), (unit or "")[len(digits) :]
     return None if number is None else (number * UNITS.get((unit or "").lower(), 0.0))
 
 
 def _read_percent(cursor: Cursor) -> Form | None:
     if cursor.take(PROGRESS) or cursor.take(PLACE):
-        if not cursor.take(REACHES) and not cursor.take(read_phrases(">=|≥")):
+        if not cursor.take(REACHES) and not cursor.take(parse_phrases(">=|≥")):
             return None
     elif not cursor.take(REACHES):
-        cursor.take(read_phrases(">=|≥"))
+        cursor.take(parse_phrases(">=|≥"))
     number = cursor.take_number()
     sign = cursor.take_kind("word")
     if number is None or (sign or "").lower() not in PERCENT or not 0 <= number <= 100:  # noqa: PLR2004
@@ -346,21 +339,13 @@ def _read_percent(cursor: Cursor) -> Form | None:
 def _read_named_number(cursor: Cursor) -> Form | None:
     quoted = cursor.take_kind("quote")
     words = (quoted,) if quoted else cursor.take_words()
-    if (
-        not words
-        or len(words) > _NAME_WORDS
-        or not any(map(str.isalpha, "".join(words)))
-    ):
+    if not words or len(words) > _NAME_WORDS or not any(map(str.isalpha, "".join(words))):
         return None
     for op, table in COMPARED.items():
         spelled = frozenset(p for p in table if p[0].isalpha())
         if cursor.take(table - spelled) or (len(words) == 1 and cursor.take(spelled)):
             value = cursor.take_number()
-            return (
-                None
-                if value is None
-                else NumberForm(number=" ".join(words), op=op, value=value)
-            )
+            return None if value is None else NumberForm(number=" ".join(words), op=op, value=value)
     return None
 
 

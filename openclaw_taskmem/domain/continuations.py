@@ -37,14 +37,12 @@ def is_on_its_way(facts: TaskFacts, now: datetime) -> bool:
     A user's answer that is owed begins a turn, too, after which one sees what is next.
     """
     return any(
-        wake.state is WakeState.SENT
-        or tells_answer(wake)
-        or outbox.on_its_way(wake, now)
-        for wake in list_open(facts)
+        wake.state is WakeState.SENT or is_answer_wake(wake) or outbox.is_in_flight(wake, now)
+        for wake in list_open_run_wakes(facts)
     )
 
 
-def drop_open(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
+def drop_open_run_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
     """Return the wakes that tell the task's run to go on, as they are sent no more.
 
     So are those that tell its registrar that it lies.
@@ -53,18 +51,18 @@ def drop_open(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
     """
     told = tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
-        for wake in list_open(facts)
-        if answers or not tells_answer(wake)
+        for wake in list_open_run_wakes(facts)
+        if answers or not is_answer_wake(wake)
     )
-    return (*told, *registrars.settle(facts.wakes))
+    return (*told, *registrars.settle_wakes(facts.wakes))
 
 
-def tells_answer(wake: Wake) -> bool:
+def is_answer_wake(wake: Wake) -> bool:
     """Whether a wake tells an agent what its user has answered."""
     return wake.key.startswith(ANSWER)
 
 
-def list_open(facts: TaskFacts) -> Sequence[Wake]:
+def list_open_run_wakes(facts: TaskFacts) -> Sequence[Wake]:
     """Return the wakes that tell the task's run to go on, as far as they are owed."""
     open_ = (WakeState.DUE, WakeState.SENT)
     return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in open_]

@@ -15,29 +15,26 @@ from openclaw_taskmem.domain import plan
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.programs import GRAVEST_FIRST, Effect
 from openclaw_taskmem.domain.side_effects import judge_call
-from openclaw_taskmem.domain.texts import clip, one_line
+from openclaw_taskmem.domain.texts import clip, to_one_line
 from taskmem_hookspecs import PlanRevision, Task, Wait, WaitStatus
 
 BYTES: Final = 160
 
 
-def done(calls: Sequence[PastCall]) -> tuple[str, ...]:
+def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
     """Return the calls that were made and have left something behind, a line each.
 
     They are given the oldest first. Of the lines the gravest comes first, and among
     equals the newest; calls that are told in the same words are one, with their number.
     """
     made = [call for call in reversed(calls) if call.ok]
-    made = [call for call in made if effect(call) is not Effect.NOTHING]
-    made.sort(key=lambda call: GRAVEST_FIRST.index(effect(call)))
-    lines = Counter(_name(call) for call in made)
-    return tuple(
-        line if times == 1 else f"{line}, {times} times"
-        for line, times in lines.items()
-    )
+    made = [call for call in made if find_effect(call) is not Effect.NOTHING]
+    made.sort(key=lambda call: GRAVEST_FIRST.index(find_effect(call)))
+    lines = Counter(_format_call(call) for call in made)
+    return tuple(line if times == 1 else f"{line}, {times} times" for line, times in lines.items())
 
 
-def cut(calls: Iterable[PastCall]) -> tuple[str, ...]:
+def list_cut_calls(calls: Iterable[PastCall]) -> tuple[str, ...]:
     """Return the calls of which nobody knows what they did, oldest first.
 
     One that was made again since, to its end, is not among them.
@@ -47,39 +44,39 @@ def cut(calls: Iterable[PastCall]) -> tuple[str, ...]:
         lost.pop((call.tool, call.about), None)
         if call.ok is None:
             lost[call.tool, call.about] = call
-    return tuple(_name(call) for call in lost.values())
+    return tuple(_format_call(call) for call in lost.values())
 
 
-def effect(call: PastCall) -> Effect:
+def find_effect(call: PastCall) -> Effect:
     """Return what a call may have left behind."""
     return call.effect or judge_call(call.tool, call.about)
 
 
-def dropped(
+def list_dropped_intents(
     task: Task, revisions: Sequence[PlanRevision], waits: Sequence[Wait]
 ) -> tuple[str, ...]:
     """Return what was wanted once and is not any more, oldest first."""
-    now = {plan.identity(step) for step in task.plan}
+    now = {plan.identify_step(step) for step in task.plan}
     gone = dict.fromkeys(
         step
         for revision in revisions
         for step in revision.old_plan
-        if plan.identity(step) not in now
+        if plan.identify_step(step) not in now
     )
-    steps = [f"step: {_line(step)}" for step in gone]
+    steps = [f"step: {_format_line(step)}" for step in gone]
     called_off = [
-        f"wait: {_line(wait.target)} until {_line(wait.wake_when)}"
+        f"wait: {_format_line(wait.target)} until {_format_line(wait.wake_when)}"
         for wait in waits
         if wait.status is WaitStatus.CANCELLED
     ]
     return (*steps, *called_off)
 
 
-def _name(call: PastCall) -> str:
-    about = f": {_line(call.about)}" if call.about else ""
+def _format_call(call: PastCall) -> str:
+    about = f": {_format_line(call.about)}" if call.about else ""
     ended = "" if call.exit_code is None else f" (exit {call.exit_code})"
     return f"{call.tool}{about}{ended}"
 
 
-def _line(text: str) -> str:
-    return clip(one_line(text), BYTES)
+def _format_line(text: str) -> str:
+    return clip(to_one_line(text), BYTES)

@@ -13,8 +13,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, ledger, notices
-from openclaw_taskmem.domain.ledger import Checked
-from openclaw_taskmem.domain.texts import plain, plural, quoted
+from openclaw_taskmem.domain.ledger import CheckedClaim
+from openclaw_taskmem.domain.texts import format_count, quote_line, to_plain_line
 from openclaw_taskmem.domain.updates import Acceptance
 from taskmem_hookspecs import (
     Artifact,
@@ -33,9 +33,7 @@ NAMED: Final = 3
 """Things that a refusal names."""
 LOGGED: Final = 100
 """Things that one entry of the log names."""
-HIDDEN: Final = (
-    "A recorded command is not shown to you, for you run in a sandbox of your host."
-)
+HIDDEN: Final = "A recorded command is not shown to you, for you run in a sandbox of your host."
 """Said of each alike, so that nothing tells which there are."""
 _CURES: Final = {
     HIDDEN: "Name a file of your folder that shows the same instead, or let the user "
@@ -61,22 +59,20 @@ _QUESTION: Final = (
 )
 
 
-def combine_findings(claim: Claim, findings: Sequence[Finding]) -> Checked:
+def combine_findings(claim: Claim, findings: Sequence[Finding]) -> CheckedClaim:
     """Return what all verifiers found together: one refutation outweighs all proofs."""
     ranked = (Verdict.REFUTED, Verdict.VERIFIED, Verdict.UNPROVEN)
     for verdict in ranked:
         for finding in findings:
             if finding.verdict is verdict:
-                return Checked(claim=claim, finding=finding)
+                return CheckedClaim(claim=claim, finding=finding)
     nobody = f"No plug-in that is installed can look at a {claim.kind}."
-    return Checked(
-        claim=claim, finding=Finding(verdict=Verdict.UNPROVEN, detail=nobody)
-    )
+    return CheckedClaim(claim=claim, finding=Finding(verdict=Verdict.UNPROVEN, detail=nobody))
 
 
 def record_findings(
     facts: TaskFacts,
-    checked: Sequence[Checked],
+    checked: Sequence[CheckedClaim],
     new_id: Callable[[], str],
     now: datetime,
 ) -> Change:
@@ -91,7 +87,7 @@ def record_findings(
     rows: list[Artifact] = []
     for key, each in latest.items():
         before = known.get(key) or (spare.pop() if spare else None)
-        rows.append(_row(facts, each, before, new_id, now))
+        rows.append(_build_artifact(facts, each, before, new_id, now))
     data: dict[str, JsonValue] = {
         "checked": [
             {
@@ -104,7 +100,7 @@ def record_findings(
         ],
         "more": max(0, len(checked) - LOGGED),
     }
-    log = _logged(events.EVIDENCE_CHECKED, facts, data, now)
+    log = _build_event(events.EVIDENCE_CHECKED, facts, data, now)
     return Change(artifacts=tuple(rows), events=(log,) if checked else ())
 
 
@@ -118,15 +114,15 @@ class Refusal(Value):
     """What is missing, in sentences for the user."""
 
 
-def _is_refused(each: Checked) -> bool:
+def _is_refused(each: CheckedClaim) -> bool:
     """Whether a task is not completed for a thing that is to be there."""
     verdict = each.finding.verdict
     unsure = verdict is Verdict.UNPROVEN and each.claim.kind in _MUST_ANSWER
     return verdict is Verdict.REFUTED or unsure
 
 
-def refuse(
-    task: Task, checked: Sequence[Checked], nowhere: Sequence[str], *, claims: bool
+def find_refusal(
+    task: Task, checked: Sequence[CheckedClaim], nowhere: Sequence[str], *, claims: bool
 ) -> Refusal | None:
     """Return why a task is not completed; None: it is.
 
@@ -134,17 +130,17 @@ def refuse(
     """
     open_ = [each for each in checked if _is_refused(each)]
     if open_:
-        said = f"this is not proved: {_missing_things(open_)} {_advice(open_)}"
-        return _refusal(task, ledger.ARTIFACTS, said, _missing_things(open_))
+        said = f"this is not proved: {_describe_missing(open_)} {_describe_cures(open_)}"
+        return _build_refusal(task, ledger.ARTIFACTS, said, _describe_missing(open_))
     if nowhere and ledger.NAMES not in task.doubts:
         said = (
-            f"{_named(nowhere, 'its plan or your message')}, and found nowhere: not "
+            f"{_describe_names(nowhere, 'its plan or your message')}, and found nowhere: not "
             "among what was seen to be made, and not in the folders of this work. If "
             "you were to make it, do so now, or give its whole path in artifacts; if "
             f"not, or if it cannot be seen from here, leave it. {_ONCE}"
         )
         missing = f"{_list_names(nowhere)} found nowhere."
-        return _refusal(task, ledger.NAMES, said, missing)
+        return _build_refusal(task, ledger.NAMES, said, missing)
     if claims and ledger.CLAIMS not in task.doubts:
         said = (
             "its plan or your message says that something was made, and no tool was "
@@ -153,54 +149,52 @@ def refuse(
             f"one for which nothing was written. {_ONCE}"
         )
         missing = "Nothing was seen to be written so far."
-        return _refusal(task, ledger.CLAIMS, said, missing)
+        return _build_refusal(task, ledger.CLAIMS, said, missing)
     return None
 
 
-def _refusal(task: Task, doubt: str, said: str, missing: str) -> Refusal:
+def _build_refusal(task: Task, doubt: str, said: str, missing: str) -> Refusal:
     kept = "What else the call says, but for its artifacts, is kept."
     sentence = f"{task.task_id} is not completed yet, for {said} {kept}"
     return Refusal(doubt=doubt, sentence=sentence, missing=missing)
 
 
-def _named(names: Sequence[str], where: str) -> str:
+def _describe_names(names: Sequence[str], where: str) -> str:
     return f"{_list_names(names)} named in {where}"
 
 
 def _list_names(names: Sequence[str]) -> str:
-    shown = ", ".join(quoted(plain(name), 160) for name in names[:NAMED])
+    shown = ", ".join(quote_line(to_plain_line(name), 160) for name in names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{shown}{more} {'is' if len(names) == 1 else 'are'}"
 
 
-def tell_refusal(
-    facts: TaskFacts, refusal: Refusal, now: datetime
-) -> tuple[Event, ...]:
+def build_refusal_notice(facts: TaskFacts, refusal: Refusal, now: datetime) -> tuple[Event, ...]:
     """Return the line that tells the user what is missing, once for each doubt."""
     task, run = facts.task, facts.run
     if run is None or refusal.doubt in task.doubts:
         return ()
-    line = f"{notices.name(task)}: not completed yet. {refusal.missing}"
-    return (notices.notice("refused", task, run, line, now),)
+    line = f"{notices.format_task_name(task)}: not completed yet. {refusal.missing}"
+    return (notices.build_notice("refused", task, run, line, now),)
 
 
-def log_refusal(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:
+def build_refusal_event(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:
     """Return the log's entry of a completion that was refused."""
     data: dict[str, JsonValue] = {"doubt": refusal.doubt, "why": refusal.sentence}
-    return _logged(events.COMPLETION_REFUSED, facts, data, now)
+    return _build_event(events.COMPLETION_REFUSED, facts, data, now)
 
 
-def log_acceptance(facts: TaskFacts, acceptance: Acceptance, now: datetime) -> Event:
+def build_acceptance_event(facts: TaskFacts, acceptance: Acceptance, now: datetime) -> Event:
     """Return the log's entry of a completion that a person accepted."""
     data: dict[str, JsonValue] = {
         "because": acceptance.because,
         "process": acceptance.process,
         "refused_for": [*facts.task.doubts],
     }
-    return _logged(events.COMPLETION_ACCEPTED, facts, data, now)
+    return _build_event(events.COMPLETION_ACCEPTED, facts, data, now)
 
 
-def _logged(
+def _build_event(
     kind: str, facts: TaskFacts, data: Mapping[str, JsonValue], now: datetime
 ) -> Event:
     return Event(
@@ -212,21 +206,19 @@ def _logged(
     )
 
 
-def ask_again(nowhere: Sequence[str]) -> str:
+def format_missing_names(nowhere: Sequence[str]) -> str:
     """Return what an agent is asked whose last words name what is found nowhere."""
     return (
-        f"{_named(nowhere, 'your answer')}, and found nowhere. If you were to make it, "
+        f"{_describe_names(nowhere, 'your answer')}, and found nowhere. If you were to make it, "
         "do so now with a tool; if not, say so plainly. Then answer again."
     )
 
 
-def claim_question(
+def build_claim_question(
     plan: Sequence[str], said: str, decoy: str
 ) -> tuple[str, str, Mapping[str, JsonValue]]:
     """Return what a reader is asked: instruction, text, and the answer's form."""
-    answers: dict[str, JsonValue] = {
-        name: {"type": "boolean"} for name in ("made", "decoy")
-    }
+    answers: dict[str, JsonValue] = {name: {"type": "boolean"} for name in ("made", "decoy")}
     schema: dict[str, JsonValue] = {
         "type": "object",
         "properties": answers,
@@ -245,7 +237,7 @@ def affirms_claim(answer: Mapping[str, JsonValue] | None) -> bool:
     return answer is not None and answer.get("made") is True and not answer.get("decoy")
 
 
-def tell_user(
+def build_user_notices(
     facts: TaskFacts,
     entries: Sequence[LedgerEntry],
     places: Mapping[str, str],
@@ -255,50 +247,50 @@ def tell_user(
     task, run = facts.task, facts.run
     if run is None:
         return ()
-    made = ledger.say_made(entries, places)
-    doubts = ledger.say_unverified(entries, places)
-    told = [notices.made(task, run, made, now)] if made else []
+    made = ledger.format_made(entries, places)
+    doubts = ledger.format_unverified(entries, places)
+    told = [notices.build_write_verified(task, run, made, now)] if made else []
     if doubts:
-        line = f"{notices.name(task)}: {doubts}"
-        told.append(notices.notice("unverified", task, run, line, now))
+        line = f"{notices.format_task_name(task)}: {doubts}"
+        told.append(notices.build_notice("unverified", task, run, line, now))
     return tuple(told)
 
 
-def _missing_things(open_: Sequence[Checked]) -> str:
+def _describe_missing(open_: Sequence[CheckedClaim]) -> str:
     """Return in a sentence what is not proved, each thing and each reason once."""
     distinct = {(each.claim.kind, each.claim.subject): each for each in open_}
     why: dict[str, list[str]] = {}
     for each in [*distinct.values()][:NAMED]:
-        names = why.setdefault(plain(each.finding.detail), [])
-        names.append(plain(each.claim.subject))
-    said = " ".join(_why(names, detail) for detail, names in why.items())
+        names = why.setdefault(to_plain_line(each.finding.detail), [])
+        names.append(to_plain_line(each.claim.subject))
+    said = " ".join(_explain_missing(names, detail) for detail, names in why.items())
     more = len(distinct) - NAMED
-    rest = f" And {plural(more, 'thing')} more." if more > 0 else ""
+    rest = f" And {format_count(more, 'thing')} more." if more > 0 else ""
     return f"{said}{rest}"
 
 
-def _why(names: Sequence[str], detail: str) -> str:
+def _explain_missing(names: Sequence[str], detail: str) -> str:
     """Return why things are not proved, named before it where it names none itself."""
     if any(name in detail for name in names):
         return detail
-    return f"{', '.join(quoted(name, 160) for name in names)}: {detail}"
+    return f"{', '.join(quote_line(name, 160) for name in names)}: {detail}"
 
 
-def _advice(open_: Sequence[Checked]) -> str:
+def _describe_cures(open_: Sequence[CheckedClaim]) -> str:
     """Return what to do about what is not proved, each kind once."""
     cures = dict.fromkeys(map(_find_cure, open_))
     return " ".join((*cures, _UNWANTED))
 
 
-def _find_cure(each: Checked) -> str:
+def _find_cure(each: CheckedClaim) -> str:
     kind = each.claim.kind
     known = _CURES.get(each.finding.detail) or _CURES.get(kind)
     return known or f"See that the {kind} is as claimed."
 
 
-def _row(
+def _build_artifact(
     facts: TaskFacts,
-    each: Checked,
+    each: CheckedClaim,
     before: Artifact | None,
     new_id: Callable[[], str],
     now: datetime,

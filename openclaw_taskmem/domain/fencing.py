@@ -34,12 +34,12 @@ def guard_claim(run: Run, owner: Owner) -> None:
     """
     if run.state is RunState.RUNNING and not owner.same(run.owner):
         raise RunHeld(
-            f"{run.run_id} is held by {name_owner(run.owner)}; claim another, or wait "
+            f"{run.run_id} is held by {describe_owner(run.owner)}; claim another, or wait "
             "until that one ends or is seen to be gone."
         )
-    if run.state.waiting and not its(run, owner):
-        raise RunHeld(f"{_waits(run)}; claim another, or {_way(run)}.")
-    if not is_for(run, owner):
+    if run.state.is_waiting and not is_owned_by(run, owner):
+        raise RunHeld(f"{_describe_waiting_run(run)}; claim another, or {_describe_takeover(run)}.")
+    if not is_for_owner(run, owner):
         way = f"{describe_claim(run)} if that is yours"
         if owner.boot is not None:  # its gateway says that it is not
             way = "leave it to an agent of that role"
@@ -49,7 +49,7 @@ def guard_claim(run: Run, owner: Owner) -> None:
         )
 
 
-def writes(run: Run | None, caller: Caller, token: int | None) -> bool:
+def can_write(run: Run | None, caller: Caller, token: int | None) -> bool:
     """Whether a caller may write for a run, as the table above says.
 
     Who gives a token must give that of the claim by which it is held.
@@ -62,8 +62,8 @@ def writes(run: Run | None, caller: Caller, token: int | None) -> bool:
         return True
     if run.state is RunState.QUEUED:
         own = run.session_key is not None and run.session_key == caller.session_key
-        return own or is_for(run, caller.owner)
-    return its(run, caller.owner)
+        return own or is_for_owner(run, caller.owner)
+    return is_owned_by(run, caller.owner)
 
 
 def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -> None:
@@ -73,29 +73,29 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
         Fenced: The token is an older claim's, or no claim's.
         RunHeld: Another holds the run.
     """
-    if run is None or writes(run, caller, token):
+    if run is None or can_write(run, caller, token):
         return
     if token is not None and token == run.token and run.owner is None:
         raise Fenced(
-            f"Your claim of {run.run_id} has ended, so {wish}; {_since(run, caller)}."
+            f"Your claim of {run.run_id} has ended, so {wish}; {_describe_lost_claim(run, caller)}."
         )
     if token == run.token:
         raise RunHeld(
-            f"{run.run_id} is held by {name_owner(run.owner)}, so {wish}; leave it to "
+            f"{run.run_id} is held by {describe_owner(run.owner)}, so {wish}; leave it to "
             "that one, for a token counts only from who claimed it."
         )
     if token is not None and not 0 < token <= run.token:
         raise Fenced(
             f"The token {token} is unknown for {run.run_id} of {run.task_id}, so "
-            f"{wish}; {_describe_way_on(run, caller)}."
+            f"{wish}; {_describe_way_to_continue(run, caller)}."
         )
     if token is not None:
         raise Fenced(
             f"The token of {run.run_id} is {run.token}, and yours is {token}, so "
-            f"{wish}; {_since(run, caller)}."
+            f"{wish}; {_describe_lost_claim(run, caller)}."
         )
-    if run.state.waiting:
-        raise RunHeld(f"{_waits(run)}, so {wish}; {_way(run)}.")
+    if run.state.is_waiting:
+        raise RunHeld(f"{_describe_waiting_run(run)}, so {wish}; {_describe_takeover(run)}.")
     if run.state is RunState.QUEUED:
         raise RunHeld(
             f"{run.run_id} is queued for the role {run.role}, so {wish}; "
@@ -103,7 +103,7 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
         )
     way = ", or give the token of your claim" if _may_give_token(run, caller) else ""
     raise RunHeld(
-        f"{run.run_id} is held by {name_owner(run.owner)}, so {wish}; leave it to that "
+        f"{run.run_id} is held by {describe_owner(run.owner)}, so {wish}; leave it to that "
         f"one{way}."
     )
 
@@ -121,7 +121,7 @@ def guard_token(task_id: str, run: Run | None, token: int | None, wish: str) -> 
         )
 
 
-def holds(run: Run, caller: Caller, token: int | None) -> bool:
+def has_claim(run: Run, caller: Caller, token: int | None) -> bool:
     """Whether a caller is who works on a run, or has the token of its claim."""
     if run.state is not RunState.RUNNING or run.owner is None:
         return False
@@ -142,7 +142,7 @@ def _may_give_token(run: Run, caller: Caller) -> bool:
     return holder.same(caller.owner)
 
 
-def its(run: Run, owner: Owner | None) -> bool:
+def is_owned_by(run: Run, owner: Owner | None) -> bool:
     """Whether a run that runs, or waits for the user, is an owner's to go on with."""
     if run.owner is not None:
         return run.owner.same(owner)
@@ -150,20 +150,20 @@ def its(run: Run, owner: Owner | None) -> bool:
     return run.session_key is not None and run.session_key == session
 
 
-def _describe_way_on(run: Run, caller: Caller) -> str:
+def _describe_way_to_continue(run: Run, caller: Caller) -> str:
     """Return how who gave a token that no claim has had may go on all the same."""
-    if run.state.waiting:
+    if run.state.is_waiting:
         return "it waits for the user now"
     if run.owner is None:
         return f"nobody holds it now: {describe_claim(run)} to go on with it"
     if run.owner.same(caller.owner):
         return "you hold it: give the token that your claim was given, or none"
-    return f"it is held by {name_owner(run.owner)}: leave it to that one"
+    return f"it is held by {describe_owner(run.owner)}: leave it to that one"
 
 
-def _since(run: Run, caller: Caller) -> str:
+def _describe_lost_claim(run: Run, caller: Caller) -> str:
     """Return what became of a claim whose token is no good any more."""
-    if run.state.waiting:
+    if run.state.is_waiting:
         return "it waits for the user now"
     if run.owner is None:
         return f"nobody holds it by now: {describe_claim(run)} to go on with it"
@@ -178,25 +178,25 @@ def describe_claim(run: Run) -> str:
     return f"claim it with task_claim, its task_id{role},"
 
 
-def is_for(run: Run, owner: Owner | None) -> bool:
+def is_for_owner(run: Run, owner: Owner | None) -> bool:
     """Whether a run that is queued is for anybody, or for what an owner is."""
     return run.role is None or (owner is not None and run.role == owner.role)
 
 
-def _waits(run: Run) -> str:
-    who = "its own session" if run.owner is None else name_owner(run.owner)
+def _describe_waiting_run(run: Run) -> str:
+    who = "its own session" if run.owner is None else describe_owner(run.owner)
     why = run.why or run.state
     return f"{run.run_id} waits for the user ({why}), and only {who} goes on with it"
 
 
-def _way(run: Run) -> str:
+def _describe_takeover(run: Run) -> str:
     """Return how another comes to go on with what waits for the user."""
     way = "let the user call task_resume, and claim it then with task_claim"
     alone = run.owner is not None and run.owner.session_key is None
     return f"call task_resume if that agent has ended, or {way}" if alone else way
 
 
-def name_owner(owner: Owner | None) -> str:
+def describe_owner(owner: Owner | None) -> str:
     """Return who holds a run, as others are told."""
     if owner is None:
         return "nobody"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from openclaw_taskmem.domain.texts import clip, iso, one_line
+from openclaw_taskmem.domain.texts import clip, format_iso, to_one_line
 from openclaw_taskmem.domain.ways import GATEWAY
 from taskmem_hookspecs import Task, TaskStatus, Value
 from taskmem_hookspecs.value import Instant
@@ -24,7 +24,7 @@ LONGEST_TURN: Final = timedelta(hours=1)
 that runs still waits in the gateway."""
 
 
-class Presence(Value):
+class GatewayPresence(Value):
     """A gateway as its plug-in reports it."""
 
     boot: str
@@ -43,13 +43,13 @@ class Presence(Value):
     running: Mapping[str, Instant] = {}
     """The sessions in which a turn runs, and since when that is known."""
 
-    def runs(self, sessions: Iterable[str], now: datetime) -> Presence:
+    def with_running(self, sessions: Iterable[str], now: datetime) -> GatewayPresence:
         """Return it with the sessions in which a turn runs now."""
         running = {key: self.running.get(key, now) for key in sessions}
         return self.model_copy(update={"running": running})
 
 
-class StillRunning(Value):
+class RunningWork(Value):
     """What a gateway runs for a session, beside its turn."""
 
     kind: Literal["command", "sub_agent"]
@@ -59,11 +59,11 @@ class StillRunning(Value):
     """The command, or what the sub-agent was told to do; empty: not known."""
     since: Instant
 
-    def say(self) -> str:
+    def format_line(self) -> str:
         """Return it as a line."""
         kind = {"command": "exec session", "sub_agent": "sub-agent"}[self.kind]
-        about = f": {clip(one_line(self.about), 200)}" if self.about else ""
-        return f"{kind} {self.name}{about}, since {iso(self.since)}"
+        about = f": {clip(to_one_line(self.about), 200)}" if self.about else ""
+        return f"{kind} {self.name}{about}, since {format_iso(self.since)}"
 
 
 class Hold(Value):
@@ -74,8 +74,8 @@ class Hold(Value):
     """When it ends by itself, if nobody ends it before; None: it does not."""
 
 
-def hold(
-    gateways: Iterable[Presence], session_key: str | None, now: datetime
+def find_hold(
+    gateways: Iterable[GatewayPresence], session_key: str | None, now: datetime
 ) -> Hold | None:
     """Return why no wake may go to a session now; None: it may.
 
@@ -94,7 +94,7 @@ def hold(
     return None
 
 
-def find_transport(host: str | None, gateways: Iterable[Presence]) -> str | None:
+def find_transport(host: str | None, gateways: Iterable[GatewayPresence]) -> str | None:
     """Return by which transport the gateway takes wakes that an agent runs in.
 
     None: that gateway is not connected, or its agent runs elsewhere.
@@ -102,9 +102,7 @@ def find_transport(host: str | None, gateways: Iterable[Presence]) -> str | None
     return next((each.transport for each in gateways if each.host == host), None)
 
 
-def open_task(
-    tasks: Iterable[Task], session_key: str, since: datetime | None
-) -> Task | None:
+def find_open_task(tasks: Iterable[Task], session_key: str, since: datetime | None) -> Task | None:
     """Return the task that a session's agent must be reminded of; None: there is none.
 
     It is the one that moved last, of those that are active. `since` is when the agent

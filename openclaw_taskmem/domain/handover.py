@@ -20,23 +20,23 @@ from openclaw_taskmem.domain import (
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.run_events import (
-    Cancelled,
-    Failed,
     HandedToRole,
-    Requeued,
+    RunCancelled,
+    RunFailed,
+    RunRequeued,
     SentToBackground,
     SentToReview,
     ToldToGoOn,
 )
 from openclaw_taskmem.domain.run_machine import (
-    Moved,
-    apply,
+    RunTransition,
+    apply_events,
     begin_run,
     describe_standing,
 )
-from openclaw_taskmem.domain.run_policy import RunPolicy, Why
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.stuck import HELD
-from openclaw_taskmem.domain.texts import plain, quoted
+from openclaw_taskmem.domain.texts import quote_line, to_plain_line
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -60,7 +60,7 @@ REVIEWED = (RunState.QUEUED, RunState.RUNNING)
 without a run does, too. Source: requirement D5."""
 
 
-def to_background(
+def build_background_move(
     facts: TaskFacts,
     run: Run,
     others: Sequence[Run],
@@ -97,7 +97,7 @@ def to_background(
             f"This session has {same[0].task_id} in the background, and one is all it "
             "may have; wait until that one ends, or stop it with task_cancel."
         )
-    at_work = [other for other in others if not runs.left(other, now, policy)]
+    at_work = [other for other in others if not runs.is_left_behind(other, now, policy)]
     if len(at_work) >= policy.background:
         raise LimitReached(
             f"Too many background tasks: {len(at_work)} run already, and "
@@ -105,21 +105,21 @@ def to_background(
         )
     _, agent, *_ = home.split(":")
     away = f"agent:{agent}:taskmem:{run.run_id}"
-    queued = apply(run, SentToBackground(session_key=away), ToldToGoOn(), now=now)
+    queued = apply_events(run, SentToBackground(session_key=away), ToldToGoOn(), now=now)
     there = queued.run
-    task, message = _said(facts.task, moved, now)
+    task, message = _add_message(facts.task, moved, now)
     task = task.model_copy(update={"session_key": away, "held_until": now + HELD})
-    gone = continuations.drop_open(facts)
+    gone = continuations.drop_open_run_wakes(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
         runs=(there,),
         wakes=(*gone, continuations.make_wake(there, wake_id, text, now)),
-        events=(*queued.events, *outbox.settled_events(gone, now)),
+        events=(*queued.events, *outbox.build_settled_events(gone, now)),
     )
 
 
-def note_background(caller: Caller, note: str) -> str:
+def format_background_note(caller: Caller, note: str) -> str:
     """Return the thread's entry of a task that is sent to the background."""
     return f"{_BY_USER if caller.person else _BY_AGENT} {note}".rstrip()
 
@@ -135,7 +135,7 @@ def describe_background(told_session: str, messages: Sequence[Message]) -> str:
     entry = told[-1] if told else _BY_AGENT
     sender = "The user" if entry.startswith(_BY_USER) else "Its agent"
     note = entry.removeprefix(_BY_USER).removeprefix(_BY_AGENT).strip()
-    words = f" with the words {quoted(plain(note), NOTE_BYTES)}" if note else ""
+    words = f" with the words {quote_line(to_plain_line(note), NOTE_BYTES)}" if note else ""
     names = told_session.split(":")[2:]
     chat = "main chat" if names == ["main"] else f"chat {' '.join(names)}"
     return (
@@ -146,7 +146,7 @@ def describe_background(told_session: str, messages: Sequence[Message]) -> str:
     )
 
 
-def cancelled(
+def build_cancellation(
     facts: TaskFacts, caller: Caller, reason: str, turn: str | None, now: datetime
 ) -> Change:
     """Return what calls a task off: its checkpoints stay, and its turn is stopped.
@@ -158,34 +158,34 @@ def cancelled(
     """
     lifecycle.require_open(facts.task, "there is nothing to cancel")
     run = facts.run
-    task, message = _ended(facts.task, TaskStatus.CANCELLED, reason, now)
+    task, message = _end_task(facts.task, TaskStatus.CANCELLED, reason, now)
     if run is None:
         return Change(
             tasks=(task,),
             messages=(message,),
-            events=lifecycle.status_changed(facts.task.status, task, now, by=caller),
+            events=lifecycle.build_status_events(facts.task.status, task, now, by=caller),
         )
-    moved = apply(run, Cancelled(), now=now)
+    moved = apply_events(run, RunCancelled(), now=now)
     inside = caller.owner is not None and caller.owner.same(run.owner)
-    stop = () if turn is None or inside else (notices.stop(run, turn, now),)
-    line = f"{notices.name(task)}: cancelled. {reason}".strip()
-    told = notices.notice("cancelled", task, moved.run, line, now)
+    stop = () if turn is None or inside else (notices.build_turn_stop(run, turn, now),)
+    line = f"{notices.format_task_name(task)}: cancelled. {reason}".strip()
+    told = notices.build_notice("cancelled", task, moved.run, line, now)
     more: tuple[Event, ...] = (*stop, told)
     if caller.person and caller.session_key == told.data["session_key"]:
         more = stop  # whoever said so there reads it as the answer
-    return _written(facts, (task, message), moved, now, more, by=caller)
+    return _build_change(facts, (task, message), moved, now, more, by=caller)
 
 
-def aborted(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
+def build_task_abort(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
     """Return what gives a task up, as its own agent asks."""
-    task, message = _ended(facts.task, TaskStatus.FAILED, reason, now)
-    moved = apply(run, Failed(why=Why.ABORTED), now=now)
+    task, message = _end_task(facts.task, TaskStatus.FAILED, reason, now)
+    moved = apply_events(run, RunFailed(why=RunReason.ABORTED), now=now)
     said = f"Its agent gave it up: {reason}"
-    told = notices.milestone(Milestone.FAILED, task, moved.run, now, said)
-    return _written(facts, (task, message), moved, now, (told,))
+    told = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
+    return _build_change(facts, (task, message), moved, now, (told,))
 
 
-def handed_to_user(
+def build_user_handoff(
     facts: TaskFacts,
     run: Run,
     attached: Mapping[str, tuple[TaskFacts, Run | None]],
@@ -200,15 +200,15 @@ def handed_to_user(
     works on. Source: requirement D5.
     """
     asked = [
-        _attached(other, run, new, last, now) for new, (other, last) in attached.items()
+        _hand_attached_task(other, run, new, last, now) for new, (other, last) in attached.items()
     ]
     rest = [change for change in asked if not change.empty]
-    task, message = _paused(facts.task, left_words.describe_review(note), now)
-    moved = apply(run, SentToReview(), now=now)
+    task, message = _pause_task(facts.task, left_words.describe_review(note), now)
+    moved = apply_events(run, SentToReview(), now=now)
     more = f", with {len(rest)} more" if rest else ""
-    line = f"{notices.name(task)}: for you to review{more}. {note}".strip()
-    told = notices.notice("review", task, moved.run, line, now)
-    first = _written(facts, (task, message), moved, now, (told,))
+    line = f"{notices.format_task_name(task)}: for you to review{more}. {note}".strip()
+    told = notices.build_notice("review", task, moved.run, line, now)
+    first = _build_change(facts, (task, message), moved, now, (told,))
     return Change(
         tasks=(*first.tasks, *(t for each in rest for t in each.tasks)),
         messages=(*first.messages, *(m for each in rest for m in each.messages)),
@@ -218,20 +218,18 @@ def handed_to_user(
     )
 
 
-def handed_to_role(
-    facts: TaskFacts, run: Run, role: str, note: str, now: datetime
-) -> Change:
+def build_role_handoff(facts: TaskFacts, run: Run, role: str, note: str, now: datetime) -> Change:
     """Return what queues a run for another role, which claims it when it can.
 
     A task that rested is active again: it is somebody's to work on.
     """
-    ready, _ = lifecycle.move(facts.task, TaskStatus.ACTIVE, now)
-    task, message = _said(ready, f"{left_words.describe_handed(role)} {note}", now)
-    queued = apply(run, HandedToRole(role=role), now=now)
-    return _written(facts, (task, message), queued, now)
+    ready, _ = lifecycle.change_status(facts.task, TaskStatus.ACTIVE, now)
+    task, message = _add_message(ready, f"{left_words.describe_role_handoff(role)} {note}", now)
+    queued = apply_events(run, HandedToRole(role=role), now=now)
+    return _build_change(facts, (task, message), queued, now)
 
 
-def reset(
+def build_run_reset(
     facts: TaskFacts,
     *,
     wake_id: str,
@@ -252,25 +250,25 @@ def reset(
         nobody = f"nobody works on {facts.task.task_id}, which is {facts.task.status}"
         why = nobody if run is None else describe_standing(run)
         raise RunNotReady(f"Cannot reset: only what runs can be reset, and {why}.")
-    moved = apply(run, Requeued(why=Why.RESET), now=now)
+    moved = apply_events(run, RunRequeued(why=RunReason.RESET), now=now)
     queued = moved.run
-    stop = () if turn is None else (notices.stop(run, turn, now),)
+    stop = () if turn is None else (notices.build_turn_stop(run, turn, now),)
     told: tuple[Wake, ...] = ()
     if is_gateway_session(queued.session_key):
-        queued = apply(queued, ToldToGoOn(), now=now).run
+        queued = apply_events(queued, ToldToGoOn(), now=now).run
         told = (continuations.make_wake(queued, wake_id, text, now),)
-    task, message = _said(facts.task, "Its run was reset.", now)
-    gone = continuations.drop_open(facts)
+    task, message = _add_message(facts.task, "Its run was reset.", now)
+    gone = continuations.drop_open_run_wakes(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
         runs=(queued,),
         wakes=(*gone, *told),
-        events=(*moved.events, *stop, *outbox.settled_events(gone, now)),
+        events=(*moved.events, *stop, *outbox.build_settled_events(gone, now)),
     )
 
 
-def _attached(
+def _hand_attached_task(
     facts: TaskFacts, by: Run, run_id: str, last: Run | None, now: datetime
 ) -> Change:
     run = facts.run
@@ -278,62 +276,60 @@ def _attached(
         return Change()
     if run is None:
         made = begin_run(facts.task, run_id=run_id, now=now, last=last)
-        moved = apply(made, SentToReview(), now=now)
-    elif run.state in REVIEWED and _of_the_same(run, by):
-        moved = apply(run, SentToReview(), now=now)
+        moved = apply_events(made, SentToReview(), now=now)
+    elif run.state in REVIEWED and _has_same_owner(run, by):
+        moved = apply_events(run, SentToReview(), now=now)
     else:
         return Change()
-    task, message = _paused(facts.task, left_words.describe_along(by.task_id), now)
-    return _written(facts, (task, message), moved, now)
+    task, message = _pause_task(facts.task, left_words.describe_joint_review(by.task_id), now)
+    return _build_change(facts, (task, message), moved, now)
 
 
-def _of_the_same(run: Run, by: Run) -> bool:
+def _has_same_owner(run: Run, by: Run) -> bool:
     """Whether a run is nobody's, or belongs to who holds another one."""
     if run.owner is not None:
         return run.owner.same(by.owner)
     return run.session_key in (None, by.session_key)
 
 
-def _paused(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
-    paused, _ = lifecycle.move(task, TaskStatus.PAUSED, now)
-    return _said(paused, said, now)
+def _pause_task(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
+    paused, _ = lifecycle.change_status(task, TaskStatus.PAUSED, now)
+    return _add_message(paused, said, now)
 
 
-def _ended(
-    task: Task, status: TaskStatus, reason: str, now: datetime
-) -> tuple[Task, Message]:
-    ended, _ = lifecycle.move(task, status, now)
-    return _said(ended, f"Status: {task.status} → {status}. {reason}".strip(), now)
+def _end_task(task: Task, status: TaskStatus, reason: str, now: datetime) -> tuple[Task, Message]:
+    ended, _ = lifecycle.change_status(task, status, now)
+    return _add_message(ended, f"Status: {task.status} → {status}. {reason}".strip(), now)
 
 
-def _said(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
-    message = lifecycle.noted(task, said, now)
-    counted = lifecycle.touch(task, now).model_copy(
+def _add_message(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
+    message = lifecycle.build_lifecycle_message(task, said, now)
+    counted = lifecycle.touch_task(task, now).model_copy(
         update={"message_count": task.message_count + 1}
     )
     return counted, message
 
 
-def _written(
+def _build_change(
     facts: TaskFacts,
     said: tuple[Task, Message],
-    moved: Moved,
+    moved: RunTransition,
     now: datetime,
     more: tuple[Event, ...] = (),
     *,
     by: Caller | None = None,
 ) -> Change:
     task, message = said
-    gone = continuations.drop_open(facts, answers=moved.run.state is RunState.CANCELLED)
+    gone = continuations.drop_open_run_wakes(facts, answers=moved.run.state is RunState.CANCELLED)
     return Change(
         tasks=(task.model_copy(update={"held_until": None}),),
         messages=(message,),
         runs=(moved.run,),
         wakes=gone,
         events=(
-            *lifecycle.status_changed(facts.task.status, task, now, by=by),
+            *lifecycle.build_status_events(facts.task.status, task, now, by=by),
             *moved.events,
             *more,
-            *outbox.settled_events(gone, now),
+            *outbox.build_settled_events(gone, now),
         ),
     )

@@ -23,22 +23,22 @@ from openclaw_taskmem.domain import (
     task_runs,
 )
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import Began, Ended
+from openclaw_taskmem.domain.checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.run_events import (
     AgentDescribed,
-    Claimed,
-    Completed,
+    LeaseReleased,
     PlanReplaced,
-    Rested,
+    RunClaimed,
+    RunCompleted,
+    RunTurnEnded,
     TaskRegistered,
     TurnBegan,
     TurnCovered,
-    TurnEnded,
 )
-from openclaw_taskmem.domain.run_machine import apply, begin_run
+from openclaw_taskmem.domain.run_machine import apply_events, begin_run
 from openclaw_taskmem.domain.run_policy import RunPolicy
-from openclaw_taskmem.domain.texts import clip, plain
+from openclaw_taskmem.domain.texts import clip, to_plain_line
 from openclaw_taskmem.domain.turns import Turn
 from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskStatus, Value
 from taskmem_hookspecs.value import Instant
@@ -52,33 +52,33 @@ STEP_BYTES: Final = 400
 _WORDLESS: Final = "A message without words"
 
 
-class Seen(Value):
+class UncoveredCallEntry(Value):
     """The beginning or end of a call that belongs to no task so far."""
 
     at: Instant
-    entry: Began | Ended
+    entry: CallStartEntry | CallEndEntry
 
 
-def is_covered(seen: Sequence[Seen]) -> bool:
+def needs_task(seen: Sequence[UncoveredCallEntry]) -> bool:
     """Whether a turn that has called so much is to be covered by a task."""
-    return sum(isinstance(each.entry, Began) for each in seen) >= CALLS
+    return sum(isinstance(each.entry, CallStartEntry) for each in seen) >= CALLS
 
 
-def has_ended(seen: Sequence[Seen], entry: Ended) -> bool:
+def has_seen_start(seen: Sequence[UncoveredCallEntry], entry: CallEndEntry) -> bool:
     """Whether the end of a call belongs to one of those whose beginning was seen."""
-    ids = [each.entry.call_id for each in seen if isinstance(each.entry, Began)]
-    ends = [each.entry.call_id for each in seen if isinstance(each.entry, Ended)]
+    ids = [each.entry.call_id for each in seen if isinstance(each.entry, CallStartEntry)]
+    ends = [each.entry.call_id for each in seen if isinstance(each.entry, CallEndEntry)]
     return ids.count(entry.call_id) > ends.count(entry.call_id)
 
 
-def is_of_turn(task: Task, run: Run) -> bool:
+def is_task_of_turn(task: Task, run: Run) -> bool:
     """Whether the turn that works on a run is the one that its task was opened for."""
     began = run.turn_began_at
     return task.implicit and began is not None and began <= task.created_at
 
 
 def open_task(
-    seen: Sequence[Seen],
+    seen: Sequence[UncoveredCallEntry],
     request: str,
     owner: Owner,
     *,
@@ -93,8 +93,8 @@ def open_task(
 
     `request` is what the user said to begin it.
     """
-    words = plain(lifecycle.keep_request(request)) or _WORDLESS
-    change = lifecycle.register(
+    words = to_plain_line(lifecycle.clean_request(request)) or _WORDLESS
+    change = lifecycle.build_task(
         task_id=task_id,
         name=clip(words, NAME_BYTES),
         plan=(clip(words, STEP_BYTES),),
@@ -115,11 +115,11 @@ def open_task(
     covered = TurnCovered(
         step_calls=CALLS,
         checkpoints=len(seen),
-        calls=sum(isinstance(each.entry, Ended) for each in seen),
+        calls=sum(isinstance(each.entry, CallEndEntry) for each in seen),
     )
-    moved = apply(
+    moved = apply_events(
         begun,
-        Claimed(owner=owner),
+        RunClaimed(owner=owner),
         AgentDescribed(folder=folder, fingerprint=fingerprint),
         covered,
         TurnBegan(turn_began_at=seen[0].at),
@@ -127,7 +127,7 @@ def open_task(
         policy=policy,
     )
     written = (
-        checkpoints.write(run_id, number, _first_step(each.entry), each.at)
+        checkpoints.build_checkpoint(run_id, number, _assign_first_step(each.entry), each.at)
         for number, each in enumerate(seen, start=1)
     )
     return change.model_copy(
@@ -139,7 +139,9 @@ def open_task(
     )
 
 
-def _first_step(entry: Began | Ended) -> Began | Ended:
+def _assign_first_step(
+    entry: CallStartEntry | CallEndEntry,
+) -> CallStartEntry | CallEndEntry:
     return entry.model_copy(update={"step": 0})
 
 
@@ -151,26 +153,24 @@ def end_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
     the turn that hears of that is its last.
     """
     waits = bool(facts.task.linkage.active_wait_ids or turn.children)
-    if turn.empty or (waits and not turn.aborted):
-        return Change(runs=(apply(run, TurnEnded(), Rested(), now=now).run,))
+    if turn.is_empty or (waits and not turn.aborted):
+        return Change(runs=(apply_events(run, RunTurnEnded(), LeaseReleased(), now=now).run,))
     return end_task(facts, run, now)
 
 
 def end_task(facts: TaskFacts, run: Run, now: datetime) -> Change:
     """Return the change that completes an implicit task and its run in silence."""
-    task, _ = lifecycle.move(facts.task, TaskStatus.COMPLETED, now)
+    task, _ = lifecycle.change_status(facts.task, TaskStatus.COMPLETED, now)
     done = frozenset(range(len(task.plan)))
-    task = lifecycle.touch(task, now).model_copy(update={"done": done})
-    moved = apply(run, Completed(), now=now)
-    log = lifecycle.status_changed(
-        facts.task.status, task, now, run_id=moved.run.run_id
-    )
-    gone = continuations.drop_open(facts)
+    task = lifecycle.touch_task(task, now).model_copy(update={"done": done})
+    moved = apply_events(run, RunCompleted(), now=now)
+    log = lifecycle.build_status_events(facts.task.status, task, now, run_id=moved.run.run_id)
+    gone = continuations.drop_open_run_wakes(facts)
     return Change(
         tasks=(task,),
         runs=(moved.run,),
         wakes=gone,
-        events=(*moved.events, *log, *outbox.settled_events(gone, now)),
+        events=(*moved.events, *log, *outbox.build_settled_events(gone, now)),
     )
 
 
@@ -190,7 +190,7 @@ def register_task(
     The calls that were made before belong to it.
     """
     known = facts.task
-    task = lifecycle.touch(known, now).model_copy(
+    task = lifecycle.touch_task(known, now).model_copy(
         update={
             "name": name,
             "plan": plan,
@@ -203,16 +203,16 @@ def register_task(
             "implicit": False,
         }
     )
-    own = apply(
+    own = apply_events(
         run,
-        TaskRegistered(segmented=segmented, attached=task_runs.attached(metadata)),
+        TaskRegistered(segmented=segmented, attached=task_runs.list_attached(metadata)),
         PlanReplaced(step=None, same=False),
         AgentDescribed(folder=caller.folder),
         now=now,
     ).run
     told = (
-        notices.milestone(which, task, own, now)
+        notices.build_milestone(which, task, own, now)
         for which in (Milestone.ACCEPTED, Milestone.STARTED)
     )
-    log = (lifecycle.registered(task, now), *told)
+    log = (lifecycle.build_registration_event(task, now), *told)
     return Change(tasks=(task,), runs=(own,), events=log)

@@ -8,7 +8,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.condition_phrases import FORMS
 from openclaw_taskmem.domain.condition_tokens import scan_words
-from openclaw_taskmem.domain.texts import clip, plain, quoted
+from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import (
     Condition,
     ConditionUnclear,
@@ -37,7 +37,7 @@ PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
 """What a suggestion has for a side that quotes nothing."""
 
 
-class Understood(Value):
+class UnderstoodSide(Value):
     """How one side of a condition was read."""
 
     side: str
@@ -51,7 +51,7 @@ class Understood(Value):
     judged by rules."""
 
 
-class Unjudged(Value):
+class UnjudgedPeriod(Value):
     """A time in which nobody could tell whether a condition holds."""
 
     since: datetime
@@ -61,7 +61,7 @@ class Unjudged(Value):
     """None: it goes on."""
 
 
-class Heard(Value):
+class JudgeReply(Value):
     """What came of asking one judge."""
 
     judge: str | None
@@ -87,7 +87,7 @@ class Heard(Value):
         return self.ruling is not None and self.ruling.met is not Met.UNSURE
 
 
-class Finding(Value):
+class WaitFinding(Value):
     """Where a wait stands after one look."""
 
     met: bool
@@ -99,7 +99,7 @@ class Finding(Value):
     """Seconds after which to look again anyway; None: when something changes."""
     rests_on: object = None
     """The picture that the ruling which counts rests on; None: there is none."""
-    unjudged: Unjudged | None = None
+    unjudged: UnjudgedPeriod | None = None
     """Since when a side is judged by nobody, and why; None: all of them are."""
 
 
@@ -108,7 +108,7 @@ def assign_judges(
     judges: Sequence[Judge],
     advice: Sequence[str],
     late: Sequence[str] = (),
-) -> tuple[Understood, ...]:
+) -> tuple[UnderstoodSide, ...]:
     """Find who decides each side of a condition.
 
     Raises:
@@ -119,10 +119,10 @@ def assign_judges(
     if unread and late:
         raise JudgeUnavailable(f"{' '.join(late)} Call again. Nothing was written.")
     if unread:
-        raise refuse_sides(condition, unread, " ".join(advice))
+        raise build_sides_refusal(condition, unread, " ".join(advice))
     deciders = find_deciders(condition, judges)
     return tuple(
-        Understood(
+        UnderstoodSide(
             side=side.words,
             form=str(side) if side.forms else None,
             judged_by=judge.name,
@@ -132,15 +132,10 @@ def assign_judges(
     )
 
 
-def find_deciders(
-    condition: Condition, judges: Sequence[Judge]
-) -> tuple[Judge | None, ...]:
+def find_deciders(condition: Condition, judges: Sequence[Judge]) -> tuple[Judge | None, ...]:
     """Find who decides each side of a condition; None: nobody here does."""
     every = range(len(condition.sides))
-    return tuple(
-        next((j for j in judges if i in getattr(j, "sides", every)), None)
-        for i in every
-    )
+    return tuple(next((j for j in judges if i in getattr(j, "sides", every)), None) for i in every)
 
 
 def find_unjudged(condition: Condition, judges: Sequence[Judge]) -> tuple[int, ...]:
@@ -151,15 +146,15 @@ def find_unjudged(condition: Condition, judges: Sequence[Judge]) -> tuple[int, .
 
 def name_sides(condition: Condition, sides: Sequence[int]) -> str:
     """Name sides of a condition, three at most."""
-    return ", ".join(quoted(condition.sides[i].words, 160) for i in sides[:3])
+    return ", ".join(quote_line(condition.sides[i].words, 160) for i in sides[:3])
 
 
-def note_reader(
-    understood: Sequence[Understood],
+def add_reader_note(
+    understood: Sequence[UnderstoodSide],
     reader: str,
     status: ReaderStatus,
     advice: Sequence[str],
-) -> tuple[Understood, ...]:
+) -> tuple[UnderstoodSide, ...]:
     """Tell how a reader stands at the sides that it judges.
 
     `advice` says what would let rules judge those of them that have forms.
@@ -167,16 +162,14 @@ def note_reader(
     away = "away now: " if status.readiness is Readiness.AWAY else ""
     note = f"{away}{status.detail}"
     return tuple(
-        each.model_copy(
-            update={"note": " ".join((note, *advice)) if each.form else note}
-        )
+        each.model_copy(update={"note": " ".join((note, *advice)) if each.form else note})
         if each.judged_by == reader
         else each
         for each in understood
     )
 
 
-def refuse_sides(
+def build_sides_refusal(
     condition: Condition, unread: Sequence[int], advice: str = ""
 ) -> ConditionUnclear:
     """Build the refusal of sides that nobody here can judge, with a way out."""
@@ -209,12 +202,12 @@ def suggest_form(words: str) -> str:
     return PLACEHOLDER
 
 
-def rest_after(failures: int) -> float:
+def compute_retry_delay(failures: int) -> float:
     """Return for how many seconds a judge rests after so many failures in a row."""
     return min(2.0 ** min(failures - 1, 10), LONGEST_REST)
 
 
-def find(heard: Sequence[Heard]) -> Finding:
+def combine_replies(heard: Sequence[JudgeReply]) -> WaitFinding:
     """Return what the judges' words, in the order they were asked, come to.
 
     A condition holds only on a judge's word. A target that is gone loses the wait
@@ -228,9 +221,7 @@ def find(heard: Sequence[Heard]) -> Finding:
     gone = deciding.gone if deciding else None
     again = [each.again for each in heard if each.again is not None]
     met = ruling is not None and ruling.met is Met.YES
-    words = (
-        [ruling.observation.strip()] if ruling and ruling.observation.strip() else []
-    )
+    words = [ruling.observation.strip()] if ruling and ruling.observation.strip() else []
     lost = bool(gone) and not met and (sure is not None or not troubled)
     if lost:
         words.insert(0, str(gone))
@@ -241,24 +232,24 @@ def find(heard: Sequence[Heard]) -> Finding:
             else str(each.trouble)
             for each in troubled
         ]
-    return Finding(
+    return WaitFinding(
         met=met,
         lost=lost,
-        observation=said(" ".join(map(_ended, words))) or NOTHING_SEEN,
+        observation=clip_observation(" ".join(map(_end_sentence, words))) or NOTHING_SEEN,
         again=min(again, default=None),
         rests_on=deciding.rests_on if deciding else None,
         unjudged=None if sure else _find_unjudged_time(heard),
     )
 
 
-def _find_unjudged_time(heard: Sequence[Heard]) -> Unjudged | None:
+def _find_unjudged_time(heard: Sequence[JudgeReply]) -> UnjudgedPeriod | None:
     """Return since when a side is judged by nobody who was asked, and why."""
     judged = {side for each in heard if each.since is None for side in each.sides}
     lost = [(e.since, e) for e in heard if e.since and not judged.issuperset(e.sides)]
     if not lost:
         return None
     why = (e.trouble or (e.ruling and e.ruling.trouble) or "" for _, e in lost)
-    return Unjudged(since=min(at for at, _ in lost), why=" ".join(map(_ended, why)))
+    return UnjudgedPeriod(since=min(at for at, _ in lost), why=" ".join(map(_end_sentence, why)))
 
 
 def describe_timeout(observation: str | None, tail: str | None) -> str:
@@ -272,11 +263,11 @@ def describe_timeout(observation: str | None, tail: str | None) -> str:
     lines = [line for line in (tail or "").splitlines() if line.strip()]
     if not lines:
         return observation or NOTHING_SEEN
-    told = f'Nothing new; the last line is "{clip(plain(lines[-1]), LINE_BYTES)}".'
+    told = f'Nothing new; the last line is "{clip(to_plain_line(lines[-1]), LINE_BYTES)}".'
     return told if observation in (None, NOTHING_SEEN) else f"{told} {observation}"
 
 
-def describe_unjudged(unjudged: Unjudged, observation: str, now: datetime) -> str:
+def describe_unjudged(unjudged: UnjudgedPeriod, observation: str, now: datetime) -> str:
     """Say of a wait whose time is up when nobody could judge its condition, and why.
 
     `observation` is what was seen last; while nobody can judge, it says why.
@@ -287,15 +278,15 @@ def describe_unjudged(unjudged: Unjudged, observation: str, now: datetime) -> st
 
     since = show(unjudged.since)
     if unjudged.until is None:
-        return said(f"{UNJUDGED} since {since} UTC: {observation}")
+        return clip_observation(f"{UNJUDGED} since {since} UTC: {observation}")
     until, why = show(unjudged.until), unjudged.why.rstrip(".")
-    return said(f"{UNJUDGED} from {since} to {until} UTC ({why}). {observation}")
+    return clip_observation(f"{UNJUDGED} from {since} to {until} UTC ({why}). {observation}")
 
 
-def said(observation: str) -> str:
+def clip_observation(observation: str) -> str:
     """Return an observation as it is kept: on one line, plain, and not long."""
-    return clip(plain(observation), SEEN_BYTES)
+    return clip(to_plain_line(observation), SEEN_BYTES)
 
 
-def _ended(sentence: str) -> str:
+def _end_sentence(sentence: str) -> str:
     return sentence if sentence.endswith((".", "!", "?", "…")) else f"{sentence}."

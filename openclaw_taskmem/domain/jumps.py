@@ -15,27 +15,27 @@ BUSY: Final = 1.0
 """Seconds by which a sleep ends too late on a machine that is only busy."""
 
 
-class Reading(NamedTuple):
+class ClockReading(NamedTuple):
     """Both clocks, read together."""
 
     wall: datetime
     monotonic: float
 
 
-def jump(before: Reading, after: Reading) -> float:
+def measure_jump(before: ClockReading, after: ClockReading) -> float:
     """Return by how many seconds the wall jumped; 0: not at all."""
     passed = after.monotonic - before.monotonic
     difference = (after.wall - before.wall).total_seconds() - passed
     return difference if abs(difference) > TOLERANCE else 0.0
 
 
-def overslept(seconds: float, took: float) -> float:
+def measure_oversleep(seconds: float, took: float) -> float:
     """Return by how many seconds a sleep took too long; 0: a machine was busy."""
     late = took - seconds
     return late if late > BUSY else 0.0
 
 
-def hold(lost: float, threshold: float) -> float:
+def compute_grace(lost: float, threshold: float) -> float:
     """Return for how many seconds nobody's silence counts after some were lost.
 
     Nobody was silent while the machine slept, or the process was stopped and heard

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.texts import clip_start, iso_millis, plain
+from openclaw_taskmem.domain.texts import clip_start, format_iso_millis, to_plain_line
 from taskmem_hookspecs import (
     Claim,
     FileChange,
@@ -41,25 +41,23 @@ SHOWN: Final = 50
 TOLD: Final = 5
 """Names in a line for the user."""
 NAME_BYTES: Final = 60
-NOWHERE: Final = (
-    "It was found nowhere: not among what was seen to be made, nor in its folders."
-)
+NOWHERE: Final = "It was found nowhere: not among what was seen to be made, nor in its folders."
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
-class Checked(Value):
+class CheckedClaim(Value):
     """A claim, and what all verifiers together found."""
 
     claim: Claim
     finding: Finding
 
     @property
-    def proved(self) -> bool:
+    def is_proved(self) -> bool:
         """Whether it was looked at and is there."""
         return self.finding.verdict is Verdict.VERIFIED
 
 
-class Stamps(NamedTuple):
+class FileTimes(NamedTuple):
     """A file's instants in nanoseconds since 1970, and its size in bytes."""
 
     written: int
@@ -69,17 +67,17 @@ class Stamps(NamedTuple):
     size: int
 
 
-class Listing(NamedTuple):
+class FolderListing(NamedTuple):
     """The files of a folder."""
 
-    files: Mapping[str, Stamps]
+    files: Mapping[str, FileTimes]
     """By their paths, relative to the folder."""
     complete: bool
     """Whether that is all; False: there are too many, it took too long, or a name is
     no text."""
 
 
-class Touch(Value):
+class FileTouch(Value):
     """What a tool reports to have done to a file."""
 
     path: str
@@ -87,7 +85,7 @@ class Touch(Value):
     change: FileChange
 
 
-def pack_files(listing: Listing) -> str:
+def pack_files(listing: FolderListing) -> str:
     """Return the files of a folder as they are kept: when written, and how large."""
     kept = {path: (each.written, each.size) for path, each in listing.files.items()}
     return b85encode(zlib.compress(json.dumps(kept).encode(), 1)).decode()
@@ -116,9 +114,9 @@ def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
 def find_changes(
     folder: WorkFolder,
     before: Mapping[str, tuple[int, int]] | None,
-    listing: Listing,
+    listing: FolderListing,
     exists: Iterable[str],
-) -> Iterator[tuple[str, FileChange, Stamps | None]]:
+) -> Iterator[tuple[str, FileChange, FileTimes | None]]:
     """Yield what changed in a folder since the first command ran there.
 
     Args:
@@ -129,7 +127,7 @@ def find_changes(
     """
     if folder.since is None:
         return
-    since = nanoseconds(folder.since) - STAMP_SLACK
+    since = to_nanoseconds(folder.since) - STAMP_SLACK
     for path, now in listing.files.items():
         known = None if before is None else before.get(path)
         written = since <= now.written <= now.changed
@@ -144,17 +142,17 @@ def find_changes(
             yield path, FileChange.REMOVED, None
 
 
-def nanoseconds(instant: datetime) -> int:
+def to_nanoseconds(instant: datetime) -> int:
     """Return an instant in nanoseconds since 1970."""
     return (instant - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
-def instant(nanosecond: int) -> datetime:
+def from_nanoseconds(nanosecond: int) -> datetime:
     """Return the instant of nanoseconds since 1970, rounded down to microseconds."""
     return _EPOCH + timedelta(microseconds=nanosecond // 1000)
 
 
-def list_ends(name: str) -> tuple[str, str]:
+def list_path_ends(name: str) -> tuple[str, str]:
     """Return how a path ends that a relative name may stand for.
 
     Of a name with spaces, a sentence gives only the last word.
@@ -163,10 +161,10 @@ def list_ends(name: str) -> tuple[str, str]:
     return f"/{end}", f" {end}"
 
 
-def judge_entry(entry: LedgerEntry, checked: Checked) -> LedgerEntry:
+def judge_entry(entry: LedgerEntry, checked: CheckedClaim) -> LedgerEntry:
     """Return an entry with what was seen of its file."""
     found = checked.finding
-    verdict = verdict_of(checked)
+    verdict = find_verdict(checked)
     return entry.model_copy(
         update={
             "verdict": verdict,
@@ -177,7 +175,7 @@ def judge_entry(entry: LedgerEntry, checked: Checked) -> LedgerEntry:
     )
 
 
-def verdict_of(checked: Checked) -> LedgerVerdict:
+def find_verdict(checked: CheckedClaim) -> LedgerVerdict:
     """Return what was seen of a file: a size of 0 is empty, none is absent."""
     match checked.finding.verdict:
         case Verdict.VERIFIED:
@@ -191,7 +189,7 @@ def verdict_of(checked: Checked) -> LedgerVerdict:
             return LedgerVerdict.OLD if size else LedgerVerdict.EMPTY
 
 
-def make_unverified(
+def build_unverified_entries(
     task_id: str, run_id: str | None, whys: Mapping[str, str], now: datetime
 ) -> tuple[LedgerEntry, ...]:
     """Return the entries of what was named, and could not be verified."""
@@ -218,13 +216,13 @@ def list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     return [each for each in entries if each.verdict is LedgerVerdict.UNVERIFIED]
 
 
-def describe(
+def describe_ledger(
     entries: Sequence[LedgerEntry], most: int | None = None
 ) -> dict[str, JsonValue]:
     """Return the fields of an answer that say what was made; `most`: None for all."""
     listed, doubtful = list_made(entries), list_unverified(entries)
     fields: dict[str, JsonValue] = {
-        "made": [_made(entry) for entry in listed[:most]],
+        "made": [_describe_entry(entry) for entry in listed[:most]],
         "unverified": [{"what": e.path, "why": e.why} for e in doubtful[:most]],
     }
     if most is not None and len(listed) > most:
@@ -234,27 +232,27 @@ def describe(
     return fields
 
 
-def _made(entry: LedgerEntry) -> JsonValue:
+def _describe_entry(entry: LedgerEntry) -> JsonValue:
     return {
         "path": entry.path,
         "change": entry.change,
         "size": entry.size,
         "sha256": entry.sha256,
-        "at": iso_millis(entry.at),
+        "at": format_iso_millis(entry.at),
         "verdict": entry.verdict or LedgerVerdict.UNVERIFIED,
     }
 
 
-def summarize(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
+def summarize_ledger(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
     """Return for an agent what was made, and what could not be verified.
 
     `nothing`: the words that nothing was made; empty: something was.
     """
-    said = [nothing or say_made(entries, {}), say_unverified(entries, {})]
+    said = [nothing or format_made(entries, {}), format_unverified(entries, {})]
     return " ".join(f"{each[0].upper()}{each[1:]}." for each in said if each)
 
 
-def say_nothing(
+def format_nothing_made(
     passed: Sequence[str], home: str, looked: Sequence[str] | None = None
 ) -> str:
     """Return that nothing was made; `passed` are folders not looked through.
@@ -262,26 +260,22 @@ def say_nothing(
     `looked` are those that were, where nobody sees what tools write; None: it is seen.
     """
     if looked is not None:
-        where = f" in {_listed([*map(plain, looked)])}" if looked else ""
+        where = f" in {_join_names([*map(to_plain_line, looked)])}" if looked else ""
         return f"nothing was seen to be written{where}"
     if not passed:
         return "nothing was written"
-    names = ["the home folder" if path == home else plain(path) for path in passed]
+    names = ["the home folder" if path == home else to_plain_line(path) for path in passed]
     verb = "is" if len(names) == 1 else "are"
-    return (
-        f"nothing was seen to be written ({_listed(names)} {verb} not looked through)"
-    )
+    return f"nothing was seen to be written ({_join_names(names)} {verb} not looked through)"
 
 
-def say_made(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
+def format_made(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
     """Return what was made, for the user; empty: nothing.
 
     `folders` are those that paths begin with, and what is shown for each. What was
     made and removed again is told where there is nothing else.
     """
-    listed = [
-        e for e in list_made(entries) if e.verdict is not LedgerVerdict.UNVERIFIED
-    ]
+    listed = [e for e in list_made(entries) if e.verdict is not LedgerVerdict.UNVERIFIED]
     gone = [e for e in listed if e.change is FileChange.REMOVED]
     again = [e for e in listed if e.verdict is LedgerVerdict.ABSENT]
     kept = [e for e in listed if e not in gone and e not in again]
@@ -289,27 +283,27 @@ def say_made(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
     if len(again) == len(listed):
         parts = [("made and removed again", again)]
     return "; ".join(
-        f"{word}: {_listed([_short(e, folders) for e in some])}"
+        f"{word}: {_join_names([_format_short_path(e, folders) for e in some])}"
         for word, some in parts
         if some
     )
 
 
-def say_unverified(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
+def format_unverified(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
     """Return what could not be verified, for the user; empty: nothing."""
-    names = [_short(entry, folders) for entry in list_unverified(entries)]
-    return f"not verified: {_listed(names)}" if names else ""
+    names = [_format_short_path(entry, folders) for entry in list_unverified(entries)]
+    return f"not verified: {_join_names(names)}" if names else ""
 
 
-def _short(entry: LedgerEntry, folders: Mapping[str, str]) -> str:
+def _format_short_path(entry: LedgerEntry, folders: Mapping[str, str]) -> str:
     inside = [f for f in folders if entry.path.startswith(f"{f.rstrip('/')}/")]
     root = max(inside, key=len, default="")
     rest = entry.path.removeprefix(f"{root.rstrip('/')}/")
     name = f"{folders[root]}{rest}" if root else entry.path
     empty = " (empty)" if entry.verdict is LedgerVerdict.EMPTY else ""
-    return f"{clip_start(plain(name), NAME_BYTES)}{empty}"
+    return f"{clip_start(to_plain_line(name), NAME_BYTES)}{empty}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
     return f"{', '.join(names[:TOLD])}{more}"

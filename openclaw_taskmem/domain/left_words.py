@@ -8,7 +8,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import lifecycle
 from openclaw_taskmem.domain.run_events import UserHeard
-from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_machine import apply_events
 from taskmem_hookspecs import (
     Change,
     Message,
@@ -24,7 +24,7 @@ _REVIEW: Final = f"{_HANDED}the user for review."
 _ALONG: Final = "Goes to review together with "
 
 
-class Left(Value):
+class HandoffNotes(Value):
     """What is left for whoever claims a run, by the newest messages of its task."""
 
     note: str | None = None
@@ -35,7 +35,7 @@ class Left(Value):
     """Whether it was handed to the user last, and is no longer with them."""
 
 
-def describe_handed(role: str) -> str:
+def describe_role_handoff(role: str) -> str:
     """Return the thread's entry of a run that is handed to a role, without its note."""
     return f"{_HANDED}{role}."
 
@@ -45,12 +45,12 @@ def describe_review(note: str) -> str:
     return f"{_REVIEW} {note}"
 
 
-def describe_along(task_id: str) -> str:
+def describe_joint_review(task_id: str) -> str:
     """Return the thread's entry of a task that goes to review with another."""
     return f"{_ALONG}{task_id}."
 
 
-def find_left(run: Run, messages: Sequence[Message], heard_until: int = 0) -> Left:
+def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int = 0) -> HandoffNotes:
     """Return what is left for whoever claims a run.
 
     `messages` are the newest of its task, oldest first. What was said before the task
@@ -65,14 +65,14 @@ def find_left(run: Run, messages: Sequence[Message], heard_until: int = 0) -> Le
         and place > (end if message.message_id <= heard_until else completed)
     )
     entry = messages[end] if end >= 0 else None
-    if entry is None or lifecycle.tells_of_completion(entry):
-        return Left(user_said=said)
+    if entry is None or lifecycle.is_completion_message(entry):
+        return HandoffNotes(user_said=said)
     if entry.content.startswith((_REVIEW, _ALONG)):
-        return Left(user_said=said, reviewed=True)
-    return Left(note=_note(run, entry), user_said=said)
+        return HandoffNotes(user_said=said, reviewed=True)
+    return HandoffNotes(note=_find_note(run, entry), user_said=said)
 
 
-def find_unheard(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
+def find_unheard_messages(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return what the user has said that who holds a run was not told, oldest first.
 
     `messages` are the newest of its task, oldest first. What they said as it was
@@ -85,7 +85,7 @@ def find_unheard(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
     )
 
 
-def find_completed(messages: Sequence[Message]) -> int:
+def find_completion_id(messages: Sequence[Message]) -> int:
     """Return the id of the newest message that tells of a completion; 0: none does.
 
     What the user said before it was heard by then, or said as they accepted.
@@ -94,13 +94,13 @@ def find_completed(messages: Sequence[Message]) -> int:
     return messages[place].message_id if place >= 0 else 0
 
 
-def hear(
+def record_heard(
     change: Change, facts: TaskFacts, unheard: Sequence[Message], now: datetime
 ) -> Change:
     """Return a change that also notes that a run's holder is told of messages."""
     written = change.runs or ((facts.run,) if facts.run else ())
     heard = UserHeard(heard_until=unheard[-1].message_id)
-    runs = tuple(apply(run, heard, now=now).run for run in written)
+    runs = tuple(apply_events(run, heard, now=now).run for run in written)
     return change.model_copy(update={"runs": runs})
 
 
@@ -112,7 +112,7 @@ def _find_end(messages: Sequence[Message]) -> int:
 
 def _find_completion(messages: Sequence[Message]) -> int:
     """Return the place of the last completion; -1: there is none."""
-    return _find_entry(messages, lifecycle.tells_of_completion)
+    return _find_entry(messages, lifecycle.is_completion_message)
 
 
 def _find_entry(messages: Sequence[Message], tells: Callable[[Message], bool]) -> int:
@@ -124,9 +124,9 @@ def _find_entry(messages: Sequence[Message], tells: Callable[[Message], bool]) -
     return -1
 
 
-def _note(run: Run, message: Message) -> str | None:
+def _find_note(run: Run, message: Message) -> str | None:
     # What is told of its beginning may be later than it was, but not of its claim.
     began = min(run.created_at, run.started_at or run.created_at)
-    handed = f"{describe_handed(run.role or '')} "
+    handed = f"{describe_role_handoff(run.role or '')} "
     own = message.created_at >= began and message.content.startswith(handed)
     return message.content.removeprefix(handed) if own else None

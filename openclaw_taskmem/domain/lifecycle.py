@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.domain.texts import clip, quoted
+from openclaw_taskmem.domain.texts import clip, quote_line
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -51,12 +51,12 @@ def parse_status(text: str, *besides: str) -> TaskStatus:
         return TaskStatus(_ALIASES.get(word, word))
     except ValueError:
         raise InvalidArguments(
-            f"There is no status {quoted(text, 60)}; use one of: "
+            f"There is no status {quote_line(text, 60)}; use one of: "
             f"{', '.join((*TaskStatus, *besides))}."
         ) from None
 
 
-def register(
+def build_task(
     *,
     task_id: str,
     name: str,
@@ -85,13 +85,13 @@ def register(
         registrar_host=host,
         created_at=now,
         updated_at=now,
-        original_request=None if request is None else keep_request(request),
+        original_request=None if request is None else clean_request(request),
         implicit=implicit,
     )
-    return Change(tasks=(task,), events=(registered(task, now),))
+    return Change(tasks=(task,), events=(build_registration_event(task, now),))
 
 
-def registered(task: Task, now: datetime) -> Event:
+def build_registration_event(task: Task, now: datetime) -> Event:
     """Return the log's entry of a task that was made."""
     return Event(
         at=now,
@@ -101,12 +101,12 @@ def registered(task: Task, now: datetime) -> Event:
     )
 
 
-def keep_request(said: str) -> str:
+def clean_request(said: str) -> str:
     """Return a user's words as they are kept: without secrets, and not too long."""
     return clip(scrub(said.replace("\0", "")).strip(), REQUEST_BYTES)
 
 
-def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:
+def change_status(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:
     """Return the task in its new status, and what the thread says of it.
 
     Any status may follow any other, but that an ended task only becomes active again.
@@ -121,13 +121,13 @@ def move(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message |
         require_open(task, f"it cannot become {status}, and nothing was written")
     reopens = task.status.terminal
     verb = "Reopened" if reopens else "Status"
-    message = noted(task, f"{verb}: {task.status} → {status}", now)
+    message = build_lifecycle_message(task, f"{verb}: {task.status} → {status}", now)
     # What a reopened task claims at its next end is asked about again.
     doubts = () if reopens else task.doubts
     return task.model_copy(update={"status": status, "doubts": doubts}), message
 
 
-def take_up(task: Task, now: datetime, *, reopen: bool) -> tuple[Task, Message | None]:
+def reactivate_task(task: Task, now: datetime, *, reopen: bool) -> tuple[Task, Message | None]:
     """Return a task that somebody takes up again, and what the thread says of it.
 
     Raises:
@@ -138,8 +138,8 @@ def take_up(task: Task, now: datetime, *, reopen: bool) -> tuple[Task, Message |
             f"{task.task_id} is completed; call task_resume with reopen true to take "
             "it up all the same. Nothing was changed."
         )
-    active, message = move(task, TaskStatus.ACTIVE, now)
-    return touch(active, now), message
+    active, message = change_status(task, TaskStatus.ACTIVE, now)
+    return touch_task(active, now), message
 
 
 def guard_reopen(task: Task, newest: Sequence[Event], caller: Caller) -> None:
@@ -162,7 +162,7 @@ def guard_reopen(task: Task, newest: Sequence[Event], caller: Caller) -> None:
         )
 
 
-def status_changed(
+def build_status_events(
     was: TaskStatus,
     task: Task,
     now: datetime,
@@ -192,7 +192,7 @@ def status_changed(
     )
 
 
-def noted(task: Task, said: str, now: datetime) -> Message:
+def build_lifecycle_message(task: Task, said: str, now: datetime) -> Message:
     """Return what the thread says of a task's life."""
     return Message(
         task_id=task.task_id,
@@ -203,18 +203,18 @@ def noted(task: Task, said: str, now: datetime) -> Message:
     )
 
 
-def tells_of_completion(message: Message) -> bool:
+def is_completion_message(message: Message) -> bool:
     """Whether what the thread says of a task's life is that it is completed."""
     told = message.msg_type is MessageType.LIFECYCLE
     return told and _COMPLETED.match(message.content) is not None
 
 
-def attribute(words: str, relay: str | None) -> str:
+def attribute_words(words: str, relay: str | None) -> str:
     """Return words of the user, with who has passed them on; None: nobody has."""
     return words if relay is None else f"As relayed by {relay}: {words}"
 
 
-def answered(task: Task, answer: str, now: datetime) -> Message:
+def build_answer_message(task: Task, answer: str, now: datetime) -> Message:
     """Return what the thread says of the user's answer to a question."""
     return Message(
         task_id=task.task_id,
@@ -240,6 +240,6 @@ def require_open(task: Task, wish: str) -> None:
         )
 
 
-def touch(task: Task, now: datetime) -> Task:
+def touch_task(task: Task, now: datetime) -> Task:
     """Return the task as touched now; a clock that went back does not age it."""
     return task.model_copy(update={"updated_at": max(now, task.updated_at)})

@@ -23,7 +23,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import queues
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.texts import plain
+from openclaw_taskmem.domain.texts import to_plain_line
 from taskmem_hookspecs import Target, Value
 from taskmem_hookspecs.errors import NotAllowed
 
@@ -49,12 +49,12 @@ class LookPolicy(Value):
     sandbox: SandboxLooks = SandboxLooks.WORKSPACE
 
 
-def is_boxed(caller: Caller, policy: LookPolicy) -> bool:
+def is_sandboxed(caller: Caller, policy: LookPolicy) -> bool:
     """Return whether a caller sees no more than its host's sandbox does."""
     return caller.sandboxed and policy.sandbox is not SandboxLooks.ALL
 
 
-def confine(
+def confine_target(
     target: Target, caller: Caller, policy: LookPolicy, runs: Collection[str] = ()
 ) -> Target:
     """Return a target with the folders that it must lie in for a caller.
@@ -68,7 +68,7 @@ def confine(
         return target
     own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
     is_file = target.scheme == "pty" and target.name.startswith(_FILE)
-    if not is_boxed(caller, policy):
+    if not is_sandboxed(caller, policy):
         # What has no folders stays the same target, so that all share one watch.
         within = (*own, *policy.roots) if is_file else None
         return target.model_copy(update={"within": within})
@@ -77,9 +77,9 @@ def confine(
     files = own if policy.sandbox is SandboxLooks.WORKSPACE else ()
     if files and is_file:
         return target.model_copy(update={"within": files})
-    where = f", or on a file below {plain(files[0])}" if files else ""
+    where = f", or on a file below {to_plain_line(files[0])}" if files else ""
     raise NotAllowed(
-        f"You run in a sandbox of your host, so {plain(str(target))} is not shown to "
+        f"You run in a sandbox of your host, so {to_plain_line(str(target))} is not shown to "
         f"you; wait on a command that your session runs in the background{where}, or "
         "ask the user to set TASKMEM_SANDBOX_LOOKS=all."
     )
@@ -88,13 +88,13 @@ def confine(
 def is_command_hidden(name: str, caller: Caller, policy: LookPolicy) -> bool:
     """Return whether a recorded command that has ended is not shown to a caller."""
     try:
-        confine(Target(scheme="pty", name=name), caller, policy)
+        confine_target(Target(scheme="pty", name=name), caller, policy)
     except NotAllowed:
         return True
     return False
 
 
-def keep_folders(
+def confine_to_kept_folders(
     target: Target, kept: tuple[str, ...] | None, caller: Caller, policy: LookPolicy
 ) -> Target:
     """Return the confined target of a wait that is armed again, with its own folders.
@@ -103,7 +103,7 @@ def keep_folders(
     not for an agent in a sandbox, which sees no more than that shows. `kept`: the
     wait's; None: anywhere, which a person's asking alone allowed.
     """
-    if kept is None or is_boxed(caller, policy):
+    if kept is None or is_sandboxed(caller, policy):
         return target
     within = (*dict.fromkeys((*(target.within or ()), *kept)),)
     return target.model_copy(update={"within": within})

@@ -60,9 +60,7 @@ ALIKE: Final = {
 A character is looked for as it is, then case-folded, which makes capitals small, but
 those of Cherokee out of small ones. Source: Unicode's confusables (UTS 39).
 """
-_MARKER: Final = re.compile(
-    r"\[(?=\s*(?:task_stuck_resume|task_resume|system|taskmem)\b)"
-)
+_MARKER: Final = re.compile(r"\[(?=\s*(?:task_stuck_resume|task_resume|system|taskmem)\b)")
 
 
 def escape_hidden(text: str) -> str:
@@ -70,12 +68,12 @@ def escape_hidden(text: str) -> str:
 
     Line breaks and tabs stay.
     """
-    return _replace_hidden(text, _escape, _LAYOUT)
+    return _replace_hidden(text, _escape_character, _LAYOUT)
 
 
 def escape_controls(text: str) -> str:
     """Return a text like `escape_hidden`, with line breaks and tabs escaped too."""
-    return _replace_hidden(text, _escape, "")
+    return _replace_hidden(text, _escape_character, "")
 
 
 def replace_hidden(text: str, instead: str) -> str:
@@ -83,12 +81,12 @@ def replace_hidden(text: str, instead: str) -> str:
     return _replace_hidden(text, lambda _: instead, "")
 
 
-def disarm(text: str, instead: Callable[[str], str]) -> str:
+def disarm_markers(text: str, instead: Callable[[str], str]) -> str:
     """Return a text without markers, in whatever letters: their brackets are replaced.
 
     `instead` is given each bracket.
     """
-    folded, places = _fold(text)
+    folded, places = _fold_text(text)
     pieces: list[str] = []
     done = 0
     for found in _MARKER.finditer(folded):
@@ -100,51 +98,54 @@ def disarm(text: str, instead: Callable[[str], str]) -> str:
 
 def disarm_json(text: str) -> str:
     """Return a text of JSON that means the same and has no marker, nothing hidden."""
-    return escape_hidden(disarm(text, _escape))
+    return escape_hidden(disarm_markers(text, _escape_character))
 
 
 def _replace_hidden(text: str, instead: Callable[[str], str], kept: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        instead(each) if each not in kept and _hides(text, at) else each
+        instead(each) if each not in kept and _is_hidden(text, at) else each
         for at, each in enumerate(text)
     )
 
 
-def _hides(text: str, at: int) -> bool:
+def _is_hidden(text: str, at: int) -> bool:
     each = text[at]
     before, after = text[max(0, at - 1) : at], text[at + 1 : at + 2]
     if each in _JOINERS:
-        return not (
-            before and after and category(before) in _JOINED and _joins(text, at)
+        return not (before and after and category(before) in _JOINED and _is_joining(text, at))
+    if _is_variation_selector(each):
+        return (
+            not before
+            or before.isspace()
+            or _is_variation_selector(before)
+            or _is_invisible(before)
         )
-    if _varies(each):
-        return not before or before.isspace() or _varies(before) or _never_seen(before)
-    return _never_seen(each)
+    return _is_invisible(each)
 
 
-def _joins(text: str, at: int) -> bool:
+def _is_joining(text: str, at: int) -> bool:
     before, after = text[at - 1], text[at + 1]
     return (
         category(after) in _JOINED
-        and not _never_seen(before)
-        and not _never_seen(after)
-        and not _varies(after)
+        and not _is_invisible(before)
+        and not _is_invisible(after)
+        and not _is_variation_selector(after)
     )
 
 
-def _varies(each: str) -> bool:
+def _is_variation_selector(each: str) -> bool:
     """Whether a character only chooses how the one before it looks."""
     return "\ufe00" <= each <= "\ufe0f" or "\U000e0100" <= each <= "\U000e01ef"
 
 
 @lru_cache(maxsize=4096)
-def _never_seen(each: str) -> bool:
+def _is_invisible(each: str) -> bool:
     return each in _BLANK or (category(each) in _HIDDEN and each not in _SHOWN)
 
 
-def _escape(each: str) -> str:
+def _escape_character(each: str) -> str:
     # Not by a codec, which is loaded when it is first used: the log needs this also
     # where no file can be opened any more.
     code = ord(each)
@@ -154,14 +155,14 @@ def _escape(each: str) -> str:
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
-def _fold(text: str) -> tuple[str, range | list[int]]:
+def _fold_text(text: str) -> tuple[str, range | list[int]]:
     """Return what a text looks like in ASCII letters, and where each of them stands."""
     if text.isascii() and (text.isprintable() or not _CONTROL.search(text)):
         return text.lower(), range(len(text))
     letters: list[str] = []
     places: list[int] = []
     for at, each in enumerate(text):
-        for letter in _look(each):
+        for letter in _to_ascii_letters(each):
             letters.append(letter)
             places.append(at)
     return "".join(letters), places
@@ -171,19 +172,19 @@ _CONTROL: Final = re.compile(r"[^\s -~]")
 
 
 @lru_cache(maxsize=4096)
-def _look(each: str) -> str:
+def _to_ascii_letters(each: str) -> str:
     """Return the ASCII letters that a character looks like; empty: it shows nothing."""
     if each.isspace():
         return " "
-    if _never_seen(each):
+    if _is_invisible(each):
         return ""
-    apart = ALIKE.get(each) or "".join(map(_letters, normalize("NFKD", each)))
+    apart = ALIKE.get(each) or "".join(map(_find_lookalike, normalize("NFKD", each)))
     seen = "".join(c for c in apart if not category(c).startswith("M"))
     if category(each) == "Ps" and seen not in ("(", "{", "\u201a", "\u201e"):
         return "["
     return seen
 
 
-def _letters(each: str) -> str:
+def _find_lookalike(each: str) -> str:
     """Return what a character looks like as it is, or else case-folded."""
     return ALIKE.get(each) or "".join(ALIKE.get(c, c) for c in each.casefold())

@@ -13,7 +13,7 @@ ARTIFACTS: Final = "artifacts"
 MOST_BYTES: Final = 65_536
 
 
-def size_fault(text: str) -> str | None:
+def find_size_fault(text: str) -> str | None:
     """Return why a text is not kept; None: it is."""
     size = len(text.encode())
     if size <= MOST_BYTES:
@@ -24,16 +24,16 @@ def size_fault(text: str) -> str | None:
     )
 
 
-def fault(metadata: Mapping[str, JsonValue]) -> str | None:
+def find_metadata_fault(metadata: Mapping[str, JsonValue]) -> str | None:
     """Return why a task's own keys are not kept; None: they are."""
     try:
         text = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
     except ValueError:
         return "holds NaN or Infinity, which JSON does not know"
-    return size_fault(text)
+    return find_size_fault(text)
 
 
-def replaced(
+def replace_artifacts(
     metadata: Mapping[str, JsonValue], artifacts: Sequence[JsonValue]
 ) -> tuple[Mapping[str, JsonValue], str]:
     """Return the keys with other artifacts, and what a thread says of that.
@@ -43,9 +43,9 @@ def replaced(
     before, now = metadata.get(ARTIFACTS, []), list(artifacts)
     if before == now:
         return metadata, ""
-    said = f"metadata.{ARTIFACTS} was {_text(before)}, and is {_text(now)}."
+    said = f"metadata.{ARTIFACTS} was {_format_value(before)}, and is {_format_value(now)}."
     return {**metadata, ARTIFACTS: now}, said
 
 
-def _text(value: JsonValue) -> str:
+def _format_value(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)

@@ -7,9 +7,7 @@ from typing import Final
 
 from taskmem_hookspecs import Value
 
-_TOKEN: Final = re.compile(
-    r"[^\s\"'`«»“”„‘’<>|*?()\[\]{},;!=，。；、！？：（）「」『』【】…]+"
-)
+_TOKEN: Final = re.compile(r"[^\s\"'`«»“”„‘’<>|*?()\[\]{},;!=，。；、！？：（）「」『』【】…]+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HOST: Final = re.compile(r"[\w.@-]+:[/~]")
 _LINE: Final = re.compile(r"(?::\d+)+$")
@@ -56,7 +54,7 @@ def find_names(*texts: str) -> Names:
         if is_elsewhere(token):
             if not token.lower().startswith(("http://", "https://")):
                 elsewhere[token] = None
-        elif name := _path_like(_LINE.sub("", token.removeprefix("file://"))):
+        elif name := _cut_to_path(_LINE.sub("", token.removeprefix("file://"))):
             here[name] = None
     return Names(here=(*here,), elsewhere=(*elsewhere,))
 
@@ -68,7 +66,7 @@ def is_elsewhere(name: str) -> bool:
     return bool(_SCHEME.match(name) or _HOST.match(name))
 
 
-def readings(name: str) -> tuple[str, ...]:
+def list_readings(name: str) -> tuple[str, ...]:
     """Return how a name may be read.
 
     Some scripts put no space between a word and a name: there, the part of it in ASCII
@@ -83,14 +81,10 @@ def split_words(*texts: str) -> list[str]:
     return [found[0].rstrip(".:") for text in texts for found in _TOKEN.finditer(text)]
 
 
-def _path_like(token: str) -> str | None:
+def _cut_to_path(token: str) -> str | None:
     """Return a token as far as it is like a path; None: it is not."""
     first, slash, _ = token.partition("/")
-    if (
-        ":" in token
-        or token.casefold() in _PRODUCTS
-        or ("." in first.strip(".") and slash)
-    ):
+    if ":" in token or token.casefold() in _PRODUCTS or ("." in first.strip(".") and slash):
         return None
     folder, _, name = token.rpartition("/")
     stem, _, rest = name.rpartition(".")

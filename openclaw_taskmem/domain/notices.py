@@ -18,12 +18,12 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import (
-    brief,
     clip,
-    one_line,
-    plain,
-    plural,
-    step_name,
+    format_count,
+    format_short_duration,
+    quote_step,
+    to_one_line,
+    to_plain_line,
 )
 from taskmem_hookspecs import Event, Run, Task, TaskFacts, Wait
 
@@ -87,12 +87,12 @@ SMALL_EVERY: Final = timedelta(minutes=1)
 
 def is_small(event: Event) -> bool:
     """Whether an entry is told only where there is no card."""
-    return _about(event) in SMALL
+    return _find_subject(event) in SMALL
 
 
-def asks(event: Event) -> bool:
+def is_question(event: Event) -> bool:
     """Whether an entry asks the user something."""
-    return _about(event) in ASKED
+    return _find_subject(event) in ASKED
 
 
 def is_question_over(event: Event, run: Run, newest: Sequence[Event]) -> bool:
@@ -101,22 +101,20 @@ def is_question_over(event: Event, run: Run, newest: Sequence[Event]) -> bool:
     Its run no longer waits, or the question was answered or followed by another.
     `newest` are the newest entries of its task.
     """
-    later = (
-        e for e in newest if e.event_id > event.event_id and e.run_id == run.run_id
-    )
-    closes = (e.kind == events.QUESTION_ANSWERED or asks(e) for e in later)
-    return not run.state.waiting or any(closes)
+    later = (e for e in newest if e.event_id > event.event_id and e.run_id == run.run_id)
+    closes = (e.kind == events.QUESTION_ANSWERED or is_question(e) for e in later)
+    return not run.state.is_waiting or any(closes)
 
 
 def is_wanted(event: Event, notify: Notify) -> bool:
     """Whether a user who set `notify` is told of an entry."""
-    about = _about(event)
+    about = _find_subject(event)
     if notify is Notify.MILESTONES or about in _QUESTIONS:
         return True
     return notify is Notify.IMPORTANT and about in _IMPORTANT
 
 
-def next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
+def find_next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
     """Return how many entries of a session, from the first on, make the next message.
 
     A question or a failure is a message of its own, after those that wait. The instant
@@ -132,16 +130,16 @@ def next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
     return len(waiting), last
 
 
-def text_of(entries: Sequence[Event]) -> str:
+def format_message(entries: Sequence[Event]) -> str:
     """Return the text of a message, a line an entry; the start of a task is one line.
 
     No line of a task stands in it twice.
     """
-    begun = {e.task_id for e in entries if _about(e) == Milestone.ACCEPTED}
-    both = begun & {e.task_id for e in entries if _about(e) == Milestone.STARTED}
+    begun = {e.task_id for e in entries if _find_subject(e) == Milestone.ACCEPTED}
+    both = begun & {e.task_id for e in entries if _find_subject(e) == Milestone.STARTED}
     lines: dict[tuple[str | None, str], None] = {}
     for event in entries:
-        line, about = str(event.data.get("line", "")), _about(event)
+        line, about = str(event.data.get("line", "")), _find_subject(event)
         if event.task_id in both and about == Milestone.STARTED:
             continue
         if event.task_id in both and about == Milestone.ACCEPTED:
@@ -153,29 +151,29 @@ def text_of(entries: Sequence[Event]) -> str:
 
 def is_beginning(event: Event) -> bool:
     """Whether an entry says no more than that a task begins."""
-    return _about(event) in (Milestone.ACCEPTED, Milestone.STARTED)
+    return _find_subject(event) in (Milestone.ACCEPTED, Milestone.STARTED)
 
 
-def failure_of(event: Event, task: Task, run: Run | None) -> str:
+def find_failure(event: Event, task: Task, run: Run | None) -> str:
     """Return why a task has failed, if an entry says so; empty: it does not."""
-    if _about(event) != Milestone.FAILED:
+    if _find_subject(event) != Milestone.FAILED:
         return ""
-    begins = f"{name(task)}: {Milestone.FAILED}. "
+    begins = f"{format_task_name(task)}: {Milestone.FAILED}. "
     said = str(event.data.get("line")).partition(begins)[2]
-    how = f" {to_resume(task, run)} tries again." if run else ""
+    how = f" {format_resume_command(task, run)} tries again." if run else ""
     return said.removesuffix(how)
 
 
 def is_silent(event: Event) -> bool:
     """Whether an entry is a line on an implicit task: only its question is told."""
-    return event.data.get("implicit") is True and _about(event) != "question"
+    return event.data.get("implicit") is True and _find_subject(event) != "question"
 
 
 def _is_urgent(event: Event) -> bool:
-    return _about(event) in _QUESTIONS | {Milestone.FAILED}
+    return _find_subject(event) in _QUESTIONS | {Milestone.FAILED}
 
 
-def _about(event: Event) -> str:
+def _find_subject(event: Event) -> str:
     """Return what an entry is about: the name of its milestone, or its kind."""
     return str(event.data.get("name") or event.data.get("about") or "")
 
@@ -184,27 +182,27 @@ _ACCEPTED: Final = ": accepted, "
 _BEGUN: Final = ": accepted and started, "
 
 
-def milestone(
+def build_milestone(
     which: Milestone, task: Task, run: Run, now: datetime, said: str | None = None
 ) -> Event:
     """Return the entry of a milestone; `said` is what there is to add to it."""
-    line = f"{name(task)}: {which}"
+    line = f"{format_task_name(task)}: {which}"
     if which is Milestone.ACCEPTED:
-        said = plural(len(task.plan), "step")
-        line = f"{name(task)}{_ACCEPTED}{said}."
+        said = format_count(len(task.plan), "step")
+        line = f"{format_task_name(task)}{_ACCEPTED}{said}."
     elif said:
-        line = f"{line}. {sentence(plain(said))}"
+        line = f"{line}. {capitalize_first(to_plain_line(said))}"
     else:
         line = f"{line}."
-    return _event(events.MILESTONE, task, run, line, now, name=which)
+    return _build_event(events.MILESTONE, task, run, line, now, name=which)
 
 
-def sentence(said: str) -> str:
+def capitalize_first(said: str) -> str:
     """Return words with a capital letter first."""
     return f"{said[:1].upper()}{said[1:]}"
 
 
-def words(run: Run | None, session_key: str, said: str, now: datetime) -> Event:
+def build_last_words(run: Run | None, session_key: str, said: str, now: datetime) -> Event:
     """Return the entry of what an agent said last in a turn that we began.
 
     It is for the user of the run's session, whose chat shows the words already, or,
@@ -226,23 +224,23 @@ def words(run: Run | None, session_key: str, said: str, now: datetime) -> Event:
     )
 
 
-def repeats(asked: str | None, said: str) -> bool:
+def is_same_question(asked: str | None, said: str) -> bool:
     """Whether words are just the question that a line has asked the user."""
-    return asked is not None and one_line(asked) == one_line(said)
+    return asked is not None and to_one_line(asked) == to_one_line(said)
 
 
-def steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
+def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
     """Return the entry of steps that are done; in the background, how to stop it."""
-    last = step_name(plain(task.plan[max(marked)]), 120)
-    whole = plural(len(task.plan), "step")
-    line = f"{name(task)}: {len(task.done)} of {whole} done: {last}."
+    last = quote_step(to_plain_line(task.plan[max(marked)]), 120)
+    whole = format_count(len(task.plan), "step")
+    line = f"{format_task_name(task)}: {len(task.done)} of {whole} done: {last}."
     if run.told_session is None:
-        return notice("step", task, run, line, now)
-    stops = f"{line} /cancel {call(task)} stops it."
-    return notice("progress", task, run, stops, now)
+        return build_notice("step", task, run, line, now)
+    stops = f"{line} /cancel {format_command_name(task)} stops it."
+    return build_notice("progress", task, run, stops, now)
 
 
-def waiting(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, ...]:
+def build_wait_notices(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, ...]:
     """Return the entry of a wait that begins; empty: no user of a session sees it."""
     task, run = (facts.task, facts.run) if facts else (None, None)
     away = run.told_session if run else None
@@ -250,8 +248,8 @@ def waiting(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, 
     session = away or wait.session_key or own or ""
     if (task is not None and task.implicit) or not is_gateway_session(session):
         return ()
-    longest = brief(wait.timeout_seconds)
-    until = clip(plain(wait.wake_when), UNTIL_BYTES).rstrip(".")
+    longest = format_short_duration(wait.timeout_seconds)
+    until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")
     line = f"{describe_target(wait.target)}: waiting, up to {longest}, until {until}."
     data: dict[str, JsonValue] = {
         "about": "waiting",
@@ -269,16 +267,16 @@ def waiting(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, 
     return (told,)
 
 
-def made(task: Task, run: Run, said: str, now: datetime) -> Event:
+def build_write_verified(task: Task, run: Run, said: str, now: datetime) -> Event:
     """Return the entry of the line that says what was made and proved."""
     which = Milestone.WRITE_VERIFIED
-    line = f"{name(task)}: {said}"
-    return _event(events.MILESTONE, task, run, line, now, name=which)
+    line = f"{format_task_name(task)}: {said}"
+    return _build_event(events.MILESTONE, task, run, line, now, name=which)
 
 
-def add_to_completed(event: Event, task: Task, nothing: str) -> Event:
+def add_nothing_written(event: Event, task: Task, nothing: str) -> Event:
     """Return the entry of a completion with the words that nothing was written."""
-    said = f"{name(task)}: {Milestone.COMPLETED}"
+    said = f"{format_task_name(task)}: {Milestone.COMPLETED}"
     line = str(event.data.get("line"))
     if event.data.get("name") != Milestone.COMPLETED or not line.startswith(said):
         return event
@@ -286,7 +284,7 @@ def add_to_completed(event: Event, task: Task, nothing: str) -> Event:
     return event.model_copy(update={"data": {**event.data, "line": told}})
 
 
-def stop(run: Run, session_key: str, now: datetime) -> Event:
+def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:
     """Return the entry by which the turn of a session that works on a run is stopped.
 
     It is for a turn that had begun by now; the host is told how long ago that was.
@@ -300,19 +298,19 @@ def stop(run: Run, session_key: str, now: datetime) -> Event:
     )
 
 
-def notice(about: str, task: Task, run: Run, line: str, now: datetime) -> Event:
+def build_notice(about: str, task: Task, run: Run, line: str, now: datetime) -> Event:
     """Return the entry of a line that concerns the user; `about` names its kind."""
-    return _event(events.NOTICE, task, run, line, now, about=about)
+    return _build_event(events.NOTICE, task, run, line, now, about=about)
 
 
-def name(task: Task) -> str:
+def format_task_name(task: Task) -> str:
     """Return what a task is called in a line."""
-    return clip(plain(task.name), NAME_BYTES)
+    return clip(to_plain_line(task.name), NAME_BYTES)
 
 
-def call(task: Task) -> str:
+def format_command_name(task: Task) -> str:
     """Return what the user calls a task in a command: the first words of its name."""
-    words = plain(task.name)
+    words = to_plain_line(task.name)
     called = clip(words, CALLED_BYTES)
     if called == words:
         return words
@@ -320,18 +318,16 @@ def call(task: Task) -> str:
     return whole.rpartition(" ")[0] or whole
 
 
-def to_resume(task: Task, run: Run) -> str:
+def format_resume_command(task: Task, run: Run) -> str:
     """Return the command by which the user of a line's chat resumes a run."""
-    return "/resume" if run.told_session is None else f"/resume {call(task)}"
+    return "/resume" if run.told_session is None else f"/resume {format_command_name(task)}"
 
 
-def _event(
-    kind: str, task: Task, run: Run, line: str, now: datetime, **data: str
-) -> Event:
+def _build_event(kind: str, task: Task, run: Run, line: str, now: datetime, **data: str) -> Event:
     session = run.told_session or run.session_key or task.session_key
     # What the user is asked is told whole, with the options and the way to answer.
     size = WORDS_BYTES if data.get("about") in ASKED else LINE_BYTES
-    said = clip(plain(line), size)
+    said = clip(to_plain_line(line), size)
     known: dict[str, JsonValue] = {"implicit": True} if task.implicit else {}
     return Event(
         at=now,

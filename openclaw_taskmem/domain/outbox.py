@@ -52,9 +52,9 @@ class OutboxPolicy(Value):
     def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
         """Return how long a wake waits after that many failed tries."""
         first, longest = self.first_retry_seconds, self.longest_retry_seconds
-        return rests.after_failures(attempts, first, longest, asked)
+        return rests.compute_backoff(attempts, first, longest, asked)
 
-    def again_after(self, wake: Wake) -> timedelta:
+    def resend_after(self, wake: Wake) -> timedelta:
         """Return how long a sent wake waits; turns may have lost it, and often."""
         doublings = min(wake.sends, self.sends) - 1
         return timedelta(seconds=self.ack_seconds * 2**doublings)
@@ -70,7 +70,7 @@ class Delivery(Value):
     """What the transport is given: the lead wake with the text of all."""
 
 
-class Claim(Value):
+class WakeClaim(Value):
     """What one look at the due wakes of a session decides."""
 
     change: Change
@@ -78,7 +78,7 @@ class Claim(Value):
     """None: nothing goes out now."""
 
 
-def answered(
+def settle_answered(
     wakes: Sequence[Wake],
     *,
     acts: bool,
@@ -94,28 +94,27 @@ def answered(
     it that is still due has lost its cause, too.
     """
     settled: list[Wake] = []
-    for wake in filterfalse(registrars.tells_review, wakes):
+    for wake in filterfalse(registrars.is_review_reminder, wakes):
         lost = moved and (
-            wake.cause is WakeCause.STUCK
-            or (wait_id is not None and wake.wait_id == wait_id)
+            wake.cause is WakeCause.STUCK or (wait_id is not None and wake.wait_id == wait_id)
         )
         if acts and (wake.state is WakeState.SENT or wake.sends > 0):
-            settled.append(_close(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now))
+            settled.append(_close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now))
         elif wake.state is WakeState.DUE and lost:
             # The instant says that the agent acted, should the message arrive yet.
             seen = now if acts else None
-            settled.append(_close(wake, WakeState.SUPERSEDED, acknowledged_at=seen))
+            settled.append(_close_wake(wake, WakeState.SUPERSEDED, acknowledged_at=seen))
     return tuple(settled)
 
 
-def settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, ...]:
+def build_settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, ...]:
     """Return what the log says of wakes that reached an end."""
     return tuple(
-        _event(_KINDS[wake.state], wake, now) for wake in wakes if wake.state in _KINDS
+        _build_event(_KINDS[wake.state], wake, now) for wake in wakes if wake.state in _KINDS
     )
 
 
-def claim(
+def claim_due_wakes(
     due: Sequence[Wake],
     tasks: Mapping[str, Task],
     sent: Sequence[datetime],
@@ -123,7 +122,7 @@ def claim(
     delivery_id: str,
     now: datetime,
     policy: OutboxPolicy,
-) -> Claim:
+) -> WakeClaim:
     """Decide what becomes of the due wakes of one session.
 
     `tasks` holds those of stuck wakes that can be read; `sent` says when messages went
@@ -131,16 +130,16 @@ def claim(
     The claim moves each `due_at` to the end of a lease, so that a second daemon leaves
     the wakes alone, and a crash makes them due again.
     """
-    over = tuple(filter(None, (_stale(wake, tasks) for wake in due)))
+    over = tuple(filter(None, (_close_if_stale(wake, tasks) for wake in due)))
     spent = tuple(
-        _close(wake, WakeState.UNANSWERED)
+        _close_wake(wake, WakeState.UNANSWERED)
         for wake in due
         if wake.state is WakeState.SENT and wake.sends >= policy.sends
     )
     settled = (*over, *spent)
     ended = {wake.wake_id for wake in settled}
     open_ = [wake for wake in due if wake.wake_id not in ended]
-    log = settled_events(settled, now)
+    log = build_settled_events(settled, now)
     # What a clock ahead has sent was not sent within the last minute.
     lately = [at for at in sent if at <= now]
     if len(lately) >= policy.per_minute:
@@ -149,8 +148,8 @@ def claim(
         open_ = [wake for wake in open_ if wake.cause is WakeCause.RUN]
         settled += tuple(w.model_copy(update={"due_at": free}) for w in held)
     if not open_:
-        return Claim(change=Change(wakes=settled, events=log))
-    chosen = _choose(open_, tasks, policy)
+        return WakeClaim(change=Change(wakes=settled, events=log))
+    chosen = _choose_wakes(open_, tasks, policy)
     leased = tuple(
         wake.model_copy(
             update={
@@ -162,20 +161,18 @@ def claim(
         )
         for wake in chosen
     )
-    stored = tuple(
-        wake.model_copy(update={"version": wake.version + 1}) for wake in leased
-    )
-    return Claim(
+    stored = tuple(wake.model_copy(update={"version": wake.version + 1}) for wake in leased)
+    return WakeClaim(
         change=Change(wakes=(*settled, *leased), events=log),
         delivery=Delivery(
             delivery_id=delivery_id,
             wakes=stored,
-            message=stored[0].model_copy(update={"text": compose(stored)}),
+            message=stored[0].model_copy(update={"text": compose_message(stored)}),
         ),
     )
 
 
-def tells_to_go_on(wakes: Iterable[Wake], now: datetime, policy: OutboxPolicy) -> bool:
+def has_live_continuation(wakes: Iterable[Wake], now: datetime, policy: OutboxPolicy) -> bool:
     """Whether one of the wakes tells a run to go on, and may yet be acted on.
 
     It is owed, or was sent so lately that nobody need have acted on it.
@@ -187,7 +184,7 @@ def tells_to_go_on(wakes: Iterable[Wake], now: datetime, policy: OutboxPolicy) -
     return lately or any(wake.state is WakeState.DUE for wake in told)
 
 
-def on_its_way(wake: Wake, now: datetime) -> bool:
+def is_in_flight(wake: Wake, now: datetime) -> bool:
     """Whether a wake that is due was claimed, and nobody said what became of it.
 
     One that rests before it goes out, for the first time or again, was not.
@@ -196,20 +193,20 @@ def on_its_way(wake: Wake, now: datetime) -> bool:
     return claimed and wake.due_at is not None and wake.due_at > now
 
 
-def compose(wakes: Sequence[Wake]) -> str:
+def compose_message(wakes: Sequence[Wake]) -> str:
     """Return the text of one message for several wakes: one line each but the stuck.
 
     The packet of the first stuck wake names the other stuck tasks. One that is damaged
     is a line like any other.
     """
     packets = [wake.text for wake in wakes if registrars.has_packet(wake)]
-    stuck = [text for text in packets if packet.read_other(text) is not None]
-    lines = [packet.with_others(stuck[0], stuck[1:])] if stuck else []
+    stuck = [text for text in packets if packet.parse_other_task(text) is not None]
+    lines = [packet.add_other_tasks(stuck[0], stuck[1:])] if stuck else []
     lines += [wake.text for wake in wakes if wake.text not in stuck]
     return "\n".join(lines)
 
 
-def delivered(
+def record_delivery(
     delivery: Delivery,
     current: Sequence[Wake],
     tasks: Mapping[str, Task],
@@ -241,7 +238,7 @@ def delivered(
         )
         if wake.state in (WakeState.DUE, WakeState.SENT):
             alert = registrars.is_alert(wake)
-            due = None if alert else now + policy.again_after(taken)
+            due = None if alert else now + policy.resend_after(taken)
             rests = {"state": WakeState.SENT, "due_at": due}
             sent.append(taken.model_copy(update=rests))
             task = tasks.get(wake.task_id or "")
@@ -250,15 +247,15 @@ def delivered(
         elif wake.state in (WakeState.SUPERSEDED, WakeState.ACKNOWLEDGED):
             seen = wake.acknowledged_at is not None
             state = WakeState.ACKNOWLEDGED if seen else WakeState.SUPERSEDED
-            sent.append(_close(taken, state))
+            sent.append(_close_wake(taken, state))
     return Change(
         tasks=tuple(restamped),
         wakes=tuple(sent),
-        events=tuple(_event(events.WAKE_SENT, wake, now) for wake in sent),
+        events=tuple(_build_event(events.WAKE_SENT, wake, now) for wake in sent),
     )
 
 
-def failed(
+def record_delivery_failure(
     current: Sequence[Wake],
     error: str,
     now: datetime,
@@ -281,37 +278,37 @@ def failed(
         or (wake.state is WakeState.SENT and not registrars.is_alert(wake))
     )
     log = tuple(
-        _event(events.WAKE_FAILED, wake, now, error=error)
+        _build_event(events.WAKE_FAILED, wake, now, error=error)
         for wake in owed
-        if rests.is_news(wake.attempts)
+        if rests.is_worth_logging(wake.attempts)
     )
     return Change(wakes=owed, events=log)
 
 
-def refused(current: Sequence[Wake], error: str, now: datetime) -> Change:
+def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change:
     """Return what a refusal writes: the wakes are not tried again."""
     closed = tuple(
-        _close(wake, WakeState.REFUSED, last_error=error)
+        _close_wake(wake, WakeState.REFUSED, last_error=error)
         for wake in current
         if wake.state in (WakeState.DUE, WakeState.SENT)
     )
-    return Change(wakes=closed, events=settled_events(closed, now))
+    return Change(wakes=closed, events=build_settled_events(closed, now))
 
 
-def taken(current: Sequence[Wake], now: datetime) -> Change:
+def acknowledge_wakes(current: Sequence[Wake], now: datetime) -> Change:
     """Return what a gateway's word that a turn took a message writes.
 
     It counts also where the transport's own word is still to come, or never does.
     """
     closed = tuple(
-        _close(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now)
+        _close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now)
         for wake in current
         if wake.state in (WakeState.DUE, WakeState.SENT)
     )
-    return Change(wakes=closed, events=settled_events(closed, now))
+    return Change(wakes=closed, events=build_settled_events(closed, now))
 
 
-def lost(
+def requeue_lost_wakes(
     current: Sequence[Wake],
     why: str,
     now: datetime,
@@ -335,25 +332,23 @@ def lost(
             continue
         alert = registrars.is_alert(wake)
         if alert and newest[wake.task_id] != wake.wake_id:
-            again.append(_close(wake, WakeState.SUPERSEDED))
+            again.append(_close_wake(wake, WakeState.SUPERSEDED))
             continue
         rest = due_at or now + policy.retry_after(wake.attempts)
         again.append(
-            wake.model_copy(
-                update={"state": WakeState.DUE, "due_at": rest, "last_error": why}
-            )
+            wake.model_copy(update={"state": WakeState.DUE, "due_at": rest, "last_error": why})
         )
     owed = [wake for wake in again if wake.state is WakeState.DUE]
     return Change(
         wakes=tuple(again),
         events=(
-            *settled_events(again, now),
-            *(_event(events.WAKE_LOST, wake, now, error=why) for wake in owed),
+            *build_settled_events(again, now),
+            *(_build_event(events.WAKE_LOST, wake, now, error=why) for wake in owed),
         ),
     )
 
 
-def _stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
+def _close_if_stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
     if not registrars.is_alert(wake) or wake.state is not WakeState.DUE:
         return None
     task = tasks.get(wake.task_id or "")
@@ -364,10 +359,10 @@ def _stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
         and task.updated_at <= wake.created_at
     ):
         return None
-    return _close(wake, WakeState.SUPERSEDED)
+    return _close_wake(wake, WakeState.SUPERSEDED)
 
 
-def _choose(
+def _choose_wakes(
     wakes: Sequence[Wake], tasks: Mapping[str, Task], policy: OutboxPolicy
 ) -> list[Wake]:
     """Order the wakes of a message: the most urgent stuck task, then the oldest."""
@@ -382,11 +377,11 @@ def _choose(
     return [*stuck, *others[: policy.lines]]
 
 
-def _close(wake: Wake, state: WakeState, **fields: object) -> Wake:
+def _close_wake(wake: Wake, state: WakeState, **fields: object) -> Wake:
     return wake.model_copy(update={"state": state, "due_at": None, **fields})
 
 
-def _event(kind: str, wake: Wake, at: datetime, **data: str) -> Event:
+def _build_event(kind: str, wake: Wake, at: datetime, **data: str) -> Event:
     return Event(
         at=at,
         kind=kind,

@@ -15,15 +15,19 @@ from pydantic import ValidationError
 
 from openclaw_taskmem.domain import plan, thread, working
 from openclaw_taskmem.domain.marks import disarm_json
-from openclaw_taskmem.domain.packet_shortening import LADDER, first_lines, newest_said
+from openclaw_taskmem.domain.packet_shortening import (
+    LADDER,
+    clip_conversation,
+    clip_first_lines,
+)
 from openclaw_taskmem.domain.texts import (
     clip,
     clip_start,
-    epoch,
-    one_line,
-    plain,
-    quoted,
-    step_name,
+    quote_line,
+    quote_step,
+    to_epoch,
+    to_one_line,
+    to_plain_line,
 )
 from taskmem_hookspecs import (
     AlsoStuck,
@@ -61,7 +65,7 @@ _OPTIONAL: Final = (
 )
 
 
-def build(facts: ResumeFacts) -> ResumePacket:
+def build_packet(facts: ResumeFacts) -> ResumePacket:
     """Return the core's packet, before it is fitted to its size."""
     task = facts.task
     return ResumePacket(
@@ -69,7 +73,7 @@ def build(facts: ResumeFacts) -> ResumePacket:
         task_id=task.task_id,
         name=task.name,
         status=task.status,
-        progress=plan.progress(task),
+        progress=plan.compute_progress(task),
         plan=task.plan,
         recent_messages=tuple(
             PacketMessage(
@@ -83,17 +87,15 @@ def build(facts: ResumeFacts) -> ResumePacket:
         wait=PacketWait(
             active_wait_ids=task.linkage.active_wait_ids,
             last_wait_state=task.linkage.last_wait_state,
-            last_wait_event_at=epoch(task.linkage.last_wait_event_at),
+            last_wait_event_at=to_epoch(task.linkage.last_wait_event_at),
         ),
         reason=facts.verdict.reason,
-        suggested_next_action=suggest(facts),
+        suggested_next_action=suggest_action(facts),
         background=facts.background and clip(facts.background, 1200),
-        original_request=task.original_request
-        and clip(one_line(task.original_request), 800),
-        last_response=facts.last_response
-        and clip_start(one_line(facts.last_response), 400),
-        conversation=newest_said(facts.conversation, SPOKEN, 200),
-        still_running=first_lines(facts.still_running, RUNNING, 200),
+        original_request=task.original_request and clip(to_one_line(task.original_request), 800),
+        last_response=facts.last_response and clip_start(to_one_line(facts.last_response), 400),
+        conversation=clip_conversation(facts.conversation, SPOKEN, 200),
+        still_running=clip_first_lines(facts.still_running, RUNNING, 200),
         do_not_redo=facts.done_calls or None,
         unknown_outcome=facts.cut_calls or None,
         do_not_revive=facts.dropped or None,
@@ -102,14 +104,14 @@ def build(facts: ResumeFacts) -> ResumePacket:
     )
 
 
-def suggest(facts: ResumeFacts) -> str:
+def suggest_action(facts: ResumeFacts) -> str:
     """Return what to do next, by simple rules. Source: seed 000 §6."""
     task = facts.task
     ended = [wait for wait in facts.waits if wait.ended_at is not None]
     last = max(ended, key=lambda wait: wait.changed_at, default=None)
-    progress = plan.progress(task)
-    if facts.run is not None and working.asks(facts.run):
-        asked = quoted(plain(facts.run.question or ""), 600)
+    progress = plan.compute_progress(task)
+    if facts.run is not None and working.has_open_question(facts.run):
+        asked = quote_line(to_plain_line(facts.run.question or ""), 600)
         return (
             f"You had asked the user: {asked} Act on their answer; until it comes, "
             "leave the task as it is."
@@ -127,10 +129,8 @@ def suggest(facts: ResumeFacts) -> str:
     if progress.current is None:
         return _suggest_end(facts)
     if task.implicit:
-        return (
-            "Finish what the user asked for, and answer them; nothing need be reported."
-        )
-    step = step_name(task.plan[progress.current], 200)
+        return "Finish what the user asked for, and answer them; nothing need be reported."
+    step = quote_step(task.plan[progress.current], 200)
     return (
         f"Go on with step {progress.current + 1}, {step}, then call task_update "
         "with what was done; if it cannot go on, say why and set the status."
@@ -139,7 +139,7 @@ def suggest(facts: ResumeFacts) -> str:
 
 def _suggest_end(facts: ResumeFacts) -> str:
     """Return what to do with a task whose steps are all marked done."""
-    if thread.user_spoke_last(facts.messages):
+    if thread.has_user_spoken_last(facts.messages):
         return (
             "All steps are marked done, but the user has spoken since: do first what "
             "they say, and reopen with reopened_steps what that undoes. Where it was "
@@ -152,17 +152,17 @@ def _suggest_end(facts: ResumeFacts) -> str:
     )
 
 
-def encode(packet: ResumePacket, marker: str = MARKER) -> str:
+def encode_packet(packet: ResumePacket, marker: str = MARKER) -> str:
     """Return the wake's text: the marker and the packet's JSON, on one line."""
-    return f"{marker} {_dump(packet)}"
+    return f"{marker} {_dump_packet(packet)}"
 
 
-def with_words(text: str, said: str, *, asked: bool) -> str:
+def append_words(text: str, said: str, *, asked: bool) -> str:
     """Return a packet's text and, whole, what the user says to its task."""
-    return f"{text}\n{ANSWERED if asked else SAID} {_safe(said)}"
+    return f"{text}\n{ANSWERED if asked else SAID} {_dump_safe_json(said)}"
 
 
-def decode(text: str) -> ResumePacket | None:
+def decode_packet(text: str) -> ResumePacket | None:
     """Return the packet in a wake's text; None: it is not a whole packet."""
     if not text.startswith(f"{MARKER} "):
         return None
@@ -172,14 +172,14 @@ def decode(text: str) -> ResumePacket | None:
         return None
 
 
-def minimal(
+def build_minimal_packet(
     task: Task, verdict: StuckVerdict, wake_id: str, marker: str = MARKER
 ) -> str:
     """Return the text that goes out when no packet can be built. Source: seed 000.
 
     It rests on nothing but four fields that are always there.
     """
-    return f"{marker} " + _safe(
+    return f"{marker} " + _dump_safe_json(
         {
             "v": 1,
             "wake_id": wake_id,
@@ -195,12 +195,12 @@ def minimal(
     )
 
 
-def away(task: Task, wake_id: str, reason: str) -> str:
+def build_away_reminder(task: Task, wake_id: str, reason: str) -> str:
     """Return what is told of a task where it is not to be worked on.
 
     It has neither a plan nor a next action, so that nobody acts on them.
     """
-    return f"{REMINDER} " + _safe(
+    return f"{REMINDER} " + _dump_safe_json(
         {
             "v": 1,
             "wake_id": wake_id,
@@ -212,17 +212,17 @@ def away(task: Task, wake_id: str, reason: str) -> str:
     )
 
 
-def with_others(text: str, others: Sequence[str]) -> str:
+def add_other_tasks(text: str, others: Sequence[str]) -> str:
     """Return a stuck wake's text that also names the tasks of other stuck wakes."""
-    packet = decode(text)
-    named = [each for other in others if (each := read_other(other)) is not None]
+    packet = decode_packet(text)
+    named = [each for other in others if (each := parse_other_task(other)) is not None]
     if not named:
         return text
     if packet is None:
-        return _with_others_anyway(text, named)
+        return _add_to_damaged_text(text, named)
     more = len(named) - NAMED
-    return encode(
-        fit(
+    return encode_packet(
+        fit_packet(
             packet.model_copy(
                 update={
                     "also_stuck": tuple(named[:NAMED]),
@@ -233,43 +233,41 @@ def with_others(text: str, others: Sequence[str]) -> str:
     )
 
 
-def _with_others_anyway(text: str, named: Sequence[AlsoStuck]) -> str:
+def _add_to_damaged_text(text: str, named: Sequence[AlsoStuck]) -> str:
     """Name other tasks in a text that is no whole packet, such as a minimal one."""
     fields = json.loads(text[len(MARKER) :])
     for count in range(min(len(named), NAMED), -1, -1):
         shown = [
             {
                 "task_id": other.task_id,
-                "name": clip(one_line(other.name), 80),
-                "reason": clip(one_line(other.reason), 80),
+                "name": clip(to_one_line(other.name), 80),
+                "reason": clip(to_one_line(other.reason), 80),
             }
             for other in named[:count]
         ]
         fields["also_stuck"] = shown
         if len(named) > count:
             fields["also_stuck_more"] = len(named) - count
-        if len(_safe(fields).encode()) <= LIMIT:
+        if len(_dump_safe_json(fields).encode()) <= LIMIT:
             break
-    return f"{MARKER} {_safe(fields)}"
+    return f"{MARKER} {_dump_safe_json(fields)}"
 
 
-def read_other(text: str) -> AlsoStuck | None:
+def parse_other_task(text: str) -> AlsoStuck | None:
     """Return which task a stuck wake's text names; None: it is damaged."""
     try:
         fields = json.loads(text.removeprefix(MARKER))
-        return AlsoStuck(
-            task_id=fields["task_id"], name=fields["name"], reason=fields["reason"]
-        )
+        return AlsoStuck(task_id=fields["task_id"], name=fields["name"], reason=fields["reason"])
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def fits(packet: ResumePacket) -> bool:
+def is_small_enough(packet: ResumePacket) -> bool:
     """Whether a packet's JSON is small enough for a wake."""
-    return len(_dump(packet).encode()) <= LIMIT
+    return len(_dump_packet(packet).encode()) <= LIMIT
 
 
-def fit(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
+def fit_packet(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
     """Return the packet, made smaller step by step until its JSON fits.
 
     First goes what plug-ins added, then the length of messages and entries of
@@ -277,20 +275,20 @@ def fit(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
     user's request and the last words stay, shortened; `progress` stays whole.
     """
     for smaller in LADDER:
-        if len(_dump(packet).encode()) <= limit:
+        if len(_dump_packet(packet).encode()) <= limit:
             return packet
         packet = smaller(packet)
     return packet
 
 
-def _dump(packet: ResumePacket) -> str:
+def _dump_packet(packet: ResumePacket) -> str:
     fields = packet.model_dump(mode="json")
     for name in _OPTIONAL:
         if fields[name] is None:
             del fields[name]
-    return _safe(fields)
+    return _dump_safe_json(fields)
 
 
-def _safe(fields: object) -> str:
+def _dump_safe_json(fields: object) -> str:
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     return disarm_json(text)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from openclaw_taskmem.domain import thread
-from openclaw_taskmem.domain.texts import clip, clip_start, one_line
+from openclaw_taskmem.domain.texts import clip, clip_start, to_one_line
 from taskmem_hookspecs import AlsoStuck, ConversationMessage, ResumePacket
 
 Lines = tuple[str, ...] | None
@@ -16,13 +16,11 @@ _WAITS: Final = 10
 """How many active waits are named at least."""
 
 
-def newest_said(
-    lines: Sequence[ConversationMessage] | None, most: int, size: int
-) -> Spoken:
+def clip_conversation(lines: Sequence[ConversationMessage] | None, most: int, size: int) -> Spoken:
     """Return the newest messages of a conversation, shortened; None: there are none."""
     return (
         tuple(
-            line.model_copy(update={"text": clip(one_line(line.text), size)})
+            line.model_copy(update={"text": clip(to_one_line(line.text), size)})
             for line in (lines or ())[-most:]
         )
         if most
@@ -30,24 +28,22 @@ def newest_said(
     ) or None
 
 
-def first_lines(lines: Sequence[str] | None, most: int, size: int) -> Lines:
+def clip_first_lines(lines: Sequence[str] | None, most: int, size: int) -> Lines:
     """Return the first lines of what runs, shortened; None: nothing is known to."""
-    return tuple(clip(one_line(line), size) for line in (lines or ())[:most]) or None
+    return tuple(clip(to_one_line(line), size) for line in (lines or ())[:most]) or None
 
 
-def _without_extra(packet: ResumePacket) -> ResumePacket:
+def _drop_extra(packet: ResumePacket) -> ResumePacket:
     return packet.model_copy(update={"extra": None})
 
 
-def _messages(size: int, most: int = thread.MOST) -> _Smaller:
+def _shorten_messages(size: int, most: int = thread.MOST) -> _Smaller:
     def smaller(packet: ResumePacket) -> ResumePacket:
         kept = packet.recent_messages[-most:] if most else ()
         return packet.model_copy(
             update={
                 "recent_messages": tuple(
-                    message.model_copy(
-                        update={"content": clip(one_line(message.content), size)}
-                    )
+                    message.model_copy(update={"content": clip(to_one_line(message.content), size)})
                     for message in kept
                 )
             }
@@ -56,14 +52,14 @@ def _messages(size: int, most: int = thread.MOST) -> _Smaller:
     return smaller
 
 
-def _past(most: int, size: int) -> _Smaller:
+def _shorten_past(most: int, size: int) -> _Smaller:
     """Keep the gravest of what was done, and the newest of what was cut and called off.
 
     Each is shortened, and what goes is counted.
     """
 
     def short(lines: Lines) -> Lines:
-        return lines and tuple(clip(one_line(line), size) for line in lines)
+        return lines and tuple(clip(to_one_line(line), size) for line in lines)
 
     def newest(lines: Lines) -> Lines:
         return lines and lines[-most:]
@@ -85,44 +81,42 @@ def _past(most: int, size: int) -> _Smaller:
     return smaller
 
 
-def _conversation(most: int, size: int) -> _Smaller:
+def _shorten_conversation(most: int, size: int) -> _Smaller:
     """Keep the newest messages of the conversation, shortened."""
 
     def smaller(packet: ResumePacket) -> ResumePacket:
-        lines = newest_said(packet.conversation, most, size)
+        lines = clip_conversation(packet.conversation, most, size)
         return packet.model_copy(update={"conversation": lines})
 
     return smaller
 
 
-def _asked(size: int, *, runs: int) -> _Smaller:
+def _shorten_request(size: int, *, runs: int) -> _Smaller:
     """Shorten what was asked for and answered, and keep so many of what runs."""
 
     def smaller(packet: ResumePacket) -> ResumePacket:
         return packet.model_copy(
             update={
                 "background": packet.background and clip(packet.background, size * 2),
-                "original_request": packet.original_request
-                and clip(packet.original_request, size),
-                "last_response": packet.last_response
-                and clip_start(packet.last_response, size),
-                "still_running": first_lines(packet.still_running, runs, size),
+                "original_request": packet.original_request and clip(packet.original_request, size),
+                "last_response": packet.last_response and clip_start(packet.last_response, size),
+                "still_running": clip_first_lines(packet.still_running, runs, size),
             }
         )
 
     return smaller
 
 
-def _entries(size: int) -> _Smaller:
+def _shorten_plan(size: int) -> _Smaller:
     def smaller(packet: ResumePacket) -> ResumePacket:
         return packet.model_copy(
-            update={"plan": tuple(clip(one_line(step), size) for step in packet.plan)}
+            update={"plan": tuple(clip(to_one_line(step), size) for step in packet.plan)}
         )
 
     return smaller
 
 
-def _window(steps: int) -> _Smaller:
+def _window_plan(steps: int) -> _Smaller:
     """Keep that many entries of the plan, round the current step."""
 
     def smaller(packet: ResumePacket) -> ResumePacket:
@@ -142,7 +136,7 @@ def _window(steps: int) -> _Smaller:
     return smaller
 
 
-def _words(size: int) -> _Smaller:
+def _shorten_sentences(size: int) -> _Smaller:
     """Shorten the name, the sentences and the other tasks."""
 
     def smaller(packet: ResumePacket) -> ResumePacket:
@@ -167,7 +161,7 @@ def _words(size: int) -> _Smaller:
     return smaller
 
 
-def _fewer_waits(packet: ResumePacket) -> ResumePacket:
+def _drop_waits(packet: ResumePacket) -> ResumePacket:
     ids = packet.wait.active_wait_ids[:_WAITS]
     return packet.model_copy(
         update={"wait": packet.wait.model_copy(update={"active_wait_ids": ids})}
@@ -175,32 +169,32 @@ def _fewer_waits(packet: ResumePacket) -> ResumePacket:
 
 
 LADDER: Final[tuple[_Smaller, ...]] = (
-    _past(12, 160),
-    _without_extra,
-    _conversation(3, 120),
-    _messages(600),
-    _messages(320),
-    _conversation(2, 80),
-    _past(12, 100),
-    _entries(160),
-    _asked(300, runs=4),
-    _words(200),
-    _entries(80),
-    _messages(160),
-    _conversation(0, 0),
-    _past(8, 80),
-    _window(30),
-    _entries(48),
-    _window(12),
-    _messages(120, most=3),
-    _asked(160, runs=2),
-    _words(96),
-    _fewer_waits,
-    _past(4, 60),
-    _window(5),
-    _asked(80, runs=1),
-    _messages(60, most=3),
-    _words(48),
-    _past(2, 48),
-    _messages(0, most=0),
+    _shorten_past(12, 160),
+    _drop_extra,
+    _shorten_conversation(3, 120),
+    _shorten_messages(600),
+    _shorten_messages(320),
+    _shorten_conversation(2, 80),
+    _shorten_past(12, 100),
+    _shorten_plan(160),
+    _shorten_request(300, runs=4),
+    _shorten_sentences(200),
+    _shorten_plan(80),
+    _shorten_messages(160),
+    _shorten_conversation(0, 0),
+    _shorten_past(8, 80),
+    _window_plan(30),
+    _shorten_plan(48),
+    _window_plan(12),
+    _shorten_messages(120, most=3),
+    _shorten_request(160, runs=2),
+    _shorten_sentences(96),
+    _drop_waits,
+    _shorten_past(4, 60),
+    _window_plan(5),
+    _shorten_request(80, runs=1),
+    _shorten_messages(60, most=3),
+    _shorten_sentences(48),
+    _shorten_past(2, 48),
+    _shorten_messages(0, most=0),
 )

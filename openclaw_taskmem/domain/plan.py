@@ -56,7 +56,7 @@ class Remap(Value):
     """The marks that were lost, in the order of the old plan."""
 
 
-def progress(task: Task) -> Progress:
+def compute_progress(task: Task) -> Progress:
     """How far the task is.
 
     Source: ruling "`current`".
@@ -72,12 +72,12 @@ def progress(task: Task) -> Progress:
     )
 
 
-def leading(done: Collection[int]) -> int:
+def count_leading_done(done: Collection[int]) -> int:
     """Return how many steps at the beginning of a plan are done."""
     return next(step for step in itertools.count() if step not in done)
 
 
-def remap(old: Sequence[str], done: Collection[int], new: Sequence[str]) -> Remap:
+def remap_marks(old: Sequence[str], done: Collection[int], new: Sequence[str]) -> Remap:
     """Let the marks of a plan follow its steps into a revised plan.
 
     Args:
@@ -90,7 +90,7 @@ def remap(old: Sequence[str], done: Collection[int], new: Sequence[str]) -> Rema
 
     Source: requirement A7; ruling "a step keeps its identity".
     """
-    before, after = _places(old), _places(new)
+    before, after = _index_identities(old), _index_identities(new)
     moved = {
         source: target
         for identity, sources in before.items()
@@ -98,43 +98,43 @@ def remap(old: Sequence[str], done: Collection[int], new: Sequence[str]) -> Rema
         for source, target in zip(sources, targets, strict=True)
     }
     marked = [index for index in range(len(old)) if index in done]
-    lost = [(i, identity(old[i])) for i in marked if i not in moved]
+    lost = [(i, identify_step(old[i])) for i in marked if i not in moved]
     return Remap(
         done=frozenset(moved[i] for i in marked if i in moved),
         dropped=tuple(
             DroppedStep(
                 step=i + 1,
                 text=old[i],
-                why=_why(len(before[identity]), len(after.get(identity, ()))),
+                why=_explain_drop(len(before[identity]), len(after.get(identity, ()))),
             )
             for i, identity in lost
         ),
     )
 
 
-def _why(before: int, after: int) -> str:
+def _explain_drop(before: int, after: int) -> str:
     if not after:
         return "No step of the new plan says the same."
     return (
-        f"The old plan says this {_times(before)} and the new one {_times(after)}, "
+        f"The old plan says this {_format_times(before)} and the new one {_format_times(after)}, "
         "so it is not clear which step was done."
     )
 
 
-def _times(count: int) -> str:
+def _format_times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _places(plan: Sequence[str]) -> Mapping[tuple[str, ...], Sequence[int]]:
+def _index_identities(plan: Sequence[str]) -> Mapping[tuple[str, ...], Sequence[int]]:
     places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for index, text in enumerate(plan):
-        places[identity(text)].append(index)
+        places[identify_step(text)].append(index)
     return places
 
 
-def identity(text: str) -> tuple[str, ...]:
+def identify_step(text: str) -> tuple[str, ...]:
     """Return what two steps have in common when they are the same step."""
-    bare = _NUMBERING.sub("", _folded(text), count=1)
+    bare = _NUMBERING.sub("", _fold_text(text), count=1)
     tokens = [token.lstrip(_OPENING) for token in bare.replace("—", " ").split()]
     tokens = [token for token in tokens if token and token not in _DASHES]
     # "Plan A" and "plan A, then B" name something: an article stands before a word.
@@ -146,10 +146,9 @@ def identity(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if word) or (text.strip(),)
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     apart = "".join(
-        f"^{char}" if unicodedata.decomposition(char).startswith(_RAISED) else char
-        for char in text
+        f"^{char}" if unicodedata.decomposition(char).startswith(_RAISED) else char for char in text
     )
     folded = unicodedata.normalize("NFKC", apart).casefold()
     return " ".join(folded.replace("’", "'").split())

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 
-def word_set(words: str) -> frozenset[str]:
+def to_word_set(words: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(words.split())
 
@@ -32,23 +32,23 @@ class Effect(StrEnum):
 
 
 GRAVEST_FIRST: Final = tuple(Effect)
-READING_METHODS: Final = word_set("GET HEAD OPTIONS TRACE")
+READING_METHODS: Final = to_word_set("GET HEAD OPTIONS TRACE")
 """HTTP's."""
-SENDS: Final = word_set(
+SENDS: Final = to_word_set(
     "send reply forward post publish push deploy release upload submit pay charge "
     "refund transfer purchase buy order checkout invite tweet merge notify"
 )
 """In the names of tools, scripts and subcommands: something goes out."""
 WORDS: Final = re.compile(r"[^a-z0-9]+")
 """What lies between the words of a name in small letters."""
-_REPEATABLE: Final = word_set(
+_REPEATABLE: Final = to_word_set(
     "all build test tests check lint compile typecheck types coverage bench verify "
     "package clean help"
 )
 """The names of scripts and targets that may be run again."""
 
 
-def gravest(effects: Iterable[Effect]) -> Effect:
+def find_gravest(effects: Iterable[Effect]) -> Effect:
     """Return the gravest of some effects; of none it is nothing."""
     return min(effects, key=GRAVEST_FIRST.index, default=Effect.NOTHING)
 
@@ -64,7 +64,7 @@ def judge_program(program: str, words: Sequence[str]) -> Effect:
     for effect, programs in _PLAIN_PROGRAMS.items():
         if program in programs:
             return effect
-    return _judge_name(program, plain_words(words)[:2])
+    return _judge_name(program, list_plain_words(words)[:2])
 
 
 def _judge_name(program: str, words: Sequence[str]) -> Effect:
@@ -73,13 +73,13 @@ def _judge_name(program: str, words: Sequence[str]) -> Effect:
     return Effect.OUTSIDE if SENDS & named else Effect.OTHER
 
 
-def plain_words(words: Sequence[str]) -> list[str]:
+def list_plain_words(words: Sequence[str]) -> list[str]:
     """Return the words that are no options."""
     return [word for word in words if not word.startswith("-")]
 
 
 _PLAIN_PROGRAMS: Final[Mapping[Effect, frozenset[str]]] = {
-    Effect.NOTHING: word_set(
+    Effect.NOTHING: to_word_set(
         "cat ls head tail less more grep egrep fgrep rg ag fd wc stat file du df pwd "
         "echo printf true false test [ [[ : which whereis type whoami id date uname "
         "hostname printenv ps top htop pgrep uptime free lsof ss netstat diff cmp uniq "
@@ -93,11 +93,11 @@ _PLAIN_PROGRAMS: Final[Mapping[Effect, frozenset[str]]] = {
         "flake8 pylint tsc shellcheck golangci-lint gcc g++ cc clang "
         "clang++ rustc javac ld webpack rollup esbuild tsup xcodebuild"
     ),
-    Effect.FILES: word_set(
+    Effect.FILES: to_word_set(
         "cp mv rm rmdir mkdir touch tee ln chmod chown truncate dd install patch unzip "
         "zip gzip gunzip bzip2 xz split mktemp black isort"
     ),
-    Effect.OUTSIDE: word_set(
+    Effect.OUTSIDE: to_word_set(
         "mail mailx sendmail msmtp mutt swaks ansible-playbook rclone sftp ftp"
     ),
 }
@@ -114,7 +114,7 @@ class _Program(NamedTuple):
 
     def judge(self, words: Sequence[str]) -> Effect:
         """Return what it may have left behind; of an option's value it may be wrong."""
-        for word in _subcommands(words)[:2]:
+        for word in _list_subcommands(words)[:2]:
             for effect, known in (
                 (Effect.OUTSIDE, self.outside),
                 (Effect.FILES, self.files),
@@ -129,17 +129,17 @@ def _is_word(word: str, known: str) -> bool:
     return word.startswith(known[:-1]) if known.endswith("*") else word == known
 
 
-_VALUED: Final = word_set(
+_VALUED: Final = to_word_set(
     "-C -c -n -f -H -w --git-dir --work-tree --namespace --context --prefix --profile "
     "--region --filter --workspace --cwd --dir --project --org --app -a"
 )
 """Options with a value that may stand before a subcommand."""
 
 
-def _subcommands(words: Sequence[str]) -> list[str]:
+def _list_subcommands(words: Sequence[str]) -> list[str]:
     while words and words[0].startswith("-"):
         words = words[2 if words[0] in _VALUED else 1 :]
-    return plain_words(words)
+    return list_plain_words(words)
 
 
 _LOOKS: Final = "list ls view show status get describe logs search info version help "
@@ -163,9 +163,7 @@ _PROGRAMS: Final[Mapping[str, _Program]] = {
         nothing="build test vet list version env doc",
         files="get mod install generate fmt work clean",
     ),
-    "pip": _Program(
-        nothing="list show freeze check search", files="install uninstall download"
-    ),
+    "pip": _Program(nothing="list show freeze check search", files="install uninstall download"),
     "uv": _Program(
         nothing="tree list show build",
         files="add remove sync lock install uninstall venv init",
@@ -201,7 +199,7 @@ _PROGRAMS: Final[Mapping[str, _Program]] = {
     "apt": _Program(nothing=_LOOKS + "policy", files="install remove update upgrade"),
     "brew": _Program(nothing=_LOOKS, files="install uninstall upgrade update"),
     **dict.fromkeys(
-        word_set(
+        to_word_set(
             "aws gcloud az doctl heroku fly flyctl vercel netlify wrangler firebase "
             "serverless sls cdk pulumi twilio"
         ),
@@ -211,17 +209,17 @@ _PROGRAMS: Final[Mapping[str, _Program]] = {
 
 
 _GIT_SHOWS: Final[Mapping[str, frozenset[str]]] = {
-    "branch": word_set("--list -l -a -r -v -vv"),
-    "tag": word_set("--list -l -n"),
-    "remote": word_set("show get-url -v"),
-    "stash": word_set("list show"),
-    "config": word_set("get list --get --list -l"),
+    "branch": to_word_set("--list -l -a -r -v -vv"),
+    "tag": to_word_set("--list -l -n"),
+    "remote": to_word_set("show get-url -v"),
+    "stash": to_word_set("list show"),
+    "config": to_word_set("get list --get --list -l"),
 }
 """The words with which subcommands of git only show something."""
 
 
-def _git(words: Sequence[str]) -> Effect:
-    sub = _subcommands(words)
+def _judge_git(words: Sequence[str]) -> Effect:
+    sub = _list_subcommands(words)
     if sub and sub[0] in _GIT_SHOWS:
         only = len(sub) == 1 and sub != ["stash"]
         shows = _GIT_SHOWS[sub[0]] & {*words}
@@ -235,11 +233,11 @@ def _git(words: Sequence[str]) -> Effect:
     ).judge(words)
 
 
-def _scripts(words: Sequence[str]) -> Effect:
+def _judge_npm(words: Sequence[str]) -> Effect:
     """Judge npm and its like: a package's scripts are known by their names."""
-    sub = _subcommands(words)
+    sub = _list_subcommands(words)
     if sub[:1] == ["run"] or sub[:1] == ["run-script"]:
-        return gravest([_judge_script_name(name) for name in sub[1:2]])
+        return find_gravest([_judge_script_name(name) for name in sub[1:2]])
     known = _Program(
         nothing="ls list view info outdated why audit t pack",
         files="install i ci add remove uninstall update upgrade link dedupe init",
@@ -248,9 +246,9 @@ def _scripts(words: Sequence[str]) -> Effect:
     return _judge_script_name(sub[0]) if known is Effect.OTHER and sub else known
 
 
-def _make(words: Sequence[str]) -> Effect:
-    targets = [each for each in _subcommands(words) if "=" not in each]
-    return gravest([_judge_script_name(each) for each in targets])
+def _judge_make(words: Sequence[str]) -> Effect:
+    targets = [each for each in _list_subcommands(words) if "=" not in each]
+    return find_gravest([_judge_script_name(each) for each in targets])
 
 
 def _judge_script_name(name: str) -> Effect:
@@ -264,7 +262,7 @@ _CURL_VALUED: Final = "AbcCDeEhHKmPQrtuUwxXyYzdFTo"
 """curl's letters that take a value."""
 
 
-def _curl(words: Sequence[str]) -> Effect:
+def _judge_curl(words: Sequence[str]) -> Effect:
     method, sends, saves, asks = "", False, False, False
     left = [*words]
     while left:
@@ -290,28 +288,24 @@ def _curl(words: Sequence[str]) -> Effect:
     return Effect.OUTSIDE if writes else Effect.FILES if saves else Effect.NOTHING
 
 
-def _wget(words: Sequence[str]) -> Effect:
+def _judge_wget(words: Sequence[str]) -> Effect:
     given = {word.partition("=")[0] for word in words}
     if given & {"--post-data", "--post-file", "--method", "--body-data", "--body-file"}:
         return Effect.OUTSIDE
-    shows = (
-        "--spider" in given
-        or {"-O-", "-qO-"} & given
-        or ("-O" in given and "-" in given)
-    )
+    shows = "--spider" in given or {"-O-", "-qO-"} & given or ("-O" in given and "-" in given)
     return Effect.NOTHING if shows else Effect.FILES
 
 
-def _httpie(words: Sequence[str]) -> Effect:
-    plain = plain_words(words)
+def _judge_httpie(words: Sequence[str]) -> Effect:
+    plain = list_plain_words(words)
     method = next((word for word in plain if word.isupper()), "")
     fields = any(re.search(r"(?<![=:?])(:=|=)(?!=)", each) for each in plain[1:])
     writes = method not in READING_METHODS if method else fields
     return Effect.OUTSIDE if writes else Effect.NOTHING
 
 
-def _gh_api(words: Sequence[str]) -> Effect:
-    if _subcommands(words)[:1] != ["api"]:
+def _judge_gh_api(words: Sequence[str]) -> Effect:
+    if _list_subcommands(words)[:1] != ["api"]:
         return _PROGRAMS["gh"].judge(words)
     given = [*words]
     for option in ("-X", "--method"):
@@ -323,13 +317,13 @@ def _gh_api(words: Sequence[str]) -> Effect:
     return Effect.OUTSIDE if sends or joined else Effect.NOTHING
 
 
-def _copied(words: Sequence[str]) -> Effect:
+def _judge_copy(words: Sequence[str]) -> Effect:
     """Judge scp and rsync: where the last word names a host, something goes there."""
-    to = plain_words(words)[-1:]
+    to = list_plain_words(words)[-1:]
     return Effect.OUTSIDE if to and ":" in to[0] else Effect.FILES
 
 
-def _unless(
+def _build_reader_judge(
     *options: str, effect: Effect = Effect.FILES
 ) -> Callable[[Sequence[str]], Effect]:
     """Judge a program that only reads, unless it is given one of some options."""
@@ -341,7 +335,7 @@ def _unless(
     return judge
 
 
-def _writes(*options: str) -> Callable[[Sequence[str]], Effect]:
+def _build_writer_judge(*options: str) -> Callable[[Sequence[str]], Effect]:
     """Judge a program that writes files, unless it is given one of some options."""
 
     def judge(words: Sequence[str]) -> Effect:
@@ -351,31 +345,31 @@ def _writes(*options: str) -> Callable[[Sequence[str]], Effect]:
     return judge
 
 
-def _awk(words: Sequence[str]) -> Effect:
+def _judge_awk(words: Sequence[str]) -> Effect:
     doubtful = any(sign in word for word in words for sign in (">", "|", "system"))
     return Effect.OTHER if doubtful else Effect.NOTHING
 
 
 _SPECIAL: Final[Mapping[str, Callable[[Sequence[str]], Effect]]] = {
-    "git": _git,
-    "gh": _gh_api,
-    "curl": _curl,
-    "wget": _wget,
-    "scp": _copied,
-    "rsync": _copied,
-    "awk": _awk,
-    "gawk": _awk,
-    "sed": _unless("-i", "--in-place"),
-    "sort": _unless("-o", "--output"),
-    "yq": _unless("-i", "--inplace"),
-    "find": _unless("-delete", "-exec", "-ok", "-fprint", "-fls", effect=Effect.OTHER),
-    "eslint": _unless("--fix"),
-    "cmake": _unless("--install"),
-    "prettier": _unless("--write", "-w"),
-    "tar": _writes("-t", "-tf", "-tzf", "-tvf", "tf", "tzf", "tvf", "--list"),
-    **dict.fromkeys(("http", "https", "xh", "xhs"), _httpie),
-    **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), _scripts),
-    **dict.fromkeys(("make", "gmake", "just"), _make),
+    "git": _judge_git,
+    "gh": _judge_gh_api,
+    "curl": _judge_curl,
+    "wget": _judge_wget,
+    "scp": _judge_copy,
+    "rsync": _judge_copy,
+    "awk": _judge_awk,
+    "gawk": _judge_awk,
+    "sed": _build_reader_judge("-i", "--in-place"),
+    "sort": _build_reader_judge("-o", "--output"),
+    "yq": _build_reader_judge("-i", "--inplace"),
+    "find": _build_reader_judge("-delete", "-exec", "-ok", "-fprint", "-fls", effect=Effect.OTHER),
+    "eslint": _build_reader_judge("--fix"),
+    "cmake": _build_reader_judge("--install"),
+    "prettier": _build_reader_judge("--write", "-w"),
+    "tar": _build_writer_judge("-t", "-tf", "-tzf", "-tvf", "tf", "tzf", "tvf", "--list"),
+    **dict.fromkeys(("http", "https", "xh", "xhs"), _judge_httpie),
+    **dict.fromkeys(("npm", "yarn", "pnpm", "bun"), _judge_npm),
+    **dict.fromkeys(("make", "gmake", "just"), _judge_make),
     "pip3": _PROGRAMS["pip"].judge,
     "tofu": _PROGRAMS["terraform"].judge,
     "podman": _PROGRAMS["docker"].judge,

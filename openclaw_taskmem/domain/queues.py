@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.judging import Understood
-from openclaw_taskmem.domain.texts import clip, plain
+from openclaw_taskmem.domain.judging import UnderstoodSide
+from openclaw_taskmem.domain.texts import clip, to_plain_line
 from taskmem_hookspecs import (
     Condition,
     ConditionUnclear,
@@ -50,7 +50,7 @@ def refuse_condition(condition: Condition) -> ConditionUnclear | None:
     return refusal
 
 
-def name_form(understood: Sequence[Understood]) -> tuple[Understood, ...]:
+def name_form(understood: Sequence[UnderstoodSide]) -> tuple[UnderstoodSide, ...]:
     """Return how a condition was read with the form that it has."""
     return tuple(each.model_copy(update={"form": FORM}) for each in understood)
 
@@ -61,7 +61,7 @@ def guard_wait(target: Target, caller: Caller) -> None:
     Raises:
         InvalidArguments: Its gateway says that it has another role.
     """
-    owner = caller.in_gateway
+    owner = caller.gateway_owner
     if target.scheme == SCHEME and owner is not None and owner.role != target.name:
         raise InvalidArguments(
             f"Your gateway says that you are {owner.role}, so you cannot claim as "
@@ -72,7 +72,7 @@ def guard_wait(target: Target, caller: Caller) -> None:
 
 def describe_queued(task: Task, role: str) -> str:
     """Say that a task can be claimed as a role, and how its agent gets it."""
-    name = clip(plain(task.name), NAME_BYTES)
+    name = clip(to_plain_line(task.name), NAME_BYTES)
     return (
         f'{task.task_id} "{name}" is queued, and {role} may claim it: call task_claim '
         f'with role "{role}".'

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.callers import Caller, agent_of
-from openclaw_taskmem.domain.updates import Wish
-from openclaw_taskmem.domain.ways import GATEWAY, names_of_host
+from openclaw_taskmem.domain.callers import Caller, find_session_agent
+from openclaw_taskmem.domain.updates import UpdateRequest
+from openclaw_taskmem.domain.ways import GATEWAY, list_host_names
 from taskmem_hookspecs import Maker, Task
 from taskmem_hookspecs.errors import LimitReached
 
@@ -22,7 +22,7 @@ MESSAGES: Final = 200_000
 """Messages of a task after which agents add none."""
 
 
-def maker_of(caller: Caller) -> Maker | None:
+def find_maker(caller: Caller) -> Maker | None:
     """Return with whose tasks and waits a caller's count; None: nobody counts them.
 
     Of a gateway each agent is one, whatever its sessions. Of another host the session
@@ -30,8 +30,8 @@ def maker_of(caller: Caller) -> Maker | None:
     """
     if caller.host is None:  # a person, or the program itself
         return None
-    agent = agent_of(caller.session_key) if caller.kind == GATEWAY else None
-    return Maker(hosts=names_of_host(caller.host), agent=agent)
+    agent = find_session_agent(caller.session_key) if caller.kind == GATEWAY else None
+    return Maker(hosts=list_host_names(caller.host), agent=agent)
 
 
 def guard_tasks(count: int) -> None:
@@ -81,7 +81,7 @@ def guard_words(task: Task, caller: Caller, way: str = "leave your words out") -
         )
 
 
-def guard_update(task: Task, wish: Wish) -> None:
+def guard_update(task: Task, wish: UpdateRequest) -> None:
     """Refuse words with which an update does not end its task, where that is full.
 
     Raises:

@@ -24,7 +24,7 @@ LONGEST_REST: Final = 3600.0
 """Seconds; a reader without calls left is looked at again no later: clocks are set."""
 
 
-class Spent(Value):
+class ReaderUsage(Value):
     """What one reader used up on one day."""
 
     asked: NonNegativeInt = 0
@@ -35,11 +35,11 @@ class Spent(Value):
     """None: the price of some of it is not known."""
 
 
-Days = Mapping[date, Mapping[str, Spent]]
+Days = Mapping[date, Mapping[str, ReaderUsage]]
 """What was used up, by day and by reader."""
 
-_DAYS: Final[TypeAdapter[dict[date, dict[str, Spent]]]] = TypeAdapter(
-    dict[date, dict[str, Spent]]
+_DAYS: Final[TypeAdapter[dict[date, dict[str, ReaderUsage]]]] = TypeAdapter(
+    dict[date, dict[str, ReaderUsage]]
 )
 
 
@@ -59,8 +59,8 @@ def dump_days(days: Days) -> str:
 
 def count_question(days: Days, now: datetime, name: str) -> Days:
     """Return the days with one more question that is about to be sent."""
-    spent = spent_on(days, now, name)
-    return _put(days, now, name, spent.model_copy(update={"asked": spent.asked + 1}))
+    spent = find_usage(days, now, name)
+    return _put_usage(days, now, name, spent.model_copy(update={"asked": spent.asked + 1}))
 
 
 def count_answer(
@@ -73,13 +73,13 @@ def count_answer(
     cost_usd: float | None,
 ) -> Days:
     """Return the days with what an answer used up; None: it was not told."""
-    spent = spent_on(days, now, name)
+    spent = find_usage(days, now, name)
     known = None if None in (spent.cost_usd, cost_usd) else spent.cost_usd
-    return _put(
+    return _put_usage(
         days,
         now,
         name,
-        Spent(
+        ReaderUsage(
             asked=spent.asked,
             tokens_in=spent.tokens_in + (tokens_in or 0),
             tokens_out=spent.tokens_out + (tokens_out or 0),
@@ -88,13 +88,13 @@ def count_answer(
     )
 
 
-def spent_on(days: Days, now: datetime, name: str) -> Spent:
+def find_usage(days: Days, now: datetime, name: str) -> ReaderUsage:
     """Return what a reader used up on the day of an instant."""
-    return days.get(_day(now), {}).get(name, Spent())
+    return days.get(_to_day(now), {}).get(name, ReaderUsage())
 
 
-def refuse_spent(
-    name: str, spent: Spent, limit: int | None, now: datetime, *, confirms: bool
+def refuse_over_limit(
+    name: str, spent: ReaderUsage, limit: int | None, now: datetime, *, confirms: bool
 ) -> tuple[str, float] | None:
     """Return why a question may not be sent, and for how many seconds; None: it may.
 
@@ -106,7 +106,7 @@ def refuse_spent(
     if spent.asked < limit - reserve:
         return None
     variable = f"TASKMEM_{name.upper().replace('-', '_')}_CALLS_PER_DAY"
-    ends = datetime.combine(_day(now) + timedelta(days=1), time(), UTC)
+    ends = datetime.combine(_to_day(now) + timedelta(days=1), time(), UTC)
     rest = min((ends - now).total_seconds(), LONGEST_REST)
     if limit == 0:
         return f"{name} is never asked, because {variable} is 0.", rest
@@ -142,10 +142,10 @@ def order_readers(wanted: Sequence[str], there: Iterable[str]) -> tuple[str, ...
     return tuple(name for name in dict.fromkeys(wanted) if name in names)
 
 
-def _put(days: Days, now: datetime, name: str, spent: Spent) -> Days:
-    day = _day(now)
+def _put_usage(days: Days, now: datetime, name: str, spent: ReaderUsage) -> Days:
+    day = _to_day(now)
     return {**days, day: {**days.get(day, {}), name: spent}}
 
 
-def _day(now: datetime) -> date:
+def _to_day(now: datetime) -> date:
     return now.astimezone(UTC).date()

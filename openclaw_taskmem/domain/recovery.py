@@ -26,17 +26,22 @@ from openclaw_taskmem.domain.carrying import Fail
 from openclaw_taskmem.domain.gateway import SETTLES
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_events import (
-    Blocked,
+    LeaseReleased,
     LeaseSet,
-    Requeued,
-    Rested,
     ResumeTried,
+    RunBlocked,
+    RunRequeued,
     ToldToGoOn,
 )
-from openclaw_taskmem.domain.run_machine import Moved, apply
-from openclaw_taskmem.domain.run_policy import RunPolicy, Why
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.stuck import HELD
-from openclaw_taskmem.domain.texts import duration, plain, plural, quoted
+from openclaw_taskmem.domain.texts import (
+    format_count,
+    format_duration,
+    quote_line,
+    to_plain_line,
+)
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -57,11 +62,11 @@ MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
 """The states in which a run may have a lease."""
 
 CUT: Final = "Your turn on this was cut"
-_CUT: Final = (Why.INTERRUPTED, Why.STALE, Why.PROMPT_CHANGED)
+_CUT: Final = (RunReason.INTERRUPTED, RunReason.STALE, RunReason.PROMPT_CHANGED)
 """Why a run is as it is whose turn did not come to its end."""
 
 
-class Sight(Value):
+class OwnerStatus(Value):
     """What can be seen of a run's owner now."""
 
     alive: bool = False
@@ -74,7 +79,7 @@ class Sight(Value):
     """Of what shapes its agent's prompt now; None: not known."""
 
 
-class Course(StrEnum):
+class LapseAction(StrEnum):
     """What becomes of a run whose lease has run out."""
 
     RENEW = "renew"
@@ -91,24 +96,24 @@ class Course(StrEnum):
     """That has happened too often."""
 
 
-class Lapsed(Value):
+class LapseVerdict(Value):
     """What becomes of a run whose lease has run out, and why."""
 
-    course: Course
-    why: Why | None = None
+    course: LapseAction
+    why: RunReason | None = None
 
 
-ABANDONED: Final = Lapsed(course=Course.QUEUE, why=Why.OWNER_GONE)
+ABANDONED: Final = LapseVerdict(course=LapseAction.QUEUE, why=RunReason.OWNER_GONE)
 """What becomes of a run that is held by a process which has ended."""
 LEFT: Final[Mapping[str | None, str]] = {
-    Why.OWNER_GONE: "The process that held it before has ended",
-    Why.LEASE_EXPIRED: "Whoever held it before was not seen within its lease",
+    RunReason.OWNER_GONE: "The process that held it before has ended",
+    RunReason.LEASE_EXPIRED: "Whoever held it before was not seen within its lease",
 }
 """What is told of who held a run before, by why it is queued."""
 _NOTE_BYTES: Final = 300
 
 
-def describe_left(why: str | None, messages: Sequence[Message]) -> str:
+def describe_owner_gone(why: str | None, messages: Sequence[Message]) -> str:
     """Return for who claims a run that its holder is gone, and the last note on it.
 
     `why` it is queued, one of `LEFT`; `messages` are the newest of its task, oldest
@@ -119,40 +124,42 @@ def describe_left(why: str | None, messages: Sequence[Message]) -> str:
     last = thread.choose_meaningful(spoken, most=1)
     if not last:
         return f"{gone}, and left no note, so look what is done before you go on."
-    note = quoted(plain(last[0].content), _NOTE_BYTES)
+    note = quote_line(to_plain_line(last[0].content), _NOTE_BYTES)
     return f"{gone}; the last note is {note}, and task_update with a query tells more."
 
 
-def judge(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> Lapsed:
+def judge_lapse(
+    facts: TaskFacts, sight: OwnerStatus, now: datetime, policy: RunPolicy
+) -> LapseVerdict:
     """Return what becomes of the task's run, whose lease has run out."""
     run = facts.run
     if run is None or run.state not in MAY_LAPSE:
-        return Lapsed(course=Course.REST)
+        return LapseVerdict(course=LapseAction.REST)
     if sight.alive:
-        return Lapsed(course=Course.RENEW)
+        return LapseVerdict(course=LapseAction.RENEW)
     waits = bool(facts.task.linkage.active_wait_ids)
     if sight.boot is None or run.session_key is None:
         if waits and not sight.gone:
-            return Lapsed(course=Course.RENEW)
-        return Lapsed(course=Course.QUEUE, why=_proof(run, sight))
+            return LapseVerdict(course=LapseAction.RENEW)
+        return LapseVerdict(course=LapseAction.QUEUE, why=_find_requeue_reason(run, sight))
     if waits:
-        return Lapsed(course=Course.REST)
-    return _interrupted(run, sight, now, policy)
+        return LapseVerdict(course=LapseAction.REST)
+    return _judge_interrupted(run, sight, now, policy)
 
 
-def resumed_by_gateway(
-    facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy
-) -> Lapsed:
+def judge_gateway_resume(
+    facts: TaskFacts, sight: OwnerStatus, now: datetime, policy: RunPolicy
+) -> LapseVerdict:
     """Return what becomes of a run that its gateway resumes by itself.
 
     Anything but `RESUME` means that it must not: who would be asked here is asked.
     """
     run = facts.run
     if run is None or run.state not in MAY_LAPSE:
-        return Lapsed(course=Course.RESUME)
-    verdict = _interrupted(run, sight, now, policy)
-    if verdict.course is Course.QUEUE:
-        return Lapsed(course=Course.RESUME)
+        return LapseVerdict(course=LapseAction.RESUME)
+    verdict = _judge_interrupted(run, sight, now, policy)
+    if verdict.course is LapseAction.QUEUE:
+        return LapseVerdict(course=LapseAction.RESUME)
     return verdict
 
 
@@ -163,7 +170,7 @@ def was_resumed(run: Run, owner: Owner, since: datetime | None) -> bool:
     """
     if run.state is RunState.RUNNING:
         return run.owner == owner
-    told = run.state is RunState.QUEUED and run.why == Why.INTERRUPTED
+    told = run.state is RunState.QUEUED and run.why == RunReason.INTERRUPTED
     return told and since is not None and run.changed_at >= since
 
 
@@ -179,42 +186,44 @@ def describe_cut(run: Run | None, boot: str | None) -> str | None:
     return f"{CUT}." if was_cut else None
 
 
-def told_resumed(task: Task, run: Run, now: datetime) -> Event:
+def build_resumed_notice(task: Task, run: Run, now: datetime) -> Event:
     """Return the line that tells the user of a task that goes on."""
-    line = f"{notices.name(task)}: resuming after an interruption."
-    return notices.notice("resumed", task, run, line, now)
+    line = f"{notices.format_task_name(task)}: resuming after an interruption."
+    return notices.build_notice("resumed", task, run, line, now)
 
 
-def _interrupted(run: Run, sight: Sight, now: datetime, policy: RunPolicy) -> Lapsed:
+def _judge_interrupted(
+    run: Run, sight: OwnerStatus, now: datetime, policy: RunPolicy
+) -> LapseVerdict:
     """Return what becomes of a run whose gateway is there, and has no turn for it."""
     if run.tries >= policy.tries:
-        return Lapsed(course=Course.FAIL, why=Why.INTERRUPTED)
-    if (why := _doubtful(run, sight, now, policy)) is not None:
-        return Lapsed(course=Course.ASK, why=why)
+        return LapseVerdict(course=LapseAction.FAIL, why=RunReason.INTERRUPTED)
+    if (why := _find_doubt(run, sight, now, policy)) is not None:
+        return LapseVerdict(course=LapseAction.ASK, why=why)
     if not policy.carry_on:
-        return Lapsed(course=Course.QUEUE, why=Why.INTERRUPTED)
-    return Lapsed(course=Course.RESUME, why=Why.INTERRUPTED)
+        return LapseVerdict(course=LapseAction.QUEUE, why=RunReason.INTERRUPTED)
+    return LapseVerdict(course=LapseAction.RESUME, why=RunReason.INTERRUPTED)
 
 
-def _doubtful(run: Run, sight: Sight, now: datetime, policy: RunPolicy) -> Why | None:
+def _find_doubt(run: Run, sight: OwnerStatus, now: datetime, policy: RunPolicy) -> RunReason | None:
     """Return why the user is asked before a run goes on; None: it may."""
     if (now - run.seen_at).total_seconds() > policy.fresh_seconds:
-        return Why.STALE
+        return RunReason.STALE
     known = None not in (run.fingerprint, sight.fingerprint)
     if known and run.fingerprint != sight.fingerprint:
-        return Why.PROMPT_CHANGED
+        return RunReason.PROMPT_CHANGED
     return None
 
 
-def _proof(run: Run, sight: Sight) -> Why:
+def _find_requeue_reason(run: Run, sight: OwnerStatus) -> RunReason:
     if sight.gone:
-        return Why.OWNER_GONE
-    return Why.LEASE_EXPIRED if run.owner is None or not sight.boot else Why.INTERRUPTED
+        return RunReason.OWNER_GONE
+    return RunReason.LEASE_EXPIRED if run.owner is None or not sight.boot else RunReason.INTERRUPTED
 
 
-def lapsed(
+def apply_lapse(
     facts: TaskFacts,
-    verdict: Lapsed,
+    verdict: LapseVerdict,
     *,
     wake_id: str,
     text: str,
@@ -228,81 +237,79 @@ def lapsed(
     run = facts.run
     assert run is not None  # noqa: S101 - only runs lapse
     match verdict.course:
-        case Course.RENEW:
+        case LapseAction.RENEW:
             renewed = LeaseSet(lease_until=policy.lease_until(now))
-            return Change(runs=(apply(run, renewed, now=now).run,))
-        case Course.REST:
-            return Change(runs=(apply(run, Rested(), now=now).run,))
-        case Course.QUEUE:
-            return _put_back(facts, run, verdict.why, now)
-        case Course.RESUME:
-            return _resumed(facts, run, wake_id, text, now)
-        case Course.ASK:
-            return _asked(facts, run, verdict.why, now)
-        case Course.FAIL:
-            times = plural(run.tries, "time")
+            return Change(runs=(apply_events(run, renewed, now=now).run,))
+        case LapseAction.REST:
+            return Change(runs=(apply_events(run, LeaseReleased(), now=now).run,))
+        case LapseAction.QUEUE:
+            return _put_back_run(facts, run, verdict.why, now)
+        case LapseAction.RESUME:
+            return _resume_run(facts, run, wake_id, text, now)
+        case LapseAction.ASK:
+            return _ask_user(facts, run, verdict.why, now)
+        case LapseAction.FAIL:
+            times = format_count(run.tries, "time")
             said = f"it was interrupted again after it was resumed {times}."
-            return carrying.failed(
-                facts, Fail(run=run, why=Why.INTERRUPTED, said=said), now
+            return carrying.fail_run(
+                facts, Fail(run=run, why=RunReason.INTERRUPTED, said=said), now
             )
 
 
-def _put_back(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change:
-    moved = _queued(run, why, now)
+def _put_back_run(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) -> Change:
+    moved = _queue_run(run, why, now)
     # That it lies with whoever held it is true no more.
-    gone = registrars.settle(facts.wakes)
-    log = (*moved.events, *outbox.settled_events(gone, now))
+    gone = registrars.settle_wakes(facts.wakes)
+    log = (*moved.events, *outbox.build_settled_events(gone, now))
     return Change(runs=(moved.run,), wakes=gone, events=log)
 
 
-def _queued(run: Run, why: Why | None, now: datetime) -> Moved:
+def _queue_run(run: Run, why: RunReason | None, now: datetime) -> RunTransition:
     if run.state is RunState.QUEUED:
-        return apply(run, Rested(), now=now)
-    return apply(run, Requeued(why=why), now=now)
+        return apply_events(run, LeaseReleased(), now=now)
+    return apply_events(run, RunRequeued(why=why), now=now)
 
 
-def _resumed(
-    facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime
-) -> Change:
-    queued = _queued(run, Why.INTERRUPTED, now)
-    moved = apply(queued, ToldToGoOn(ages=True), ResumeTried(), now=now)
+def _resume_run(facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime) -> Change:
+    queued = _queue_run(run, RunReason.INTERRUPTED, now)
+    moved = apply_events(queued, ToldToGoOn(ages=True), ResumeTried(), now=now)
     again = moved.run
-    told = told_resumed(facts.task, again, now)
-    gone = continuations.drop_open(facts)
+    told = build_resumed_notice(facts.task, again, now)
+    gone = continuations.drop_open_run_wakes(facts)
     task = facts.task.model_copy(update={"held_until": now + HELD})
     return Change(
         tasks=(task,),
         runs=(again,),
         wakes=(*gone, continuations.make_wake(again, wake_id, text, now)),
-        events=(*moved.events, told, *outbox.settled_events(gone, now)),
+        events=(*moved.events, told, *outbox.build_settled_events(gone, now)),
     )
 
 
-def _asked(facts: TaskFacts, run: Run, why: Why | None, now: datetime) -> Change:
+def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) -> Change:
     task = facts.task
-    moved = apply(run, Blocked(why=why), now=now)
-    age = duration((now - run.seen_at).total_seconds())
+    moved = apply_events(run, RunBlocked(why=why), now=now)
+    age = format_duration((now - run.seen_at).total_seconds())
     because = {
-        Why.STALE: f"it was interrupted {age} ago",
-        Why.PROMPT_CHANGED: "it was interrupted, and its agent's instructions have "
+        RunReason.STALE: f"it was interrupted {age} ago",
+        RunReason.PROMPT_CHANGED: "it was interrupted, and its agent's instructions have "
         "changed since",
-    }.get(why or Why.STALE, "it waits for you")
-    how = notices.to_resume(task, run)
+    }.get(why or RunReason.STALE, "it waits for you")
+    how = notices.format_resume_command(task, run)
     also = "continue or " if run.told_session is None else ""
-    line = f"{notices.name(task)}: {because}. Say {also}{how} to go on."
-    told = notices.notice(why or Why.STALE, task, moved.run, line, now)
+    line = f"{notices.format_task_name(task)}: {because}. Say {also}{how} to go on."
+    told = notices.build_notice(why or RunReason.STALE, task, moved.run, line, now)
     # Nobody is told to go on with what the user is asked about.
-    gone = continuations.drop_open(facts)
+    gone = continuations.drop_open_run_wakes(facts)
     free = task.model_copy(update={"held_until": None})
     return Change(
         tasks=(free,) if free != task else (),
         runs=(moved.run,),
         wakes=gone,
-        events=(*moved.events, told, *outbox.settled_events(gone, now)),
+        events=(*moved.events, told, *outbox.build_settled_events(gone, now)),
     )
 
 
-def began_anew(run: Run, boot: str, started_at: datetime, now: datetime) -> Run | None:
+def set_restart_lease(run: Run, boot: str, started_at: datetime, now: datetime) -> Run | None:
     """Return a run as the new start of its gateway leaves it; None: as it was.
 
     Whoever held it has until the gateway's own recovery had its time.
@@ -318,10 +325,12 @@ def began_anew(run: Run, boot: str, started_at: datetime, now: datetime) -> Run 
     due = started_at + SETTLES
     if run.lease_until is not None and run.lease_until <= due:
         return None
-    return apply(run, LeaseSet(lease_until=due), now=now).run
+    return apply_events(run, LeaseSet(lease_until=due), now=now).run
 
 
-def goes_on(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) -> bool:
+def is_between_turns(
+    facts: TaskFacts, sight: OwnerStatus, now: datetime, policy: RunPolicy
+) -> bool:
     """Whether the task's run goes on by itself, whatever became of its gateway.
 
     It was between two turns, and is told to go on: nothing of it was interrupted.
@@ -329,14 +338,11 @@ def goes_on(facts: TaskFacts, sight: Sight, now: datetime, policy: RunPolicy) ->
     run = facts.run
     if run is None or run.lease_until is not None:
         return False
-    owed = any(
-        wake.cause is WakeCause.RUN and wake.state is WakeState.DUE
-        for wake in facts.wakes
-    )
-    return owed and _doubtful(run, sight, now, policy) is None
+    owed = any(wake.cause is WakeCause.RUN and wake.state is WakeState.DUE for wake in facts.wakes)
+    return owed and _find_doubt(run, sight, now, policy) is None
 
 
-def wake_not_ahead(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:
+def correct_wake_time(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:
     """Return an owed wake as no clock that is ahead has left it.
 
     What is still to be sent is due now, and what was sent is due again no later than
@@ -345,19 +351,19 @@ def wake_not_ahead(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:
     if wake.due_at is None:
         return wake
     sent = wake.state is WakeState.SENT
-    latest = now + policy.again_after(wake) if sent else now
+    latest = now + policy.resend_after(wake) if sent else now
     return wake.model_copy(update={"due_at": min(wake.due_at, latest)})
 
 
-def announced(task: Task, run: Run, now: datetime) -> Event:
+def build_waiting_notice(task: Task, run: Run, now: datetime) -> Event:
     """Return what tells the user of a run that still waits for them.
 
     Source: requirement F7.
     """
     need = working.describe_need(run) or "your word"
-    how = notices.to_resume(task, run)
-    line = f"{notices.name(task)}: still waits for {need}. Say {how} to go on."
-    return notices.notice("blocked", task, run, line, now)
+    how = notices.format_resume_command(task, run)
+    line = f"{notices.format_task_name(task)}: still waits for {need}. Say {how} to go on."
+    return notices.build_notice("blocked", task, run, line, now)
 
 
 def was_announced(run: Run, newest: Sequence[Event]) -> bool:
@@ -371,15 +377,13 @@ def was_announced(run: Run, newest: Sequence[Event]) -> bool:
     )
 
 
-def adopted(facts: TaskFacts, moved: Moved, now: datetime) -> Change:
+def adopt_run(facts: TaskFacts, moved: RunTransition, now: datetime) -> Change:
     """Return what a turn writes that takes up a run: no wake need tell it to."""
     gone = (
-        ()
-        if continuations.is_on_its_way(facts, now)
-        else continuations.drop_open(facts)
+        () if continuations.is_on_its_way(facts, now) else continuations.drop_open_run_wakes(facts)
     )
     return Change(
         runs=(moved.run,),
         wakes=gone,
-        events=(*moved.events, *outbox.settled_events(gone, now)),
+        events=(*moved.events, *outbox.build_settled_events(gone, now)),
     )

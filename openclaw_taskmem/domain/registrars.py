@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.texts import clip, plain
+from openclaw_taskmem.domain.texts import clip, to_plain_line
 from taskmem_hookspecs import Run, Task, Wake, WakeCause, WakeState
 
 UNCLAIMED: Final = "unclaimed:"
@@ -23,19 +23,19 @@ NAME_BYTES: Final = 160
 _OPEN: Final = (WakeState.DUE, WakeState.SENT)
 
 
-def tells_registrar(wake: Wake) -> bool:
+def is_for_registrar(wake: Wake) -> bool:
     """Whether a wake tells whoever registered a task that it lies."""
     return wake.key.startswith((UNCLAIMED, REVIEW))
 
 
-def tells_review(wake: Wake) -> bool:
+def is_review_reminder(wake: Wake) -> bool:
     """Whether a wake tells that a task waits for the user's review."""
     return wake.key.startswith(REVIEW)
 
 
 def has_packet(wake: Wake) -> bool:
     """Whether a wake carries the packet of a task that is to go on."""
-    return wake.cause is WakeCause.STUCK and not tells_registrar(wake)
+    return wake.cause is WakeCause.STUCK and not is_for_registrar(wake)
 
 
 def is_alert(wake: Wake) -> bool:
@@ -43,12 +43,12 @@ def is_alert(wake: Wake) -> bool:
 
     What tells of a review is: its task rests, and has no alerts.
     """
-    return wake.cause is WakeCause.STUCK and not tells_review(wake)
+    return wake.cause is WakeCause.STUCK and not is_review_reminder(wake)
 
 
-def list_open(wakes: Sequence[Wake]) -> Sequence[Wake]:
+def list_open_wakes(wakes: Sequence[Wake]) -> Sequence[Wake]:
     """Return those of a task's wakes that tell its registrar, and are owed or sent."""
-    return [wake for wake in wakes if tells_registrar(wake) and wake.state in _OPEN]
+    return [wake for wake in wakes if is_for_registrar(wake) and wake.state in _OPEN]
 
 
 def was_refused(wakes: Sequence[Wake]) -> bool:
@@ -60,35 +60,33 @@ def was_refused(wakes: Sequence[Wake]) -> bool:
     return next(told, None) is WakeState.REFUSED
 
 
-def settle(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
+def settle_wakes(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
     """Return those that tell the registrar of a task, which does not lie any more."""
     gone = {"state": WakeState.SUPERSEDED, "due_at": None}
-    return tuple(wake.model_copy(update=gone) for wake in list_open(wakes))
+    return tuple(wake.model_copy(update=gone) for wake in list_open_wakes(wakes))
 
 
-def tell_unclaimed(task: Task, said: str, wake_id: str, now: datetime) -> Wake:
+def build_unclaimed_wake(task: Task, said: str, wake_id: str, now: datetime) -> Wake:
     """Return the wake that tells how a task lies that was given away, as `said`."""
     key = f"{UNCLAIMED}{task.task_id}:{task.alerts}"
-    return _wake(task, key, f"{_name(task)} {said}", wake_id, now)
+    return _build_wake(task, key, f"{_format_name(task)} {said}", wake_id, now)
 
 
-def tell_review(
-    task: Task, run: Run, wake_id: str, now: datetime, threshold: float
-) -> Wake:
+def build_review_wake(task: Task, run: Run, wake_id: str, now: datetime, threshold: float) -> Wake:
     """Return the wake that tells of a review that begins now, due after a threshold.
 
     It is settled when the run leaves review. `threshold` in seconds.
     """
     key = f"{REVIEW}{run.run_id}:{run.version}"
     said = (
-        f"{_name(task)} waits for the user's review since {now:%Y-%m-%d %H:%M} UTC. "
+        f"{_format_name(task)} waits for the user's review since {now:%Y-%m-%d %H:%M} UTC. "
         "Remind them; nobody works on it until they accept it or send it back."
     )
-    wake = _wake(task, key, said, wake_id, now)
+    wake = _build_wake(task, key, said, wake_id, now)
     return wake.model_copy(update={"due_at": now + timedelta(seconds=threshold)})
 
 
-def line_of(wake: Wake) -> str:
+def format_line(wake: Wake) -> str:
     """Return what people see of such a wake: what the agent reads, as a sentence."""
     return wake.text.removeprefix(_HEAD)
 
@@ -96,11 +94,11 @@ def line_of(wake: Wake) -> str:
 _HEAD: Final = "[system] "
 
 
-def _name(task: Task) -> str:
-    return f'"{clip(plain(task.name), NAME_BYTES)}"'
+def _format_name(task: Task) -> str:
+    return f'"{clip(to_plain_line(task.name), NAME_BYTES)}"'
 
 
-def _wake(task: Task, key: str, said: str, wake_id: str, now: datetime) -> Wake:
+def _build_wake(task: Task, key: str, said: str, wake_id: str, now: datetime) -> Wake:
     return Wake(
         wake_id=wake_id,
         key=key,

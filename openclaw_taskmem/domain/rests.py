@@ -6,7 +6,7 @@ import sys
 from datetime import timedelta
 
 
-def asked_for(error: BaseException) -> float | None:
+def read_retry_after(error: BaseException) -> float | None:
     """Return for how many seconds an error asks to be left alone; None: it does not.
 
     What is no finite number from 0 on is no answer: no rest ends that is for ever.
@@ -17,7 +17,7 @@ def asked_for(error: BaseException) -> float | None:
     return None
 
 
-def after_failures(
+def compute_backoff(
     attempts: int, first: float, longest: float, asked: float | None = None
 ) -> timedelta:
     """Return how long to wait after that many failed tries: doubled each time.
@@ -34,7 +34,7 @@ def after_failures(
     return timedelta(seconds=min(seconds, longest))
 
 
-def is_news(attempts: int) -> bool:
+def is_worth_logging(attempts: int) -> bool:
     """Whether a failed try is logged, so that thousands leave but a few entries.
 
     It is the first, or there are twice as many as when one was last logged.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain.texts import plural
+from openclaw_taskmem.domain.texts import format_count
 from taskmem_hookspecs import Value
 
 MIB: Final = 1024 * 1024
@@ -32,12 +32,12 @@ class KeepPolicy(Value):
     """How many bytes a database may take before what has ended goes earlier."""
 
 
-def cut_by_age(now: datetime, policy: KeepPolicy) -> datetime:
+def find_age_cutoff(now: datetime, policy: KeepPolicy) -> datetime:
     """Return the instant before which what has ended goes by its age."""
     return now - max(timedelta(days=policy.days), KEPT_AT_LEAST)
 
 
-def cut_by_size(now: datetime, taken: int, policy: KeepPolicy) -> datetime | None:
+def find_size_cutoff(now: datetime, taken: int, policy: KeepPolicy) -> datetime | None:
     """Return the instant before which it goes for want of room; None: there is some.
 
     `taken` are the bytes that the database takes.
@@ -48,7 +48,7 @@ def cut_by_size(now: datetime, taken: int, policy: KeepPolicy) -> datetime | Non
 def describe_dropped(dropped: Mapping[str, int]) -> str:
     """Say how many rows of each kind were dropped."""
     counted = [(word, dropped.get(name, 0)) for name, word in _WORDS.items()]
-    return ", ".join(plural(number, word) for word, number in counted if number)
+    return ", ".join(format_count(number, word) for word, number in counted if number)
 
 
 def describe_full(taken: int, policy: KeepPolicy) -> str:

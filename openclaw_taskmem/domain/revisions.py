@@ -22,7 +22,7 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_events import PlanReplaced
-from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
 from openclaw_taskmem.domain.runs import note_call
 from taskmem_hookspecs import (
@@ -41,7 +41,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import InvalidArguments
 
 
-class Revised(Value):
+class RevisionResult(Value):
     """What a revision did."""
 
     task: Task
@@ -50,7 +50,7 @@ class Revised(Value):
     """Steps at the end of the plan that are too many for a segmented task."""
 
 
-def revise(
+def revise_plan(
     facts: TaskFacts,
     new_plan: tuple[str, ...],
     reason: str,
@@ -60,7 +60,7 @@ def revise(
     artifacts: Sequence[JsonValue] | None = None,
     token: int | None = None,
     policy: RunPolicy = POLICY,
-) -> tuple[Change, Revised]:
+) -> tuple[Change, RevisionResult]:
     """Decide what a revision writes: the row, the plan, a message, the marks.
 
     `artifacts` replaces what the task's metadata says it makes; None: that stays.
@@ -77,15 +77,15 @@ def revise(
     fencing.guard_write(run, caller, token, "its plan stays as it is")
     left_out: tuple[str, ...] = ()
     if run is not None and run.segmented:
-        over = plan.leading(plan.remap(before.plan, before.done, new_plan).done)
+        over = plan.count_leading_done(plan.remap_marks(before.plan, before.done, new_plan).done)
         whole = new_plan
-        new_plan, _ = budget.capped(whole, over)
+        new_plan, _ = budget.cap_plan(whole, over)
         left_out = whole[len(new_plan) :]
-    remap = plan.remap(before.plan, before.done, new_plan)
+    remap = plan.remap_marks(before.plan, before.done, new_plan)
     keys, renamed = before.metadata, ""
     if artifacts is not None:
-        keys, renamed = metadata.replaced(keys, artifacts)
-    task = lifecycle.touch(before, now).model_copy(
+        keys, renamed = metadata.replace_artifacts(keys, artifacts)
+    task = lifecycle.touch_task(before, now).model_copy(
         update={
             "plan": new_plan,
             "metadata": keys,
@@ -95,7 +95,7 @@ def revise(
     )
     if artifacts is not None:
         _require_provable(task)
-    wakes = outbox.answered(
+    wakes = outbox.settle_answered(
         facts.wakes,
         acts=caller.acts_as(before.session_key, before.home),
         moved=True,
@@ -103,9 +103,7 @@ def revise(
     )
     worked: tuple[Run, ...] = ()
     if run is not None:
-        worked = (
-            note_call(_replan(run, before, task, now), caller, token, now, policy),
-        )
+        worked = (note_call(_replan_run(run, before, task, now), caller, token, now, policy),)
     change = Change(
         tasks=(task,),
         runs=worked,
@@ -142,17 +140,17 @@ def revise(
                     "dropped": len(remap.dropped),
                 },
             ),
-            *outbox.settled_events(wakes, now),
+            *outbox.build_settled_events(wakes, now),
         ),
     )
-    return change, Revised(task=task, remap=remap, left_out=left_out)
+    return change, RevisionResult(task=task, remap=remap, left_out=left_out)
 
 
 def _require_provable(task: Task) -> None:
     """Refuse artifacts as they are refused when a task is registered."""
-    fault = metadata.fault(task.metadata)
+    fault = metadata.find_metadata_fault(task.metadata)
     said = (
-        claims.find_fault(claims.list_wanted(task))
+        claims.find_fault(claims.list_required_artifacts(task))
         if fault is None
         else f"metadata {fault}."
     )
@@ -160,12 +158,17 @@ def _require_provable(task: Task) -> None:
         raise InvalidArguments(f"{said} Nothing was written.")
 
 
-def _replan(run: Run, before: Task, task: Task, now: datetime) -> Run:
+def _replan_run(run: Run, before: Task, task: Task, now: datetime) -> Run:
     """Return a run whose plan was replaced; only the same step keeps its count."""
-    was, step = plan.progress(before).current, plan.progress(task).current
-    same = run.step == was and _step(before, was) == _step(task, step)
-    return apply(run, PlanReplaced(step=step, same=same), now=now).run
+    was, step = (
+        plan.compute_progress(before).current,
+        plan.compute_progress(task).current,
+    )
+    same = run.step == was and _identify_current_step(before, was) == _identify_current_step(
+        task, step
+    )
+    return apply_events(run, PlanReplaced(step=step, same=same), now=now).run
 
 
-def _step(task: Task, index: int | None) -> tuple[str, ...] | None:
-    return None if index is None else plan.identity(task.plan[index])
+def _identify_current_step(task: Task, index: int | None) -> tuple[str, ...] | None:
+    return None if index is None else plan.identify_step(task.plan[index])

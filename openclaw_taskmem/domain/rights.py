@@ -15,7 +15,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import fencing
 from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
-from openclaw_taskmem.domain.texts import duration
+from openclaw_taskmem.domain.texts import format_duration
 from openclaw_taskmem.domain.ways import GATEWAY, is_other_gateway, is_same_host
 from taskmem_hookspecs import Run, RunState, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed, RunHeld
@@ -47,7 +47,7 @@ class Act(StrEnum):
     RESET = "reset it"
 
 
-class When(StrEnum):
+class ActCondition(StrEnum):
     """Under which condition it may."""
 
     YES = "yes"
@@ -58,9 +58,9 @@ class When(StrEnum):
     GONE = "once its agent is gone"
 
 
-_Y, _N, _F, _I = When.YES, When.NO, When.FREE, When.IDLE
-_E, _G = When.ENDED, When.GONE
-TABLE: Final[Mapping[Act, Mapping[Tie, When]]] = {
+_Y, _N, _F, _I = ActCondition.YES, ActCondition.NO, ActCondition.FREE, ActCondition.IDLE
+_E, _G = ActCondition.ENDED, ActCondition.GONE
+TABLE: Final[Mapping[Act, Mapping[Tie, ActCondition]]] = {
     act: dict(zip(Tie, row, strict=True))
     for act, row in {
         Act.LIST: (_Y, _Y, _Y, _Y, _Y, _Y, _N),
@@ -77,7 +77,7 @@ TABLE: Final[Mapping[Act, Mapping[Tie, When]]] = {
 """What each tie to a task lets a caller do."""
 
 
-class Held(Value):
+class TaskHolder(Value):
     """Who works on a task, besides what its row says."""
 
     run: Run | None = None
@@ -93,7 +93,7 @@ class Held(Value):
     """Whether its run is queued for a session in the background, which is there."""
 
 
-def find_tie(caller: Caller, task: Task, held: Held, token: int | None = None) -> Tie:
+def find_tie(caller: Caller, task: Task, held: TaskHolder, token: int | None = None) -> Tie:
     """Return what a caller, who may give the token of a claim, is to a task."""
     run = held.run
     ties = {
@@ -101,32 +101,35 @@ def find_tie(caller: Caller, task: Task, held: Held, token: int | None = None) -
         Tie.HOLDER: _is_holder(caller, held, token),
         Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run),
         Tie.HOST: _is_host(caller, task, run),
-        Tie.REGISTRAR: is_of(caller, *registrar(task)) or _gave(caller, task, run),
-        Tie.ROLE: not held.away and _for_role(run, caller),
+        Tie.REGISTRAR: is_agent_of(caller, *get_registrar(task))
+        or _has_worked_last(caller, task, run),
+        Tie.ROLE: not held.away and _is_for_role(run, caller),
     }
     return next((tie for tie, holds in ties.items() if holds), Tie.OTHER)
 
 
-def registrar(task: Task) -> tuple[str | None, str | None, str | None]:
+def get_registrar(task: Task) -> tuple[str | None, str | None, str | None]:
     """Return who registered a task: session, host and home."""
     return task.registrar_session, task.registrar_host, task.registrar_home
 
 
-def may(act: Act, tie: Tie, held: Held) -> bool:
+def is_allowed(act: Act, tie: Tie, held: TaskHolder) -> bool:
     """Whether a tie to a task lets a caller do something to it, whoever holds it."""
     when, run = TABLE[act][tie], held.run
-    if when is When.IDLE and run is not None and run.state is RunState.QUEUED:
+    if when is ActCondition.IDLE and run is not None and run.state is RunState.QUEUED:
         return not held.away
-    if when in (When.IDLE, When.ENDED):
+    if when in (ActCondition.IDLE, ActCondition.ENDED):
         return run is None or held.gone
-    return when in (When.YES, When.FREE) or (when is When.GONE and held.gone)
+    return when in (ActCondition.YES, ActCondition.FREE) or (
+        when is ActCondition.GONE and held.gone
+    )
 
 
-def guard(
+def guard_act(
     act: Act,
     caller: Caller,
     task: Task,
-    held: Held,
+    held: TaskHolder,
     *,
     token: int | None = None,
     wish: str = "nothing was written",
@@ -141,28 +144,28 @@ def guard(
         NotAllowed: It may not; the sentence says what to do instead.
     """
     tie = find_tie(caller, task, held, token)
-    if may(act, tie, held):
+    if is_allowed(act, tie, held):
         return tie
-    waits = held.run is not None and held.run.state.waiting
+    waits = held.run is not None and held.run.state.is_waiting
     told = token is None and (waits or tie is Tie.HOST)
     if act is Act.WRITE and not told:
         fencing.guard_write(held.run, caller, token, wish)
-    said = f"{task.task_id} {_whose(caller, task, held.run)}, so you may not {act}"
+    said = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
     held_by = act is Act.TAKE_UP or (act is Act.WRITE and told)
     error = RunHeld if held_by else NotAllowed
     raise error(f"{said}; {_describe_way(act, caller, task, held, tie)}.")
 
 
-def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: Held) -> None:
+def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: TaskHolder) -> None:
     """Refuse to change a wait of another, unless its task is the caller's.
 
     Raises:
         NotAllowed: It is another's; the sentence says whose.
     """
     own = caller.person or _is_unnamed(caller)
-    if own or is_of(caller, wait.session_key, wait.host, wait.home):
+    if own or is_agent_of(caller, wait.session_key, wait.host, wait.home):
         return
-    if task is not None and may(Act.WAIT, find_tie(caller, task, held), held):
+    if task is not None and is_allowed(Act.WAIT, find_tie(caller, task, held), held):
         return
     whose = _name_agent(wait.session_key, wait.host)
     raise NotAllowed(
@@ -176,43 +179,41 @@ def _is_unnamed(caller: Caller) -> bool:
     return (caller.host, caller.session_key, caller.owner) == (None, None, None)
 
 
-def _is_holder(caller: Caller, held: Held, token: int | None) -> bool:
+def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
     """Whether a caller holds the run of a task, or held the last that has ended."""
     known = held.run if held.run is not None else held.last
     if known is None or known.owner is None:
         return False
     given = held.run is not None and token is not None
-    return known.owner.same(caller.owner) or (
-        given and fencing.holds(known, caller, token)
-    )
+    return known.owner.same(caller.owner) or (given and fencing.has_claim(known, caller, token))
 
 
 def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
     """Whether a task, as it is worked on, is of the session or host of a caller."""
     nobodys = task.session_key is None and task.host is None
     if run is None:
-        return nobodys or is_of(caller, task.session_key, task.host, task.home)
+        return nobodys or is_agent_of(caller, task.session_key, task.host, task.home)
     named = {run.session_key, run.told_session} - {None}
     if named:
         host = find_host(task, run)
-        return any(is_of(caller, each, host, run.home) for each in named)
+        return any(is_agent_of(caller, each, host, run.home) for each in named)
     if run.owner is not None or run.role is not None:
         return False  # a process holds it, or a role is to
-    return nobodys or is_of(caller, None, task.host, run.home)
+    return nobodys or is_agent_of(caller, None, task.host, run.home)
 
 
 def _is_host(caller: Caller, task: Task, run: Run | None) -> bool:
     """Whether another process of a caller's host holds a task that has no session."""
     if run is None or run.owner is None or run.session_key is not None:
         return False
-    return task.session_key is None and is_of(caller, None, task.host, run.home)
+    return task.session_key is None and is_agent_of(caller, None, task.host, run.home)
 
 
-def _gave(caller: Caller, task: Task, run: Run | None) -> bool:
+def _has_worked_last(caller: Caller, task: Task, run: Run | None) -> bool:
     """Whether a caller worked last on a task that is queued for a role now."""
     if run is None or run.state is not RunState.QUEUED or run.session_key is not None:
         return False
-    return is_of(caller, task.session_key, task.host, task.home)
+    return is_agent_of(caller, task.session_key, task.host, task.home)
 
 
 def find_host(task: Task, run: Run) -> str | None:
@@ -220,9 +221,7 @@ def find_host(task: Task, run: Run) -> str | None:
     return (run.owner and run.owner.host) or task.host
 
 
-def is_of(
-    caller: Caller, session: str | None, host: str | None, home: str | None
-) -> bool:
+def is_agent_of(caller: Caller, session: str | None, host: str | None, home: str | None) -> bool:
     """Whether a caller is the agent of a session, or of a host that names none.
 
     A gateway says which session calls, and each has sessions of its own, also where two
@@ -230,7 +229,7 @@ def is_of(
     agents of one such host count as one, and none is that of a session whose host is
     not known, as where a person named it.
     """
-    if not caller.at_home(home) or (session is None and host is None):
+    if not caller.is_at_home(home) or (session is None and host is None):
         return False
     if is_other_gateway(host, caller.host):
         return False
@@ -246,7 +245,7 @@ def is_of(
     return session == caller.session_key and (same or unknown or caller.host is None)
 
 
-def _whose(caller: Caller, task: Task, run: Run | None) -> str:
+def _describe_owner(caller: Caller, task: Task, run: Run | None) -> str:
     """Return whose a task is, for the sentence that refuses it."""
     if run is not None and run.owner is not None:
         where = " in another session" if run.owner.session_key else ""
@@ -267,13 +266,13 @@ def _name_agent(session: str | None, host: str | None) -> str:
     return "a person" if host is None else f"an agent of {host.rpartition(':')[2]}"
 
 
-def _describe_way(act: Act, caller: Caller, task: Task, held: Held, tie: Tie) -> str:
+def _describe_way(act: Act, caller: Caller, task: Task, held: TaskHolder, tie: Tie) -> str:
     """Return what a caller can do who was refused."""
     run = held.run
     queued = run is not None and run.state is RunState.QUEUED
-    if run is not None and not held.away and _for_role(run, caller):
+    if run is not None and not held.away and _is_for_role(run, caller):
         return f"{fencing.describe_claim(run)} first"
-    if held.gone and run is not None and run.state.waiting:
+    if held.gone and run is not None and run.state.is_waiting:
         return "call task_resume first, for its agent is gone"
     if held.gone and not queued:
         return "claim it with task_claim first, for its agent is gone"
@@ -282,13 +281,13 @@ def _describe_way(act: Act, caller: Caller, task: Task, held: Held, tie: Tie) ->
         return f"leave task_id out, and the wait is yours alone, or {way}"
     if tie is Tie.OTHER and held.silence is not None:
         can = "you can" if act is Act.CLAIM else "claim it with task_claim"
-        return f"{can} once it was silent for {duration(held.silence)}, or {way}"
+        return f"{can} once it was silent for {format_duration(held.silence)}, or {way}"
     nobody = queued and not held.away
     return way if nobody or task.status.terminal else f"leave it to that one, or {way}"
 
 
-def _for_role(run: Run | None, caller: Caller) -> bool:
+def _is_for_role(run: Run | None, caller: Caller) -> bool:
     """Whether a run is queued for a caller, whose role only a gateway says."""
     if run is None or run.state is not RunState.QUEUED:
         return False
-    return caller.in_gateway is None or fencing.is_for(run, caller.in_gateway)
+    return caller.gateway_owner is None or fencing.is_for_owner(run, caller.gateway_owner)

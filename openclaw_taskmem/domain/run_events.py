@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import ClassVar, Final
 
 from openclaw_taskmem.domain import checkpoints, fencing
-from openclaw_taskmem.domain.run_policy import RunPolicy, Why
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import clip_start
 from taskmem_hookspecs import News, Owner, Run, RunState, Value
@@ -60,7 +60,7 @@ class RunEvent(Value):
 # --- from state to state ------------------------------------------------------
 
 
-class Claimed(RunEvent, to=_RUNNING):
+class RunClaimed(RunEvent, to=_RUNNING):
     """An owner claims it, and gets a token that nobody had before."""
 
     owner: Owner
@@ -82,27 +82,25 @@ class Claimed(RunEvent, to=_RUNNING):
         }
 
 
-class Continued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING):
+class RunContinued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING):
     """Who held it last goes on with it, with the same token."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         if run.owner is None:
-            raise RunNotReady(
-                f"{run.run_id} is held by nobody; claim it with task_claim."
-            )
+            raise RunNotReady(f"{run.run_id} is held by nobody; claim it with task_claim.")
         return {"seen_at": now, "lease_until": policy.lease_until(now)}
 
 
-class Requeued(RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED):
+class RunRequeued(RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED):
     """Nobody holds it any more, and somebody is to claim it."""
 
-    why: Why | None = None
+    why: RunReason | None = None
 
 
 class HandedToRole(
     RunEvent,
     to=_QUEUED,
-    sets={"session_key": None, "told_session": None, "why": Why.HANDED_OFF},
+    sets={"session_key": None, "told_session": None, "why": RunReason.HANDED_OFF},
 ):
     """It is queued for another role."""
 
@@ -113,7 +111,7 @@ class HandedToRole(
 
 
 class SentToBackground(
-    RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED, sets={"why": Why.BACKGROUND}
+    RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED, sets={"why": RunReason.BACKGROUND}
 ):
     """It is queued for a session of its own, and its own session hears of it."""
 
@@ -123,14 +121,14 @@ class SentToBackground(
         return {**super().change(run, now, policy), "told_session": run.session_key}
 
 
-class Blocked(RunEvent, states=frozenset({_QUEUED, _RUNNING}), to=_BLOCKED):
+class RunBlocked(RunEvent, states=frozenset({_QUEUED, _RUNNING}), to=_BLOCKED):
     """It waits for the user."""
 
-    why: Why | None = None
+    why: RunReason | None = None
 
 
 class QuestionAsked(
-    RunEvent, states=_OPEN - {_REVIEW}, to=_BLOCKED, sets={"why": Why.QUESTION}
+    RunEvent, states=_OPEN - {_REVIEW}, to=_BLOCKED, sets={"why": RunReason.QUESTION}
 ):
     """Its agent asks the user something, and it waits for the answer."""
 
@@ -138,7 +136,7 @@ class QuestionAsked(
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         # After an answer it is another question, also in the same words.
-        again = run.state is _BLOCKED and run.why != Why.ANSWERED
+        again = run.state is _BLOCKED and run.why != RunReason.ANSWERED
         since = run.changed_at if again else now
         return {**super().change(run, now, policy), "changed_at": since}
 
@@ -146,20 +144,20 @@ class QuestionAsked(
 class SentToReview(RunEvent, states=_OPEN - {_REVIEW}, to=_REVIEW):
     """The user is to review what it made."""
 
-    why: Why | None = Why.HANDED_OFF
+    why: RunReason | None = RunReason.HANDED_OFF
 
 
-class Completed(RunEvent, to=RunState.COMPLETED):
+class RunCompleted(RunEvent, to=RunState.COMPLETED):
     """Its task is completed."""
 
 
-class Failed(RunEvent, to=RunState.FAILED):
+class RunFailed(RunEvent, to=RunState.FAILED):
     """Its task has failed."""
 
-    why: Why | None = None
+    why: RunReason | None = None
 
 
-class Cancelled(RunEvent, to=RunState.CANCELLED):
+class RunCancelled(RunEvent, to=RunState.CANCELLED):
     """Its task was called off."""
 
 
@@ -179,7 +177,7 @@ class LeaseSet(RunEvent):
     lease_until: datetime
 
 
-class Rested(RunEvent, states=_ANY, sets={"lease_until": None}):
+class LeaseReleased(RunEvent, states=_ANY, sets={"lease_until": None}):
     """Nothing is expected of its owner until a turn begins."""
 
 
@@ -189,7 +187,7 @@ class TurnBegan(RunEvent):
     turn_began_at: datetime
 
 
-class TurnEnded(RunEvent):
+class RunTurnEnded(RunEvent):
     """Its turn has ended: the time that it took counts."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
@@ -209,9 +207,7 @@ class RoundCounted(RunEvent):
     """A digest of what it said; None: nothing."""
 
 
-class StepsDone(
-    RunEvent, states=_ANY, sets={**_FORGIVEN, "news": News.CALL, "idle_rounds": 0}
-):
+class StepsDone(RunEvent, states=_ANY, sets={**_FORGIVEN, "news": News.CALL, "idle_rounds": 0}):
     """Steps were marked as done: its work goes forward."""
 
 
@@ -274,7 +270,9 @@ class UserSpoke(RunEvent, sets={"worked_seconds": 0.0, "idle_rounds": 0}):
 
 
 class UserAnswered(
-    RunEvent, states=frozenset({_BLOCKED}), sets={"why": Why.ANSWERED, "question": None}
+    RunEvent,
+    states=frozenset({_BLOCKED}),
+    sets={"why": RunReason.ANSWERED, "question": None},
 ):
     """The user has answered its question; it waits until its agent acts on that."""
 

@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.run_events import Claimed, Fields, RunEvent, end_turn
+from openclaw_taskmem.domain.run_events import Fields, RunClaimed, RunEvent, end_turn
 from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
 from taskmem_hookspecs import Event, Run, RunState, Task, Value
 from taskmem_hookspecs.errors import RunNotReady
@@ -41,7 +41,7 @@ _STANDS: Final[Mapping[RunState, str]] = {
 }
 
 
-class Moved(Value):
+class RunTransition(Value):
     """A run as it is now, and what the log says of how it came to be so."""
 
     run: Run
@@ -58,7 +58,7 @@ def begin_run(
     home: str | None = None,
     segmented: bool = False,
     last: Run | None = None,
-) -> Moved:
+) -> RunTransition:
     """Return a new run of a task, queued.
 
     `role` may claim it; None: anybody may. `last` is the task's run before it, for
@@ -79,19 +79,22 @@ def begin_run(
         changed_at=now,
         seen_at=now,
     )
-    return Moved(run=run, events=(_log_change(run, None, now),))
+    return RunTransition(run=run, events=(_build_change_event(run, None, now),))
 
 
-def apply(
-    run: Run | Moved, *happened: RunEvent, now: datetime, policy: RunPolicy = POLICY
-) -> Moved:
+def apply_events(
+    run: Run | RunTransition,
+    *happened: RunEvent,
+    now: datetime,
+    policy: RunPolicy = POLICY,
+) -> RunTransition:
     """Return a run after events, in their order, and what the log says of them.
 
     Raises:
         RunNotReady: One cannot happen in the state that the run is in.
         RunHeld: Another holds what is claimed; the sentence says who.
     """
-    moved = run if isinstance(run, Moved) else Moved(run=run)
+    moved = run if isinstance(run, RunTransition) else RunTransition(run=run)
     for event in happened:
         before = moved.run
         if before.state not in event.states:
@@ -99,14 +102,14 @@ def apply(
         fields = event.change(before, now, policy)
         enters = event.to not in (None, before.state)
         if event.to is not None and enters:
-            fields = {**_enter(before, event.to, now), **fields}
+            fields = {**_enter_state(before, event.to, now), **fields}
         after = before.model_copy(update=fields)
         log = moved.events
         if enters:
-            log = (*log, _log_change(after, before.state, now))
-        elif isinstance(event, Claimed):
-            log = (*log, _log(events.RUN_CLAIMED, after, now))
-        moved = Moved(run=after, events=log)
+            log = (*log, _build_change_event(after, before.state, now))
+        elif isinstance(event, RunClaimed):
+            log = (*log, _build_event(events.RUN_CLAIMED, after, now))
+        moved = RunTransition(run=after, events=log)
     return moved
 
 
@@ -116,7 +119,7 @@ def describe_standing(run: Run) -> str:
     return f"{run.run_id} {_STANDS.get(run.state, f'{ended} active')}"
 
 
-def _enter(run: Run, state: RunState, now: datetime) -> Fields:
+def _enter_state(run: Run, state: RunState, now: datetime) -> Fields:
     """Return what changes as a run enters another state."""
     fields: dict[str, object] = {"state": state, "changed_at": now, "why": None}
     if state is not _RUNNING:
@@ -131,12 +134,12 @@ def _enter(run: Run, state: RunState, now: datetime) -> Fields:
     return fields
 
 
-def _log_change(run: Run, before: RunState | None, now: datetime) -> Event:
+def _build_change_event(run: Run, before: RunState | None, now: datetime) -> Event:
     told = {"from": before, "to": run.state, "why": run.why}
-    return _log(events.RUN_CHANGED, run, now, **told)
+    return _build_event(events.RUN_CHANGED, run, now, **told)
 
 
-def _log(kind: str, run: Run, now: datetime, **data: str | None) -> Event:
+def _build_event(kind: str, run: Run, now: datetime, **data: str | None) -> Event:
     holder = None if run.owner is None else run.owner.model_dump(exclude_none=True)
     return Event(
         at=now,

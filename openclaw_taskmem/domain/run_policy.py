@@ -9,7 +9,7 @@ from typing import Final
 from taskmem_hookspecs import Value
 
 
-class Why(StrEnum):
+class RunReason(StrEnum):
     """Why a run is blocked, queued again, or has failed: what `Run.why` holds."""
 
     QUESTION = "question"

@@ -187,16 +187,16 @@ def _scrub_plain(text: str) -> str:
     low = text.casefold()
     if not any(hint in low for hint in _HINTS):
         return text
-    text = mask_key_tails(_BLOCK.sub(MASK, _by_keys(text)), MASK)
+    text = mask_key_tails(_BLOCK.sub(MASK, _scrub_json_text(text)), MASK)
     text = _TOKEN.sub(MASK, text)
     text = _USER.sub(MASK, _URL.sub(rf"\1:{MASK}", text))
     text = _LINE.sub(rf"\1{MASK}", text)
     for line, flag in _PROGRAMS:
-        text = line.sub(partial(_flags_masked, flag), text)
-    text = _FLAG.sub(_masked_value, text)
+        text = line.sub(partial(_mask_flags, flag), text)
+    text = _FLAG.sub(_mask_value, text)
     text = _BEARER.sub(rf"\1 {MASK}", text)
-    text = _ASSIGNED.sub(_masked_value, text)
-    return _OPAQUE.sub(_masked_value, text)
+    text = _ASSIGNED.sub(_mask_value, text)
+    return _OPAQUE.sub(_mask_value, text)
 
 
 def scrub_cut(text: str) -> str:
@@ -204,7 +204,7 @@ def scrub_cut(text: str) -> str:
     return mask_cut_keys(scrub(text), MASK)
 
 
-def _by_keys(text: str) -> str:
+def _scrub_json_text(text: str) -> str:
     """Return a text without what its keys give away, where it is JSON that has some."""
     if not text.lstrip().startswith(("{", "[")):
         return text
@@ -217,11 +217,11 @@ def _by_keys(text: str) -> str:
     return text if clean == value else json.dumps(clean)
 
 
-def _flags_masked(flag: re.Pattern[str], line: re.Match[str]) -> str:
+def _mask_flags(flag: re.Pattern[str], line: re.Match[str]) -> str:
     return flag.sub(rf"\1{MASK}", line[0])
 
 
-def _masked_value(match: re.Match[str]) -> str:
+def _mask_value(match: re.Match[str]) -> str:
     if match[1] is None:  # a prompt
         return match[0]
     opening = _OPENING.match(match[2])
@@ -237,28 +237,28 @@ def scrub_json(value: JsonValue) -> JsonValue:
     Each text under a key that is named like a credential is replaced whole; keys that
     would be the same afterwards are numbered, so that none is lost.
     """
-    return _cleaned(value, scrub)
+    return _clean_value(value, scrub)
 
 
-def _cleaned(value: JsonValue, clean_text: Callable[[str], str]) -> JsonValue:
+def _clean_value(value: JsonValue, clean_text: Callable[[str], str]) -> JsonValue:
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, Mapping):
         clean: dict[str, JsonValue] = {}
         for key, item in value.items():
-            known = _hidden if _KEYS.search(key) else clean_text
-            clean[_free(scrub(key), clean)] = _cleaned(item, known)
+            known = _mask_text if _KEYS.search(key) else clean_text
+            clean[_make_free_key(scrub(key), clean)] = _clean_value(item, known)
         return clean
     if isinstance(value, Sequence):
-        return _arguments([_cleaned(item, clean_text) for item in value])
+        return _mask_arguments([_clean_value(item, clean_text) for item in value])
     return value
 
 
-def _hidden(text: str) -> str:
+def _mask_text(text: str) -> str:
     return MASK if text else text
 
 
-def _arguments(items: list[JsonValue]) -> list[JsonValue]:
+def _mask_arguments(items: list[JsonValue]) -> list[JsonValue]:
     """Return a list without what it gives away as the arguments of a program."""
     words = [item if isinstance(item, str) else "" for item in items]
     program = " ".join(takewhile(_WORD.fullmatch, words[:2]))
@@ -275,7 +275,7 @@ def _arguments(items: list[JsonValue]) -> list[JsonValue]:
     return clean
 
 
-def _free(key: str, taken: Mapping[str, JsonValue]) -> str:
+def _make_free_key(key: str, taken: Mapping[str, JsonValue]) -> str:
     number, name = 1, key
     while name in taken:
         number += 1

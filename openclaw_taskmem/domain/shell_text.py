@@ -51,12 +51,12 @@ class _Splitter:
 
     def split(self) -> Script:
         while self.at < len(self.text):
-            self._step(self.text[self.at])
+            self._read_character(self.text[self.at])
         self._end_command()
         return Script((*self.commands,), (*self.inner,), self.whole)
 
-    def _step(self, character: str) -> None:
-        if self._quotes(character):
+    def _read_character(self, character: str) -> None:
+        if self._read_quotes(character):
             return
         after = self.text[self.at + 1 : self.at + 2]
         if character == "#" and self.word is None:
@@ -69,41 +69,41 @@ class _Splitter:
             self._end_command()
             self.at += 1
             if character == "\n":
-                self._skip_here()
+                self._skip_here_documents()
         elif character.isspace():
             self._end_word()
             self.at += 1
         else:
-            self._add(character)
+            self._add_text(character)
             self.at += 1
 
-    def _quotes(self, character: str) -> bool:
+    def _read_quotes(self, character: str) -> bool:
         """Take what is quoted or put in as a whole; False: this is neither."""
         after = self.text[self.at + 1 : self.at + 3]
         if character == "\\":
             if after[:1] != "\n":
-                self._add(after[:1])
+                self._add_text(after[:1])
             self.at += 2
         elif character == "'":
-            self._add(self._until("'", 1))
+            self._add_text(self._read_until("'", 1))
         elif character == '"':
-            self._quoted()
+            self._read_double_quotes()
         elif character == "`":
-            self._add("")
-            self.inner.append(self._until("`", 1))
+            self._add_text("")
+            self.inner.append(self._read_until("`", 1))
         elif character == "$" and after == "((":
-            self._add(self._until("))", 3))
+            self._add_text(self._read_until("))", 3))
         elif character in "$<>" and after[:1] == "(":
-            self._add("")
-            self.inner.append(self._bracket())
+            self._add_text("")
+            self.inner.append(self._read_substitution())
         else:
             return False
         return True
 
-    def _add(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         self.word = [*(self.word or ()), text]
 
-    def _until(self, end: str, skip: int) -> str:
+    def _read_until(self, end: str, skip: int) -> str:
         """Return what stands before a mark, and go on behind it."""
         start = self.at + skip
         found = self.text.find(end, start)
@@ -113,27 +113,27 @@ class _Splitter:
         self.at = found + len(end)
         return self.text[start:found]
 
-    def _quoted(self) -> None:
+    def _read_double_quotes(self) -> None:
         self.at += 1
-        self._add("")
+        self._add_text("")
         while self.at < len(self.text):
             character = self.text[self.at]
             if character == '"':
                 self.at += 1
                 return
             if character == "\\":
-                self._add(self.text[self.at + 1 : self.at + 2])
+                self._add_text(self.text[self.at + 1 : self.at + 2])
                 self.at += 2
             elif character == "`":
-                self.inner.append(self._until("`", 1))
+                self.inner.append(self._read_until("`", 1))
             elif self.text.startswith("$(", self.at):
-                self.inner.append(self._bracket())
+                self.inner.append(self._read_substitution())
             else:
-                self._add(character)
+                self._add_text(character)
                 self.at += 1
         self.whole = False
 
-    def _bracket(self) -> str:
+    def _read_substitution(self) -> str:
         """Return the text of a command within brackets, and go on behind them."""
         start = self.at + 2
         inside = _Splitter(self.text)
@@ -143,7 +143,7 @@ class _Splitter:
             depth += (character == "(") - (character == ")")
             if depth == 0:
                 break
-            inside._step(character)
+            inside._read_character(character)
         self.whole = self.whole and depth == 0
         self.at = inside.at + 1
         return self.text[start : inside.at]
@@ -185,7 +185,7 @@ class _Splitter:
             self.commands.append(SimpleCommand((*self.words,), self.writes))
         self.words, self.writes = [], False
 
-    def _skip_here(self) -> None:
+    def _skip_here_documents(self) -> None:
         """Go on behind the texts that are given line by line."""
         for end in self.here:
             while self.at < len(self.text):

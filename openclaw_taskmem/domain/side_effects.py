@@ -16,17 +16,17 @@ from openclaw_taskmem.domain.programs import (
     SENDS,
     WORDS,
     Effect,
-    gravest,
+    find_gravest,
     judge_program,
-    plain_words,
-    word_set,
+    list_plain_words,
+    to_word_set,
 )
 from openclaw_taskmem.domain.shell_text import split_script
 from openclaw_taskmem.domain.texts import ELLIPSIS
 
 _DEEPEST: Final = 4
 """Commands within commands that are looked into."""
-_WRITING_METHODS: Final = word_set("POST PUT PATCH DELETE")
+_WRITING_METHODS: Final = to_word_set("POST PUT PATCH DELETE")
 
 
 def judge_call(
@@ -41,30 +41,27 @@ def judge_call(
         changed: Whether files were seen that it has changed.
     """
     name = tool.lower()
-    if name in _SHELLS:
-        effect = _judge_script(about)
-    else:
-        effect = _judge_tool(name, method or "")
+    effect = _judge_script(about) if name in _SHELLS else _judge_tool(name, method or "")
     return Effect.FILES if changed and effect is Effect.OTHER else effect
 
 
-_SHELLS: Final = word_set("exec bash shell local_shell run_command terminal")
-_READING_TOOLS: Final = word_set(
+_SHELLS: Final = to_word_set("exec bash shell local_shell run_command terminal")
+_READING_TOOLS: Final = to_word_set(
     "read ls find grep glob search image view_image pdf view web_search web_fetch "
     "x_search memory_search memory_get sessions_list sessions_history sessions_search "
     "session_status agents_list conversations_list tool_search tool_describe get_goal "
     "update_plan progress_card"
 )
-_WRITING_TOOLS: Final = word_set("write edit apply_patch")
-_SENDING_TOOLS: Final = word_set("message sessions_send tts")
+_WRITING_TOOLS: Final = to_word_set("write edit apply_patch")
+_SENDING_TOOLS: Final = to_word_set("message sessions_send tts")
 _READING_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
-    "message": word_set("read search list reactions thread-list"),
-    "process": word_set("poll log list"),
-    "browser": word_set("status tabs snapshot screenshot console pdf"),
-    "cron": word_set("status list runs get"),
-    "automations": word_set("status list runs get"),
+    "message": to_word_set("read search list reactions thread-list"),
+    "process": to_word_set("poll log list"),
+    "browser": to_word_set("status tabs snapshot screenshot console pdf"),
+    "cron": to_word_set("status list runs get"),
+    "automations": to_word_set("status list runs get"),
 }
-_READING_VERBS: Final = word_set("get list read search find fetch view")
+_READING_VERBS: Final = to_word_set("get list read search find fetch view")
 
 
 def _judge_tool(tool: str, method: str) -> Effect:
@@ -90,14 +87,13 @@ def _judge_script(text: str, depth: int = 0) -> Effect:
     found += [_judge_script(inner, depth + 1) for inner in script.inner]
     if not script.whole or text.endswith(ELLIPSIS):
         found.append(Effect.OTHER)
-    return gravest(found)
+    return find_gravest(found)
 
 
-_BEGINNINGS: Final = word_set("if then elif else do while until ! { time")
-_ENDINGS: Final = word_set("fi done esac } for select")
-_WRAPPERS: Final = word_set(
-    "sudo env nohup nice ionice timeout stdbuf command exec xargs setsid npx bunx pnpx "
-    "uvx"
+_BEGINNINGS: Final = to_word_set("if then elif else do while until ! { time")
+_ENDINGS: Final = to_word_set("fi done esac } for select")
+_WRAPPERS: Final = to_word_set(
+    "sudo env nohup nice ionice timeout stdbuf command exec xargs setsid npx bunx pnpx uvx"
 )
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _DURATION: Final = re.compile(r"[0-9.]+[smhd]?")
@@ -113,12 +109,12 @@ def _judge_words(words: Sequence[str], depth: int) -> Effect:
     if program.count("/") > 1 or not program.startswith("./"):
         program = program.rpartition("/")[2]
     if program in _WRAPPERS:
-        return _judge_words(_unwrapped(program, rest), depth)
+        return _judge_words(_unwrap_command(program, rest), depth)
     if program in {"sh", "bash", "zsh", "dash"}:
         given = rest[rest.index("-c") + 1 :] if "-c" in rest else ()
         return _judge_script(given[0], depth + 1) if given else Effect.OTHER
     if program == "ssh":
-        inner = " ".join(plain_words(rest)[1:])
+        inner = " ".join(list_plain_words(rest)[1:])
         reads = inner and _judge_script(inner, depth + 1) is Effect.NOTHING
         return Effect.NOTHING if reads else Effect.OUTSIDE
     if program.startswith("python") and rest[:1] == ("-m",):
@@ -126,7 +122,7 @@ def _judge_words(words: Sequence[str], depth: int) -> Effect:
     return judge_program(program, rest)
 
 
-def _unwrapped(program: str, words: Sequence[str]) -> Sequence[str]:
+def _unwrap_command(program: str, words: Sequence[str]) -> Sequence[str]:
     """Return the command that a program runs, without the program's own options."""
     while words and (
         words[0].startswith("-")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from openclaw_taskmem.domain.plan import identity
+from openclaw_taskmem.domain.plan import identify_step
 from taskmem_hookspecs import Value
 
 TICKS: Final = frozenset(("✅", "☑", "✔", "✓", "[x]"))
@@ -81,9 +81,7 @@ _REFERENCE: Final = re.compile(
     rf"|\b(?P<ordinal>{'|'.join(_ORDINALS)}|final) step\b"
     rf"|\b(?:all (?:of )?(?:the )?(?P<count>{_N} )?steps|every step)\b"
 )
-_QUOTED: Final = re.compile(
-    r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|https?://\S+", re.DOTALL
-)
+_QUOTED: Final = re.compile(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|https?://\S+", re.DOTALL)
 _CLAUSE: Final = re.compile(r"\s*[,:(—–]\s*|\)\s*|\s-+\s|\s(?=(?:and|but)\s)|\s*→\s*")
 _WORD: Final = re.compile(r"\[x\]|[✅☑✔✓🎉]|‹[\d·]+›|[\w'/]+")
 _ASIDE: Final = re.compile(
@@ -116,7 +114,7 @@ class StepMarks(Value):
 
 def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
     """Read which of a plan's steps a message marks, reopens and names."""
-    own = [identity(step) for step in plan]
+    own = [identify_step(step) for step in plan]
     done, reopened, denied, named = set[int](), set[int](), set[int](), set[int]()
     all_done = False
     for sentence in _split_sentences(message):
@@ -135,7 +133,7 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
         if by_words and _read_steps(words) - by_words:
             continue  # "Step 3: Build the image - done" means one or the other
         done |= by_words | (_find_done(clauses) if _is_plain(sentence) else set())
-        all_done |= clauses[0] == ["all", "done"] and not _objects(clauses[1:2])
+        all_done |= clauses[0] == ["all", "done"] and not _has_objection(clauses[1:2])
     if -1 in named:  # who counts from 0 means another step by each number
         done.clear()
         reopened.clear()
@@ -244,7 +242,7 @@ def _find_done(clauses: Sequence[list[str]]) -> set[int]:
         fits = set(others) <= (DID if first in DONE else DONE)
         if steps and others and fits:
             read = following
-            found |= set() if _objects(clauses[following:]) else steps
+            found |= set() if _has_objection(clauses[following:]) else steps
     return found
 
 
@@ -255,13 +253,13 @@ def _is_plain(sentence: str) -> bool:
     return not colon or not said or bool(_REFERENCE.search(head))
 
 
-def _objects(clauses: Sequence[list[str]]) -> bool:
+def _has_objection(clauses: Sequence[list[str]]) -> bool:
     """Return whether the next clause takes back or limits what was said."""
     words = clauses[0] if clauses else []
     first = [word for word in words if word != "but"]
     if not first or first[1:] == ["needed"]:
         return False
-    limited = words[0] in LIMITS or any(map(_denies, first)) or _is_share(first)
+    limited = words[0] in LIMITS or any(map(_is_denial, first)) or _is_share(first)
     return first[0] in OBJECTIONS or (limited and not _read_steps(first))
 
 
@@ -270,16 +268,13 @@ def _is_share(words: Sequence[str]) -> bool:
     return len(words) == 1 and words[0].isdigit() and words[0] != "100"
 
 
-def _denies(word: str) -> bool:
+def _is_denial(word: str) -> bool:
     return word in DENIED or word.endswith("n't")
 
 
 def _find_denied(clauses: Sequence[list[str]]) -> set[int]:
     return {
-        step
-        for clause in clauses
-        if any(map(_denies, clause))
-        for step in _read_steps(clause)
+        step for clause in clauses if any(map(_is_denial, clause)) for step in _read_steps(clause)
     }
 
 
@@ -314,9 +309,9 @@ def _find_own_words(sentence: str, own: Sequence[tuple[str, ...]]) -> set[int]:
         after = _WORD.findall(_CLAUSE.split(rest)[0].lower()) if rest else []
         if [word for word in after if word not in EMPTY] in [[each] for each in DONE]:
             called, after = True, []
-        name = identity(" ".join(words))
+        name = identify_step(" ".join(words))
         if _REFERENCE.fullmatch(" ".join(words).lower()):
             continue  # a step that is called "Step 1" is named by its number
-        if called and own.count(name) == 1 and not _objects([after]):
+        if called and own.count(name) == 1 and not _has_objection([after]):
             return {own.index(name)}
     return set()

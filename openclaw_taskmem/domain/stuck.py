@@ -23,8 +23,8 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.gateway import LONGEST_TURN
 from openclaw_taskmem.domain.outbox import OutboxPolicy
-from openclaw_taskmem.domain.run_policy import Why
-from openclaw_taskmem.domain.texts import duration, plural
+from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.texts import format_count, format_duration
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -63,7 +63,7 @@ class StuckPolicy(Value):
     """Waits that fail in a row before an alert is urgent."""
 
 
-def judge(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict | None:
+def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict | None:
     """Return why the task is stuck; None: it is not. Source: seed 000 §5."""
     task = facts.task
     idle = (now - task.updated_at).total_seconds()
@@ -73,18 +73,14 @@ def judge(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict 
         or idle < policy.threshold_seconds
     ):
         return None
-    reason = f"no updates for {duration(idle)} and no active wait"
+    reason = f"no updates for {format_duration(idle)} and no active wait"
     return StuckVerdict(idle_seconds=idle, reason=reason)
 
 
-def add_failures(
-    verdict: StuckVerdict, failed: int, policy: StuckPolicy
-) -> StuckVerdict:
+def add_failures(verdict: StuckVerdict, failed: int, policy: StuckPolicy) -> StuckVerdict:
     """Return a verdict that is urgent where enough waits failed in a row."""
     urgent = failed >= policy.urgent_failed_waits
-    told = (
-        f"; the last {plural(failed, 'wait')} ended without success" if urgent else ""
-    )
+    told = f"; the last {format_count(failed, 'wait')} ended without success" if urgent else ""
     return verdict.model_copy(
         update={
             "failed_waits": failed,
@@ -110,7 +106,7 @@ def count_failures(log: Sequence[Event]) -> int:
     return count
 
 
-def cooldown(task: Task, policy: StuckPolicy) -> timedelta:
+def compute_cooldown(task: Task, policy: StuckPolicy) -> timedelta:
     """Return how long the alert that a task had last keeps it quiet.
 
     Doubled for each alert before it that changed nothing, up to a day.
@@ -120,7 +116,7 @@ def cooldown(task: Task, policy: StuckPolicy) -> timedelta:
     return timedelta(seconds=min(policy.cooldown_seconds * 2**doublings, longest))
 
 
-def due_at(task: Task, policy: StuckPolicy) -> datetime | None:
+def compute_due_time(task: Task, policy: StuckPolicy) -> datetime | None:
     """Return when to look at a task; None: it cannot become stuck as it is."""
     if task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids:
         return None
@@ -131,10 +127,10 @@ def due_at(task: Task, policy: StuckPolicy) -> datetime | None:
         silent = max(silent, task.held_until)
     if task.last_stuck_alert_at is None:
         return silent
-    return max(silent, task.last_stuck_alert_at + cooldown(task, policy))
+    return max(silent, task.last_stuck_alert_at + compute_cooldown(task, policy))
 
 
-def held(
+def suppress_alert(
     facts: TaskFacts, now: datetime, policy: OutboxPolicy, threshold: float
 ) -> Task | None:
     """Return the task, with no alert for a while; None: nothing holds one back.
@@ -146,10 +142,10 @@ def held(
     Source: rulings "carry-on and stuck", "a question to the user", "awaited without an
     end".
     """
-    if facts.run is not None and facts.run.state.waiting:
+    if facts.run is not None and facts.run.state.is_waiting:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     run = facts.run
-    if run is not None and working.at_work(run) and run.turn_began_at is not None:
+    if run is not None and working.is_at_work(run) and run.turn_began_at is not None:
         # While its gateway is there, the lease is renewed when it has run out.
         renewed = (run.lease_until or now) + HELD
         until = min(renewed, run.turn_began_at + LONGEST_TURN)
@@ -160,12 +156,12 @@ def held(
         silent = run.seen_at + timedelta(seconds=threshold)
         if now < silent:
             return facts.task.model_copy(update={"held_until": silent})
-    if not outbox.tells_to_go_on(facts.wakes, now, policy):
+    if not outbox.has_live_continuation(facts.wakes, now, policy):
         return None
     return facts.task.model_copy(update={"held_until": now + HELD})
 
 
-def alert(
+def build_alert(
     facts: TaskFacts,
     verdict: StuckVerdict,
     *,
@@ -181,7 +177,7 @@ def alert(
     very silence that it reports. An earlier alert that nobody answered is
     closed: this one is its resend.
     """
-    alerted = _alerted(facts.task, now)
+    alerted = _count_alert(facts.task, now)
     task = alerted.model_copy(update={"message_count": alerted.message_count + 1})
     wake = Wake(
         wake_id=wake_id,
@@ -220,12 +216,12 @@ def alert(
                     "packet": packet,
                 },
             ),
-            *outbox.settled_events(unanswered, now),
+            *outbox.build_settled_events(unanswered, now),
         ),
     )
 
 
-def tell_given_away(
+def alert_registrar(
     facts: TaskFacts,
     verdict: StuckVerdict,
     *,
@@ -243,19 +239,19 @@ def tell_given_away(
     wakes in any state, newest first; the user is told where none arrives.
     """
     run = facts.run
-    if run is None or not runs.given_away(run):
+    if run is None or not runs.is_given_away(run):
         return None
     task = facts.task
     claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)
     if run.state is RunState.QUEUED and now < claimed_by:
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
-    said, alerted = _describe_unclaimed(run, verdict, now), _alerted(task, now)
+    said, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
     session = task.registrar_session
     gone = registrars.was_refused(list_told())
     if session is not None and not gone and reaches(task.registrar_host, session):
         return _wake_registrar(facts, alerted, said, wake_id, now)
-    line = f"{notices.name(task)} {said}"
-    told = notices.notice(notices.UNCLAIMED, task, run, line, now)
+    line = f"{notices.format_task_name(task)} {said}"
+    told = notices.build_notice(notices.UNCLAIMED, task, run, line, now)
     # Where its session is gone, it is told in the main one.
     whose = {"session_key": None if gone else session, "home": task.registrar_home}
     told = told.model_copy(update={"data": {**told.data, **whose}})
@@ -269,9 +265,9 @@ def _wake_registrar(
 
     `alerted` is the task after it. One that was sent before gives way to it.
     """
-    wake = registrars.tell_unclaimed(alerted, said, wake_id, now)
-    open_ = registrars.list_open(facts.wakes)
-    before = [*filterfalse(registrars.tells_review, open_)]
+    wake = registrars.build_unclaimed_wake(alerted, said, wake_id, now)
+    open_ = registrars.list_open_wakes(facts.wakes)
+    before = [*filterfalse(registrars.is_review_reminder, open_)]
     owed = [old for old in before if old.state is WakeState.DUE]
     if owed:
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
@@ -280,20 +276,20 @@ def _wake_registrar(
         fresh = owed[0].model_copy(update=update)
         return Change(tasks=(task,), wakes=(fresh,))
     unanswered = _close_unanswered(before)
-    log = outbox.settled_events(unanswered, now)
+    log = outbox.build_settled_events(unanswered, now)
     return Change(tasks=(alerted,), wakes=(wake, *unanswered), events=log)
 
 
 def _describe_unclaimed(run: Run, verdict: StuckVerdict, now: datetime) -> str:
     """Return how a task lies that was given away, and what the user can do."""
     if run.state is RunState.RUNNING:
-        idle = duration(verdict.idle_seconds)
+        idle = format_duration(verdict.idle_seconds)
         return (
             f"is with {run.role}, and nothing was noted of it for {idle}. Ask that "
             "agent, or take it back with taskmem call task_reset."
         )
-    queued = duration((now - run.changed_at).total_seconds())
-    again = run.why in (Why.LEASE_EXPIRED, Why.OWNER_GONE)
+    queued = format_duration((now - run.changed_at).total_seconds())
+    again = run.why in (RunReason.LEASE_EXPIRED, RunReason.OWNER_GONE)
     gone = " again: whoever worked on it is gone" if again else ""
     return (
         f"is queued for {run.role}{gone}, and nobody has claimed it for "
@@ -310,7 +306,7 @@ def _close_unanswered(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
     )
 
 
-def _alerted(task: Task, now: datetime) -> Task:
+def _count_alert(task: Task, now: datetime) -> Task:
     """Return a task of which somebody is told now: that is quiet for a cooldown."""
     last = task.last_stuck_alert_at
     moved = last is None or task.updated_at > last
@@ -323,7 +319,7 @@ def _alerted(task: Task, now: datetime) -> Task:
     )
 
 
-def owed(facts: TaskFacts) -> Wake | None:
+def find_due_wake(facts: TaskFacts) -> Wake | None:
     """Return the stuck wake of a task that is still to be delivered; None: no such."""
     for wake in facts.wakes:
         if registrars.has_packet(wake) and wake.state is WakeState.DUE:

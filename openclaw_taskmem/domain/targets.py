@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from openclaw_taskmem.domain import callers, queues
-from openclaw_taskmem.domain.texts import clip, plain, quoted
+from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import InvalidArguments, Target, Wait
 
 LONGEST: Final = 4096
@@ -25,7 +25,7 @@ FORMS: Final = (
 )
 
 
-def parse(text: str) -> Target:
+def parse_target(text: str) -> Target:
     """Return the target that a text names; whether it can be watched is not known yet.
 
     Raises:
@@ -47,18 +47,16 @@ def parse(text: str) -> Target:
                 "name. Nothing was written."
             )
         return Target(scheme=scheme, name=name)
-    raise InvalidArguments(
-        f"{quoted(text, 80)} is no target. {FORMS}. Nothing was written."
-    )
+    raise InvalidArguments(f"{quote_line(text, 80)} is no target. {FORMS}. Nothing was written.")
 
 
-def target_of(wait: Wait) -> Target:
+def find_target(wait: Wait) -> Target:
     """Return what a wait watches, and where that must lie.
 
     Raises:
         InvalidArguments: As `parse`.
     """
-    return parse(wait.target).model_copy(update={"within": wait.within})
+    return parse_target(wait.target).model_copy(update={"within": wait.within})
 
 
 def _parse_queue(scheme: str, role: str) -> Target:
@@ -72,8 +70,8 @@ def _parse_queue(scheme: str, role: str) -> Target:
             "Nothing is queued for the user, who reviews what is handed to them; see "
             "taskmem list. Nothing was written."
         )
-    if (fault := callers.role_fault(role)) is not None:
-        raise InvalidArguments(f"{quoted(role, 80)} {fault}. Nothing was written.")
+    if (fault := callers.find_role_fault(role)) is not None:
+        raise InvalidArguments(f"{quote_line(role, 80)} {fault}. Nothing was written.")
     return Target(scheme=scheme, name=role)
 
 
@@ -88,8 +86,8 @@ def describe_target(text: str) -> str:
     if not name or scheme in _NAMELESS:
         return scheme
     if scheme == queues.SCHEME:
-        return f"the queue of {clip(plain(name), LABEL_BYTES)}"
+        return f"the queue of {clip(to_plain_line(name), LABEL_BYTES)}"
     kind, colon, rest = name.partition(":")
     if scheme == "pty" and colon and kind in ("file", "tmux"):
         name = rest
-    return clip(plain(name.rstrip("/").rpartition("/")[2] or name), LABEL_BYTES)
+    return clip(to_plain_line(name.rstrip("/").rpartition("/")[2] or name), LABEL_BYTES)

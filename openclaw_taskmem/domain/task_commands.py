@@ -14,16 +14,16 @@ from typing import Final
 from unicodedata import normalize
 
 from openclaw_taskmem.domain import notices, working
-from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import (
-    brief,
     clip,
-    one_line,
-    plain,
-    quoted,
-    step_words,
+    clip_step,
+    format_short_duration,
+    quote_line,
+    to_one_line,
+    to_plain_line,
 )
 from taskmem_hookspecs import Run, Task, TaskStatus, Value, Wait
 
@@ -59,16 +59,14 @@ _NOTHING: Final = {
     Command.CANCEL: "This chat has no task to cancel.",
 }
 
-_TOO_LONG: Final = (
-    f"An answer can have {LONGEST_ANSWER:,} characters at most; nothing was done."
-)
+_TOO_LONG: Final = f"An answer can have {LONGEST_ANSWER:,} characters at most; nothing was done."
 _NOT_IT: Final = {
     Command.RESUME: "It cannot be resumed.",
     Command.CANCEL: "It cannot be cancelled.",
 }
 
 
-class Listed(Value):
+class ListedTask(Value):
     """One task of a chat, as its list shows it."""
 
     number: int
@@ -85,13 +83,13 @@ class Listed(Value):
     def question(self) -> str | None:
         """Return what it asks the user; None: nothing."""
         run = self.run
-        return run.question if run is not None and working.asks(run) else None
+        return run.question if run is not None and working.has_open_question(run) else None
 
 
-class Choice(Value):
+class TaskChoice(Value):
     """Which task is meant."""
 
-    one: Listed | None = None
+    one: ListedTask | None = None
     """None: it is not known which."""
     words: str = ""
     """What else was said, for its agent."""
@@ -99,9 +97,9 @@ class Choice(Value):
     """What is answered where it is not known."""
 
 
-def choose(
-    listed: Sequence[Listed], command: Command, words: str, now: datetime
-) -> Choice:
+def choose_task(
+    listed: Sequence[ListedTask], command: Command, words: str, now: datetime
+) -> TaskChoice:
     """Return the task that is meant by the words after a command.
 
     What follows a task's name after `/resume` is told its agent. Where just one task
@@ -111,52 +109,52 @@ def choose(
     words = normalize("NFC", words.strip())
     may = [each for each in listed if each.task.status in _TAKES[command]]
     if not may:
-        return Choice(reply=_NOTHING[command])
+        return TaskChoice(reply=_NOTHING[command])
     if len(words) > LONGEST_ANSWER:
-        return Choice(reply=_TOO_LONG)
+        return TaskChoice(reply=_TOO_LONG)
     if not words:
-        found = may if command is Command.CANCEL else _resting(may)
-        return _only(found, command, "", now)
+        found = may if command is Command.CANCEL else _list_resumable(may)
+        return _choose_only(found, command, "", now)
     resumes = command is Command.RESUME
     asking = [each for each in may if resumes and each.question is not None]
-    found, rest = _named(listed, words, asking)
+    found, rest = _find_named(listed, words, asking)
     if not found and resumes and not asking:
-        found, rest = _begun(may, words)
+        found, rest = _find_by_beginning(may, words)
     if not found or (rest and not resumes):
-        return _answer(may, command, words, asking, now)
+        return _choose_answered(may, command, words, asking, now)
     taken = [each for each in found if each in may]
     if not taken:
-        return Choice(reply=f"{describe_listed(found, now)}\n{_NOT_IT[command]}")
-    return _only(_not_cancelled(taken) or taken, command, rest, now)
+        return TaskChoice(reply=f"{describe_listed(found, now)}\n{_NOT_IT[command]}")
+    return _choose_only(_drop_cancelled(taken) or taken, command, rest, now)
 
 
-def _answer(
-    may: Sequence[Listed],
+def _choose_answered(
+    may: Sequence[ListedTask],
     command: Command,
     words: str,
-    asking: Sequence[Listed],
+    asking: Sequence[ListedTask],
     now: datetime,
-) -> Choice:
+) -> TaskChoice:
     """Return whom words answer that name no task: the only one that asks, or may.
 
     What was cancelled is reopened by its name, or where nothing is said.
     """
-    only = asking if len(asking) == 1 else _not_cancelled(may)
+    only = asking if len(asking) == 1 else _drop_cancelled(may)
     first = words.split(maxsplit=1)[0].casefold()
-    others = (_name(each).casefold() for each in may if each not in only)
+    others = (_format_name(each).casefold() for each in may if each not in only)
     meant = not any(name.startswith(first) for name in others)
     if command is Command.RESUME and len(only) == 1 and meant:
-        return Choice(one=only[0], words=words)
-    what = quoted(plain(words), NAMED_BYTES)
-    return Choice(reply=f"No task here is called {what}.\n{_which(may, command, now)}")
+        return TaskChoice(one=only[0], words=words)
+    what = quote_line(to_plain_line(words), NAMED_BYTES)
+    return TaskChoice(reply=f"No task here is called {what}.\n{_ask_which(may, command, now)}")
 
 
-def describe_listed(listed: Sequence[Listed], now: datetime) -> str:
+def describe_listed(listed: Sequence[ListedTask], now: datetime) -> str:
     """Return the lines of a list, each with what its task does or waits for."""
-    return "\n".join(_line(each, now) for each in listed)
+    return "\n".join(_format_line(each, now) for each in listed)
 
 
-def describe_list(listed: Sequence[Listed], now: datetime) -> str:
+def describe_list(listed: Sequence[ListedTask], now: datetime) -> str:
     """Return what `/tasks` answers."""
     if not listed:
         return "This chat has no tasks."
@@ -175,7 +173,7 @@ def describe_list(listed: Sequence[Listed], now: datetime) -> str:
     return "\n".join(filter(None, lines))
 
 
-def describe_way_to_answer(asking: Sequence[Listed]) -> str:
+def describe_way_to_answer(asking: Sequence[ListedTask]) -> str:
     """Say how tasks that ask something are answered in this chat.
 
     What is written there without a command does not reach the background.
@@ -186,37 +184,37 @@ def describe_way_to_answer(asking: Sequence[Listed]) -> str:
     return f"{way} /{Command.RESUME} {number} YOUR ANSWER."
 
 
-def _resting(may: Sequence[Listed]) -> Sequence[Listed]:
+def _list_resumable(may: Sequence[ListedTask]) -> Sequence[ListedTask]:
     """Return which of the tasks are meant by `/resume` alone.
 
     Those that rest come before those that are worked on, then what has failed, and
     what was cancelled last.
     """
     open_ = [each for each in may if each.task.status in _OPEN]
-    rest = [e for e in open_ if e.run is None or not working.at_work(e.run)]
-    return rest or open_ or _not_cancelled(may) or may
+    rest = [e for e in open_ if e.run is None or not working.is_at_work(e.run)]
+    return rest or open_ or _drop_cancelled(may) or may
 
 
-def _not_cancelled(may: Sequence[Listed]) -> Sequence[Listed]:
+def _drop_cancelled(may: Sequence[ListedTask]) -> Sequence[ListedTask]:
     return [e for e in may if e.task.status is not TaskStatus.CANCELLED]
 
 
-def _only(
-    found: Sequence[Listed], command: Command, rest: str, now: datetime
-) -> Choice:
+def _choose_only(
+    found: Sequence[ListedTask], command: Command, rest: str, now: datetime
+) -> TaskChoice:
     if len(found) == 1:
-        return Choice(one=found[0], words=rest)
-    return Choice(reply=_which(found, command, now))
+        return TaskChoice(one=found[0], words=rest)
+    return TaskChoice(reply=_ask_which(found, command, now))
 
 
-def _which(found: Sequence[Listed], command: Command, now: datetime) -> str:
+def _ask_which(found: Sequence[ListedTask], command: Command, now: datetime) -> str:
     example = f"/{command} {found[0].number}"
     return f"{describe_listed(found, now)}\nSay which one, for example {example}."
 
 
-def _named(
-    listed: Sequence[Listed], words: str, asking: Sequence[Listed]
-) -> tuple[Sequence[Listed], str]:
+def _find_named(
+    listed: Sequence[ListedTask], words: str, asking: Sequence[ListedTask]
+) -> tuple[Sequence[ListedTask], str]:
     """Return the tasks that the words name first, and the rest; none: they name none.
 
     A number with more words after it may begin a name, which is meant then. Where tasks
@@ -225,32 +223,35 @@ def _named(
     """
     head = words.split(maxsplit=1)[0]
     rest = words[len(head) :].strip()
-    wanted, number = one_line(words).casefold(), _NUMBER.fullmatch(head)
+    wanted, number = to_one_line(words).casefold(), _NUMBER.fullmatch(head)
     long_enough = len(head) >= _ID_PREFIX
     by_id = [e for e in listed if e.task.task_id.startswith(head.lower())]
-    same = [e for e in listed if _name(e).casefold() == wanted]
+    same = [e for e in listed if _format_name(e).casefold() == wanted]
     numbered = [e for e in listed if number and e.number == int(number[1])]
-    begun = [e for e in asking if _begins_with(_name(e), wanted)]
+    begun = [e for e in asking if _begins_with(_format_name(e), wanted)]
     if not asking:
-        begun = [e for e in listed if _name(e).casefold().startswith(wanted)]
-    whole = [e for e in listed if _begins_with(words, _name(e))]
-    longest = max(map(_name, whole), key=len, default="")
-    ways: tuple[tuple[Sequence[Listed], str], ...] = (
+        begun = [e for e in listed if _format_name(e).casefold().startswith(wanted)]
+    whole = [e for e in listed if _begins_with(words, _format_name(e))]
+    longest = max(map(_format_name, whole), key=len, default="")
+    ways: tuple[tuple[Sequence[ListedTask], str], ...] = (
         (by_id if long_enough else [], rest),
         (same, ""),
         (numbered if not rest else [], ""),
         (begun, ""),
         (numbered, rest),
-        ([e for e in whole if _name(e) == longest], words[len(longest) :].strip()),
+        (
+            [e for e in whole if _format_name(e) == longest],
+            words[len(longest) :].strip(),
+        ),
     )
     return next((way for way in ways if way[0]), ((), ""))
 
 
-def _begun(may: Sequence[Listed], words: str) -> tuple[Sequence[Listed], str]:
+def _find_by_beginning(may: Sequence[ListedTask], words: str) -> tuple[Sequence[ListedTask], str]:
     """Return the one task whose name begins with the first words, and the rest."""
     for end in reversed([match.end() for match in _WORD.finditer(words)]):
-        head = one_line(words[:end])
-        found = [each for each in may if _begins_with(_name(each), head)]
+        head = to_one_line(words[:end])
+        found = [each for each in may if _begins_with(_format_name(each), head)]
         if len(found) == 1:
             return found, words[end:].strip()
     return [], ""
@@ -263,34 +264,34 @@ def _begins_with(text: str, beginning: str) -> bool:
     return begins and not text[size : size + 1].isalnum()
 
 
-def _name(listed: Listed) -> str:
-    return normalize("NFC", one_line(listed.task.name))
+def _format_name(listed: ListedTask) -> str:
+    return normalize("NFC", to_one_line(listed.task.name))
 
 
-def _line(listed: Listed, now: datetime) -> str:
+def _format_line(listed: ListedTask, now: datetime) -> str:
     task = listed.task
     if task.status.terminal:
-        ago = brief((now - task.updated_at).total_seconds())
+        ago = format_short_duration((now - task.updated_at).total_seconds())
         why = f". {clip(listed.failure, ASKED_BYTES)}" if listed.failure else ""
         said = f"{task.status} {ago} ago{why}"
     else:
-        said = "; ".join(_standing(listed))
+        said = "; ".join(_describe_standing(listed))
     stop = "" if said.endswith((".", "?", "!", "…")) else "."
-    return f"{listed.number}. {notices.name(task)}: {said}{stop}"
+    return f"{listed.number}. {notices.format_task_name(task)}: {said}{stop}"
 
 
-def _standing(listed: Listed) -> list[str]:
+def _describe_standing(listed: ListedTask) -> list[str]:
     """Return where an open task stands, and what it waits for."""
     task, run = listed.task, listed.run
-    current = progress(task).current
+    current = compute_progress(task).current
     if current is None:
         where = "all steps done"
     else:
-        step = clip(step_words(plain(task.plan[current])), NAMED_BYTES)
+        step = clip(clip_step(to_plain_line(task.plan[current])), NAMED_BYTES)
         where = f"step {current + 1} of {len(task.plan)} ({step})"
     away = run is not None and run.told_session is not None
     awaited = dict.fromkeys(describe_target(wait.target) for wait in listed.waits)
-    state = _state(run) if run is not None else ""
+    state = _describe_state(run) if run is not None else ""
     if task.status is TaskStatus.PAUSED and not state:
         state = "paused"
     said = (
@@ -301,13 +302,13 @@ def _standing(listed: Listed) -> list[str]:
     return [each for each in said if each]
 
 
-def _state(run: Run) -> str:
+def _describe_state(run: Run) -> str:
     """Say what becomes of a run now; empty: nothing that its user need know."""
-    if not run.state.waiting:
-        return "at work" if working.at_work(run) else ""
-    if working.asks(run) and run.question is not None:
-        return f"asks you: {clip(plain(run.question), ASKED_BYTES)}".rstrip(".")
+    if not run.state.is_waiting:
+        return "at work" if working.is_at_work(run) else ""
+    if working.has_open_question(run) and run.question is not None:
+        return f"asks you: {clip(to_plain_line(run.question), ASKED_BYTES)}".rstrip(".")
     need = working.describe_need(run)
     if need is None:
-        return "stopped" if run.why == Why.STOPPED else "paused"
+        return "stopped" if run.why == RunReason.STOPPED else "paused"
     return f"waits for {need}"

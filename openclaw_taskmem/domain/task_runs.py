@@ -20,15 +20,15 @@ from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.run_events import (
     AgentDescribed,
-    Claimed,
     QuestionAsked,
-    Requeued,
+    RunClaimed,
+    RunRequeued,
     StepsDone,
     TasksAttached,
 )
-from openclaw_taskmem.domain.run_machine import Moved, apply, begin_run
-from openclaw_taskmem.domain.run_policy import RunPolicy, Why
-from openclaw_taskmem.domain.texts import quoted
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
+from openclaw_taskmem.domain.texts import quote_line
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -52,7 +52,7 @@ _TOLD = {
 }
 
 
-def begun(
+def begin_for_caller(
     task: Task,
     caller: Caller,
     *,
@@ -61,13 +61,13 @@ def begun(
     policy: RunPolicy,
     segmented: bool = False,
     last: Run | None = None,
-) -> Moved | None:
+) -> RunTransition | None:
     """Return the run that the caller begins on a task; None: it can hold none.
 
     Only a gateway's agent holds what it registers; everybody else claims. What a
     sub-agent registers rests, as does its session.
     """
-    owner = caller.in_gateway
+    owner = caller.gateway_owner
     if owner is None:
         return None
     moved = begin_run(
@@ -79,14 +79,14 @@ def begun(
         segmented=segmented,
         last=last,
     )
-    attach = TasksAttached(task_ids=attached(task.metadata))
+    attach = TasksAttached(task_ids=list_attached(task.metadata))
     folder = AgentDescribed(folder=caller.folder)
-    moved = apply(moved, attach, folder, Claimed(owner=owner), now=now, policy=policy)
-    held = runs.hold(moved, caller, now)
+    moved = apply_events(moved, attach, folder, RunClaimed(owner=owner), now=now, policy=policy)
+    held = runs.begin_turn_or_rest(moved, caller, now)
     if last is not None:
         return held
-    told = notices.milestone(Milestone.ACCEPTED, task, held.run, now)
-    return Moved(run=held.run, events=(*held.events, told))
+    told = notices.build_milestone(Milestone.ACCEPTED, task, held.run, now)
+    return RunTransition(run=held.run, events=(*held.events, told))
 
 
 def queue_for_role(
@@ -97,7 +97,7 @@ def queue_for_role(
     now: datetime,
     segmented: bool,
     last: Run | None = None,
-) -> Moved:
+) -> RunTransition:
     """Return the run of a task for a role, which may claim it; None: any may.
 
     `last` is the task's run before it; None: there was none.
@@ -110,10 +110,10 @@ def queue_for_role(
         segmented=segmented,
         last=last,
     )
-    return apply(moved, TasksAttached(task_ids=attached(task.metadata)), now=now)
+    return apply_events(moved, TasksAttached(task_ids=list_attached(task.metadata)), now=now)
 
 
-def attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
+def list_attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
     """Return the tasks that a task's metadata attaches to it."""
     named = metadata.get(ATTACHED)
     if not isinstance(named, list):
@@ -121,7 +121,7 @@ def attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return tuple(each for each in named if isinstance(each, str))
 
 
-def followed(
+def apply_call(
     facts: TaskFacts,
     task: Task,
     caller: Caller,
@@ -147,32 +147,32 @@ def followed(
     if run is None:
         return Change()
     change = (facts.task.status, task.status)
-    moved = Moved(run=run)
+    moved = RunTransition(run=run)
     if status and task.status is TaskStatus.ACTIVE and _is_sent_back(run, caller):
-        moved = apply(run, Requeued(), now=now)
-    elif status or not working.waits_for_word(run) or (acts and _heard(run, caller)):
-        moved = _moved(run, change, caller, now, policy)
+        moved = apply_events(run, RunRequeued(), now=now)
+    elif status or not working.is_waiting_for_word(run) or (acts and _is_later_turn(run, caller)):
+        moved = _move_run(run, change, caller, now, policy)
     if ask is not None:
-        moved = _asked(task, moved, ask, options, now)
+        moved = _ask_user(task, moved, ask, options, now)
     after = runs.note_call(moved.run, caller, token, now, policy)
     if marked:
-        after = apply(after, StepsDone(), now=now).run
+        after = apply_events(after, StepsDone(), now=now).run
     gone: tuple[Wake, ...] = ()
     told: tuple[Event, ...] = ()
     if after.state is not run.state:
         goes_on = after.state is RunState.RUNNING
-        settle = registrars.settle(facts.wakes)
-        gone = settle if goes_on else continuations.drop_open(facts)
+        settle = registrars.settle_wakes(facts.wakes)
+        gone = settle if goes_on else continuations.drop_open_run_wakes(facts)
     if after.state.terminal and task.status in _TOLD:
         if said and not caller.person:
-            said = f"its agent says: {quoted(said, SAID_BYTES)}"
-        told = (notices.milestone(_TOLD[task.status], task, after, now, said),)
+            said = f"its agent says: {quote_line(said, SAID_BYTES)}"
+        told = (notices.build_milestone(_TOLD[task.status], task, after, now, said),)
     elif marked and (after.told_session is not None or not after.state.terminal):
-        told = (notices.steps_done(task, after, marked, now),)
+        told = (notices.build_steps_done(task, after, marked, now),)
     return Change(
         runs=(after,) if after != run else (),
         wakes=gone,
-        events=(*moved.events, *told, *outbox.settled_events(gone, now)),
+        events=(*moved.events, *told, *outbox.build_settled_events(gone, now)),
     )
 
 
@@ -188,14 +188,14 @@ def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> 
     """
     if run is None or run.state is not RunState.REVIEW or caller.is_user:
         return
-    if caller.in_gateway is None and answer is None:
+    if caller.gateway_owner is None and answer is None:
         raise RunNotReady(
             f"{run.task_id} waits for the user's review: they accept it or send it "
             "back at a terminal, with taskmem call task_update; or, once they have "
             "told you, call task_resume with their words as answer, and then act on "
             "these. Nothing was written."
         )
-    if caller.in_gateway is not None and not _heard(run, caller):
+    if caller.gateway_owner is not None and not _is_later_turn(run, caller):
         raise RunNotReady(
             f"The user was asked to review {run.task_id} in this turn, and has not "
             "answered yet: end your turn now, and go on when they have. Nothing was "
@@ -203,15 +203,15 @@ def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> 
         )
 
 
-def attribute(answer: str | None, run: Run | None, caller: Caller) -> str | None:
+def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str | None:
     """Return what a run's user says, with who has passed it on where that is known.
 
     In a turn that began before the run came to wait its user has not answered yet.
     """
     if answer is None:
         return None
-    early = run is not None and run.state.waiting and not _heard(run, caller)
-    return lifecycle.attribute(answer, caller.name_relay(early=early))
+    early = run is not None and run.state.is_waiting and not _is_later_turn(run, caller)
+    return lifecycle.attribute_words(answer, caller.name_relay(early=early))
 
 
 def _is_sent_back(run: Run, caller: Caller) -> bool:
@@ -221,10 +221,10 @@ def _is_sent_back(run: Run, caller: Caller) -> bool:
     "consent".
     """
     told = is_gateway_session(run.session_key)
-    return caller.is_user and run.state.waiting and not told
+    return caller.is_user and run.state.is_waiting and not told
 
 
-def _heard(run: Run, caller: Caller) -> bool:
+def _is_later_turn(run: Run, caller: Caller) -> bool:
     """Whether the turn of a call began after a run came to wait for its user's word.
 
     In the turn that has asked nobody has answered yet.
@@ -232,42 +232,42 @@ def _heard(run: Run, caller: Caller) -> bool:
     return caller.turn_since is None or caller.turn_since >= run.changed_at
 
 
-def _asked(
-    task: Task, moved: Moved, ask: str, options: tuple[str, ...], now: datetime
-) -> Moved:
+def _ask_user(
+    task: Task, moved: RunTransition, ask: str, options: tuple[str, ...], now: datetime
+) -> RunTransition:
     """Return a run that waits for its user's answer."""
-    blocked = apply(moved, QuestionAsked(question=ask), now=now)
+    blocked = apply_events(moved, QuestionAsked(question=ask), now=now)
     run = blocked.run
     how = ""
     if run.told_session is not None:
-        how = f" Say {notices.to_resume(task, run)} and your answer."
+        how = f" Say {notices.format_resume_command(task, run)} and your answer."
     choice = f" ({' / '.join(options)})" if options else ""
-    line = f"{notices.name(task)}: {ask}{choice}{how}"
-    told = notices.notice(Why.QUESTION, task, run, line, now)
+    line = f"{notices.format_task_name(task)}: {ask}{choice}{how}"
+    told = notices.build_notice(RunReason.QUESTION, task, run, line, now)
     told = told.model_copy(update={"data": {**told.data, "options": [*options]}})
-    return Moved(run=run, events=(*blocked.events, told))
+    return RunTransition(run=run, events=(*blocked.events, told))
 
 
-def _moved(
+def _move_run(
     run: Run,
     change: tuple[TaskStatus, TaskStatus],
     caller: Caller,
     now: datetime,
     policy: RunPolicy,
-) -> Moved:
+) -> RunTransition:
     """Return the run after its task's status went from one to another, or stayed."""
     before, after = change
     if after is not before and after is not TaskStatus.ACTIVE:
-        return runs.follow(run, after, now)
+        return runs.follow_status(run, after, now)
     reviewed = run.state is RunState.REVIEW and after is before
-    if after is TaskStatus.ACTIVE and _works(run, caller) and not reviewed:
-        return taken_up(run, caller, now, policy)
+    if after is TaskStatus.ACTIVE and _is_working_on(run, caller) and not reviewed:
+        return take_up_for_caller(run, caller, now, policy)
     if after is not before and run.state in (RunState.BLOCKED, RunState.REVIEW):
-        return apply(run, Requeued(), now=now)
-    return Moved(run=run)
+        return apply_events(run, RunRequeued(), now=now)
+    return RunTransition(run=run)
 
 
-def _works(run: Run, caller: Caller) -> bool:
+def _is_working_on(run: Run, caller: Caller) -> bool:
     """Whether a call shows that its caller works on a run that rested.
 
     Of other hosts it does of who holds the run. A sub-agent's does not show it of what
@@ -276,16 +276,16 @@ def _works(run: Run, caller: Caller) -> bool:
     owner = caller.owner
     if owner is None or run.state not in _RESTING:
         return False
-    if caller.in_gateway is None:
+    if caller.gateway_owner is None:
         return owner.same(run.owner)
-    if run.state.waiting and not caller.in_turn:
+    if run.state.is_waiting and not caller.in_turn:
         return False
     return run.session_key == owner.session_key and run.role in (None, owner.role)
 
 
-def taken_up(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> Moved:
+def take_up_for_caller(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> RunTransition:
     """Return a run that rested as its caller goes on with it."""
     owner = caller.owner
     if owner is None:
-        return Moved(run=run)
-    return runs.hold(runs.take_up(run, owner, now, policy), caller, now)
+        return RunTransition(run=run)
+    return runs.begin_turn_or_rest(runs.take_up_run(run, owner, now, policy), caller, now)

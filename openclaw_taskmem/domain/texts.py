@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from openclaw_taskmem.domain.marks import disarm, replace_hidden
+from openclaw_taskmem.domain.marks import disarm_markers, replace_hidden
 
 ELLIPSIS: Final = "…"
 _MINUTE: Final = 60
@@ -16,12 +16,12 @@ _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 
 
-def iso(instant: datetime) -> str:
+def format_iso(instant: datetime) -> str:
     """Return an instant as the tools write it: `2026-02-13T17:00:00Z`."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def iso_millis(instant: datetime | None) -> str | None:
+def format_iso_millis(instant: datetime | None) -> str | None:
     """Return an instant to the millisecond, as lists for programs write it."""
     if instant is None:
         return None
@@ -29,21 +29,21 @@ def iso_millis(instant: datetime | None) -> str | None:
     return text.replace("+00:00", "Z")
 
 
-def epoch(instant: datetime | None) -> int | None:
+def to_epoch(instant: datetime | None) -> int | None:
     """Return whole epoch seconds; None stays None. Source: seed 000 §4."""
     return None if instant is None else int(instant.timestamp())
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Say how long something took: `45 seconds`, `9 minutes`, `2 hours`, `3 days`."""
     whole = max(0, int(seconds))
     for size, unit in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
         if whole >= size:
-            return _count(whole // size, unit)
-    return _count(whole, "second")
+            return _join_count(whole // size, unit)
+    return _join_count(whole, "second")
 
 
-def brief(seconds: float) -> str:
+def format_short_duration(seconds: float) -> str:
     """Say how long something took in few letters: `45 s`, `9 min`, `2 h`, `3 d`."""
     whole = max(0, int(seconds))
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
@@ -52,16 +52,16 @@ def brief(seconds: float) -> str:
     return f"{whole} s"
 
 
-def plural(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return `1 step`, `2 steps`."""
-    return _count(number, noun)
+    return _join_count(number, noun)
 
 
-def _count(number: int, noun: str) -> str:
+def _join_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def step_numbers(indices: Iterable[int]) -> str:
+def format_step_numbers(indices: Iterable[int]) -> str:
     """Name steps as a person counts them: `1-3, 5` for 0, 1, 2 and 4."""
     runs: list[list[int]] = []
     for number in sorted(index + 1 for index in indices):
@@ -69,50 +69,46 @@ def step_numbers(indices: Iterable[int]) -> str:
             runs[-1].append(number)
         else:
             runs.append([number])
-    return ", ".join(
-        f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs
-    )
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-_NUMBERING: Final = re.compile(
-    r"\A(?:step\s+\d{1,3}\s?[.):]|\d{1,3}[.)])\s+(?=\S)", re.IGNORECASE
-)
+_NUMBERING: Final = re.compile(r"\A(?:step\s+\d{1,3}\s?[.):]|\d{1,3}[.)])\s+(?=\S)", re.IGNORECASE)
 
 
-def step_name(step: str, size: int = 120) -> str:
+def quote_step(step: str, size: int = 120) -> str:
     """Return a step's text in quotes, without a number of its own, cut to `size`."""
-    return quoted(_NUMBERING.sub("", one_line(step)), size)
+    return quote_line(_NUMBERING.sub("", to_one_line(step)), size)
 
 
-def step_words(step: str) -> str:
+def clip_step(step: str) -> str:
     """Return a step's text without quotes or a number of its own, cut to 80 bytes."""
-    return clip(_NUMBERING.sub("", one_line(step)), 80)
+    return clip(_NUMBERING.sub("", to_one_line(step)), 80)
 
 
-def printable(text: str, instead: str = " ") -> str:
+def to_printable(text: str, instead: str = " ") -> str:
     """Return a text that cannot steer a terminal; `instead` stands for what could."""
     shown = replace_hidden(text, instead)
     return "".join(" " if each.isspace() else each for each in shown)
 
 
-def plain(text: str) -> str:
+def to_plain_line(text: str) -> str:
     """Return a text on one line that can neither steer a terminal nor be a wake."""
-    return one_line(printable(disarm(text, lambda _: "(")))
+    return to_one_line(to_printable(disarm_markers(text, lambda _: "(")))
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Return the words of a text on one line, whatever separated them."""
     return " ".join(text.split())
 
 
 def clip(text: str, size: int) -> str:
     """Cut a text to at most `size` bytes of JSON, marking the cut with `…`."""
-    if json_size(text) <= size:
+    if count_json_bytes(text) <= size:
         return text
-    room = size - json_size(ELLIPSIS)
+    room = size - count_json_bytes(ELLIPSIS)
     kept = 0
     for character in text:
-        room -= json_size(character)
+        room -= count_json_bytes(character)
         if room < 0:
             break
         kept += 1
@@ -121,16 +117,16 @@ def clip(text: str, size: int) -> str:
 
 def clip_start(text: str, size: int) -> str:
     """Keep the last `size` bytes of a text, as `clip` does the first."""
-    if json_size(text) <= size:
+    if count_json_bytes(text) <= size:
         return text
     return ELLIPSIS + clip(text[::-1], size)[:-1][::-1].lstrip()
 
 
-def json_size(text: str) -> int:
+def count_json_bytes(text: str) -> int:
     """Return how many bytes a text takes between the quotes of a JSON string."""
     return len(json.dumps(text, ensure_ascii=False).encode(errors="replace")) - 2
 
 
-def quoted(text: str, size: int = 120) -> str:
+def quote_line(text: str, size: int = 120) -> str:
     """Return a text in quotes on one line, cut to `size` bytes."""
-    return f'"{clip(one_line(text), size)}"'
+    return f'"{clip(to_one_line(text), size)}"'

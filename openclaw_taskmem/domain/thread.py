@@ -34,9 +34,7 @@ _STILL_TROUBLE: Final = re.compile(
 _BUT: Final = re.compile(r"\b(?:but|however)\b")
 
 
-def choose_meaningful(
-    messages: Sequence[Message], most: int = MOST
-) -> tuple[Message, ...]:
+def choose_meaningful(messages: Sequence[Message], most: int = MOST) -> tuple[Message, ...]:
     """Return the few messages that say most, oldest first.
 
     The newest one and the last progress are among them, then the newest that tell of
@@ -59,23 +57,23 @@ def choose_meaningful(
 def _is_telling(message: Message) -> bool:
     kinds = (MessageType.PROGRESS, MessageType.PLAN)
     own = message.msg_type in kinds or message.role is Role.USER
-    return own or tells_of_trouble(message)
+    return own or has_trouble(message)
 
 
-def user_spoke_last(messages: Sequence[Message]) -> bool:
+def has_user_spoken_last(messages: Sequence[Message]) -> bool:
     """Whether the user has said something, and no agent anything since.
 
     What they said as the task was completed is heard by that.
     """
     for message in reversed(messages):
-        if lifecycle.tells_of_completion(message):
+        if lifecycle.is_completion_message(message):
             return False
         if message.role is not Role.SYSTEM:
             return message.role is Role.USER
     return False
 
 
-def tells_of_trouble(message: Message) -> bool:
+def has_trouble(message: Message) -> bool:
     """Whether a message says that something failed or is in the way."""
     if message.msg_type in _NOISE:
         return False
@@ -83,7 +81,7 @@ def tells_of_trouble(message: Message) -> bool:
     return bool(_TROUBLE.search(said) and _TROUBLE.search(_NO_TROUBLE.sub("", said)))
 
 
-def _is_left(message: Message) -> bool:
+def _is_trouble_left(message: Message) -> bool:
     """Whether the trouble that a message tells of is there still.
 
     Progress has overcome it, but where it says that a step has failed, or what went
@@ -93,19 +91,16 @@ def _is_left(message: Message) -> bool:
         return True
     said = message.content.lower()
     besides = " ".join(_BUT.split(said)[1:])
-    return bool(
-        _STILL_TROUBLE.search(said) or _TROUBLE.search(_NO_TROUBLE.sub("", besides))
-    )
+    return bool(_STILL_TROUBLE.search(said) or _TROUBLE.search(_NO_TROUBLE.sub("", besides)))
 
 
 def find_trouble(messages: Sequence[Message]) -> Message | None:
     """Return the last trouble that no progress followed; None: there is none."""
     for message in reversed(messages):
-        if tells_of_trouble(message) and _is_left(message):
+        if has_trouble(message) and _is_trouble_left(message):
             return message
         if message.role is Role.AGENT and (
-            message.msg_type is MessageType.PROGRESS
-            or sounds_like_progress(message.content)
+            message.msg_type is MessageType.PROGRESS or sounds_like_progress(message.content)
         ):
             return None
     return None

@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Final
 
 from openclaw_taskmem.domain.step_phrases import find_step_numbers
-from openclaw_taskmem.domain.thread import READ, choose_meaningful, tells_of_trouble
+from openclaw_taskmem.domain.thread import READ, choose_meaningful, has_trouble
 from taskmem_hookspecs import Message, MessageType, Role, Value
 
 FIRST: Final = 10
@@ -52,7 +52,7 @@ _WAITS: Final = re.compile(r"\bwait(?:s|ed|ing)?\b")
 _BY_NUMBER: Final = re.compile(r"\s*(?:message|#)\s*#?([0-9]{1,12})\s*", re.IGNORECASE)
 
 
-class Question(Value):
+class ThreadQuery(Value):
     """What a query asks for."""
 
     words: tuple[str, ...]
@@ -66,25 +66,25 @@ class Question(Value):
     waits: bool
 
 
-class Found(Value):
+class SearchResult(Value):
     """A thread in the order in which a query wants it read."""
 
     messages: tuple[Message, ...]
     """Every message: first those that match, the best and newest first."""
     matches: int
     """How many match."""
-    question: Question
+    question: ThreadQuery
     alone: bool = False
     """Whether the query asks for one message, by its number."""
 
 
-def read_question(query: str, plan: Sequence[str]) -> Question:
+def parse_query(query: str, plan: Sequence[str]) -> ThreadQuery:
     """Return what a query asks for."""
     lowered = query.lower()
     words = _read_words(query)
     scores = rank_texts(plan, words)
     best = max(scores.values(), default=0)
-    return Question(
+    return ThreadQuery(
         words=words,
         steps=find_step_numbers(query[:_NAMING], len(plan)),
         like_steps=frozenset(step for step in scores if scores[step] == best),
@@ -94,16 +94,14 @@ def read_question(query: str, plan: Sequence[str]) -> Question:
     )
 
 
-def search_thread(
-    query: str, plan: Sequence[str], messages: Sequence[Message]
-) -> Found:
+def search_thread(query: str, plan: Sequence[str], messages: Sequence[Message]) -> SearchResult:
     """Return a task's thread, oldest first, in the order that a query asks for."""
-    question = read_question(query, plan)
+    question = parse_query(query, plan)
     number = _BY_NUMBER.fullmatch(query)
     for message in messages if number else ():
         if number and message.message_id == int(number[1]):
-            return Found(messages=(message,), matches=1, question=question, alone=True)
-    scores = _score(question, plan, messages)
+            return SearchResult(messages=(message,), matches=1, question=question, alone=True)
+    scores = _score_messages(question, plan, messages)
     matching = sorted(scores, key=lambda place: (-scores[place], -place))
     telling = choose_meaningful(messages[-READ:], FIRST)
     by_id = {message.message_id: message for message in messages}
@@ -114,7 +112,7 @@ def search_thread(
             *reversed(by_id),
         )
     )
-    return Found(
+    return SearchResult(
         messages=tuple(by_id[number] for number in ordered),
         matches=len(matching),
         question=question,
@@ -126,17 +124,13 @@ def rank_texts(texts: Sequence[str], words: Sequence[str]) -> Mapping[int, float
     if not words or not texts:
         return {}
     wanted = " OR ".join(
-        f'"{word.replace(chr(34), " ")}"{"*" if len(word) >= _PREFIX else ""}'
-        for word in words
+        f'"{word.replace(chr(34), " ")}"{"*" if len(word) >= _PREFIX else ""}' for word in words
     )
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(
-            "CREATE VIRTUAL TABLE texts USING fts5"
-            "(text, content='', tokenize='porter unicode61')"
+            "CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='porter unicode61')"
         )
-        database.executemany(
-            "INSERT INTO texts(rowid, text) VALUES (?, ?)", enumerate(texts)
-        )
+        database.executemany("INSERT INTO texts(rowid, text) VALUES (?, ?)", enumerate(texts))
         found = database.execute(
             "SELECT rowid, -rank FROM texts WHERE texts MATCH ?", (wanted,)
         ).fetchall()
@@ -154,8 +148,8 @@ def _read_words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kept))[:_MOST_WORDS]
 
 
-def _score(
-    question: Question, plan: Sequence[str], messages: Sequence[Message]
+def _score_messages(
+    question: ThreadQuery, plan: Sequence[str], messages: Sequence[Message]
 ) -> Mapping[int, float]:
     """Return the score of each message that matches; more is better."""
     named = [word for step in question.steps for word in _read_words(plan[step])]
@@ -166,7 +160,7 @@ def _score(
         score = scores.get(place, 0.0)
         if score and message.role is Role.SYSTEM:
             score /= 2
-        if score and question.trouble and tells_of_trouble(message):
+        if score and question.trouble and has_trouble(message):
             score += 1.0
         if asked:
             about = find_step_numbers(message.content[:_NAMING], len(plan))

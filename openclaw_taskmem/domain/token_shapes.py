@@ -69,10 +69,7 @@ _BEGUN: Final = {
     "ya29.": r"[\w-]{20,}",  # Google
 }
 _SHAPES: Final = (
-    *(
-        (begun, rf"(?<![\w-]){re.escape(begun)}{rest}")
-        for begun, rest in _BEGUN.items()
-    ),
+    *((begun, rf"(?<![\w-]){re.escape(begun)}{rest}") for begun, rest in _BEGUN.items()),
     *(
         (f"gl{kind}-", rf"\bgl{kind}-[\w-]{{16,}}")
         for kind in ("dt", "ft", "rt", "cbt", "ptt", "agent", "oas", "soat", "imt")
@@ -147,7 +144,7 @@ def mask_key_tails(text: str, mask: str) -> str:
     done = 0
     for end in _END.finditer(text):
         before = text[done : end.start()]
-        kept = _without_tail(before, cut=done == 0)
+        kept = _drop_key_tail(before, cut=done == 0)
         pieces.append(f"{before}{end[0]}" if kept == before else f"{kept}{mask}")
         done = end.end()
     return "".join((*pieces, text[done:]))
@@ -162,23 +159,23 @@ def mask_cut_keys(text: str, mask: str) -> str:
     within it.
     """
     lines = text.split("\n")
-    after = _end_of_key(lines, 0) or _end_of_key(lines, 1)
+    after = _find_key_end(lines, 0) or _find_key_end(lines, 1)
     return "\n".join((mask, *lines[after:])) if after else text
 
 
-def _end_of_key(lines: list[str], first: int) -> int:
+def _find_key_end(lines: list[str], first: int) -> int:
     """Return where the lines of a key that begin at `first` are over; 0: no key's.
 
     What stands before `first` must be the rest of one of them.
     """
-    start, whole = _part(lines[first]) if first < len(lines) else ("", "")
+    start, whole = _split_key_part(lines[first]) if first < len(lines) else ("", "")
     added = whole.startswith("+") and len(whole) - 1 in _WIDTHS  # by a diff
     if len(whole) - added not in _WIDTHS or re.search(r"\w-\Z", start):
         return 0
-    at, like, letters = first, _shape(start), ""
+    at, like, letters = first, _to_shape(start), ""
     while at < len(lines):
-        start, part = _part(lines[at])
-        if not _WRAPPED.fullmatch(part) or _shape(start) != like:
+        start, part = _split_key_part(lines[at])
+        if not _WRAPPED.fullmatch(part) or _to_shape(start) != like:
             break
         if len(part) != len(whole) or "=" in part:
             at += 0 < len(part) <= len(whole)  # its last line
@@ -187,12 +184,12 @@ def _end_of_key(lines: list[str], first: int) -> int:
         at += 1
     if len(letters) < _FEWEST * len(whole):
         return 0
-    rest, part = _part(lines[0])
-    fits = like.endswith(_shape(rest)) and _WRAPPED.fullmatch(part)
+    rest, part = _split_key_part(lines[0])
+    fits = like.endswith(_to_shape(rest)) and _WRAPPED.fullmatch(part)
     return at if fits and all(each.search(letters) for each in _MIXED) else 0
 
 
-def _part(line: str) -> tuple[str, str]:
+def _split_key_part(line: str) -> tuple[str, str]:
     """Return a line's last word, where it may be a key's, and what stands before it."""
     found = _BACKWARDS.match(line[: -_SEEN - 1 : -1])
     if found is None:
@@ -200,22 +197,22 @@ def _part(line: str) -> tuple[str, str]:
     return line[: len(line) - found.end()], found[1][::-1]
 
 
-def _shape(start: str) -> str:
+def _to_shape(start: str) -> str:
     """Return the same for what stands before each line of a text: a time, a number."""
     return re.sub(r"\d+", "0", " ".join(start[-_SEEN:].split())).strip("+ ")
 
 
-def _without_tail(text: str, *, cut: bool) -> str:
+def _drop_key_tail(text: str, *, cut: bool) -> str:
     """Return what stands before a key's last line without the lines before it.
 
     `cut`: nothing stands before it, so that its first line may be half a key's.
     """
     lines = _BREAK.split(text)
     first = last = len(lines) - 1
-    like, below, kept = _shape(lines[last]), "", ""
+    like, below, kept = _to_shape(lines[last]), "", ""
     while first >= 2:  # noqa: PLR2004
-        start, part = _part(lines[first - 2])
-        shape, half = _shape(start), cut and first == 2  # noqa: PLR2004
+        start, part = _split_key_part(lines[first - 2])
+        shape, half = _to_shape(start), cut and first == 2  # noqa: PLR2004
         sums = re.fullmatch("=[^=]{4}", below)
         if not part or (len(part) < _WIDE and not half and first < last and not sums):
             break

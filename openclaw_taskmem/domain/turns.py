@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.texts import plural
+from openclaw_taskmem.domain.texts import format_count
 from taskmem_hookspecs import Value
 
 
@@ -25,7 +25,7 @@ class Origin(StrEnum):
     """Something else, such as a sub-agent's report."""
 
 
-class Trouble(StrEnum):
+class ProviderFailureKind(StrEnum):
     """What kind of failure a provider's is."""
 
     PASSING = "passing"
@@ -65,25 +65,25 @@ class Turn(Value):
     """How long all commands and sub-agents among them have run by now, in seconds."""
 
     @property
-    def awaited(self) -> tuple[str, ...]:
+    def awaited_work(self) -> tuple[str, ...]:
         """What the session may wait for in its gateway, in words."""
-        below = (plural(self.children, "sub-agent"),) if self.children else ()
+        below = (format_count(self.children, "sub-agent"),) if self.children else ()
         return (*below, *self.commands, *self.scheduled)
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether it is no work: a clock began it, and it did nothing."""
         return self.origin is Origin.HEARTBEAT and not self.calls
 
     @property
     def has_spoken(self) -> bool:
         """Whether its agent has said anything to somebody."""
-        return bool(self.said) and self.said not in _SILENT and not self.empty
+        return bool(self.said) and self.said not in _SILENT and not self.is_empty
 
     @property
     def may_have_acted(self) -> bool:
         """Whether it may have acted on what its session was told before it ended."""
-        return self.error is None and not self.empty
+        return self.error is None and not self.is_empty
 
 
 _SILENT: Final = ("NO_REPLY", "HEARTBEAT_OK")
@@ -103,17 +103,17 @@ _REFUSED: Final = re.compile(
     r"|bad request|invalid_request|rejected the request|model_not_found"
 )
 _BY_REASON: Final = {
-    **dict.fromkeys(("auth", "auth_permanent", "billing"), Trouble.CREDENTIALS),
-    **dict.fromkeys(("format", "model_not_found", "context_overflow"), Trouble.REFUSED),
+    **dict.fromkeys(("auth", "auth_permanent", "billing"), ProviderFailureKind.CREDENTIALS),
+    **dict.fromkeys(("format", "model_not_found", "context_overflow"), ProviderFailureKind.REFUSED),
     **dict.fromkeys(
         ("timeout", "rate_limit", "overloaded", "server_error", "empty_response"),
-        Trouble.PASSING,
+        ProviderFailureKind.PASSING,
     ),
 }
 """What OpenClaw calls the reason of a failure (measured with 2026.9.6)."""
 
 
-def asks(said: str) -> bool:
+def has_closing_question(said: str) -> bool:
     """Whether a turn's last words end in a question mark.
 
     It decides how long the agent is left alone, and nothing else.
@@ -128,13 +128,13 @@ def asks(said: str) -> bool:
     return words.endswith(_ASKS)
 
 
-def trouble(error: str, reason: str | None = None) -> Trouble:
+def classify_failure(error: str, reason: str | None = None) -> ProviderFailureKind:
     """Return what kind of failure a provider's is, by its reason or else its words."""
     known = _BY_REASON.get(reason or "")
     if known is not None:
         return known
     if _AGAIN.search(error):
-        return Trouble.PASSING
+        return ProviderFailureKind.PASSING
     if _CREDENTIALS.search(error):
-        return Trouble.CREDENTIALS
-    return Trouble.REFUSED if _REFUSED.search(error) else Trouble.PASSING
+        return ProviderFailureKind.CREDENTIALS
+    return ProviderFailureKind.REFUSED if _REFUSED.search(error) else ProviderFailureKind.PASSING

@@ -17,10 +17,10 @@ from openclaw_taskmem.domain import (
     task_runs,
 )
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.run_machine import Moved
+from openclaw_taskmem.domain.run_machine import RunTransition
 from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
 from openclaw_taskmem.domain.step_phrases import StepMarks
-from openclaw_taskmem.domain.texts import step_numbers
+from openclaw_taskmem.domain.texts import format_step_numbers
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -38,7 +38,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import TaskEnded
 
-Begin = Callable[[Task], Moved | None]
+Begin = Callable[[Task], RunTransition | None]
 """Makes a run of a task; None where the caller can hold none."""
 
 
@@ -51,7 +51,7 @@ class Acceptance(Value):
     """The process that asked, as `Owner.process`; None: not known."""
 
 
-class Wish(Value):
+class UpdateRequest(Value):
     """What an update asks for; steps counted from 1, as the agent counts."""
 
     message: str | None = None
@@ -72,7 +72,7 @@ class Wish(Value):
     """Who asks; a task without a session takes over the caller's."""
 
     @property
-    def changes(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether anything beyond an acknowledgement is asked for."""
         return bool(
             self.message is not None
@@ -83,13 +83,13 @@ class Wish(Value):
         )
 
     @property
-    def writes(self) -> bool:
+    def has_writes(self) -> bool:
         """Whether anything is asked for that only who works on the task may do."""
         guarded = (self.status, self.completed_steps, self.reopened_steps, self.token)
         return any(each not in (None, ()) for each in (*guarded, self.ask))
 
 
-class Updated(Value):
+class UpdateResult(Value):
     """What an update did."""
 
     task: Task
@@ -119,14 +119,14 @@ class Updated(Value):
     """The same in a sentence or two."""
 
 
-def update(
+def apply_update(
     facts: TaskFacts,
-    wish: Wish,
+    wish: UpdateRequest,
     now: datetime,
     *,
     policy: RunPolicy = POLICY,
     begin: Begin = lambda _: None,
-) -> tuple[Change, Updated]:
+) -> tuple[Change, UpdateResult]:
     """Decide what an update writes.
 
     A task that has ended keeps a message and changes in nothing else, unless
@@ -142,63 +142,61 @@ def update(
         RunNotReady: Its review is to end, and the user has had no word in it.
     """
     before = facts.task
-    if wish.writes:
+    if wish.has_writes:
         fencing.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
     if wish.status is not None or wish.ask is not None:
         task_runs.guard_review(facts.run, wish.caller)
-    done, reopened = _explicit_marks(before, wish)
+    done, reopened = _read_explicit_marks(before, wish)
     resting = before.status.terminal and wish.status in (None, before.status)
     if not resting:
-        fencing.guard_token(
-            before.task_id, facts.run, wish.token, "nothing was written"
-        )
+        fencing.guard_token(before.task_id, facts.run, wish.token, "nothing was written")
     if resting and (done or reopened):
         lifecycle.require_open(before, "its steps keep their marks")
     said = StepMarks()
     if wish.message is not None and not resting:
         said = step_phrases.parse_step_marks(wish.message, before.plan)
-    told = _marked_by(said, before, wish) - reopened
-    counts = fencing.writes(facts.run, wish.caller, wish.token)
+    told = _find_marked_steps(said, before, wish) - reopened
+    counts = fencing.can_write(facts.run, wish.caller, wish.token)
     if counts:
         done |= told
         reopened |= said.reopened - done
-    task, moved = lifecycle.move(before, wish.status or before.status, now)
+    task, moved = lifecycle.change_status(before, wish.status or before.status, now)
     _guard_ask(task, wish)
     marks = (before.done | done) - reopened
-    messages = _messages(task, wish, moved, marked=marks != before.done, now=now)
+    messages = _build_messages(task, wish, moved, marked=marks != before.done, now=now)
     task = task.model_copy(
         update={
             "done": marks,
             "message_count": before.message_count + len(messages),
-            **(_worked_by(before, wish.caller) if counts and not resting else {}),
+            **(_find_wake_recipient(before, wish.caller) if counts and not resting else {}),
         }
     )
-    if wish.changes and not resting:
-        task = lifecycle.touch(task, now)
-    updated = Updated(
+    if wish.has_changes and not resting:
+        task = lifecycle.touch_task(task, now)
+    updated = UpdateResult(
         task=task,
         marked=marks - before.done,
         unmarked=before.done - marks,
         passed_over=told - marks,
-        hint=_hint(before, task, wish, said) if counts and not resting else None,
+        hint=_build_hint(before, task, wish, said) if counts and not resting else None,
         was=before.status,
     )
-    wakes = outbox.answered(
+    wakes = outbox.settle_answered(
         facts.wakes,
         acts=wish.caller.acts_as(before.session_key, before.home),
-        moved=wish.changes,
+        moved=wish.has_changes,
         now=now,
     )
-    worked = _worked(facts, updated, wish, now, policy=policy, begin=begin)
-    waited = facts.run is not None and facts.run.state.waiting
+    worked = _apply_to_run(facts, updated, wish, now, policy=policy, begin=begin)
+    waited = facts.run is not None and facts.run.state.is_waiting
     queued = any(run.state is RunState.QUEUED for run in worked.runs)
     sent_back = wish.caller.is_user and waited and queued
     run = next(iter(worked.runs), facts.run)
-    may_go_on = fencing.writes(run, wish.caller, wish.token)
+    may_go_on = fencing.can_write(run, wish.caller, wish.token)
     updated = updated.model_copy(
         update={
             "sent_back": sent_back,
-            "review": _tell_reviewer(run, wish, sent_back=sent_back),
+            "review": _describe_review(run, wish, sent_back=sent_back),
             "run": run,
             "may_go_on": may_go_on,
         }
@@ -211,16 +209,16 @@ def update(
             runs=worked.runs,
             wakes=(*wakes, *(w for w in worked.wakes if w.wake_id not in settled)),
             events=(
-                *_log(updated, wish, messages, now),
+                *_build_events(updated, wish, messages, now),
                 *worked.events,
-                *outbox.settled_events(wakes, now),
+                *outbox.build_settled_events(wakes, now),
             ),
         ),
         updated,
     )
 
 
-def _guard_ask(task: Task, wish: Wish) -> None:
+def _guard_ask(task: Task, wish: UpdateRequest) -> None:
     """Refuse a question of a task that has ended: it waits for no answer."""
     if wish.ask is not None and task.status.terminal:
         raise TaskEnded(
@@ -230,7 +228,7 @@ def _guard_ask(task: Task, wish: Wish) -> None:
         )
 
 
-def _tell_reviewer(run: Run | None, wish: Wish, *, sent_back: bool) -> str:
+def _describe_review(run: Run | None, wish: UpdateRequest, *, sent_back: bool) -> str:
     """Tell a user what became of the review that they wrote to; empty: nothing did."""
     if sent_back and wish.message is not None:
         return "Whoever goes on with it is told your words."
@@ -242,21 +240,21 @@ def _tell_reviewer(run: Run | None, wish: Wish, *, sent_back: bool) -> str:
     return ""
 
 
-def _worked(
+def _apply_to_run(
     facts: TaskFacts,
-    updated: Updated,
-    wish: Wish,
+    updated: UpdateResult,
+    wish: UpdateRequest,
     now: datetime,
     *,
     policy: RunPolicy,
     begin: Begin,
 ) -> Change:
     """Return what an update means for the task's run, or the run that it begins."""
-    if not wish.changes:
+    if not wish.has_changes:
         return Change()
     if facts.run is None:
-        return _begun(updated.task, begin)
-    return task_runs.followed(
+        return _begin_run(updated.task, begin)
+    return task_runs.apply_call(
         facts,
         updated.task,
         wish.caller,
@@ -272,14 +270,14 @@ def _worked(
     )
 
 
-def _begun(task: Task, begin: Begin) -> Change:
+def _begin_run(task: Task, begin: Begin) -> Change:
     moved = begin(task) if task.status is TaskStatus.ACTIVE else None
     if moved is None:
         return Change()
     return Change(runs=(moved.run,), events=moved.events)
 
 
-def _worked_by(task: Task, caller: Caller) -> dict[str, str | None]:
+def _find_wake_recipient(task: Task, caller: Caller) -> dict[str, str | None]:
     """Return whose wakes of a task are from now on: the first's whose session is known.
 
     While none is, they are the agent's that has reported on it last.
@@ -289,7 +287,7 @@ def _worked_by(task: Task, caller: Caller) -> dict[str, str | None]:
     return {"session_key": caller.session_key, "host": caller.host}
 
 
-def _explicit_marks(task: Task, wish: Wish) -> tuple[frozenset[int], frozenset[int]]:
+def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int], frozenset[int]]:
     both = set(wish.completed_steps) & set(wish.reopened_steps)
     if both:
         raise InvalidArguments(
@@ -301,24 +299,24 @@ def _explicit_marks(task: Task, wish: Wish) -> tuple[frozenset[int], frozenset[i
                 f"There is no step {number}: the plan of {task.task_id} has steps "
                 f"1 to {len(task.plan)}. Nothing was written."
             )
-    return _indices(wish.completed_steps), _indices(wish.reopened_steps)
+    return _to_indices(wish.completed_steps), _to_indices(wish.reopened_steps)
 
 
-def _marked_by(said: StepMarks, task: Task, wish: Wish) -> frozenset[int]:
+def _find_marked_steps(said: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
     """Return the steps that a message marks: all, by "All done" as the task ends."""
     if said.all_done and wish.status is TaskStatus.COMPLETED:
         return frozenset(range(len(task.plan))) - said.denied
     return said.done
 
 
-def _hint(before: Task, after: Task, wish: Wish, said: StepMarks) -> str | None:
+def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks) -> str | None:
     """Say how to mark, where a message sounds as if it should have."""
     still_open = [step for step in range(len(after.plan)) if step not in after.done]
     if after.status is TaskStatus.COMPLETED and still_open:
         return (
-            f"Steps left unmarked: {step_numbers(still_open)}. If done, call "
+            f"Steps left unmarked: {format_step_numbers(still_open)}. If done, call "
             'task_update with status: "active" and completed_steps: '
-            f'{_numbers(still_open)}, and then with status: "completed".'
+            f'{_format_numbers(still_open)}, and then with status: "completed".'
         )
     changed = after.done != before.done or wish.completed_steps or wish.reopened_steps
     if after.status is not TaskStatus.ACTIVE or changed:
@@ -326,8 +324,8 @@ def _hint(before: Task, after: Task, wish: Wish, said: StepMarks) -> str | None:
     denied = sorted(said.denied & after.done)
     if denied:
         return (
-            f"Still marked done: {step_numbers(denied)}. If not done, call task_update "
-            f"with reopened_steps: {_numbers(denied)}."
+            f"Still marked done: {format_step_numbers(denied)}. If not done, call task_update "
+            f"with reopened_steps: {_format_numbers(denied)}."
         )
     meant = [step for step in still_open if step in said.named - said.denied]
     if not (said.sounds_like_progress and still_open) or (said.named and not meant):
@@ -335,21 +333,26 @@ def _hint(before: Task, after: Task, wish: Wish, said: StepMarks) -> str | None:
     meant = meant or still_open[:1]
     steps = "step {} is" if len(meant) == 1 else "steps {} are"
     return (
-        f"No step was marked. If {steps.format(step_numbers(meant))} done, call "
-        f"task_update with completed_steps: {_numbers(meant)}."
+        f"No step was marked. If {steps.format(format_step_numbers(meant))} done, call "
+        f"task_update with completed_steps: {_format_numbers(meant)}."
     )
 
 
-def _numbers(steps: Collection[int]) -> str:
+def _format_numbers(steps: Collection[int]) -> str:
     return str([step + 1 for step in steps])
 
 
-def _indices(numbers: Collection[int]) -> frozenset[int]:
+def _to_indices(numbers: Collection[int]) -> frozenset[int]:
     return frozenset(number - 1 for number in numbers)
 
 
-def _messages(
-    task: Task, wish: Wish, moved: Message | None, *, marked: bool, now: datetime
+def _build_messages(
+    task: Task,
+    wish: UpdateRequest,
+    moved: Message | None,
+    *,
+    marked: bool,
+    now: datetime,
 ) -> tuple[Message, ...]:
     own: tuple[Message, ...] = ()
     if wish.message is not None:
@@ -378,10 +381,13 @@ def _messages(
     return (*own, *asked, *((moved,) if moved else ()))
 
 
-def _log(
-    updated: Updated, wish: Wish, messages: tuple[Message, ...], now: datetime
+def _build_events(
+    updated: UpdateResult,
+    wish: UpdateRequest,
+    messages: tuple[Message, ...],
+    now: datetime,
 ) -> tuple[Event, ...]:
-    if not wish.changes:
+    if not wish.has_changes:
         return ()
     task = updated.task
     updates = Event(
@@ -394,4 +400,7 @@ def _log(
             "unmarked": [*sorted(updated.unmarked)],
         },
     )
-    return (updates, *lifecycle.status_changed(updated.was, task, now, by=wish.caller))
+    return (
+        updates,
+        *lifecycle.build_status_events(updated.was, task, now, by=wish.caller),
+    )

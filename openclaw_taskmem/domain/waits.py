@@ -12,7 +12,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import events, lifecycle, notices, outbox
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.judging import UNJUDGED, said
+from openclaw_taskmem.domain.judging import UNJUDGED, clip_observation
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -46,20 +46,20 @@ class WaitFacts(Value):
     @property
     def session_key(self) -> str | None:
         """Return the session that is woken; None: none is known."""
-        return self._woken.session_key
+        return self._addressee.session_key
 
     @property
     def host(self) -> str | None:
         """Return where the agent runs that is woken; None: not known."""
-        return self._woken.host
+        return self._addressee.host
 
     @property
     def home(self) -> str | None:
         """Return the home in whose gateway that session lives; None: any."""
-        return self._woken.home
+        return self._addressee.home
 
     @property
-    def _woken(self) -> Wait | Task:
+    def _addressee(self) -> Wait | Task:
         """Return what names the agent that is woken: the wait, or else its task.
 
         An agent of another host than the task's is not taken for the task's.
@@ -70,7 +70,7 @@ class WaitFacts(Value):
         return self.task.task if same else self.wait
 
     @property
-    def owed(self) -> Sequence[Wake]:
+    def open_wakes(self) -> Sequence[Wake]:
         """Return every open wake that a call on this wait may answer."""
         return (*(self.task.wakes if self.task else self.wakes),)
 
@@ -84,16 +84,14 @@ class Refinement(Value):
     """Kept in the wait's history."""
 
 
-def linkage(waits: Iterable[Wait]) -> Linkage:
+def build_linkage(waits: Iterable[Wait]) -> Linkage:
     """Derive what a task's metadata says of its waits from the wait rows."""
     known = sorted(waits, key=lambda wait: (wait.created_at, wait.wait_id))
     if not known:
         return Linkage()
     last = max(known, key=lambda wait: (wait.changed_at, wait.wait_id))
     return Linkage(
-        active_wait_ids=tuple(
-            wait.wait_id for wait in known if wait.status is WaitStatus.WATCHING
-        ),
+        active_wait_ids=tuple(wait.wait_id for wait in known if wait.status is WaitStatus.WATCHING),
         last_wait_event_at=last.changed_at,
         last_wait_state=last.status,
     )
@@ -109,7 +107,7 @@ def require_open(facts: TaskFacts | None) -> None:
         lifecycle.require_open(facts.task, "nothing can be waited for")
 
 
-def open_(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) -> Change:
+def start_wait(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) -> Change:
     """Return the change that starts a wait; `facts` of its task, or None.
 
     Raises:
@@ -117,7 +115,7 @@ def open_(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) ->
     """
     require_open(facts)
     known = WaitFacts(wait=wait, task=facts)
-    wakes = _answered(known, caller, now)
+    wakes = _settle_wakes(known, caller, now)
     opened = Event(
         at=now,
         kind=events.WAIT_OPENED,
@@ -130,18 +128,18 @@ def open_(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) ->
         },
     )
     return Change(
-        tasks=_tasks(wait, facts, now),
+        tasks=_update_task(wait, facts, now),
         waits=(wait,),
         wakes=wakes,
         events=(
             opened,
-            *notices.waiting(wait, facts, now),
-            *outbox.settled_events(wakes, now),
+            *notices.build_wait_notices(wait, facts, now),
+            *outbox.build_settled_events(wakes, now),
         ),
     )
 
 
-def rearm(
+def rearm_wait(
     facts: WaitFacts,
     wish: Refinement,
     caller: Caller,
@@ -163,7 +161,7 @@ def rearm(
     timeout = wish.timeout_seconds or before.timeout_seconds
     wait = before.model_copy(
         update={
-            **_asker(before, caller),
+            **_find_asker(before, caller),
             "status": WaitStatus.WATCHING,
             "wake_when": wish.wake_when or before.wake_when,
             "timeout_seconds": timeout,
@@ -176,7 +174,7 @@ def rearm(
             "home": home,
         }
     )
-    wakes = _answered(facts, caller, now)
+    wakes = _settle_wakes(facts, caller, now)
     updated = Event(
         at=now,
         kind=events.WAIT_UPDATED,
@@ -191,18 +189,18 @@ def rearm(
         },
     )
     return Change(
-        tasks=_tasks(wait, facts.task, now),
+        tasks=_update_task(wait, facts.task, now),
         waits=(wait,),
         wakes=wakes,
         events=(
             updated,
-            *notices.waiting(wait, facts.task, now),
-            *outbox.settled_events(wakes, now),
+            *notices.build_wait_notices(wait, facts.task, now),
+            *outbox.build_settled_events(wakes, now),
         ),
     )
 
 
-def _asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
+def _find_asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
     """Return who is woken from now on: the agent that arms the wait again.
 
     A person arms it for whoever asked for it, as does who names no session of the host.
@@ -213,17 +211,17 @@ def _asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
     return {"session_key": caller.session_key, "host": caller.host}
 
 
-def reads_on(wait: Wait, wish: Refinement) -> bool:
+def needs_end_position(wait: Wait, wish: Refinement) -> bool:
     """Whether a wait that is armed again reads on from where its target is now.
 
     It does when it resolved and waits for the same once more: what resolved it
     would resolve it again at once. Otherwise all counts that counted before, what
     came after its timeout included.
     """
-    return _waits_for_same(wait, wish) and wait.status is WaitStatus.RESOLVED
+    return _is_same_condition(wait, wish) and wait.status is WaitStatus.RESOLVED
 
 
-def restart(wait: Wait, wish: Refinement, behind: str | None) -> str | None:
+def find_restart_position(wait: Wait, wish: Refinement, behind: str | None) -> str | None:
     """Return the places from which a wait that is armed again reads.
 
     Another condition reads from where the wait began, whatever was read since.
@@ -233,23 +231,21 @@ def restart(wait: Wait, wish: Refinement, behind: str | None) -> str | None:
         return behind
     begin, _, reads_from = wait.start.partition(_THEN)
     reads_from = behind or reads_from
-    if not reads_from or not _waits_for_same(wait, wish):
+    if not reads_from or not _is_same_condition(wait, wish):
         return begin
     return f"{begin}{_THEN}{reads_from}"
 
 
-def reading_place(wait: Wait) -> str | None:
+def find_reading_position(wait: Wait) -> str | None:
     """Return the place on its target from which a wait reads; None: where it is now."""
     return wait.start.rpartition(_THEN)[2] if wait.start else None
 
 
-def _waits_for_same(wait: Wait, wish: Refinement) -> bool:
+def _is_same_condition(wait: Wait, wish: Refinement) -> bool:
     return wish.wake_when in (None, wait.wake_when)
 
 
-def end(
-    facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: datetime
-) -> Change:
+def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: datetime) -> Change:
     """Return the change that ends a wait: the row, the thread, the wake.
 
     A wait that was cancelled owes no wake. An ended wait does not end twice: the
@@ -263,10 +259,10 @@ def end(
             "status": outcome.status,
             "ended_at": now,
             "changed_at": now,
-            "last_observation": said(outcome.observation),
+            "last_observation": clip_observation(outcome.observation),
         }
     )
-    text = wake_text(ended, outcome)
+    text = format_wake_text(ended, outcome)
     wake = Wake(
         wake_id=wake_id,
         key=f"wait:{wait.wait_id}:{wait.round}",
@@ -280,9 +276,9 @@ def end(
         created_at=now,
         due_at=now,
     )
-    told = _told(facts.task, text, now)
+    told = _build_messages(facts.task, text, now)
     return Change(
-        tasks=_tasks(ended, facts.task, now, messages=len(told)),
+        tasks=_update_task(ended, facts.task, now, messages=len(told)),
         waits=(ended,),
         messages=told,
         wakes=() if outcome.status is WaitStatus.CANCELLED else (wake,),
@@ -298,14 +294,12 @@ def end(
     )
 
 
-def cancel(
-    facts: WaitFacts, reason: str | None, caller: Caller, now: datetime
-) -> Change:
+def cancel_wait(facts: WaitFacts, reason: str | None, caller: Caller, now: datetime) -> Change:
     """Return the change that cancels a wait, and answers what it owed so far.
 
     Of one that has ended, nothing but the state of its wakes changes.
     """
-    ended = end(
+    ended = close_wait(
         facts,
         WaitOutcome(
             status=WaitStatus.CANCELLED,
@@ -315,12 +309,12 @@ def cancel(
         wake_id="",
         now=now,
     )
-    wakes = _answered(facts, caller, now, moved=not ended.empty)
-    log = (*ended.events, *outbox.settled_events(wakes, now))
+    wakes = _settle_wakes(facts, caller, now, moved=not ended.empty)
+    log = (*ended.events, *outbox.build_settled_events(wakes, now))
     return ended.model_copy(update={"wakes": wakes, "events": log})
 
 
-def postponed(wait: Wait, seconds: float) -> Wait:
+def postpone_wait(wait: Wait, seconds: float) -> Wait:
     """Return a wait whose clock stood still for so long, while the wall's went on."""
     by = timedelta(seconds=seconds)
     return wait.model_copy(
@@ -328,7 +322,7 @@ def postponed(wait: Wait, seconds: float) -> Wait:
     )
 
 
-def outcome_of(wait: Wait) -> WaitOutcome:
+def build_outcome(wait: Wait) -> WaitOutcome:
     """Return how a wait has ended, as its row tells it."""
     ended_at = wait.ended_at or wait.changed_at
     return WaitOutcome(
@@ -338,9 +332,9 @@ def outcome_of(wait: Wait) -> WaitOutcome:
     )
 
 
-def wake_text(wait: Wait, outcome: WaitOutcome) -> str:
+def format_wake_text(wait: Wait, outcome: WaitOutcome) -> str:
     """Return what the agent reads when a wait ends. Source: seed 001 tool 4."""
-    seen = said(outcome.observation)
+    seen = clip_observation(outcome.observation)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
     if outcome.status is WaitStatus.TIMEOUT and seen.startswith(UNJUDGED):
         return (
@@ -349,14 +343,13 @@ def wake_text(wait: Wait, outcome: WaitOutcome) -> str:
         )
     if outcome.status is WaitStatus.TIMEOUT:
         return (
-            f"{head}Condition not met after {wait.timeout_seconds:.10g}s. "
-            f"Last observation: {seen}"
+            f"{head}Condition not met after {wait.timeout_seconds:.10g}s. Last observation: {seen}"
         )
     stop = "" if seen.endswith((".", "!", "?", "…")) else "."
     return f"{head}{seen}{stop} Elapsed: {int(outcome.elapsed_seconds)}s."
 
 
-def _told(facts: TaskFacts | None, text: str, now: datetime) -> tuple[Message, ...]:
+def _build_messages(facts: TaskFacts | None, text: str, now: datetime) -> tuple[Message, ...]:
     if facts is None:
         return ()
     return (
@@ -370,11 +363,11 @@ def _told(facts: TaskFacts | None, text: str, now: datetime) -> tuple[Message, .
     )
 
 
-def _answered(
+def _settle_wakes(
     facts: WaitFacts, caller: Caller, now: datetime, *, moved: bool = True
 ) -> tuple[Wake, ...]:
-    return outbox.answered(
-        facts.owed,
+    return outbox.settle_answered(
+        facts.open_wakes,
         acts=caller.acts_as(facts.session_key, facts.home),
         moved=moved,
         now=now,
@@ -382,17 +375,17 @@ def _answered(
     )
 
 
-def _tasks(
+def _update_task(
     wait: Wait, facts: TaskFacts | None, now: datetime, messages: int = 0
 ) -> tuple[Task, ...]:
     if facts is None:
         return ()
     others = (known for known in facts.waits if known.wait_id != wait.wait_id)
-    task = lifecycle.touch(facts.task, now)
+    task = lifecycle.touch_task(facts.task, now)
     return (
         task.model_copy(
             update={
-                "linkage": linkage((*others, wait)),
+                "linkage": build_linkage((*others, wait)),
                 "message_count": task.message_count + messages,
             }
         ),

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from openclaw_taskmem.domain import notices, registrars
-from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.targets import describe_target
-from openclaw_taskmem.domain.texts import brief, clip, plain
+from openclaw_taskmem.domain.texts import clip, format_short_duration, to_plain_line
 from taskmem_hookspecs import Run, Task, Value, Wait, WaitStatus, Wake, WakeCause
 
 SEEN_BYTES: Final = 160
@@ -56,8 +56,8 @@ def describe_wake(facts: WakeFacts) -> str:
     Of an implicit task there is nothing to see but the end of a wait.
     """
     task, wait = facts.task, facts.wait
-    if registrars.tells_registrar(facts.wake):
-        return registrars.line_of(facts.wake)
+    if registrars.is_for_registrar(facts.wake):
+        return registrars.format_line(facts.wake)
     if task is not None and task.implicit:
         if facts.wake.cause is not WakeCause.WAIT:
             return ""
@@ -68,19 +68,22 @@ def describe_wake(facts: WakeFacts) -> str:
         return "The agent goes on."
     elif facts.wake.cause is WakeCause.STUCK:
         silent = (facts.wake.created_at - task.updated_at).total_seconds()
-        about, said = notices.name(task), f"no progress for {brief(silent)}"
-    elif facts.run is not None and facts.run.why == Why.ANSWERED:
-        return f"{notices.name(task)}: its agent has your answer."
+        about, said = (
+            notices.format_task_name(task),
+            f"no progress for {format_short_duration(silent)}",
+        )
+    elif facts.run is not None and facts.run.why == RunReason.ANSWERED:
+        return f"{notices.format_task_name(task)}: its agent has your answer."
     else:
-        about, said = notices.name(task), _describe_turn(facts.run)
+        about, said = notices.format_task_name(task), _describe_turn(facts.run)
     parts = [part for part in (said, _describe_next(task)) if part]
     return f"{about}: {'; '.join(parts) or 'the agent goes on'}."
 
 
 def _describe_end(wait: Wait) -> str:
     ended = wait.ended_at or wait.changed_at
-    took = brief((ended - wait.armed_at).total_seconds())
-    seen = clip(plain(wait.last_observation or ""), SEEN_BYTES).rstrip(".")
+    took = format_short_duration((ended - wait.armed_at).total_seconds())
+    seen = clip(to_plain_line(wait.last_observation or ""), SEEN_BYTES).rstrip(".")
     if wait.status is WaitStatus.RESOLVED:
         return f"{seen} after {took}" if seen else f"waited {took}, and it came"
     more = f" ({seen})" if seen else ""
@@ -93,9 +96,9 @@ def _describe_turn(run: Run | None) -> str:
     """Return why a run goes on; empty: its turn has ended before its task."""
     if run is None:
         return ""
-    if run.why == Why.BACKGROUND:
+    if run.why == RunReason.BACKGROUND:
         return "begun in the background"
-    if run.why == Why.RESET:
+    if run.why == RunReason.RESET:
         return "started again"
     if run.provider_failures:
         return "the last turn failed at the model's provider"
@@ -108,7 +111,7 @@ def _describe_next(task: Task | None) -> str:
     """Return what is next for a task; empty: nothing is known."""
     if task is None or task.status.terminal:
         return ""
-    current = progress(task).current
+    current = compute_progress(task).current
     if current is None:
         return "its steps are done"
     return f"on to step {current + 1} of {len(task.plan)}"

@@ -32,7 +32,7 @@ EXITS: Final = {
 """The exit statuses of `taskmem wait`, by how the wait has ended."""
 
 
-def host_of_client(name: str | None) -> str:
+def name_client_host(name: str | None) -> str:
     """Return where an agent runs whose MCP client calls itself so; None: nameless."""
     words = "".join(each for each in name or "" if each.isprintable()).strip()
     return f"{MCP}:{words[:NAME_LENGTH]}" if words else MCP
@@ -57,7 +57,7 @@ def is_named_gateway(host: str | None) -> bool:
     return (host or "").startswith(f"{GATEWAY}:")
 
 
-def names_of_host(host: str) -> tuple[str, ...]:
+def list_host_names(host: str) -> tuple[str, ...]:
     """Return every name of a host: a client's, and that of its shell."""
     kind, _, name = host.partition(":")
     if kind not in (MCP, SHELL) or not name:
@@ -79,7 +79,7 @@ def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
     return named, None
 
 
-def by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
+def split_by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
     """Yield the wakes of one session, those of two hosts apart.
 
     What names no host goes with the others, where these have one and the same.
@@ -92,7 +92,7 @@ def by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
         yield [wake for wake in wakes if wake.host == host]
 
 
-def keep(wakes: Iterable[Wake]) -> Change:
+def keep_wakes(wakes: Iterable[Wake]) -> Change:
     """Return what lets owed wakes stay: nobody tries to deliver them any more."""
     rest = {"due_at": None, "last_error": None}
     return Change(wakes=tuple(wake.model_copy(update=rest) for wake in wakes))
@@ -108,9 +108,7 @@ def deliver_kept(wake: Wake, now: datetime) -> Wake:
     return wake.model_copy(update={"due_at": now})
 
 
-def settle_read(
-    wakes: Iterable[Wake], host: str | None, now: datetime
-) -> tuple[Wake, ...]:
+def settle_read(wakes: Iterable[Wake], host: str | None, now: datetime) -> tuple[Wake, ...]:
     """Return those that were kept for the agent of a host, which has read its task."""
     read = {"state": WakeState.ACKNOWLEDGED, "acknowledged_at": now}
     return tuple(

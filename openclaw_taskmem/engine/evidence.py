@@ -11,13 +11,13 @@ from typing import Final
 
 from openclaw_taskmem.domain import claims, evidence, ledger, looks, runs, working
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.claims import Wanted
+from openclaw_taskmem.domain.claims import RequiredArtifact
 from openclaw_taskmem.domain.evidence import Refusal
-from openclaw_taskmem.domain.ledger import Checked
+from openclaw_taskmem.domain.ledger import CheckedClaim
 from openclaw_taskmem.domain.names import find_names
 from openclaw_taskmem.domain.updates import Acceptance
-from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.looking import ELSEWHERE, Looker
+from openclaw_taskmem.engine.history import find_last_run
+from openclaw_taskmem.engine.looking import ELSEWHERE, EvidenceChecker
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -47,12 +47,12 @@ RUNS: Final = 50
 """Runs among which one of a session is looked for."""
 
 
-class Sought(Value):
+class RequiredSet(Value):
     """What is to be looked at before a task is completed."""
 
     task: Task
     run: Run | None
-    things: tuple[Wanted, ...]
+    things: tuple[RequiredArtifact, ...]
     """What is to be there."""
     said: str
     """The message of the call."""
@@ -61,23 +61,23 @@ class Sought(Value):
     folder: str | None
     boxed: bool
     """Whether nothing else may be looked into, as for an agent in a sandbox."""
-    hidden: tuple[Wanted, ...]
+    hidden: tuple[RequiredArtifact, ...]
     """The things that its caller may not look at."""
 
-    def same(self, other: Sought) -> bool:
+    def is_same_as(self, other: RequiredSet) -> bool:
         """Whether the other asks for the same."""
         fields = ("things", "said", "entries", "folder", "boxed", "hidden")
         plans = self.task.plan == other.task.plan
         return plans and all(getattr(self, f) == getattr(other, f) for f in fields)
 
 
-class Seen(Value):
+class CheckResult(Value):
     """What was looked at, and what was seen."""
 
-    sought: Sought
-    checked: tuple[Checked, ...]
+    sought: RequiredSet
+    checked: tuple[CheckedClaim, ...]
     """The things that are to be there."""
-    files: tuple[Checked, ...]
+    files: tuple[CheckedClaim, ...]
     """The files that tools made."""
     entries: tuple[LedgerEntry, ...]
     """The ledger, with what was found, and with what could not be verified."""
@@ -89,28 +89,28 @@ class Seen(Value):
     """Whether nothing was made, and a reader says that plan or message claim it."""
     at: Instant
 
-    def answers(self, sought: Sought, now: datetime) -> bool:
+    def is_current_for(self, sought: RequiredSet, now: datetime) -> bool:
         """Whether it is what is sought now, and was seen just now."""
-        return self.sought.same(sought) and abs(now - self.at) <= FRESH
+        return self.sought.is_same_as(sought) and abs(now - self.at) <= FRESH
 
 
-def list_sought(
+def build_required_set(
     shell: Shell, facts: TaskFacts, said: str, given: Sequence[str], caller: Caller
-) -> Sought:
+) -> RequiredSet:
     """Return what is to be looked at before a task is completed.
 
     Raises:
         InvalidArguments: What is named as made cannot be looked at.
     """
     task, run = facts.task, facts.run
-    things = claims.list_wanted(task, given)
+    things = claims.list_required_artifacts(task, given)
     fault = claims.find_fault(things)
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
-    boxed = looks.is_boxed(caller, shell.looks)
+    boxed = looks.is_sandboxed(caller, shell.looks)
     # A gateway reports the folder of the host; what a sandbox shows is the call's own.
     reported = run.folder if run and not boxed else None
-    return Sought(
+    return RequiredSet(
         task=task,
         run=run,
         things=things,
@@ -123,26 +123,25 @@ def list_sought(
     )
 
 
-def _is_hidden(shell: Shell, thing: Wanted, caller: Caller) -> bool:
+def _is_hidden(shell: Shell, thing: RequiredArtifact, caller: Caller) -> bool:
     """Whether a caller may not look at a thing that proves a completion."""
     command = thing.kind == claims.COMMAND
     return command and looks.is_command_hidden(thing.subject, caller, shell.looks)
 
 
-def look(shell: Shell, sought: Sought) -> Seen:
+def verify_required(shell: Shell, sought: RequiredSet) -> CheckResult:
     """Look at what a task made, at what is to be there, and for what is only named.
 
     It may take long, and so must not be done while a task is locked.
     """
     task, run = sought.task, sought.run
     boxed = sought.boxed
-    looker = Looker(shell, task, run, sought.folders, sought.folder, boxed=boxed)
+    looker = EvidenceChecker(shell, task, run, sought.folders, sought.folder, boxed=boxed)
     found = looker.find_entries(sought.entries)
     checked = tuple(
-        looker.check(thing, found, hidden=thing in sought.hidden)
-        for thing in sought.things
+        looker.check(thing, found, hidden=thing in sought.hidden) for thing in sought.things
     )
-    entries = looker.enter(checked, looker.judge(found))
+    entries = looker.add_proved_files(checked, looker.judge(found))
     named = find_names(*task.plan, sought.said)
     whys = {
         **looker.look_up(named.here, entries),
@@ -159,18 +158,18 @@ def look(shell: Shell, sought: Sought) -> Seen:
     nowhere = tuple(n for n in named.here if whys.get(n) == ledger.NOWHERE)
     partly = any(folder.path in whys for folder in sought.folders)
     nothing = not (entries or partly) and bool(run or sought.folders)
-    refusal = evidence.refuse(task, checked, nowhere, claims=nothing)
+    refusal = evidence.find_refusal(task, checked, nowhere, claims=nothing)
     asks = refusal is not None and refusal.doubt == ledger.CLAIMS
-    return Seen(
+    return CheckResult(
         sought=sought,
         checked=checked,
         files=tuple(looker.files),
         entries=(
             *entries.values(),
-            *ledger.make_unverified(task.task_id, run_id, doubtful, now),
+            *ledger.build_unverified_entries(task.task_id, run_id, doubtful, now),
         ),
         nowhere=nowhere,
-        passed=looker.passed,
+        passed=looker.unsearched_folders,
         claims=asks and _claims_anything(shell, task, sought.said),
         at=shell.clock.now(),
     )
@@ -183,30 +182,33 @@ def _claims_anything(shell: Shell, task: Task, said: str) -> bool:
     then counts for nothing.
     """
     decoy = secrets.token_hex(DECOY_BYTES)
-    question = evidence.claim_question(task.plan, said, decoy)
+    question = evidence.build_claim_question(task.plan, said, decoy)
     return evidence.affirms_claim(shell.ask_reader(*question))
 
 
-def say_nothing_made(seen: Seen) -> str:
+def describe_nothing_made(seen: CheckResult) -> str:
     """Return that nothing was made; empty: something was, or not all was seen."""
     folders = {each.path for each in seen.sought.folders}
     made = [each for each in seen.entries if each.change or each.path in folders]
-    proved = any(each.proved for each in seen.checked)
+    proved = any(each.is_proved for each in seen.checked)
     if made or proved or not (seen.sought.run or folders):
         return ""
-    looked = None if runs.shows_calls(seen.sought.run) else sorted(folders)
-    return ledger.say_nothing(seen.passed, str(Path.home()), looked)
+    looked = None if runs.has_visible_calls(seen.sought.run) else sorted(folders)
+    return ledger.format_nothing_made(seen.passed, str(Path.home()), looked)
 
 
-def prove(
-    shell: Shell, facts: TaskFacts, seen: Seen, acceptance: Acceptance | None = None
+def record_or_refuse(
+    shell: Shell,
+    facts: TaskFacts,
+    seen: CheckResult,
+    acceptance: Acceptance | None = None,
 ) -> tuple[Change, Refusal | None]:
     """Return what is written of what was seen, and why the task is not completed.
 
     None: it may be completed. What a person accepts is not refused.
     """
     now, task = shell.clock.now(), facts.task
-    refusal = evidence.refuse(task, seen.checked, seen.nowhere, claims=seen.claims)
+    refusal = evidence.find_refusal(task, seen.checked, seen.nowhere, claims=seen.claims)
     kept = evidence.record_findings(
         facts,
         (*seen.checked, *seen.files),
@@ -216,15 +218,15 @@ def prove(
     if refusal is not None and acceptance is None:
         # What was only named is asked about, and not told yet; the work goes on.
         entries = tuple(ledger.list_made(seen.entries))
-        refused = evidence.log_refusal(facts, refusal, now)
-        told = evidence.tell_refusal(facts, refusal, now)
+        refused = evidence.build_refusal_event(facts, refusal, now)
+        told = evidence.build_refusal_notice(facts, refusal, now)
         events = (*kept.events, refused, *told)
         return kept.model_copy(update={"ledger": entries, "events": events}), refusal
     folders = seen.sought.folders
-    places = _shown_from(seen.sought.folder)
-    told = evidence.tell_user(facts, seen.entries, places, now)
+    places = _build_shown_prefixes(seen.sought.folder)
+    told = evidence.build_user_notices(facts, seen.entries, places, now)
     if acceptance is not None:
-        told = (evidence.log_acceptance(facts, acceptance, now), *told)
+        told = (evidence.build_acceptance_event(facts, acceptance, now), *told)
     over = tuple(each.model_copy(update={"files": None}) for each in folders)
     more = {
         "ledger": seen.entries,
@@ -234,13 +236,13 @@ def prove(
     return kept.model_copy(update=more), None
 
 
-def _shown_from(own: str | None) -> dict[str, str]:
+def _build_shown_prefixes(own: str | None) -> dict[str, str]:
     """Return what the user reads for folders that paths begin with."""
     home = {str(Path.home()): "~/"}
     return {**home, own: ""} if own else home
 
 
-def join(proof: Change, change: Change, task: Task | None = None) -> Change:
+def merge_proof(proof: Change, change: Change, task: Task | None = None) -> Change:
     """Return what an update writes together with what was seen for it."""
     return change.model_copy(
         update={
@@ -256,13 +258,13 @@ def join(proof: Change, change: Change, task: Task | None = None) -> Change:
 # --- after the completion ---------------------------------------------------
 
 
-def look_late(shell: Shell, task_id: str) -> None:
+def add_late_entries(shell: Shell, task_id: str) -> None:
     """Add to the ledger of a completed task what ended after its completion.
 
     Not where its session has begun another task, whose work it may be.
     """
     facts = shell.store.read_task(task_id)
-    run = last_run(shell, task_id)
+    run = find_last_run(shell, task_id)
     if facts.task.status is not TaskStatus.COMPLETED or _has_next(shell, run):
         return
     since = (run.ended_at if run else None) or facts.task.updated_at
@@ -271,7 +273,7 @@ def look_late(shell: Shell, task_id: str) -> None:
         for each in shell.store.read_records(WorkFolder, task_id)
     ]
     known = {each.path: each for each in shell.store.read_records(LedgerEntry, task_id)}
-    looker = Looker(shell, facts.task, run, folders, run.folder if run else None)
+    looker = EvidenceChecker(shell, facts.task, run, folders, run.folder if run else None)
     found = looker.find_entries(known.values())
     late = {path: each for path, each in found.items() if path not in known}
     entries = tuple(looker.judge(late).values())
@@ -279,61 +281,59 @@ def look_late(shell: Shell, task_id: str) -> None:
         return
     now = shell.clock.now()
     whole = facts.model_copy(update={"run": run})
-    places = _shown_from(run.folder if run else None)
-    told = evidence.tell_user(whole, entries, places, now)
+    places = _build_shown_prefixes(run.folder if run else None)
+    told = evidence.build_user_notices(whole, entries, places, now)
     change = Change(ledger=entries, events=told)
-    shell.decide(task_id, partial(shell.commit, change))
+    shell.retry_on_conflict(task_id, partial(shell.commit, change))
 
 
 def _has_next(shell: Shell, run: Run | None) -> bool:
     """Whether the session of a run has begun another since."""
     later = shell.store.find_runs(RunQuery(limit=RUNS)) if run else ()
     return any(
-        run is not None
-        and each.session_key == run.session_key
-        and each.created_at > run.created_at
+        run is not None and each.session_key == run.session_key and each.created_at > run.created_at
         for each in later
     )
 
 
-def look_up_answer(shell: Shell, session_key: str, said: str) -> None:
+def check_first_answer(shell: Shell, session_key: str, said: str) -> None:
     """Look up what the first answer after a completion names, and tell what is nowhere.
 
     What was asked about already is not told again.
     """
-    run = _just_completed(shell, session_key)
+    run = _find_just_completed(shell, session_key)
     if run is None:
         return
     task = shell.store.read_task(run.task_id).task
     if ledger.ANSWER in task.doubts:
         return
     known = [each.path for each in shell.store.read_records(LedgerEntry, task.task_id)]
-    nowhere = _find_nowhere(shell, task, run, said, known)
+    nowhere = _find_missing_names(shell, task, run, said, known)
     new = {what: ledger.NOWHERE for what in nowhere if what not in known}
 
     def once() -> None:
         facts = shell.store.read_task(run.task_id)
         now, doubts = shell.clock.now(), (*facts.task.doubts, ledger.ANSWER)
-        entries = ledger.make_unverified(run.task_id, run.run_id, new, now)
+        entries = ledger.build_unverified_entries(run.task_id, run.run_id, new, now)
         whole = facts.model_copy(update={"run": run})
-        told = evidence.tell_user(whole, entries, {}, now)
+        told = evidence.build_user_notices(whole, entries, {}, now)
         looked_up = facts.task.model_copy(update={"doubts": doubts})
         shell.commit(Change(tasks=(looked_up,), ledger=entries, events=told))
 
-    shell.decide(run.task_id, once)
+    shell.retry_on_conflict(run.task_id, once)
 
 
-def _find_nowhere(
+def _find_missing_names(
     shell: Shell, task: Task, run: Run, said: str, known: Sequence[str]
 ) -> list[str]:
     """Return the names in a text that are found nowhere, not in `known` either."""
     folders = shell.store.read_records(WorkFolder, task.task_id)
-    looker = Looker(shell, task, run, folders, run.folder)
+    looker = EvidenceChecker(shell, task, run, folders, run.folder)
     whys = looker.look_up(find_names(said).here, known)
     return [what for what, why in whys.items() if why == ledger.NOWHERE]
 
 
-def _just_completed(shell: Shell, session_key: str) -> Run | None:
+def _find_just_completed(shell: Shell, session_key: str) -> Run | None:
     """Return the run of a session that was completed last, if that was just now."""
     now = shell.clock.now()
     done = (RunState.COMPLETED,)
@@ -344,20 +344,20 @@ def _just_completed(shell: Shell, session_key: str) -> Run | None:
     return None
 
 
-def doubt_answer(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | None:
+def find_doubt_in_answer(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | None:
     """Return the task, and what its agent is asked before its last words go out.
 
     None: they go out, for nothing that they name is missing.
     """
-    open_ = shell.session_runs(owner.session_key or "", owner.host)
-    run = working.worked_on(open_, owner)
+    open_ = shell.find_session_runs(owner.session_key or "", owner.host)
+    run = working.find_current_run(open_, owner)
     if run is None or run.state is not RunState.RUNNING:
         return None
     task = shell.store.read_task(run.task_id).task
     if task.implicit:
         return None
     known = [each.path for each in shell.store.read_records(LedgerEntry, task.task_id)]
-    nowhere = _find_nowhere(shell, task, run, said, known)
+    nowhere = _find_missing_names(shell, task, run, said, known)
     if not nowhere or task.status is not TaskStatus.ACTIVE:
         return None
-    return task.task_id, evidence.ask_again(nowhere)
+    return task.task_id, evidence.format_missing_names(nowhere)

@@ -9,11 +9,16 @@ from typing import Final
 
 from openclaw_taskmem.domain import gateway, outbox, packet, reminders, texts, working
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.gateway import GatewayPresence
 from openclaw_taskmem.domain.recovery import describe_cut
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.engine import packets, recovery, session_views, turn_ends, wakes
-from openclaw_taskmem.engine.holding import AWAY, away, guard, own_tasks
+from openclaw_taskmem.engine.holding import (
+    AWAY,
+    guard_task,
+    list_background_runs,
+    list_own_tasks,
+)
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Change, TaskStatus, Wake, WakeQuery, WakeState
 
@@ -24,7 +29,9 @@ SAID_BYTES: Final = 300
 _OWED: Final = (WakeState.DUE, WakeState.SENT)
 
 
-def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> None:
+def handle_gateway_start(
+    shell: Shell, presence: GatewayPresence, others: Collection[str] = ()
+) -> None:
     """Owe again what an earlier start of a gateway took, and no turn did.
 
     What rests because the gateway was away goes out as soon as it may. A gateway that
@@ -35,46 +42,53 @@ def started(shell: Shell, presence: Presence, others: Collection[str] = ()) -> N
     if presence.boot in known:
         return
     due = presence.started_at + gateway.SETTLES
-    owed = _owed(shell)
+    owed = _find_owed_wakes(shell)
     sent = [
         wake
         for wake in owed
         if wake.state is WakeState.SENT and wake.transport == presence.transport
     ]
     why = "the gateway was restarted before a turn took it"
-    _each(
+    _update_by_subject(
         shell,
         sent,
-        lambda current, now: outbox.lost(current, why, now, shell.outbox, due_at=due),
+        lambda current, now: outbox.requeue_lost_wakes(current, why, now, shell.outbox, due_at=due),
     )
     resting = [wake for wake in owed if wake.last_error is not None]
-    _each(shell, resting, lambda current, _: _not_after(current, due))
-    recovery.started(shell, presence, others)
+    _update_by_subject(shell, resting, lambda current, _: _cap_due_time(current, due))
+    recovery.recover_gateway_runs(shell, presence, others)
     # The lines go out with the mark, and so once, also where all this is done again.
     boots = "\n".join([*known, presence.boot][-gateway.BOOTS :])
-    mark = shell.store.bookmark(BOOT, boots)
-    waiting = recovery.waiting(shell)
+    mark = shell.store.make_bookmark(BOOT, boots)
+    waiting = recovery.list_waiting_runs(shell)
     for run in waiting:
-        turn_ends.tell_again(shell, run)
-    told = (*recovery.announced(shell), *session_views.ask_again(shell, waiting))
+        turn_ends.resend_answer(shell, run)
+    told = (
+        *recovery.build_waiting_notices(shell),
+        *session_views.build_lost_questions(shell, waiting),
+    )
     shell.commit(Change(events=told, bookmarks=(mark,)))
 
 
-def turn_ended(
+def settle_turn_wakes(
     shell: Shell, session_key: str, deliveries: Collection[str], error: str | None
 ) -> None:
     """Write what a turn's end says of the wakes that it took, and let others go.
 
     `error`: why no model answered; None: one did.
     """
-    owed = _owed(shell)
+    owed = _find_owed_wakes(shell)
     carried = [wake for wake in owed if wake.delivery_id in deliveries]
     if error is not None:
-        said = texts.clip(texts.plain(error), SAID_BYTES)
+        said = texts.clip(texts.to_plain_line(error), SAID_BYTES)
         why = f"its turn failed: {said}"
-        _each(shell, carried, lambda w, now: outbox.lost(w, why, now, shell.outbox))
+        _update_by_subject(
+            shell,
+            carried,
+            lambda w, now: outbox.requeue_lost_wakes(w, why, now, shell.outbox),
+        )
         return
-    _each(shell, carried, outbox.taken)
+    _update_by_subject(shell, carried, outbox.acknowledge_wakes)
     waiting = [
         wake
         for wake in owed
@@ -84,40 +98,40 @@ def turn_ended(
         and wake.delivery_id not in deliveries
         and wake.last_error is not None
     ]
-    _each(shell, waiting, _not_after)
+    _update_by_subject(shell, waiting, _cap_due_time)
 
 
-def question(shell: Shell, session_key: str, host: str | None = None) -> str | None:
+def describe_waiting_tasks(shell: Shell, session_key: str, host: str | None = None) -> str | None:
     """Return what puts before a session's agent which tasks wait; None: none does.
 
     It goes with the user's next words, which may or may not be what they wait for.
     """
-    open_ = shell.session_runs(session_key, host)
-    waiting = filter(working.lacks_word, open_)
+    open_ = shell.find_session_runs(session_key, host)
+    waiting = filter(working.needs_word, open_)
     found = ((shell.find_task(run.task_id), run) for run in waiting)
     said = (
-        reminders.tell_what_waits(facts.task, run)
+        reminders.describe_waiting_task(facts.task, run)
         for facts, run in found
         if facts is not None and not facts.task.implicit
     )
     return "\n".join(said) or None
 
 
-def after_question(
+def prepend_waiting_tasks(
     shell: Shell, session_key: str, text: str | None, host: str | None = None
 ) -> str | None:
     """Return a packet after what a session's tasks wait for; None: there is neither."""
-    asked = question(shell, session_key, host)
+    asked = describe_waiting_tasks(shell, session_key, host)
     return "\n\n".join(filter(None, (asked, text))) or None
 
 
-def asks_user(shell: Shell, task_id: str) -> bool:
+def needs_user_answer(shell: Shell, task_id: str) -> bool:
     """Whether a task waits for the user's answer to what its agent asked."""
     run = shell.store.read_task(task_id).run
-    return run is not None and working.asks(run)
+    return run is not None and working.has_open_question(run)
 
 
-def reminder(
+def build_reminder(
     shell: Shell,
     session_key: str,
     *,
@@ -142,25 +156,25 @@ def reminder(
         TaskNotFound: No task has that id.
         NotAllowed: It is another session's.
     """
-    found = task_id or _latest(shell, session_key, host, since)
+    found = task_id or _find_latest_task(shell, session_key, host, since)
     if found is None:
         return None
     facts = shell.store.read_task(found)
-    guard(shell, Act.READ, facts, Caller(session_key=session_key, host=host))
+    guard_task(shell, Act.READ, facts, Caller(session_key=session_key, host=host))
     wake_id = f"reminder_{found}"
     if facts.run is not None and facts.run.told_session == session_key:
-        asked = reminders.tell_what_is_asked_away(facts.run)
-        return found, packet.away(facts.task, wake_id, asked or AWAY)
+        asked = reminders.describe_away_question(facts.run)
+        return found, packet.build_away_reminder(facts.task, wake_id, asked or AWAY)
     reason = f"This task was asked for; it is {facts.task.status}."
     if facts.task.implicit:
         reason = describe_cut(facts.run, boot) or "The user asked for this."
     elif facts.task.status is TaskStatus.ACTIVE:
         reason = "This is your open task; your context may have lost it."
-    text = packets.told(shell, facts, wake_id, reason, plain=plain)
+    text = packets.render_resume_text(shell, facts, wake_id, reason, plain=plain)
     return found, text
 
 
-def _latest(
+def _find_latest_task(
     shell: Shell, session_key: str, host: str | None, since: datetime | None
 ) -> str | None:
     """Return the open task of a session; for who asks also one in the background.
@@ -168,35 +182,33 @@ def _latest(
     The task that a turn was covered by is open after a crash, and comes last.
     """
     active = (TaskStatus.ACTIVE,)
-    covered = own_tasks(shell, session_key, host, active, implicit=True)
-    own = [*islice(chain(own_tasks(shell, session_key, host, active), covered), 1)]
+    covered = list_own_tasks(shell, session_key, host, active, implicit=True)
+    own = [*islice(chain(list_own_tasks(shell, session_key, host, active), covered), 1)]
     if own or since is not None:
-        task = gateway.open_task(own, session_key, since)
+        task = gateway.find_open_task(own, session_key, since)
         return task.task_id if task else None
-    every = away(shell, session_key, host)
-    waiting = (run.task_id for run in every if run.state.waiting)
+    every = list_background_runs(shell, session_key, host)
+    waiting = (run.task_id for run in every if run.state.is_waiting)
     return next(waiting, None)
 
 
-def _owed(shell: Shell) -> Sequence[Wake]:
+def _find_owed_wakes(shell: Shell) -> Sequence[Wake]:
     """Return the wakes of this home that nobody is known to have acted on."""
     return shell.store.find_wakes(WakeQuery(states=_OWED, limit=MOST))
 
 
-def _not_after(current: Sequence[Wake], instant: datetime) -> Change:
+def _cap_due_time(current: Sequence[Wake], instant: datetime) -> Change:
     """Return what lets wakes that rest go out at an instant, if not earlier."""
     return Change(
         wakes=tuple(
             wake.model_copy(update={"due_at": instant})
             for wake in current
-            if wake.state is WakeState.DUE
-            and wake.due_at is not None
-            and wake.due_at > instant
+            if wake.state is WakeState.DUE and wake.due_at is not None and wake.due_at > instant
         )
     )
 
 
-def _each(
+def _update_by_subject(
     shell: Shell,
     found: Sequence[Wake],
     decided: Callable[[Sequence[Wake], datetime], Change],
@@ -207,4 +219,4 @@ def _each(
         subject = wake.task_id or wake.wait_id or ""
         subjects.setdefault(subject, []).append(wake.wake_id)
     for subject, ids in subjects.items():
-        wakes.decide(shell, subject, ids, decided)
+        wakes.update_wakes(shell, subject, ids, decided)

@@ -19,19 +19,19 @@ from openclaw_taskmem.domain import (
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
-from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.engine import packets
-from openclaw_taskmem.engine.history import last_run
+from openclaw_taskmem.engine.history import find_last_run
 from openclaw_taskmem.engine.holding import (
     GO_ON,
-    away,
-    guard,
-    held,
+    guard_task,
+    list_background_runs,
+    make_resume_wake,
     may_take_along,
-    told_again,
+    require_own_run,
 )
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.turns import turn_of
+from openclaw_taskmem.engine.turns import find_turn_session
 from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
 from taskmem_hookspecs.errors import InvalidArguments, RunNotReady
 
@@ -41,7 +41,7 @@ _BACKGROUND: Final = "background"
 """The subject of whoever moves a run there: how many may be is for all tasks."""
 
 
-def to_background(
+def move_to_background(
     shell: Shell, task_id: str, caller: Caller, note: str = ""
 ) -> tuple[Task, Run]:
     """Move a task's run to a session of its own, with a note for its agent.
@@ -52,25 +52,25 @@ def to_background(
         LimitReached: As many as there may be are in the background.
         RunHeld: Another works on it.
     """
-    if not caller.person and caller.in_gateway is None:
+    if not caller.person and caller.gateway_owner is None:
         raise RunNotReady(
             f"{task_id} cannot go to the background: only inside OpenClaw are there "
             "sessions for that; go on with it here."
         )
 
     def once() -> tuple[Task, Run]:
-        facts, run = held(shell, task_id, caller, "it stays where it is")
+        facts, run = require_own_run(shell, task_id, caller, "it stays where it is")
         now = shell.clock.now()
         wake_id = shell.new_id("wake", now)
-        moved = handover.note_background(caller, note)
-        entry = lifecycle.noted(facts.task, moved, now)
+        moved = handover.format_background_note(caller, note)
+        entry = lifecycle.build_lifecycle_message(facts.task, moved, now)
         sent = handover.describe_background(run.session_key or "", (entry,))
-        change = handover.to_background(
+        change = handover.build_background_move(
             facts,
             run,
-            away(shell),
+            list_background_runs(shell),
             wake_id=wake_id,
-            text=packets.told(shell, facts, wake_id, GO_ON, background=sent),
+            text=packets.render_resume_text(shell, facts, wake_id, GO_ON, background=sent),
             moved=moved,
             now=now,
             policy=shell.runs,
@@ -78,10 +78,10 @@ def to_background(
         shell.commit(change)
         return change.tasks[0], change.runs[0]
 
-    return shell.decide(task_id, once, _BACKGROUND)
+    return shell.retry_on_conflict(task_id, once, _BACKGROUND)
 
 
-def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
+def cancel_task(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
     """Call a task off; its checkpoints stay.
 
     Raises:
@@ -92,20 +92,18 @@ def cancel(shell: Shell, task_id: str, reason: str, caller: Caller) -> Task:
 
     def once() -> Task:
         facts = shell.store.read_task(task_id)
-        guard(shell, Act.CANCEL, facts, caller)
+        guard_task(shell, Act.CANCEL, facts, caller)
         now = shell.clock.now()
-        turn = turn_of(shell, facts.run)
-        change = handover.cancelled(facts, caller, reason, turn, now)
+        turn = find_turn_session(shell, facts.run)
+        change = handover.build_cancellation(facts, caller, reason, turn, now)
         task_runs.guard_review(facts.run, caller)
         shell.commit(change)
         return change.tasks[0]
 
-    return shell.decide(task_id, once)
+    return shell.retry_on_conflict(task_id, once)
 
 
-def abort(
-    shell: Shell, task_id: str, reason: str, token: int | None, caller: Caller
-) -> Task:
+def abort_task(shell: Shell, task_id: str, reason: str, token: int | None, caller: Caller) -> Task:
     """Give a task up.
 
     Raises:
@@ -116,16 +114,16 @@ def abort(
     """
 
     def once() -> Task:
-        facts, run = held(shell, task_id, caller, "it was not given up", token)
+        facts, run = require_own_run(shell, task_id, caller, "it was not given up", token)
         task_runs.guard_review(run, caller)
-        change = handover.aborted(facts, run, reason, shell.clock.now())
+        change = handover.build_task_abort(facts, run, reason, shell.clock.now())
         shell.commit(change)
         return change.tasks[0]
 
-    return shell.decide(task_id, once)
+    return shell.retry_on_conflict(task_id, once)
 
 
-def hand_off(
+def hand_off_task(
     shell: Shell,
     task_id: str,
     to: str,
@@ -144,21 +142,20 @@ def hand_off(
     """
 
     def once() -> tuple[Task, Run, Sequence[str]]:
-        facts, run = held(shell, task_id, caller, "it was not handed on", token)
+        facts, run = require_own_run(shell, task_id, caller, "it was not handed on", token)
         now = shell.clock.now()
         if to != "user":
             task_runs.guard_review(run, caller)
-            change = handover.handed_to_role(facts, run, to, note, now)
+            change = handover.build_role_handoff(facts, run, to, note, now)
             shell.commit(change)
             return change.tasks[0], change.runs[0], ()
         attached = {
-            shell.new_id("run", now): (each, last_run(shell, each.task.task_id))
-            for each in _there(shell, run.attached)
-            if each.task.task_id != task_id
-            and may_take_along(shell, facts, each, caller)
+            shell.new_id("run", now): (each, find_last_run(shell, each.task.task_id))
+            for each in _read_existing_tasks(shell, run.attached)
+            if each.task.task_id != task_id and may_take_along(shell, facts, each, caller)
         }
-        change = handover.handed_to_user(facts, run, attached, note, now)
-        shell.commit(_with_reminder(shell, change, now))
+        change = handover.build_user_handoff(facts, run, attached, note, now)
+        shell.commit(_add_review_reminder(shell, change, now))
         along = [each.task_id for each in change.runs[1:]]
         was = {each.task.task_id: each.run for each, _ in attached.values()}
         for each in along:
@@ -170,10 +167,10 @@ def hand_off(
             )
         return change.tasks[0], change.runs[0], along
 
-    return shell.decide(task_id, once)
+    return shell.retry_on_conflict(task_id, once)
 
 
-def attachable(shell: Shell, attach: Sequence[str], by: Caller) -> tuple[str, ...]:
+def require_attachable(shell: Shell, attach: Sequence[str], by: Caller) -> tuple[str, ...]:
     """Return the tasks that a claim attaches, which are the caller's to hand off.
 
     Raises:
@@ -182,7 +179,7 @@ def attachable(shell: Shell, attach: Sequence[str], by: Caller) -> tuple[str, ..
     """
     for task_id in attach:
         facts = shell.store.read_task(task_id)
-        guard(shell, Act.WRITE, facts, by)
+        guard_task(shell, Act.WRITE, facts, by)
         if facts.run is not None or facts.task.status.terminal:
             raise InvalidArguments(
                 f"{task_id} cannot be attached: only a task that is open and has no "
@@ -203,9 +200,9 @@ def find_unheard(
     """
     if run is None or not caller.in_turn:
         return (), ()
-    elsewhere = caller.in_gateway is None and not caller.person
-    goes_on = elsewhere and fencing.writes(run, caller, token)
-    if not (goes_on or fencing.holds(run, caller, token)):
+    elsewhere = caller.gateway_owner is None and not caller.person
+    goes_on = elsewhere and fencing.can_write(run, caller, token)
+    if not (goes_on or fencing.has_claim(run, caller, token)):
         return (), ()
     said, shown = _read_unheard(shell, run), shell.shown.get(run.run_id, 0)
     heard = [message for message in said if message.message_id <= shown]
@@ -223,7 +220,7 @@ def note_shown(shell: Shell, run: Run | None, unheard: Sequence[Message]) -> Non
 def _read_unheard(shell: Shell, run: Run) -> Sequence[Message]:
     """Return what the user has said that a run's holder was not told."""
     said = shell.store.read_records(Message, run.task_id, said_after=run.heard_until)
-    return left_words.find_unheard(run, said)
+    return left_words.find_unheard_messages(run, said)
 
 
 def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) -> None:
@@ -237,16 +234,16 @@ def note_heard(shell: Shell, task_id: str, words: str | None, caller: Caller) ->
         facts = shell.store.read_task(task_id)
         run = facts.run
         told = run is not None and is_gateway_session(run.session_key)
-        if run is None or not (told or fencing.holds(run, caller, None)):
+        if run is None or not (told or fencing.has_claim(run, caller, None)):
             return
         unheard = _read_unheard(shell, run)
         if [message.content for message in unheard] == [words]:
-            shell.commit(left_words.hear(Change(), facts, unheard, shell.clock.now()))
+            shell.commit(left_words.record_heard(Change(), facts, unheard, shell.clock.now()))
 
-    shell.decide(task_id, once)
+    shell.retry_on_conflict(task_id, once)
 
 
-def tell_sent_back(
+def add_sent_back_wake(
     shell: Shell, facts: TaskFacts, change: Change, words: str | None, now: datetime
 ) -> Change:
     """Return a change by which the user sends a task back, and its session goes on.
@@ -256,15 +253,15 @@ def tell_sent_back(
     """
     task, run = next(iter(change.tasks), facts.task), change.runs[0]
     after = facts.model_copy(update={"task": task, "run": run})
-    told = apply(run, UserSpoke(), ToldToGoOn(), now=now).run
-    wake = told_again(shell, after, told, now, words)
+    told = apply_events(run, UserSpoke(), ToldToGoOn(), now=now).run
+    wake = make_resume_wake(shell, after, told, now, words)
     if wake is None:
         return change
     wakes = (*change.wakes, wake)
     return change.model_copy(update={"runs": (told,), "wakes": wakes})
 
 
-def _with_reminder(shell: Shell, change: Change, now: datetime) -> Change:
+def _add_review_reminder(shell: Shell, change: Change, now: datetime) -> Change:
     """Return a hand-off to the user that also reminds whoever registered the task.
 
     Where no wake reaches them, the user's own notice has to do.
@@ -274,18 +271,18 @@ def _with_reminder(shell: Shell, change: Change, now: datetime) -> Change:
     if session is None or not shell.reaches(task.registrar_host, session):
         return change
     wake_id, threshold = shell.new_id("wake", now), shell.stuck.threshold_seconds
-    wake = registrars.tell_review(task, run, wake_id, now, threshold)
+    wake = registrars.build_review_wake(task, run, wake_id, now, threshold)
     return change.model_copy(update={"wakes": (*change.wakes, wake)})
 
 
-def _there(shell: Shell, named: Sequence[str]) -> Iterator[TaskFacts]:
+def _read_existing_tasks(shell: Shell, named: Sequence[str]) -> Iterator[TaskFacts]:
     """Read the tasks among the named ones that there are."""
     for task_id in dict.fromkeys(named):
         with suppress(TaskNotFound):
             yield shell.store.read_task(task_id)
 
 
-def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None]:
+def reset_run(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None]:
     """Take a run from whoever holds it; return it with who that was.
 
     Raises:
@@ -295,15 +292,15 @@ def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None
 
     def once() -> tuple[Run, Owner | None]:
         facts = shell.store.read_task(task_id)
-        guard(shell, Act.RESET, facts, caller)
+        guard_task(shell, Act.RESET, facts, caller)
         now = shell.clock.now()
         run = facts.run
         wake_id = shell.new_id("wake", now)
-        change = handover.reset(
+        change = handover.build_run_reset(
             facts,
             wake_id=wake_id,
-            text=packets.told(shell, facts, wake_id, GO_ON),
-            turn=turn_of(shell, run),
+            text=packets.render_resume_text(shell, facts, wake_id, GO_ON),
+            turn=find_turn_session(shell, run),
             now=now,
         )
         shell.commit(change)
@@ -315,4 +312,4 @@ def reset(shell: Shell, task_id: str, caller: Caller) -> tuple[Run, Owner | None
         )
         return change.runs[0], holder
 
-    return shell.decide(task_id, once)
+    return shell.retry_on_conflict(task_id, once)

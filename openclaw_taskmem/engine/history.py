@@ -27,7 +27,7 @@ PAGE: Final = 30
 """Calls on a page of the history."""
 
 
-class Past(Value):
+class PastWork(Value):
     """What was done for a task, and said meanwhile, in its latest runs."""
 
     run: Run | None = None
@@ -43,31 +43,31 @@ class Past(Value):
     """The end of what an agent said last to the user; None: nothing yet."""
 
 
-def last_run(shell: Shell, task_id: str) -> Run | None:
+def find_last_run(shell: Shell, task_id: str) -> Run | None:
     """Return the last run of a task, open or not; None: it had none."""
     return next(iter(shell.store.find_runs(RunQuery(task_id=task_id, limit=1))), None)
 
 
-def read_past(shell: Shell, task_id: str) -> Past:
+def read_past_work(shell: Shell, task_id: str) -> PastWork:
     """Return what was done for a task, over all of its latest runs."""
     runs = shell.store.find_runs(RunQuery(task_id=task_id, limit=RUNS))
     known: list[PastCall] = []
     messages: tuple[ConversationMessage, ...] = ()
     unread = 0
     for run in runs:
-        found = history(shell, run)
+        found = read_history(shell, run)
         if found is None:
             continue
         messages = messages or _read_messages(shell, run)
         calls = {call.number: call for call in found.calls}
-        older, crowded = _with_effects(shell, run)
+        older, crowded = _read_calls_with_effects(shell, run)
         calls = {call.number: call for call in older} | calls
         known += calls.values()
         ended = sum(call.ok is not None for call in calls.values())
         unread += max(run.calls - ended, 0) if crowded else 0
     known.sort(key=lambda call: (call.at, call.number))
     said = (run.last_response for run in runs if run.last_response)
-    return Past(
+    return PastWork(
         run=next(iter(runs), None),
         messages=messages,
         calls=tuple(known),
@@ -76,10 +76,10 @@ def read_past(shell: Shell, task_id: str) -> Past:
     )
 
 
-def history(shell: Shell, run: Run) -> History | None:
+def read_history(shell: Shell, run: Run) -> History | None:
     """Return what the checkpoints of a run say; None: nothing that can be trusted."""
     kept = shell.store.read_records(Checkpoint, run.run_id, checkpoints.READ)
-    found = checkpoints.read(kept)
+    found = checkpoints.parse_history(kept)
     if kept and (found is None or found.corrupt):
         log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
     return found
@@ -88,28 +88,26 @@ def history(shell: Shell, run: Run) -> History | None:
 def _read_messages(shell: Shell, run: Run) -> tuple[ConversationMessage, ...]:
     """Return what was last said in a run, however many calls ago."""
     holding = checkpoints.HOLDING_SAID
-    kept = shell.store.read_records(
-        Checkpoint, run.run_id, checkpoints.MESSAGES, holding=holding
-    )
-    return checkpoints.read_said(kept)
+    kept = shell.store.read_records(Checkpoint, run.run_id, checkpoints.MESSAGES, holding=holding)
+    return checkpoints.read_conversation(kept)
 
 
-def _with_effects(shell: Shell, run: Run) -> tuple[Sequence[PastCall], bool]:
+def _read_calls_with_effects(shell: Shell, run: Run) -> tuple[Sequence[PastCall], bool]:
     """Return a run's calls with effects, and whether there are more than were read.
 
     Of what went out, also those that were cut.
     """
     read = partial(shell.store.read_records, Checkpoint, run.run_id, EFFECTS)
     found = [
-        read(holding=checkpoints.holding_effect(Effect.OUTSIDE, ended=False)),
-        read(holding=checkpoints.holding_effect(Effect.FILES, ended=True)),
-        read(holding=checkpoints.holding_effect(Effect.OTHER, ended=True)),
+        read(holding=checkpoints.format_effect_filter(Effect.OUTSIDE, ended=False)),
+        read(holding=checkpoints.format_effect_filter(Effect.FILES, ended=True)),
+        read(holding=checkpoints.format_effect_filter(Effect.OTHER, ended=True)),
     ]
-    calls = [call for kept in found for call in checkpoints.read_scattered(kept)]
+    calls = [call for kept in found for call in checkpoints.read_scattered_calls(kept)]
     return calls, any(len(kept) == EFFECTS for kept in found)
 
 
-class Place(Value):
+class HistoryPosition(Value):
     """Where the next page of a task's history begins."""
 
     run: int
@@ -125,31 +123,31 @@ class HistoryPage(Value):
 
     calls: tuple[PastCall, ...]
     """Newest first."""
-    more: Place | None
+    more: HistoryPosition | None
     """None: there is no more."""
 
 
-def read_page(shell: Shell, task_id: str, place: Place | None) -> HistoryPage:
+def read_history_page(shell: Shell, task_id: str, place: HistoryPosition | None) -> HistoryPage:
     """Return a page of the calls made for a task; None: the newest."""
     runs = [*reversed(shell.store.find_runs(RunQuery(task_id=task_id, limit=RUNS)))]
     if place is None:
         left = sum(run.calls for run in runs)
-        place = Place(run=len(runs), before=None, left=left)
+        place = HistoryPosition(run=len(runs), before=None, left=left)
     calls: list[PastCall] = []
     number, before = min(place.run, len(runs)), place.before
     while number and len(calls) < PAGE:
-        page, before = _run_page(shell, runs[number - 1], before, PAGE - len(calls))
+        page, before = _read_run_page(shell, runs[number - 1], before, PAGE - len(calls))
         calls += page
         number -= before is None
         while before is None and number and not runs[number - 1].checkpoints:
             number -= 1
     ended = sum(call.ok is not None for call in calls)
     left = max(place.left - ended, 1)
-    more = Place(run=number, before=before, left=left) if number else None
+    more = HistoryPosition(run=number, before=before, left=left) if number else None
     return HistoryPage(calls=tuple(calls), more=more)
 
 
-def _run_page(
+def _read_run_page(
     shell: Shell, run: Run, before: int | None, most: int
 ) -> tuple[Sequence[PastCall], int | None]:
     """Return calls of a run, newest first, and before which checkpoint to go on."""
@@ -157,14 +155,14 @@ def _run_page(
     def has_ended(call_id: str, number: int) -> bool:
         if before is None:
             return False
-        holding = checkpoints.holding_call(call_id)
+        holding = checkpoints.format_call_filter(call_id)
         later = shell.store.read_records(Checkpoint, run.run_id, 8, holding=holding)
         return checkpoints.has_end(later, call_id, number)
 
     # Each call has two; others may lie between them.
     limit = 2 * most + 8
     kept = shell.store.read_records(Checkpoint, run.run_id, limit, before=before)
-    if before is None and checkpoints.read(kept) is None:
+    if before is None and checkpoints.parse_history(kept) is None:
         return (), None
     page = checkpoints.cut_page(kept, most, has_ended)
     all_taken = not kept or page.before == kept[0].number

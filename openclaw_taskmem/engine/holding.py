@@ -19,12 +19,12 @@ from openclaw_taskmem.domain import (
     ways,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
-from openclaw_taskmem.domain.rights import Act, Held, Tie
+from openclaw_taskmem.domain.rights import Act, TaskHolder, Tie
 from openclaw_taskmem.domain.run_events import UserHeard
-from openclaw_taskmem.domain.run_machine import Moved, apply
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.engine import packets, recovery
-from openclaw_taskmem.engine.history import last_run
+from openclaw_taskmem.engine.history import find_last_run
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -58,7 +58,7 @@ RENEWALS: Final = 10
 _GOING: Final = tuple(state for state in RunState if not state.terminal)
 
 
-def away(
+def list_background_runs(
     shell: Shell, session: str | None = None, host: str | None = None
 ) -> Sequence[Run]:
     """Return the open runs in the background of this home, newest first.
@@ -94,7 +94,7 @@ def list_tasks(
                 yield task
 
 
-def own_tasks(
+def list_own_tasks(
     shell: Shell,
     session: str,
     host: str | None,
@@ -109,12 +109,12 @@ def own_tasks(
             yield task
 
 
-def held(
+def require_own_run(
     shell: Shell, task_id: str, caller: Caller, wish: str, token: int | None = None
 ) -> tuple[TaskFacts, Run]:
     """Return the facts of a task whose open run is the caller's to write for."""
     facts = shell.store.read_task(task_id)
-    guard(shell, Act.WRITE, facts, caller, token=token, wish=wish)
+    guard_task(shell, Act.WRITE, facts, caller, token=token, wish=wish)
     lifecycle.require_open(facts.task, wish)
     if facts.run is None:
         raise RunNotFound(
@@ -135,7 +135,7 @@ def guard_reopen(shell: Shell, task: Task, caller: Caller) -> None:
         lifecycle.guard_reopen(task, newest, caller)
 
 
-def guard(
+def guard_task(
     shell: Shell,
     act: Act,
     facts: TaskFacts,
@@ -154,65 +154,63 @@ def guard(
     """
     if caller.person:
         return facts
-    held, here = find_held(shell, facts), at_home(shell, caller)
-    tie = rights.guard(act, here, facts.task, held, token=token, wish=wish)
+    held, here = find_holder(shell, facts), fill_in_home(shell, caller)
+    tie = rights.guard_act(act, here, facts.task, held, token=token, wish=wish)
     if tie is not Tie.REGISTRAR:
         return facts
-    own = (w for w in facts.wakes if rights.is_of(here, w.session_key, w.host, w.home))
+    own = (w for w in facts.wakes if rights.is_agent_of(here, w.session_key, w.host, w.home))
     return facts.model_copy(update={"wakes": tuple(own)})
 
 
-def may_take_along(
-    shell: Shell, facts: TaskFacts, other: TaskFacts, caller: Caller
-) -> bool:
+def may_take_along(shell: Shell, facts: TaskFacts, other: TaskFacts, caller: Caller) -> bool:
     """Whether a caller who hands a task off may take along one attached to it.
 
     It is the caller's, or of who registered the task, and has attached it.
     """
-    held = find_held(shell, other)
-    tie = rights.find_tie(at_home(shell, caller), other.task, held)
-    same = rights.registrar(facts.task) == rights.registrar(other.task)
-    return same or rights.may(Act.WRITE, tie, held)
+    held = find_holder(shell, other)
+    tie = rights.find_tie(fill_in_home(shell, caller), other.task, held)
+    same = rights.get_registrar(facts.task) == rights.get_registrar(other.task)
+    return same or rights.is_allowed(Act.WRITE, tie, held)
 
 
-def at_home(shell: Shell, caller: Caller) -> Caller:
+def fill_in_home(shell: Shell, caller: Caller) -> Caller:
     """Return a caller with the home that it calls: this one."""
     return caller.model_copy(update={"home": caller.home or shell.store.home})
 
 
-def find_held(shell: Shell, facts: TaskFacts) -> Held:
+def find_holder(shell: Shell, facts: TaskFacts) -> TaskHolder:
     """Return who works on a task, or has, and whether they are gone."""
     task, run = facts.task, facts.run
     if run is not None:
         queued = run.state is RunState.QUEUED
-        ended = recovery.holder_ended if run.state.waiting else recovery.is_abandoned
-        gone = (queued and run.why == Why.OWNER_GONE) or ended(shell, run)
-        return Held(run=run, gone=gone, away=_is_away(shell, run))
+        ended = recovery.has_holder_ended if run.state.is_waiting else recovery.is_abandoned
+        gone = (queued and run.why == RunReason.OWNER_GONE) or ended(shell, run)
+        return TaskHolder(run=run, gone=gone, away=_is_away(shell, run))
     reached = shell.reaches(task.host, task.session_key)
     silent = (shell.clock.now() - task.updated_at).total_seconds()
     waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids
-    last, silence = last_run(shell, task.task_id), shell.stuck.threshold_seconds
+    last, silence = find_last_run(shell, task.task_id), shell.stuck.threshold_seconds
     if reached or waits:
-        return Held(last=last)
-    return Held(last=last, gone=silent >= silence, silence=silence)
+        return TaskHolder(last=last)
+    return TaskHolder(last=last, gone=silent >= silence, silence=silence)
 
 
-def find_holders(shell: Shell, task_ids: Sequence[str]) -> Mapping[str, Held]:
+def find_holders(shell: Shell, task_ids: Sequence[str]) -> Mapping[str, TaskHolder]:
     """Return who works on tasks, or has, by their ids: what shows who is what to them.
 
     Of those that nobody ever has there is nothing; whether they are gone is not told.
     """
-    held: dict[str, Held] = {}
+    held: dict[str, TaskHolder] = {}
     runs = shell.store.find_runs(RunQuery(task_ids=tuple(task_ids)))
-    for run in sorted(runs, key=_age):
+    for run in sorted(runs, key=_age_key):
         if run.state.terminal:
-            held[run.task_id] = Held(last=run)
+            held[run.task_id] = TaskHolder(last=run)
         else:
-            held[run.task_id] = Held(run=run, away=_is_away(shell, run))
+            held[run.task_id] = TaskHolder(run=run, away=_is_away(shell, run))
     return held
 
 
-def _age(run: Run) -> tuple[datetime, str]:
+def _age_key(run: Run) -> tuple[datetime, str]:
     return run.created_at, run.run_id
 
 
@@ -220,44 +218,46 @@ def _is_away(shell: Shell, run: Run) -> bool:
     """Whether a run is queued for a session in the background, which is there."""
     if run.state is not RunState.QUEUED or run.told_session is None:
         return False
-    return not runs.left(run, shell.clock.now(), shell.runs)
+    return not runs.is_left_behind(run, shell.clock.now(), shell.runs)
 
 
-def begin(shell: Shell, caller: Caller, now: datetime, task: Task) -> Moved | None:
+def begin_caller_run(
+    shell: Shell, caller: Caller, now: datetime, task: Task
+) -> RunTransition | None:
     """Return the run that a caller begins on a task; None: it can hold none."""
     if caller.is_user:
-        return queue_again(shell, task, now)
-    return task_runs.begun(
+        return requeue_for_last_role(shell, task, now)
+    return task_runs.begin_for_caller(
         task,
         caller,
         run_id=shell.new_id("run", now),
         now=now,
         policy=shell.runs,
-        last=last_run(shell, task.task_id),
+        last=find_last_run(shell, task.task_id),
     )
 
 
-def queue_again(shell: Shell, task: Task, now: datetime) -> Moved | None:
+def requeue_for_last_role(shell: Shell, task: Task, now: datetime) -> RunTransition | None:
     """Return a new run of a task that has ended, queued for its last run's role.
 
     None: it had no run, or a gateway's session held the last, and is told instead.
     """
-    last = last_run(shell, task.task_id)
+    last = find_last_run(shell, task.task_id)
     if last is None or is_gateway_session(last.session_key):
         return None
     messages = shell.store.read_records(Message, task.task_id, thread.READ)
-    heard = max(last.heard_until, left_words.find_completed(messages))
+    heard = max(last.heard_until, left_words.find_completion_id(messages))
     return task_runs.queue_for_role(
         task,
         last.role,
         run_id=shell.new_id("run", now),
         now=now,
         segmented=last.segmented,
-        last=apply(last, UserHeard(heard_until=heard), now=now).run,
+        last=apply_events(last, UserHeard(heard_until=heard), now=now).run,
     )
 
 
-def told_again(
+def make_resume_wake(
     shell: Shell,
     facts: TaskFacts,
     run: Run,
@@ -271,14 +271,14 @@ def told_again(
     if not is_gateway_session(run.session_key):
         return None
     wake_id = shell.new_id("wake", now)
-    text = packets.told(shell, facts, wake_id, GO_ON, answer=answer)
+    text = packets.render_resume_text(shell, facts, wake_id, GO_ON, answer=answer)
     return continuations.make_wake(run, wake_id, text, now)
 
 
-def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None:
+def renew_lease(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None:
     """Begin the lease anew of a run whose holder has called, unless it just was."""
 
-    def at_work() -> tuple[Run, ...]:
+    def renew_runs() -> tuple[Run, ...]:
         now = shell.clock.now()
         fresh = timedelta(seconds=shell.runs.lease_seconds / RENEWALS)
         return tuple(
@@ -286,11 +286,11 @@ def renew(shell: Shell, task_id: str, caller: Caller, token: int | None) -> None
             for run in shell.store.find_runs(
                 RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=1)
             )
-            if fencing.holds(run, caller, token) and now - run.seen_at >= fresh
+            if fencing.has_claim(run, caller, token) and now - run.seen_at >= fresh
         )
 
-    if at_work():
-        shell.decide(task_id, lambda: shell.commit(Change(runs=at_work())))
+    if renew_runs():
+        shell.retry_on_conflict(task_id, lambda: shell.commit(Change(runs=renew_runs())))
 
 
 def guard_more_tasks(shell: Shell, caller: Caller) -> None:
@@ -301,7 +301,7 @@ def guard_more_tasks(shell: Shell, caller: Caller) -> None:
     Raises:
         LimitReached: It has.
     """
-    maker, most = quotas.maker_of(caller), quotas.TASKS
+    maker, most = quotas.find_maker(caller), quotas.TASKS
     if maker is not None:
         quotas.guard_tasks(shell.store.count_open(Task, maker, most))
 
@@ -314,6 +314,6 @@ def guard_more_waits(shell: Shell, caller: Caller) -> None:
     Raises:
         LimitReached: It has.
     """
-    maker, most = quotas.maker_of(caller), quotas.WAITS
+    maker, most = quotas.find_maker(caller), quotas.WAITS
     if maker is not None:
         quotas.guard_waits(shell.store.count_open(Wait, maker, most))

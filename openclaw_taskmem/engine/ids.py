@@ -15,9 +15,9 @@ def new_id(kind: str, now: datetime) -> str:
     """Return a fresh id; those of one kind sort by the millisecond they were made."""
     millis = int(now.timestamp() * 1000)
     chance = secrets.randbits(5 * _CHANCE)
-    return f"{kind}_{_digits(millis, _TIME)}{_digits(chance, _CHANCE)}"
+    return f"{kind}_{_encode_digits(millis, _TIME)}{_encode_digits(chance, _CHANCE)}"
 
 
-def _digits(number: int, width: int) -> str:
+def _encode_digits(number: int, width: int) -> str:
     digits = [_ALPHABET[(number >> (5 * i)) & 31] for i in range(width)]
     return "".join(reversed(digits))

@@ -10,11 +10,11 @@ from typing import Final
 
 from openclaw_taskmem.domain import implicit, working
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import Began, Ended
-from openclaw_taskmem.domain.implicit import Seen
+from openclaw_taskmem.domain.checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.implicit import UncoveredCallEntry
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.turns import Heard
+from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, Run, TaskFacts
 
 MOST_SESSIONS: Final = 1_000
@@ -23,7 +23,7 @@ _OWN: Final = ":taskmem:"
 """In the keys of sessions that a task has to itself."""
 
 
-def begin_turn(shell: Shell, heard: Heard, origin: Origin) -> None:
+def end_earlier_turns(shell: Shell, heard: ReportContext, origin: Origin) -> None:
     """Forget what a session called in earlier turns, and end what covered them.
 
     Only a user's turn ends that: any other may be of the work that it covers. What
@@ -32,19 +32,21 @@ def begin_turn(shell: Shell, heard: Heard, origin: Origin) -> None:
     forget_calls(shell, heard)
     if origin is not Origin.USER:
         return
-    for run in shell.session_runs(heard.session, heard.owner.host):
+    for run in shell.find_session_runs(heard.session, heard.owner.host):
         if run.state in working.OPEN and not _is_held(run, heard.owner):
-            shell.decide(run.task_id, partial(_end_left, shell, run))
+            shell.retry_on_conflict(run.task_id, partial(_end_left_task, shell, run))
 
 
-def _end_left(shell: Shell, found: Run) -> None:
+def _end_left_task(shell: Shell, found: Run) -> None:
     """End the implicit task of a run that no turn works on; another's stays."""
     facts = shell.store.read_task(found.task_id)
     if facts.task.implicit and facts.run == found:
         shell.commit(implicit.end_task(facts, found, shell.clock.now()))
 
 
-def note_call(shell: Shell, heard: Heard, entry: Began, request: str | None) -> None:
+def note_call(
+    shell: Shell, heard: ReportContext, entry: CallStartEntry, request: str | None
+) -> None:
     """Note a call that belongs to no task; the third of a user's turn opens one.
 
     `request` is what the user said in the turn; None: no user has begun it.
@@ -52,11 +54,14 @@ def note_call(shell: Shell, heard: Heard, entry: Began, request: str | None) -> 
     if request is None or not shell.runs.implicit_tasks or _OWN in heard.session:
         return
     now = shell.clock.now()
-    seen = (*shell.uncovered.get(heard.place, ()), Seen(at=now, entry=entry))
-    if not implicit.is_covered(seen):
+    seen = (
+        *shell.uncovered.get(heard.session_address, ()),
+        UncoveredCallEntry(at=now, entry=entry),
+    )
+    if not implicit.needs_task(seen):
         if len(shell.uncovered) >= MOST_SESSIONS:
             shell.uncovered.pop(next(iter(shell.uncovered)))
-        shell.uncovered[heard.place] = seen
+        shell.uncovered[heard.session_address] = seen
         return
     change = implicit.open_task(
         seen,
@@ -69,41 +74,44 @@ def note_call(shell: Shell, heard: Heard, entry: Began, request: str | None) -> 
         now=now,
         policy=shell.runs,
     )
-    shell.commit(heard.kept(shell, change))
+    shell.commit(heard.add_cursor(shell, change))
     forget_calls(shell, heard)
 
 
-def note_call_end(shell: Shell, heard: Heard, entry: Ended) -> None:
+def note_call_end(shell: Shell, heard: ReportContext, entry: CallEndEntry) -> None:
     """Note the end of a call that belongs to no task."""
-    seen = shell.uncovered.get(heard.place, ())
-    if implicit.has_ended(seen, entry):
+    seen = shell.uncovered.get(heard.session_address, ())
+    if implicit.has_seen_start(seen, entry):
         now = shell.clock.now()
-        shell.uncovered[heard.place] = (*seen, Seen(at=now, entry=entry))
+        shell.uncovered[heard.session_address] = (
+            *seen,
+            UncoveredCallEntry(at=now, entry=entry),
+        )
 
 
-def forget_calls(shell: Shell, heard: Heard) -> None:
+def forget_calls(shell: Shell, heard: ReportContext) -> None:
     """Forget what a turn has called: it is over, covered, or another begins."""
-    shell.uncovered.pop(heard.place, None)
+    shell.uncovered.pop(heard.session_address, None)
 
 
-def find_covered(shell: Shell, caller: Caller) -> tuple[TaskFacts, Run] | None:
+def find_covering_task(shell: Shell, caller: Caller) -> tuple[TaskFacts, Run] | None:
     """Return the implicit task that was opened in a caller's turn, and its run.
 
     None: none was.
     """
-    owner = caller.in_gateway
+    owner = caller.gateway_owner
     if owner is None or owner.session_key is None:
         return None
-    for found in shell.session_runs(owner.session_key, owner.host):
+    for found in shell.find_session_runs(owner.session_key, owner.host):
         facts = shell.store.read_task(found.task_id)
         run = facts.run  # by now: a heartbeat may have come meanwhile
         if run is None or not _is_held(run, owner):
             continue
-        if implicit.is_of_turn(facts.task, run):
+        if implicit.is_task_of_turn(facts.task, run):
             return facts, run
     return None
 
 
 def _is_held(run: Run, owner: Owner) -> bool:
     """Whether a turn of an owner works on a run now."""
-    return working.at_work(run) and run.owner == owner
+    return working.is_at_work(run) and run.owner == owner

@@ -12,7 +12,7 @@ from tempfile import gettempdir
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import ledger
-from openclaw_taskmem.domain.ledger import Listing, Stamps, Touch
+from openclaw_taskmem.domain.ledger import FileTimes, FileTouch, FolderListing
 from openclaw_taskmem.domain.names import find_names, split_words
 from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.engine.listing import list_files, read_stamps
@@ -39,11 +39,11 @@ MOST_USED: Final = 10_000
 """Folders that are remembered as written down, before they are asked for anew."""
 
 
-class Deed(Value):
+class FileActivity(Value):
     """What a tool call may have done to files, as its host reports it."""
 
     call_id: str | None = None
-    touched: tuple[Touch, ...] = ()
+    touched: tuple[FileTouch, ...] = ()
     folders: tuple[str, ...] = ()
     """The folders that it used, absolute."""
     command: bool = False
@@ -54,7 +54,7 @@ class Deed(Value):
     """How long it took."""
 
 
-class Used(NamedTuple):
+class UsedFolders(NamedTuple):
     """The folders that a call uses, and those that its command names."""
 
     listed: tuple[str, ...]
@@ -63,7 +63,7 @@ class Used(NamedTuple):
     """Only what a command names is looked up there."""
 
 
-def new_folders(
+def build_folder_rows(
     shell: Shell, task_id: str, paths: Iterable[str], *, command: bool
 ) -> tuple[WorkFolder, ...]:
     """Return the rows of folders that a task uses from now on; known ones are left out.
@@ -91,7 +91,7 @@ def new_folders(
     return tuple(rows)
 
 
-def find_used_folders(shell: Shell, run: Run | None, deed: Deed) -> Used:
+def find_used_folders(shell: Shell, run: Run | None, deed: FileActivity) -> UsedFolders:
     """Return the folders that a call uses, and those that its command names.
 
     Passed over is what holds another of them, or is the home of the user or the folder
@@ -107,7 +107,7 @@ def find_used_folders(shell: Shell, run: Run | None, deed: Deed) -> Used:
             if not known and os.path.isdir(path) and may_look(shell, run, path):
                 whole = any(is_inside(each, path) for each in (*listed, *busy))
                 (passed if whole else listed).append(path)
-    return Used(listed=(*listed,), passed=(*passed,))
+    return UsedFolders(listed=(*listed,), passed=(*passed,))
 
 
 def _split_command(text: str) -> list[str]:
@@ -125,7 +125,7 @@ def _spell_home(text: str) -> str:
     return text.replace("${HOME}", "~").replace("$HOME", "~")
 
 
-def list_folders(
+def schedule_listing(
     shell: Shell,
     rows: Iterable[WorkFolder],
     *,
@@ -141,10 +141,10 @@ def list_folders(
     for row in rows:
         shell.used_folders.add((row.task_id, row.path, row.since is not None))
         if row.files is None and (early or row.since):
-            shell.later(0.0, partial(_list_before, shell, row, own))
+            shell.later(0.0, partial(_list_initial_files, shell, row, own))
 
 
-def _list_before(shell: Shell, new: WorkFolder, own: str | None) -> None:
+def _list_initial_files(shell: Shell, new: WorkFolder, own: str | None) -> None:
     """Keep the files that a folder has before the work, if it may be looked at.
 
     The work may have begun by now: a file that was written or unpacked since the task
@@ -155,8 +155,8 @@ def _list_before(shell: Shell, new: WorkFolder, own: str | None) -> None:
     listing = list_files(path) if may_look(shell, facts.run, path, own) else None
     if listing is None or not listing.complete:
         return
-    known = _without_secrets(listing)
-    begun = ledger.nanoseconds(facts.task.created_at)
+    known = _drop_secret_names(listing)
+    begun = ledger.to_nanoseconds(facts.task.created_at)
     older = {path: each for path, each in known.files.items() if each.changed < begun}
     files = ledger.pack_files(known._replace(files=older))
 
@@ -166,10 +166,10 @@ def _list_before(shell: Shell, new: WorkFolder, own: str | None) -> None:
                 kept = row.model_copy(update={"files": files})
                 shell.commit(Change(folders=(kept,)))
 
-    shell.decide(task_id, once)
+    shell.retry_on_conflict(task_id, once)
 
 
-def _without_secrets(listing: Listing) -> Listing:
+def _drop_secret_names(listing: FolderListing) -> FolderListing:
     """Leave out the files whose names hold what looks like a credential."""
     names = "\n".join(listing.files)
     if scrub(names) == names:
@@ -178,9 +178,7 @@ def _without_secrets(listing: Listing) -> Listing:
     return listing._replace(files=kept)
 
 
-def may_look(
-    shell: Shell, run: Run | None, path: str, folder: str | None = None
-) -> bool:
+def may_look(shell: Shell, run: Run | None, path: str, folder: str | None = None) -> bool:
     """Whether a path lies in a folder that may be looked at, links followed.
 
     `folder`: where the agent works, as its call says.
@@ -196,24 +194,24 @@ def is_inside(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def note_named_files(shell: Shell, run: Run, deed: Deed, used: Used) -> None:
+def note_named_files(shell: Shell, run: Run, deed: FileActivity, used: UsedFolders) -> None:
     """Keep in mind which files that a command names are there as it begins."""
     if deed.call_id and deed.command:
         if len(shell.named_files) >= MOST_CALLS:
             shell.named_files.clear()
-        found = _named_files(shell, run, [deed.text], (*used.listed, *used.passed))
+        found = _find_named_files(shell, run, [deed.text], (*used.listed, *used.passed))
         shell.named_files[deed.call_id] = tuple(path for path, _ in found)
 
 
 def record_call(
-    shell: Shell, facts: TaskFacts, run: Run, deed: Deed, now: datetime
+    shell: Shell, facts: TaskFacts, run: Run, deed: FileActivity, now: datetime
 ) -> Change:
     """Return the entries and folders that a call adds to the ledger of a task."""
     used = find_used_folders(shell, run, deed)
-    folders = new_folders(shell, facts.task.task_id, used.listed, command=deed.command)
+    folders = build_folder_rows(shell, facts.task.task_id, used.listed, command=deed.command)
     began = now - timedelta(seconds=deed.seconds) - SLACK
     began = max(began, facts.task.created_at)
-    found = [*_touched(shell, run, deed)]
+    found = [*_read_touched_files(shell, run, deed)]
     before = shell.named_files.pop(deed.call_id or "", None)
     if deed.command:
         places = (*used.listed, *used.passed)
@@ -224,10 +222,7 @@ def record_call(
     found += [(path, FileChange.REMOVED, None) for path in gone]
     if not found:
         return Change(folders=folders)
-    known = {
-        each.path: each
-        for each in shell.store.read_records(LedgerEntry, facts.task.task_id)
-    }
+    known = {each.path: each for each in shell.store.read_records(LedgerEntry, facts.task.task_id)}
     for path, change, size in found:
         new = LedgerEntry(
             task_id=facts.task.task_id,
@@ -247,7 +242,7 @@ Found = tuple[str, FileChange, int | None]
 """A path, what happened to it, and its size; None: it is not there now."""
 
 
-def _touched(shell: Shell, run: Run, deed: Deed) -> Iterator[Found]:
+def _read_touched_files(shell: Shell, run: Run, deed: FileActivity) -> Iterator[Found]:
     for touch in deed.touched:
         path = os.path.normpath(touch.path)
         if os.path.isabs(path):
@@ -263,15 +258,15 @@ def look_up_names(
     since: datetime,
 ) -> Iterator[Found]:
     """Yield the files that the texts of commands name and that were written since."""
-    earliest = ledger.nanoseconds(since) - ledger.STAMP_SLACK
-    for path, stamps in _named_files(shell, run, texts, folders):
+    earliest = ledger.to_nanoseconds(since) - ledger.STAMP_SLACK
+    for path, stamps in _find_named_files(shell, run, texts, folders):
         if earliest <= stamps.written <= stamps.changed:
             yield path, FileChange.CHANGED, stamps.size
 
 
-def _named_files(
+def _find_named_files(
     shell: Shell, run: Run | None, texts: Sequence[str], folders: Sequence[str]
-) -> Iterator[tuple[str, Stamps]]:
+) -> Iterator[tuple[str, FileTimes]]:
     for name in find_names(*map(_spell_home, texts)).here:
         for folder in folders if not os.path.isabs(name) else ("/",):
             path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))

@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Final
 
-from openclaw_taskmem.domain.ledger import Listing, Stamps
+from openclaw_taskmem.domain.ledger import FileTimes, FolderListing
 
 MOST: Final = 20_000
 """Files of a folder that are looked at."""
@@ -28,7 +28,7 @@ _GIT: Final = (
 """It reads the index and names, and runs nothing that a repository may configure."""
 
 
-def list_files(folder: str, *, ignored: bool = False) -> Listing | None:
+def list_files(folder: str, *, ignored: bool = False) -> FolderListing | None:
     """Return the files of a folder with their stamps; None: it cannot be listed.
 
     Left out is what git ignores, unless `ignored`, and outside of git folders whose
@@ -38,18 +38,18 @@ def list_files(folder: str, *, ignored: bool = False) -> Listing | None:
         return None
     until = perf_counter() + SECONDS
     top = folder.rstrip("/") + "/"
-    files: dict[str, Stamps] = {}
+    files: dict[str, FileTimes] = {}
     complete = True
-    for path, info in _files(folder, git=not ignored):
+    for path, info in _walk_files(folder, git=not ignored):
         if len(files) >= MOST or perf_counter() > until:
-            return Listing(files=files, complete=False)
+            return FolderListing(files=files, complete=False)
         if _NOT_THE_AGENTS in path:
             continue
         if not _is_text(path):
             complete = False
         elif stat.S_ISREG(info.st_mode):
-            files[path.removeprefix(top)] = _stamps(info)
-    return Listing(files=files, complete=complete)
+            files[path.removeprefix(top)] = _to_stamps(info)
+    return FolderListing(files=files, complete=complete)
 
 
 def has_file(folder: str, ends: tuple[str, ...]) -> bool | None:
@@ -66,17 +66,17 @@ def has_file(folder: str, ends: tuple[str, ...]) -> bool | None:
     return False
 
 
-def read_stamps(path: str) -> Stamps | None:
+def read_stamps(path: str) -> FileTimes | None:
     """Return the stamps of a file; None: there is none, or it is no ordinary file."""
     with suppress(OSError, ValueError):
         info = os.lstat(path)
-        return _stamps(info) if stat.S_ISREG(info.st_mode) else None
+        return _to_stamps(info) if stat.S_ISREG(info.st_mode) else None
     return None
 
 
-def _stamps(info: os.stat_result) -> Stamps:
+def _to_stamps(info: os.stat_result) -> FileTimes:
     written, changed = max(info.st_mtime_ns, 0), max(info.st_ctime_ns, 0)
-    return Stamps(written=written, changed=changed, size=info.st_size)
+    return FileTimes(written=written, changed=changed, size=info.st_size)
 
 
 def _is_text(path: str) -> bool:
@@ -84,14 +84,14 @@ def _is_text(path: str) -> bool:
     return not any("\udc80" <= each <= "\udcff" for each in path)
 
 
-def _files(folder: str, *, git: bool) -> Iterator[tuple[str, os.stat_result]]:
+def _walk_files(folder: str, *, git: bool) -> Iterator[tuple[str, os.stat_result]]:
     """Yield what lies in a folder, but for other folders; the nearest first."""
     folders = deque([folder])
     while folders:
         here = folders.popleft()
         asks = git and (here == folder or _is_repository(here))
-        names = _of_git(here) if asks else None
-        for path in _of_disk(here) if names is None else names:
+        names = _list_git_paths(here) if asks else None
+        for path in _list_disk_paths(here) if names is None else names:
             with suppress(OSError, ValueError):
                 info = os.lstat(path)
                 if not stat.S_ISDIR(info.st_mode):
@@ -100,7 +100,7 @@ def _files(folder: str, *, git: bool) -> Iterator[tuple[str, os.stat_result]]:
                     folders.append(path)
 
 
-def _of_disk(folder: str) -> list[str]:
+def _list_disk_paths(folder: str) -> list[str]:
     with suppress(OSError), os.scandir(folder) as entries:
         return sorted(entry.path for entry in entries)
     return []
@@ -110,7 +110,7 @@ def _is_repository(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, ".git"))
 
 
-def _of_git(folder: str) -> list[str] | None:
+def _list_git_paths(folder: str) -> list[str] | None:
     """Return the paths that git does not ignore in a folder; None: ask the disk."""
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     own = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Final
 
 from openclaw_taskmem.domain import checkpoints, claims, evidence, ledger, names
-from openclaw_taskmem.domain.claims import Wanted
-from openclaw_taskmem.domain.ledger import Checked, Stamps
+from openclaw_taskmem.domain.claims import RequiredArtifact
+from openclaw_taskmem.domain.ledger import CheckedClaim, FileTimes
 from openclaw_taskmem.engine.ledger import (
-    Deed,
+    FileActivity,
     find_used_folders,
     look_up_names,
     may_look,
@@ -51,16 +51,14 @@ _LATE: Final = (
 )
 _MANY: Final = f"More than {HASHED} files were made, and this one was not read."
 _FOREIGN: Final = "It lies outside the folders that may be looked at here."
-_HOME: Final = (
-    "It is not in the home of the daemon's user; whose ~ is meant is not known."
-)
+_HOME: Final = "It is not in the home of the daemon's user; whose ~ is meant is not known."
 _UNSEEN: Final = "A tool reported it, and it was never seen on this machine."
 _AGAIN: Final = "It was made, and removed again."
 _NAMED: Final = "A command named it, and it is not there now."
 _PARTLY: Final = "It has more files than are looked at; there may be more changes."
 
 
-class Looker:
+class EvidenceChecker:
     """Looks at what the tools of a task made, and at what is to be there."""
 
     def __init__(
@@ -78,12 +76,12 @@ class Looker:
         `boxed`: what is only said to be made is looked for in no other folder.
         """
         self._shell, self._task, self._run = shell, task, run
-        self._folders = [_since(each, task.created_at) for each in folders]
+        self._folders = [_limit_since(each, task.created_at) for each in folders]
         self._folder = folder
         self._until = shell.clock.now() + LOOKING
         self._unsure: dict[str, str] = {}
         """Folders of which not all is known, and why."""
-        self.files: list[Checked] = []
+        self.files: list[CheckedClaim] = []
         """What was seen of the files of the ledger."""
         own = (folder,) if folder else ()
         self._roots = own if boxed else (*shell.roots, *own)
@@ -96,10 +94,10 @@ class Looker:
         """Return the ledger with what else is found, each with the call that did it."""
         entries = {each.path: each for each in known if each.change}
         calls = self._calls
-        for path, change, at, size in (*self._changes(), *self._find_named()):
+        for path, change, at, size in (*self._find_all_changes(), *self._find_named()):
             # What reports a change need not know that the file is new, or gone.
             if path not in entries or change is not FileChange.CHANGED:
-                new = self._entry(path, change, at, size)
+                new = self._build_entry(path, change, at, size)
                 entries[path] = ledger.merge_entry(entries.get(path), new)
         for path, entry in entries.items():
             before = [call_id for at, call_id, _ in calls if at <= entry.at]
@@ -107,7 +105,7 @@ class Looker:
                 entries[path] = entry.model_copy(update={"call_id": before[-1]})
         return entries
 
-    def _entry(
+    def _build_entry(
         self, path: str, change: FileChange, at: datetime, size: int | None
     ) -> LedgerEntry:
         return LedgerEntry(
@@ -130,23 +128,25 @@ class Looker:
         return checkpoints.read_calls(self._checkpoints)
 
     @cached_property
-    def passed(self) -> tuple[str, ...]:
+    def unsearched_folders(self) -> tuple[str, ...]:
         """The folders that commands named, and that were not looked through."""
         own = self.places[:1]
-        deeds = (Deed(folders=own, command=True, text=text) for *_, text in self._calls)
+        deeds = (FileActivity(folders=own, command=True, text=text) for *_, text in self._calls)
         used = (find_used_folders(self._shell, self._run, deed) for deed in deeds)
         passed = dict.fromkeys(path for each in used for path in each.passed)
         return tuple(path for path in passed if path not in self.places)
 
-    def _changes(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
+    def _find_all_changes(
+        self,
+    ) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
         folders = [f for f in self._folders if f.since and self._may_list(f)]
-        found = [each for f in folders for each in self._changes_in(f)]
+        found = [each for f in folders for each in self._find_folder_changes(f)]
         if not found:  # Maybe git ignores all that was made.
-            more = (each for f in folders for each in self._changes_in(f, ignored=True))
+            more = (each for f in folders for each in self._find_folder_changes(f, ignored=True))
             found = [*islice(more, HASHED)]
         for path, change, stamps in found:
             at = self._shell.clock.now()
-            at = ledger.instant(stamps.changed) if stamps else at
+            at = ledger.from_nanoseconds(stamps.changed) if stamps else at
             yield path, change, at, stamps.size if stamps else None
 
     def _may_list(self, folder: WorkFolder) -> bool:
@@ -154,9 +154,9 @@ class Looker:
         self._unsure |= {} if allowed else {folder.path: _FOREIGN}
         return allowed
 
-    def _changes_in(
+    def _find_folder_changes(
         self, folder: WorkFolder, *, ignored: bool = False
-    ) -> Iterator[tuple[str, FileChange, Stamps | None]]:
+    ) -> Iterator[tuple[str, FileChange, FileTimes | None]]:
         if self._shell.clock.now() > self._until:
             self._unsure[folder.path] = _LATE
             return
@@ -178,31 +178,29 @@ class Looker:
         since = min((f.since for f in self._folders if f.since), default=None)
         if since is not None:
             now, texts = self._shell.clock.now(), [text for *_, text in self._calls]
-            places = (*self.places, *self.passed)
-            for path, change, size in look_up_names(
-                self._shell, self._run, texts, places, since
-            ):
+            places = (*self.places, *self.unsearched_folders)
+            for path, change, size in look_up_names(self._shell, self._run, texts, places, since):
                 yield path, change, now, size
 
     def judge(self, entries: Mapping[str, LedgerEntry]) -> dict[str, LedgerEntry]:
         """Return the entries with what is seen of each now, by path."""
         return {
-            path: self._judged(entry) if number < HASHED else _doubt(entry, _MANY)
+            path: self._judge_entry(entry) if number < HASHED else _to_unverified(entry, _MANY)
             for number, (path, entry) in enumerate(entries.items())
         }
 
-    def _judged(self, entry: LedgerEntry) -> LedgerEntry:
+    def _judge_entry(self, entry: LedgerEntry) -> LedgerEntry:
         path = entry.path
         if not may_look(self._shell, self._run, path, self._folder):
-            return _doubt(entry, _FOREIGN)
+            return _to_unverified(entry, _FOREIGN)
         if os.path.lexists(path):
             if entry.change is FileChange.REMOVED:
                 entry = entry.model_copy(update={"change": FileChange.CHANGED})
-            seen = self._look(Wanted(kind="file", subject=path))
+            seen = self._check_thing(RequiredArtifact(kind="file", subject=path))
             self.files.append(seen)
             return ledger.judge_entry(entry, seen)
         if entry.change is not FileChange.REMOVED and entry.size is None:
-            return _doubt(entry, _UNSEEN)
+            return _to_unverified(entry, _UNSEEN)
         if entry.change is FileChange.CREATED:
             again = {"verdict": LedgerVerdict.ABSENT, "why": _AGAIN}
             return entry.model_copy(update=again)
@@ -216,27 +214,27 @@ class Looker:
     # --- what is to be there -----------------------------------------------
 
     def check(
-        self, thing: Wanted, entries: Iterable[str], *, hidden: bool = False
-    ) -> Checked:
+        self, thing: RequiredArtifact, entries: Iterable[str], *, hidden: bool = False
+    ) -> CheckedClaim:
         """Return what is found out about a thing that is to be there.
 
         `hidden`: who asks may not look at it, and so nobody is asked.
         """
         if thing.kind == "file":
-            place = self._place(thing.subject, entries)
+            place = self._locate_file(thing.subject, entries)
             thing = thing.model_copy(update={"subject": place})
-        return self._look(thing, evidence.HIDDEN if hidden else None)
+        return self._check_thing(thing, evidence.HIDDEN if hidden else None)
 
-    def _place(self, name: str, entries: Iterable[str]) -> str:
+    def _locate_file(self, name: str, entries: Iterable[str]) -> str:
         """Return where a file lies that is named without its folder."""
         if name.startswith("~/"):
             return os.path.expanduser(name)
-        ends = ledger.list_ends(name)
+        ends = ledger.list_path_ends(name)
         made = (path for path in entries if path.endswith(ends))
         there = (os.path.join(folder, name) for folder in self.places)
         return next((p for p in (*made, *there) if os.path.lexists(p)), name)
 
-    def _look(self, thing: Wanted, doubt: str | None = None) -> Checked:
+    def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
         """Return what is found out about a thing; `doubt`: why it is not looked at."""
         now = self._shell.clock.now()
         claim = claims.make_claim(thing, self._task, self._folder, self._roots, now)
@@ -246,22 +244,20 @@ class Looker:
             doubt = _LATE
         if doubt is not None:
             finding = Finding(verdict=Verdict.UNPROVEN, detail=doubt)
-            return Checked(claim=claim, finding=finding)
-        return evidence.combine_findings(
-            claim, proving.findings(self._shell.seams, claim)
-        )
+            return CheckedClaim(claim=claim, finding=finding)
+        return evidence.combine_findings(claim, proving.collect_findings(self._shell.seams, claim))
 
-    def enter(
-        self, checked: Iterable[Checked], entries: Mapping[str, LedgerEntry]
+    def add_proved_files(
+        self, checked: Iterable[CheckedClaim], entries: Mapping[str, LedgerEntry]
     ) -> dict[str, LedgerEntry]:
         """Return the judged entries with the files that are to be there, and are."""
         found = dict(entries)
         for each in checked:
             path = os.path.join(self._folder or "", each.claim.subject)
             file = each.claim.kind == "file" and os.path.isabs(path)
-            if each.proved and file and path not in found:
+            if each.is_proved and file and path not in found:
                 now, size = self._shell.clock.now(), each.finding.size
-                new = self._entry(path, FileChange.CREATED, now, size)
+                new = self._build_entry(path, FileChange.CREATED, now, size)
                 found[path] = ledger.judge_entry(new, each)
         return dict(sorted(found.items()))
 
@@ -270,19 +266,19 @@ class Looker:
     def look_up(self, named: Iterable[str], entries: Iterable[str]) -> dict[str, str]:
         """Return why names are not verified; those that are found are left out."""
         paths = set(entries)
-        doubts = {name: self._missing(name, paths) for name in named}
+        doubts = {name: self._explain_missing_name(name, paths) for name in named}
         return {
             **self._unsure,
             **{name: why for name, why in doubts.items() if why is not None},
         }
 
-    def _missing(self, name: str, entries: set[str]) -> str | None:
+    def _explain_missing_name(self, name: str, entries: set[str]) -> str | None:
         """Return why a name is not verified; None: it is found, or is no path."""
-        whys = [self._lost(each, entries) for each in names.readings(name)]
+        whys = [self._explain_missing_path(each, entries) for each in names.list_readings(name)]
         unsure = (why for why in whys if why != ledger.NOWHERE)
         return None if None in whys else next(unsure, ledger.NOWHERE)
 
-    def _lost(self, name: str, entries: set[str]) -> str | None:
+    def _explain_missing_path(self, name: str, entries: set[str]) -> str | None:
         if name.startswith("~/"):
             path = os.path.expanduser(name)
             return None if path in entries or os.path.lexists(path) else _HOME
@@ -291,15 +287,15 @@ class Looker:
                 return None
             if not self._may_look(name):
                 return _FOREIGN if "." in os.path.basename(name) else None
-        ends = ledger.list_ends(name)
+        ends = ledger.list_path_ends(name)
         places = (os.path.join(folder, name) for folder in self.places)
         if any(map(os.path.lexists, places)) or any(p.endswith(ends) for p in entries):
             return None
-        if any(f"/{each}".endswith(ends) for each in self._commanded):
+        if any(f"/{each}".endswith(ends) for each in self._command_names):
             return _NAMED
-        return ledger.NOWHERE if os.path.isabs(name) else self._search(ends)
+        return ledger.NOWHERE if os.path.isabs(name) else self._explain_unfound_end(ends)
 
-    def _search(self, ends: tuple[str, ...]) -> str | None:
+    def _explain_unfound_end(self, ends: tuple[str, ...]) -> str | None:
         """Return why nothing with such an end is found in the folders; None: it is."""
         for folder in self.places:
             if not self._may_look(folder):
@@ -311,19 +307,19 @@ class Looker:
         return ledger.NOWHERE
 
     @cached_property
-    def _commanded(self) -> frozenset[str]:
+    def _command_names(self) -> frozenset[str]:
         """What commands name that ended well, such as a file on another machine."""
         found = names.find_names(*checkpoints.read_successes(self._checkpoints))
         return frozenset((*found.here, *found.elsewhere))
 
 
-def _since(folder: WorkFolder, created: datetime) -> WorkFolder:
+def _limit_since(folder: WorkFolder, created: datetime) -> WorkFolder:
     """Return a folder in which nothing counts that was made before the task."""
     if folder.since is None or folder.since >= created:
         return folder
     return folder.model_copy(update={"since": created})
 
 
-def _doubt(entry: LedgerEntry, why: str) -> LedgerEntry:
+def _to_unverified(entry: LedgerEntry, why: str) -> LedgerEntry:
     verdict = LedgerVerdict.UNVERIFIED
     return entry.model_copy(update={"verdict": verdict, "why": why})

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import effects, handover, lifecycle, packet, scrub, thread
-from openclaw_taskmem.engine.history import read_past
+from openclaw_taskmem.engine.history import read_past_work
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Message,
@@ -24,7 +24,7 @@ from taskmem_hookspecs import (
 log = logging.getLogger(__name__)
 
 
-def written(
+def render_packet(
     shell: Shell,
     facts: TaskFacts,
     verdict: StuckVerdict,
@@ -42,11 +42,9 @@ def written(
     Whatever goes wrong here, there is a text. Source: requirement C5.
     """
     try:
-        messages = tuple(
-            shell.store.read_records(Message, facts.task.task_id, thread.READ)
-        )
+        messages = tuple(shell.store.read_records(Message, facts.task.task_id, thread.READ))
         if said and said not in (each.content for each in messages[-2:]):
-            answer = lifecycle.answered(facts.task, said, shell.clock.now())
+            answer = lifecycle.build_answer_message(facts.task, said, shell.clock.now())
             messages = (*messages, answer)
         told_session = facts.run.told_session if facts.run else None
         if told_session is not None:
@@ -59,20 +57,20 @@ def written(
             verdict=verdict,
             wake_id=wake_id,
             now=shell.clock.now(),
-            **_past(shell, facts),
+            **_collect_past_facts(shell, facts),
         )
-        built = (packet.build if plain else shell.seams.build_resume_packet)(known)
-        fitted = _fitted(built)
-        if not packet.fits(fitted):
+        built = (packet.build_packet if plain else shell.seams.build_resume_packet)(known)
+        fitted = _fit_scrubbed(built)
+        if not packet.is_small_enough(fitted):
             log.warning("a plug-in's packet is too large; the core's goes out")
-            fitted = _fitted(packet.build(known))
-        return packet.encode(fitted, marker), fitted.model_dump(mode="json")
+            fitted = _fit_scrubbed(packet.build_packet(known))
+        return packet.encode_packet(fitted, marker), fitted.model_dump(mode="json")
     except Exception:
         log.exception("no packet for %s; the minimal text goes out", facts.task.task_id)
-        return packet.minimal(facts.task, verdict, wake_id, marker), None
+        return packet.build_minimal_packet(facts.task, verdict, wake_id, marker), None
 
 
-def told(
+def render_resume_text(
     shell: Shell,
     facts: TaskFacts,
     wake_id: str,
@@ -91,7 +89,7 @@ def told(
     """
     idle = shell.clock.now() - facts.task.updated_at
     verdict = StuckVerdict(idle_seconds=max(idle.total_seconds(), 0.0), reason=reason)
-    text, _ = written(
+    text, _ = render_packet(
         shell,
         facts,
         verdict,
@@ -103,32 +101,32 @@ def told(
     )
     if not answer:
         return text
-    return packet.with_words(text, scrub.scrub(answer), asked=asked)
+    return packet.append_words(text, scrub.scrub(answer), asked=asked)
 
 
-def _past(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
+def _collect_past_facts(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
     """Return what is known of the calls made for a task, and of what it dropped."""
     task_id = facts.task.task_id
-    past = read_past(shell, task_id)
+    past = read_past_work(shell, task_id)
     revisions = shell.store.read_records(PlanRevision, task_id)
-    still_running = shell.still_running.get(session_of(facts.task, facts.run), ())
+    still_running = shell.still_running.get(get_session_key(facts.task, facts.run), ())
     return {
         "run": facts.run,
-        "done_calls": effects.done(past.calls),
-        "cut_calls": effects.cut(past.calls),
-        "dropped": effects.dropped(facts.task, revisions, facts.waits),
+        "done_calls": effects.list_done_calls(past.calls),
+        "cut_calls": effects.list_cut_calls(past.calls),
+        "dropped": effects.list_dropped_intents(facts.task, revisions, facts.waits),
         "earlier_calls": past.unread,
         "last_response": past.last_response,
         "conversation": past.messages,
-        "still_running": tuple(scrub.scrub(each.say()) for each in still_running),
+        "still_running": tuple(scrub.scrub(each.format_line()) for each in still_running),
     }
 
 
-def session_of(task: Task, run: Run | None) -> str:
+def get_session_key(task: Task, run: Run | None) -> str:
     """Return the session in which a task is worked on; empty: in none."""
     return (run and run.session_key) or task.session_key or ""
 
 
-def _fitted(built: ResumePacket) -> ResumePacket:
+def _fit_scrubbed(built: ResumePacket) -> ResumePacket:
     clean = scrub.scrub_json(built.model_dump(mode="json"))
-    return packet.fit(ResumePacket.model_validate(clean))
+    return packet.fit_packet(ResumePacket.model_validate(clean))

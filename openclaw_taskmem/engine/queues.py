@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import continuations, outbox, runs, working
-from openclaw_taskmem.domain.callers import role_fault
+from openclaw_taskmem.domain.callers import find_role_fault
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     InvalidArguments,
@@ -55,7 +55,7 @@ def find_role(shell: Shell, name: str) -> str:
         InvalidArguments: It is no role.
     """
     role = name.strip().lower()
-    fault = role_fault(role)
+    fault = find_role_fault(role)
     if fault is not None or role != name:
         open_ = tuple(state for state in RunState if not state.terminal)
         found = shell.store.whole.find_runs(RunQuery(states=open_, limit=MOST))
@@ -72,7 +72,7 @@ def find_claimable(shell: Shell, role: str) -> Task | None:
     What is queued for anybody, as what was sent back to no role, can be, too.
     """
     now = shell.clock.now()
-    for run in _queue(shell, role):
+    for run in _iterate_queue(shell, role):
         with suppress(TaskNotFound):
             facts = shell.store.read_task(run.task_id)
             same = facts.run is not None and facts.run.run_id == run.run_id
@@ -80,30 +80,30 @@ def find_claimable(shell: Shell, role: str) -> Task | None:
             if (
                 queued is RunState.QUEUED
                 and facts.task.status is TaskStatus.ACTIVE
-                and not goes_on(shell, facts, now)
+                and not has_own_session(shell, facts, now)
             ):
                 return facts.task
     return None
 
 
-def goes_on(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
+def has_own_session(shell: Shell, facts: TaskFacts, now: datetime) -> bool:
     """Whether a queued run is its own session's, which is there to go on with it."""
     run = facts.run
     if run is None:
         return False
     if facts.task.implicit:
         return True
-    if runs.left(run, now, shell.runs):
+    if runs.is_left_behind(run, now, shell.runs):
         return continuations.is_on_its_way(facts, now)
-    told = outbox.tells_to_go_on(facts.wakes, now, shell.outbox)
+    told = outbox.has_live_continuation(facts.wakes, now, shell.outbox)
     return run.told_session is not None or told
 
 
-def _queue(shell: Shell, role: str) -> Iterator[Run]:
+def _iterate_queue(shell: Shell, role: str) -> Iterator[Run]:
     """Yield the queued runs that a role may claim, oldest first."""
     start, limit = 0, PAGE
     while True:
-        queued = shell.store.whole.find_runs(runs.ask_queue(role, limit))
+        queued = shell.store.whole.find_runs(runs.build_queue_query(role, limit))
         yield from queued[start:]
         if len(queued) < limit:
             return

@@ -9,24 +9,22 @@ from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Recollection
 
 
-def recall(
+def search_history(
     shell: Shell, query: str, limit: int, recency_bias: float
 ) -> Sequence[Recollection] | None:
     """Return the best matches of all sources; None: there is no source."""
-    sources = shell.seams.recall_sources()
+    sources = shell.seams.find_recall_sources()
     if not sources:
         return None
     found: list[Recollection] = []
     for source in sources:
-        answer = shell.seams.ask(
-            source, "recall", source.recall, query, limit, recency_bias
-        )
-        found += _well_formed(answer)
+        answer = shell.seams.call_part(source, "recall", source.recall, query, limit, recency_bias)
+        found += _keep_valid_matches(answer)
     found.sort(key=lambda item: item.confidence, reverse=True)
     return found[:limit]
 
 
-def _well_formed(answer: object) -> list[Recollection]:
+def _keep_valid_matches(answer: object) -> list[Recollection]:
     """Keep what a source may answer, and pass over the rest."""
     items = cast("Sequence[object]", answer) if isinstance(answer, Sequence) else ()
     return [item for item in items if isinstance(item, Recollection)]

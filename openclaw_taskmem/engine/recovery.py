@@ -11,11 +11,11 @@ from typing import Final
 
 from openclaw_taskmem.domain import awaited, events, recovery, thread, working
 from openclaw_taskmem.domain.callers import is_gateway_session
-from openclaw_taskmem.domain.gateway import Presence
-from openclaw_taskmem.domain.recovery import Course, Sight
-from openclaw_taskmem.domain.run_events import LeaseSet, Rested, ResumeTried
-from openclaw_taskmem.domain.run_machine import apply
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.gateway import GatewayPresence
+from openclaw_taskmem.domain.recovery import LapseAction, OwnerStatus
+from openclaw_taskmem.domain.run_events import LeaseReleased, LeaseSet, ResumeTried
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
@@ -43,33 +43,33 @@ LATER: Final = timedelta(hours=1)
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST: Final = 10_000
-_RESET: Final = (Course.QUEUE, Course.RESUME)
+_RESET: Final = (LapseAction.QUEUE, LapseAction.RESUME)
 _NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
-    RunState.FAILED: {Why.INTERRUPTED},
-    RunState.BLOCKED: {Why.STALE, Why.PROMPT_CHANGED},
+    RunState.FAILED: {RunReason.INTERRUPTED},
+    RunState.BLOCKED: {RunReason.STALE, RunReason.PROMPT_CHANGED},
 }
 """In which states, and why there, a run that a restart has cut is not resumed."""
 
 
-def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
+def sweep_lapsed_runs(shell: Shell, gateways: Sequence[GatewayPresence]) -> int:
     """Look at the runs whose lease has run out, and return how many there were.
 
     What was done is one line of the log. Source: requirement D3.
     """
-    due = _lapsed(shell)
+    due = _find_lapsed_runs(shell)
     reset: list[str] = []
     for run in due:
         if shell.stopping.is_set():
             break
         try:
-            look = partial(_look, shell, run, gateways)
-            if shell.decide(run.task_id, look) in _RESET:
+            look = partial(_handle_lapse, shell, run, gateways)
+            if shell.retry_on_conflict(run.task_id, look) in _RESET:
                 role = run.owner.role if run.owner else run.role
                 reset.append(f"{run.run_id} (role {role})")
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
         except TaskNotFound:
-            _look_later(shell, run)
+            _postpone_lapse(shell, run)
         except Exception:
             log.exception("%s could not be looked at; the others are", run.run_id)
     if reset:
@@ -88,14 +88,12 @@ def sweep(shell: Shell, gateways: Sequence[Presence]) -> int:
     return len(due)
 
 
-def _look_later(shell: Shell, run: Run) -> None:
+def _postpone_lapse(shell: Shell, run: Run) -> None:
     """Leave a run whose task cannot be read, until somebody may have put that right."""
     now = shell.clock.now()
     later = now + LATER
     with suppress(Conflict):
-        shell.commit(
-            Change(runs=(apply(run, LeaseSet(lease_until=later), now=now).run,))
-        )
+        shell.commit(Change(runs=(apply_events(run, LeaseSet(lease_until=later), now=now).run,)))
 
 
 def requeue_abandoned(
@@ -121,14 +119,14 @@ def requeue_abandoned(
         and role in (None, run.owner.role)
         and process in (None, run.owner.process)
     ]
-    left = [run for run in held if asked or not _its(shell, run)]
+    left = [run for run in held if asked or not _is_gateway_run(shell, run)]
     queued = 0
     for run in left:
         # Whoever changed it first has decided what becomes of it.
         with suppress(Conflict, TaskNotFound):
             if is_abandoned(shell, run):
-                queue = partial(_requeue, shell, run.task_id)
-                queued += shell.decide(run.task_id, queue)
+                queue = partial(_requeue_run, shell, run.task_id)
+                queued += shell.retry_on_conflict(run.task_id, queue)
     return queued
 
 
@@ -139,37 +137,35 @@ def is_abandoned(shell: Shell, run: Run) -> bool:
     """
     in_gateway = run.owner is not None and run.owner.boot is not None
     running = run.state is RunState.RUNNING and not in_gateway
-    return running and holder_ended(shell, run)
+    return running and has_holder_ended(shell, run)
 
 
-def holder_ended(shell: Shell, run: Run) -> bool:
+def has_holder_ended(shell: Shell, run: Run) -> bool:
     """Whether the process that holds a run, or held it last, is known to have ended."""
-    return _lives(shell, run) is False
+    return _is_holder_alive(shell, run) is False
 
 
-def describe_left(shell: Shell, run: Run) -> str:
+def describe_last_holder(shell: Shell, run: Run) -> str:
     """Return for who claims a queued run who left it behind; empty: nobody did."""
     if run.why not in recovery.LEFT:
         return ""
     messages = shell.store.read_records(Message, run.task_id, thread.READ)
-    return recovery.describe_left(run.why, messages)
+    return recovery.describe_owner_gone(run.why, messages)
 
 
-def _requeue(shell: Shell, task_id: str) -> bool:
+def _requeue_run(shell: Shell, task_id: str) -> bool:
     facts, now = shell.store.read_task(task_id), shell.clock.now()
     if facts.run is None or not is_abandoned(shell, facts.run):
         return False
     verdict = recovery.ABANDONED
-    change = recovery.lapsed(
-        facts, verdict, wake_id="", text="", now=now, policy=shell.runs
-    )
-    tried = (apply(run, ResumeTried(), now=now).run for run in change.runs)
+    change = recovery.apply_lapse(facts, verdict, wake_id="", text="", now=now, policy=shell.runs)
+    tried = (apply_events(run, ResumeTried(), now=now).run for run in change.runs)
     shell.commit(change.model_copy(update={"runs": tuple(tried)}))
     _log_reset(facts.run, verdict.why)
     return True
 
 
-def _log_reset(run: Run, why: Why | None) -> None:
+def _log_reset(run: Run, why: RunReason | None) -> None:
     log.warning(
         "[State Recovery] task=%s run=%s role=%s action=reset_to_queued why=%s",
         run.task_id,
@@ -179,7 +175,7 @@ def _log_reset(run: Run, why: Why | None) -> None:
     )
 
 
-def _lapsed(shell: Shell) -> Sequence[Run]:
+def _find_lapsed_runs(shell: Shell) -> Sequence[Run]:
     """Return the runs whose lease has run out.
 
     Those of other homes are among them when nobody there has looked for so long that
@@ -195,21 +191,21 @@ def _lapsed(shell: Shell) -> Sequence[Run]:
     return [*own, *(run for run in left if run.run_id not in known)]
 
 
-def next_lapse(shell: Shell) -> datetime | None:
+def find_next_lapse(shell: Shell) -> datetime | None:
     """Return when the next lease runs out; None: no run has one."""
     query = RunQuery(lapsed_by=FOREVER, limit=1)
     return next((run.lease_until for run in shell.store.find_runs(query)), None)
 
 
-def started(shell: Shell, presence: Presence, others: Collection[str]) -> None:
+def recover_gateway_runs(shell: Shell, presence: GatewayPresence, others: Collection[str]) -> None:
     """Give what an earlier start of a gateway held to its own recovery, then to ours.
 
     `others`: the starts of gateways whose runs are theirs. Source: requirements D2, E3.
     """
-    for run in _of_gateway(shell, recovery.MAY_LAPSE):
+    for run in _find_gateway_runs(shell, recovery.MAY_LAPSE):
         if run.owner is not None and run.owner.boot in others:
             continue
-        shell.decide(run.task_id, partial(_give_time, shell, run, presence))
+        shell.retry_on_conflict(run.task_id, partial(_give_recovery_time, shell, run, presence))
 
 
 def has_lost_run(shell: Shell, session: str, since: datetime | None) -> bool:
@@ -237,16 +233,16 @@ def has_lost_run(shell: Shell, session: str, since: datetime | None) -> bool:
     )
 
 
-def announced(shell: Shell) -> tuple[Event, ...]:
+def build_waiting_notices(shell: Shell) -> tuple[Event, ...]:
     """Return what tells users of runs that wait for them, and did not say so yet.
 
     Each is announced once for as long as it waits. Source: requirement F7.
     """
     now = shell.clock.now()
     return tuple(
-        recovery.announced(facts.task, run, now)
-        for run in _of_gateway(shell, (RunState.BLOCKED,))
-        if working.lacks_word(run)
+        recovery.build_waiting_notice(facts.task, run, now)
+        for run in _find_gateway_runs(shell, (RunState.BLOCKED,))
+        if working.needs_word(run)
         and (facts := shell.find_task(run.task_id)) is not None
         and not recovery.was_announced(
             run, shell.store.find_events(EventQuery(task_id=run.task_id, limit=MOST))
@@ -254,17 +250,17 @@ def announced(shell: Shell) -> tuple[Event, ...]:
     )
 
 
-def waiting(shell: Shell) -> Sequence[Run]:
+def list_waiting_runs(shell: Shell) -> Sequence[Run]:
     """Return the runs of this home's gateway that wait for their users."""
-    return _of_gateway(shell, (RunState.BLOCKED, RunState.REVIEW))
+    return _find_gateway_runs(shell, (RunState.BLOCKED, RunState.REVIEW))
 
 
-def _of_gateway(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
+def _find_gateway_runs(shell: Shell, states: Collection[RunState]) -> Sequence[Run]:
     found = shell.store.find_runs(RunQuery(states=tuple(states), limit=MOST))
-    return [run for run in found if _its(shell, run)]
+    return [run for run in found if _is_gateway_run(shell, run)]
 
 
-def drop_old(shell: Shell) -> None:
+def drop_old_checkpoints(shell: Shell) -> None:
     """Drop checkpoints and implicit tasks that are too old.
 
     Source: requirement E2.
@@ -278,61 +274,61 @@ def drop_old(shell: Shell) -> None:
     shell.commit(Change(forget_before=before))
 
 
-def _give_time(shell: Shell, run: Run, presence: Presence) -> None:
+def _give_recovery_time(shell: Shell, run: Run, presence: GatewayPresence) -> None:
     facts = shell.store.read_task(run.task_id)
     if facts.run is None or facts.run.run_id != run.run_id:
         return
-    sight = _sight(shell, facts.run, (presence,))
+    sight = _read_owner_status(shell, facts.run, (presence,))
     now = shell.clock.now()
     newest = shell.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
     # Whoever worked below it was interrupted, and so was it.
     below = awaited.read_awaited(facts, newest).get("sub_agents")
-    if not below and recovery.goes_on(facts, sight, now, shell.runs):
+    if not below and recovery.is_between_turns(facts, sight, now, shell.runs):
         wake_id = shell.new_id("wake", now)
-        shell.commit(awaited.tell_restart(facts, newest, wake_id=wake_id, now=now))
+        shell.commit(awaited.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now))
         return
-    left = recovery.began_anew(facts.run, presence.boot, presence.started_at, now)
+    left = recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)
     if left is not None:
         shell.commit(Change(runs=(left,)))
 
 
-def _look(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Course | None:
+def _handle_lapse(
+    shell: Shell, run: Run, gateways: Sequence[GatewayPresence]
+) -> LapseAction | None:
     facts = shell.store.read_task(run.task_id)
     now = shell.clock.now()
     if facts.run is None or facts.run.run_id != run.run_id:
         ended = shell.store.read_run(run.run_id)
         if ended.lease_until is not None:
-            shell.commit(Change(runs=(apply(ended, Rested(), now=now).run,)))
+            shell.commit(Change(runs=(apply_events(ended, LeaseReleased(), now=now).run,)))
         return None
     if facts.run.lease_until is None or facts.run.lease_until > now:
         return None
-    sight = _sight(shell, facts.run, gateways)
-    verdict = recovery.judge(facts, sight, now, shell.runs)
+    sight = _read_owner_status(shell, facts.run, gateways)
+    verdict = recovery.judge_lapse(facts, sight, now, shell.runs)
     wake_id = shell.new_id("wake", now)
     text = ""
-    if verdict.course is Course.RESUME:
+    if verdict.course is LapseAction.RESUME:
         cut = recovery.describe_cut(facts.run, sight.boot) or f"{recovery.CUT}."
-        text = packets.told(shell, facts, wake_id, f"{cut} Go on with it now.")
+        text = packets.render_resume_text(shell, facts, wake_id, f"{cut} Go on with it now.")
     shell.commit(
-        recovery.lapsed(
-            facts, verdict, wake_id=wake_id, text=text, now=now, policy=shell.runs
-        )
+        recovery.apply_lapse(facts, verdict, wake_id=wake_id, text=text, now=now, policy=shell.runs)
     )
     if verdict.course in _RESET:
         _log_reset(facts.run, verdict.why)
     return verdict.course
 
 
-def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
-    lives = _lives(shell, run)
-    if run.session_key is None or not _its(shell, run) or not gateways:
-        return Sight(alive=lives is True, gone=lives is False)
+def _read_owner_status(shell: Shell, run: Run, gateways: Sequence[GatewayPresence]) -> OwnerStatus:
+    lives = _is_holder_alive(shell, run)
+    if run.session_key is None or not _is_gateway_run(shell, run) or not gateways:
+        return OwnerStatus(alive=lives is True, gone=lives is False)
     latest = max(gateways, key=lambda gateway: gateway.started_at)
     boot = run.owner.boot if run.owner else None
     there = next((each for each in gateways if each.boot == boot), latest)
     agent = run.owner.role if run.owner else run.role
     at_work = any(run.session_key in each.running for each in gateways)
-    return Sight(
+    return OwnerStatus(
         alive=at_work or lives is True,
         gone=lives is False,
         boot=there.boot,
@@ -340,7 +336,7 @@ def _sight(shell: Shell, run: Run, gateways: Sequence[Presence]) -> Sight:
     )
 
 
-def _lives(shell: Shell, run: Run) -> bool | None:
+def _is_holder_alive(shell: Shell, run: Run) -> bool | None:
     """Whether the process that holds a run lives; None: nobody can tell from here.
 
     One of another home may be of another machine, where its number is another's.
@@ -352,7 +348,7 @@ def _lives(shell: Shell, run: Run) -> bool | None:
     return shell.lives(owner.process) if here else None
 
 
-def _its(shell: Shell, run: Run) -> bool:
+def _is_gateway_run(shell: Shell, run: Run) -> bool:
     """Whether a run belongs to a session of this home's gateway."""
     session = run.session_key or ""
     return shell.store.serves(run.home) and is_gateway_session(session)

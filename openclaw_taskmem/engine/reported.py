@@ -12,7 +12,7 @@ REPORTED: Final = "gateway_reported"
 MOST_STOPPED: Final = 100
 
 
-class Reported(Value):
+class EventCursor(Value):
     """How far the reports of one start of a gateway are done.
 
     It is kept by the commit that does an event, and so whenever that is. What commits
@@ -25,29 +25,29 @@ class Reported(Value):
     stopped: tuple[int, ...] = ()
     """The last events of those that began a turn which must not go on."""
 
-    def upto(self, number: int) -> Reported:
+    def advance_to(self, number: int) -> EventCursor:
         """Return it with one more event done."""
         return self.model_copy(update={"number": number})
 
-    def forbidden(self) -> Reported:
+    def add_stopped_turn(self) -> EventCursor:
         """Return it where the turn that its last event began must not go on."""
         stopped = (*self.stopped, self.number)[-MOST_STOPPED:]
         return self.model_copy(update={"stopped": stopped})
 
 
-def reported(shell: Shell, boot: str) -> Reported:
+def read_cursor(shell: Shell, boot: str) -> EventCursor:
     """Return how far the reports of a start of a gateway are done."""
-    known = (each for each in _known(shell) if each.boot == boot)
-    return next(known, Reported(boot=boot))
+    known = (each for each in _read_cursors(shell) if each.boot == boot)
+    return next(known, EventCursor(boot=boot))
 
 
-def mark(shell: Shell, done: Reported) -> Bookmark:
+def make_cursor_bookmark(shell: Shell, done: EventCursor) -> Bookmark:
     """Return what keeps how far a start's reports are done, and those of the latest."""
-    others = [each for each in _known(shell) if each.boot != done.boot]
+    others = [each for each in _read_cursors(shell) if each.boot != done.boot]
     lines = [each.model_dump_json() for each in (*others, done)[-BOOTS:]]
-    return shell.store.bookmark(REPORTED, "\n".join(lines))
+    return shell.store.make_bookmark(REPORTED, "\n".join(lines))
 
 
-def _known(shell: Shell) -> list[Reported]:
+def _read_cursors(shell: Shell) -> list[EventCursor]:
     kept = (shell.store.read_bookmark(REPORTED) or "").splitlines()
-    return [Reported.model_validate_json(line) for line in kept]
+    return [EventCursor.model_validate_json(line) for line in kept]

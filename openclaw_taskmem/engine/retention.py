@@ -26,27 +26,27 @@ def drop_ended(shell: Shell) -> bool:
 
     Returns whether there is more to drop, for which there was no time.
     """
-    passing = _Pass(shell)
+    passing = _RetentionPass(shell)
     try:
         return passing.drop_old() or passing.drop_to_fit()
     finally:
-        passing.tell()
+        passing.log_dropped()
 
 
-class _Pass:
+class _RetentionPass:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._now = shell.clock.now()
         self._until = shell.clock.monotonic() + PATIENCE_SECONDS
-        self._upto = _find_told(shell)
+        self._upto = _find_read_position(shell)
         self._dropped: Counter[str] = Counter()
         self._before, self._after = self._now, 0
         """From before when events were looked for, and how far in the log."""
 
     def drop_old(self) -> bool:
         """Drop what is older than it may be; return whether time was up first."""
-        cut = retention.cut_by_age(self._now, self._shell.keep)
-        while self._drop(cut, OLD_ROWS):
+        cut = retention.find_age_cutoff(self._now, self._shell.keep)
+        while self._drop_rows(cut, OLD_ROWS):
             if self._is_over():
                 return True
         return False
@@ -64,11 +64,11 @@ class _Pass:
             if kept.shared:
                 kept.full = False
                 return False
-            cut = retention.cut_by_size(self._now, kept.taken, keep)
+            cut = retention.find_size_cutoff(self._now, kept.taken, keep)
             if cut is None:
                 kept.full = False
                 return False
-            if not self._drop(cut, ROWS):
+            if not self._drop_rows(cut, ROWS):
                 if not kept.full:
                     log.warning("%s", retention.describe_full(kept.taken, keep))
                 kept.full = True
@@ -77,13 +77,13 @@ class _Pass:
                 return True
             size = self._shell.store.measure()
 
-    def tell(self) -> None:
+    def log_dropped(self) -> None:
         """Log what was dropped."""
         if self._dropped:
             said = retention.describe_dropped(self._dropped)
             log.info("dropped of what had ended: %s", said)
 
-    def _drop(self, before: datetime, most: int) -> bool:
+    def _drop_rows(self, before: datetime, most: int) -> bool:
         if before != self._before:
             self._before, self._after = before, 0
         dropped = self._shell.store.drop_ended(before, most, self._upto, self._after)
@@ -96,8 +96,8 @@ class _Pass:
         return over or self._shell.stopping.is_set()
 
 
-def _find_told(shell: Shell) -> int | None:
+def _find_read_position(shell: Shell) -> int | None:
     """Return up to where all that read the log have read it; None: nobody does."""
-    places = [say.kept_place(shell, outgoing) for outgoing in say.Outgoing]
-    places.append(tell.kept_place(shell))
+    places = [say.find_position(shell, outgoing) for outgoing in say.NotificationKind]
+    places.append(tell.find_position(shell))
     return min((place for place in places if place is not None), default=None)

@@ -21,34 +21,34 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
-from openclaw_taskmem.domain.left_words import Left, find_left
+from openclaw_taskmem.domain.left_words import HandoffNotes, find_handoff_notes
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_events import (
-    Claimed,
-    Requeued,
+    RunClaimed,
+    RunRequeued,
     TakenUpAgain,
     TasksAttached,
     ToldToGoOn,
     UserHeard,
     UserSpoke,
 )
-from openclaw_taskmem.domain.run_machine import Moved, apply, begin_run
-from openclaw_taskmem.domain.run_policy import Why
-from openclaw_taskmem.domain.texts import plain, quoted
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
+from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.texts import quote_line, to_plain_line
 from openclaw_taskmem.engine import packets, recovery
-from openclaw_taskmem.engine.handovers import attachable, note_heard
-from openclaw_taskmem.engine.history import last_run
+from openclaw_taskmem.engine.handovers import note_heard, require_attachable
+from openclaw_taskmem.engine.history import find_last_run
 from openclaw_taskmem.engine.holding import (
     AWAY,
     GO_ON,
-    begin,
-    guard,
+    begin_caller_run,
     guard_reopen,
-    told_again,
+    guard_task,
+    make_resume_wake,
 )
-from openclaw_taskmem.engine.queues import goes_on
+from openclaw_taskmem.engine.queues import has_own_session
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.standing import own_task
+from openclaw_taskmem.engine.standing import find_own_task
 from taskmem_hookspecs import (
     Change,
     EventQuery,
@@ -78,7 +78,7 @@ NEWEST: Final = 200
 """Entries of a task's log that are read at first for what its user is asked."""
 
 
-def resume(
+def resume_task(
     shell: Shell,
     task_id: str | None,
     caller: Caller,
@@ -100,36 +100,36 @@ def resume(
         RunHeld: Another session works on it.
         RunNotReady: Its review is to end, and the user has had no word in it.
     """
-    wanted = task_id or own_task(shell, caller)
+    wanted = task_id or find_own_task(shell, caller)
     before = shell.store.read_task(wanted)
-    guard(shell, Act.TAKE_UP, before, caller, wish=NOT_TAKEN)
-    answer = task_runs.attribute(answer, before.run, caller)
+    guard_task(shell, Act.TAKE_UP, before, caller, wish=NOT_TAKEN)
+    answer = task_runs.attribute_answer(answer, before.run, caller)
     recovery.requeue_abandoned(shell, task_id=wanted)
 
     def once() -> tuple[TaskFacts, bool]:
         facts = shell.store.read_task(wanted)
-        asked = facts.run is not None and working.takes_answer(facts.run)
+        asked = facts.run is not None and working.can_take_answer(facts.run)
         now = shell.clock.now()
-        guard(shell, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
+        guard_task(shell, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
         guard_reopen(shell, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if asking.awaits_answer(facts.run, caller, answer):
-            shell.commit(tell_answer(shell, facts, answer, now))
+            shell.commit(deliver_answer(shell, facts, answer, now))
             return shell.store.read_task(wanted), asked
-        task, message = lifecycle.take_up(facts.task, now, reopen=reopen)
+        task, message = lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         said = (message,) if message else ()
         if answer is not None:
-            said = (*said, lifecycle.answered(task, answer, now))
+            said = (*said, lifecycle.build_answer_message(task, answer, now))
         count = task.message_count + len(said)
         task = task.model_copy(update={"message_count": count})
-        moved = _taken_up(shell, facts, task, caller, now)
+        moved = _take_up_run(shell, facts, task, caller, now)
         if moved is not None and (answer is not None or caller.person):
-            moved = apply(moved, UserSpoke(), now=now)
+            moved = apply_events(moved, UserSpoke(), now=now)
         wake = None
-        if moved is not None and (caller.owner is None or _hears(moved.run, caller)):
+        if moved is not None and (caller.owner is None or _is_parent_session(moved.run, caller)):
             taken_up = facts.model_copy(update={"task": task})
-            moved, wake = _told(shell, taken_up, moved, now, answer)
-        gone = continuations.drop_open(facts)
+            moved, wake = _add_resume_wake(shell, taken_up, moved, now, answer)
+        gone = continuations.drop_open_run_wakes(facts)
         shell.commit(
             Change(
                 tasks=(task,) if task != facts.task else (),
@@ -137,21 +137,25 @@ def resume(
                 runs=(moved.run,) if moved else (),
                 wakes=(*gone, *((wake,) if wake else ())),
                 events=(
-                    *lifecycle.status_changed(facts.task.status, task, now),
+                    *lifecycle.build_status_events(facts.task.status, task, now),
                     *(moved.events if moved else ()),
-                    *outbox.settled_events(gone, now),
+                    *outbox.build_settled_events(gone, now),
                 ),
             )
         )
         return shell.store.read_task(wanted), asked
 
-    facts, asked = shell.decide(wanted, once)
+    facts, asked = shell.retry_on_conflict(wanted, once)
     if answer is not None:
         note_heard(shell, wanted, answer, caller)
     wake_id = f"resume_{wanted}"
-    if _hears(facts.run, caller):
-        return facts.task, facts.run, packet.away(facts.task, wake_id, AWAY)
-    text = packets.told(shell, facts, wake_id, GO_ON, answer=answer, asked=asked)
+    if _is_parent_session(facts.run, caller):
+        return (
+            facts.task,
+            facts.run,
+            packet.build_away_reminder(facts.task, wake_id, AWAY),
+        )
+    text = packets.render_resume_text(shell, facts, wake_id, GO_ON, answer=answer, asked=asked)
     return facts.task, facts.run, text
 
 
@@ -160,12 +164,12 @@ class ClaimResult(NamedTuple):
 
     task: Task
     run: Run
-    left: Left
+    left: HandoffNotes
     gone: str
     """What became of who held it before; empty: it was not left behind."""
 
 
-def claim(
+def claim_run(
     shell: Shell, task_id: str | None, role: str, attach: Sequence[str], caller: Caller
 ) -> ClaimResult:
     """Claim a run: of a task, or the next that is queued for a role.
@@ -178,7 +182,7 @@ def claim(
         InvalidArguments: What is to be attached is no backlog task, or the caller's
             gateway says that it has another role.
     """
-    owner = caller.in_gateway or Owner(
+    owner = caller.gateway_owner or Owner(
         role=role,
         session_key=caller.session_key,
         process=caller.process,
@@ -190,23 +194,21 @@ def claim(
             f"{role}; leave out role, or leave it to an agent of that role. Nothing "
             "was claimed."
         )
-    attached = attachable(shell, attach, caller)
+    attached = require_attachable(shell, attach, caller)
     as_role = owner.role if task_id is None else None
     recovery.requeue_abandoned(shell, task_id=task_id, role=as_role)
     if task_id is not None:
-        return _claim_one(shell, task_id, owner, attached, caller)
-    for chosen in _queue(shell, owner.role):
+        return _claim_task_run(shell, task_id, owner, attached, caller)
+    for chosen in _iterate_queue(shell, owner.role):
         with suppress(RunHeld, RunNotReady, TaskEnded, Conflict):
-            return _claim_one(
-                shell, chosen.task_id, owner, attached, caller, queued=True
-            )
+            return _claim_task_run(shell, chosen.task_id, owner, attached, caller, queued=True)
     raise RunNotFound(
         f"Nothing is queued for {owner.role}; wait for it with smart_wait, target "
         f"queue:{owner.role}, or claim a task by its id."
     )
 
 
-def _queue(shell: Shell, role: str) -> Iterator[Run]:
+def _iterate_queue(shell: Shell, role: str) -> Iterator[Run]:
     """Return the runs that are queued for a role, about the oldest first.
 
     Each is asked for when those before it could not be claimed; the queue is read in
@@ -216,13 +218,13 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
     passed: set[str] = set()
     limit = CANDIDATES
     while True:
-        queued = shell.store.whole.find_runs(runs.ask_queue(role, limit))
+        queued = shell.store.whole.find_runs(runs.build_queue_query(role, limit))
         fresh = [run for run in queued if run.run_id not in passed]
         while fresh:
             left = [
                 run
                 for run in fresh
-                if run.why == Why.OWNER_GONE and run.tries <= shell.runs.tries
+                if run.why == RunReason.OWNER_GONE and run.tries <= shell.runs.tries
             ]
             chosen = random.choice(left or fresh)  # noqa: S311 - no secret
             fresh.remove(chosen)
@@ -233,9 +235,7 @@ def _queue(shell: Shell, role: str) -> Iterator[Run]:
         limit *= 2
 
 
-def _of_holder(
-    shell: Shell, task: Task, run: Run, owner: Owner, caller: Caller
-) -> Task:
+def _assign_to_holder(shell: Shell, task: Task, run: Run, owner: Owner, caller: Caller) -> Task:
     """Return a task whose wakes go to who holds its run; a session's task stays its."""
     if run.session_key is None and task.session_key is not None:
         return task
@@ -244,29 +244,27 @@ def _of_holder(
     return task.model_copy(update={**whose, "home": home})
 
 
-def _hears(run: Run | None, caller: Caller) -> bool:
+def _is_parent_session(run: Run | None, caller: Caller) -> bool:
     """Whether a caller's session hears of a run that goes on in the background."""
     return run is not None and run.told_session in {caller.session_key} - {None}
 
 
 def find_question(shell: Shell, run: Run | None) -> UserQuestion | None:
     """Return what a run's user is asked, and has not answered; None: nothing."""
-    if run is None or not run.state.waiting:
+    if run is None or not run.state.is_waiting:
         return None
     task = shell.store.read_task(run.task_id).task
     if task.implicit:
         return None
     limit = NEWEST
     newest = shell.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
-    while len(newest) == limit and not asking.reach_change(run, newest):
+    while len(newest) == limit and not asking.has_run_change(run, newest):
         limit *= 2
         newest = shell.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
-    return asking.ask(task, run, newest)
+    return asking.build_user_question(task, run, newest)
 
 
-def tell_answer(
-    shell: Shell, facts: TaskFacts, answer: str | None, now: datetime
-) -> Change:
+def deliver_answer(shell: Shell, facts: TaskFacts, answer: str | None, now: datetime) -> Change:
     """Return what puts an answer before the agent that asked.
 
     Raises:
@@ -274,56 +272,58 @@ def tell_answer(
     """
     task, run = facts.task, facts.run
     if answer is None:
-        asked = quoted(plain((run and run.question) or ""), reminders.QUESTION_BYTES)
+        asked = quote_line(to_plain_line((run and run.question) or ""), reminders.QUESTION_BYTES)
         raise InvalidArguments(
             f"{task.task_id} has asked the user: {asked} Give what they answer to that "
             "as answer. Nothing was changed."
         )
     question = find_question(shell, run)
     wake_id = shell.new_id("wake", now)
-    return asking.tell_answer(facts, question, answer, wake_id=wake_id, now=now)
+    return asking.build_answer_change(facts, question, answer, wake_id=wake_id, now=now)
 
 
-def _told(
+def _add_resume_wake(
     shell: Shell,
     facts: TaskFacts,
-    moved: Moved,
+    moved: RunTransition,
     now: datetime,
     answer: str | None,
-) -> tuple[Moved, Wake | None]:
+) -> tuple[RunTransition, Wake | None]:
     """Return a run whose session is told to go on; None: it has none, and stays so."""
-    told = apply(moved, ToldToGoOn(), now=now)
-    wake = told_again(shell, facts, told.run, now, answer)
+    told = apply_events(moved, ToldToGoOn(), now=now)
+    wake = make_resume_wake(shell, facts, told.run, now, answer)
     return (told if wake else moved), wake
 
 
-def _taken_up(
+def _take_up_run(
     shell: Shell, facts: TaskFacts, task: Task, caller: Caller, now: datetime
-) -> Moved | None:
+) -> RunTransition | None:
     run = facts.run
     if run is None:
-        return _begun(shell, task, caller, now)
-    forgiven = apply(run, TakenUpAgain(), now=now)
-    waits = run.state.waiting
+        return _begin_next_run(shell, task, caller, now)
+    forgiven = apply_events(run, TakenUpAgain(), now=now)
+    waits = run.state.is_waiting
     at_work = run.state is RunState.RUNNING
-    gone = waits and recovery.holder_ended(shell, run)
-    if at_work or not (_hears(run, caller) or gone):
+    gone = waits and recovery.has_holder_ended(shell, run)
+    if at_work or not (_is_parent_session(run, caller) or gone):
         fencing.guard_write(run, caller, None, NOT_TAKEN)
     if at_work:
         return forgiven
     owner = caller.owner
     if owner is not None:
         same = run.session_key == owner.session_key
-        if fencing.its(run, owner) if waits else same:
-            return task_runs.taken_up(forgiven.run, caller, now, shell.runs)
+        if fencing.is_owned_by(run, owner) if waits else same:
+            return task_runs.take_up_for_caller(forgiven.run, caller, now, shell.runs)
     if waits:
-        return apply(forgiven, Requeued(), now=now)
+        return apply_events(forgiven, RunRequeued(), now=now)
     return forgiven
 
 
-def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | None:
+def _begin_next_run(
+    shell: Shell, task: Task, caller: Caller, now: datetime
+) -> RunTransition | None:
     """Return a new run of a task whose last one has ended; None: nobody can hold it."""
-    moved = begin(shell, caller, now, task)
+    moved = begin_caller_run(shell, caller, now, task)
     if moved is not None or caller.owner is not None:
         return moved
     session = task.session_key
@@ -335,11 +335,11 @@ def _begun(shell: Shell, task: Task, caller: Caller, now: datetime) -> Moved | N
         now=now,
         session_key=session,
         home=task.home,
-        last=last_run(shell, task.task_id),
+        last=find_last_run(shell, task.task_id),
     )
 
 
-def _claim_one(
+def _claim_task_run(
     shell: Shell,
     task_id: str,
     owner: Owner,
@@ -352,9 +352,9 @@ def _claim_one(
 
     def once() -> ClaimResult:
         facts = shell.store.read_task(task_id)
-        waits = facts.run is not None and facts.run.state.waiting
+        waits = facts.run is not None and facts.run.state.is_waiting
         if waits or facts.task.status is not TaskStatus.ACTIVE:
-            guard(shell, Act.TAKE_UP, facts, caller)
+            guard_task(shell, Act.TAKE_UP, facts, caller)
         lifecycle.require_open(facts.task, "nobody can claim it")
         if facts.run is not None and facts.run.state is RunState.REVIEW:
             raise RunNotReady(
@@ -370,7 +370,7 @@ def _claim_one(
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Not even by its own process, of which another call may have it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
-        if queued and goes_on(shell, facts, now):
+        if queued and has_own_session(shell, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
             made = begin_run(
@@ -378,22 +378,22 @@ def _claim_one(
                 run_id=shell.new_id("run", now),
                 now=now,
                 session_key=owner.session_key,
-                last=last_run(shell, task_id),
+                last=find_last_run(shell, task_id),
             )
             run = made.run
-        moved = apply(made or run, Claimed(owner=owner), now=now, policy=shell.runs)
-        guard(shell, Act.CLAIM, facts, caller)
+        moved = apply_events(made or run, RunClaimed(owner=owner), now=now, policy=shell.runs)
+        guard_task(shell, Act.CLAIM, facts, caller)
         words = shell.store.read_records(Message, task_id, said_after=0)
-        moved = runs.hold(moved, caller, now)
+        moved = runs.begin_turn_or_rest(moved, caller, now)
         heard = UserHeard(heard_until=words[-1].message_id if words else 0)
-        held = apply(moved, TasksAttached(task_ids=attached), heard, now=now).run
-        left = find_left(held, words, run.heard_until)
+        held = apply_events(moved, TasksAttached(task_ids=attached), heard, now=now).run
+        left = find_handoff_notes(held, words, run.heard_until)
         # Whoever was to be told to go on with it no longer is.
-        gone = continuations.drop_open(facts)
-        log = (*moved.events, *outbox.settled_events(gone, now))
-        task = _of_holder(shell, facts.task, held, owner, caller)
+        gone = continuations.drop_open_run_wakes(facts)
+        log = (*moved.events, *outbox.build_settled_events(gone, now))
+        task = _assign_to_holder(shell, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
         shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
-        return ClaimResult(task, held, left, recovery.describe_left(shell, run))
+        return ClaimResult(task, held, left, recovery.describe_last_holder(shell, run))
 
-    return shell.decide(task_id, once)
+    return shell.retry_on_conflict(task_id, once)

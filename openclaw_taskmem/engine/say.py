@@ -30,7 +30,7 @@ from taskmem_hookspecs import (
 BATCH: Final = 200
 
 
-class Outgoing(StrEnum):
+class NotificationKind(StrEnum):
     """What the host is told."""
 
     LINES = "said"
@@ -38,90 +38,92 @@ class Outgoing(StrEnum):
     VIEWS = "shown"
 
 
-_KINDS: Final[Mapping[Outgoing, frozenset[str]]] = {
-    Outgoing.LINES: events.SAID - {events.TURN_STOPPED},
-    Outgoing.STOPS: frozenset({events.TURN_STOPPED}),
-    Outgoing.VIEWS: events.SHOWN,
+_KINDS: Final[Mapping[NotificationKind, frozenset[str]]] = {
+    NotificationKind.LINES: events.SAID - {events.TURN_STOPPED},
+    NotificationKind.STOPS: frozenset({events.TURN_STOPPED}),
+    NotificationKind.VIEWS: events.SHOWN,
 }
 
 
-def begin(shell: Shell) -> None:
+def set_start_positions(shell: Shell) -> None:
     """Set the places where a new home begins to tell: nothing before is news."""
-    for outgoing in Outgoing:
-        if kept_place(shell, outgoing) is None:
+    for outgoing in NotificationKind:
+        if find_position(shell, outgoing) is None:
             newest = shell.store.find_events(EventQuery(limit=1))
-            keep_place(shell, outgoing, newest[-1].event_id if newest else 0)
+            save_position(shell, outgoing, newest[-1].event_id if newest else 0)
 
 
-def place(shell: Shell, outgoing: Outgoing) -> int:
+def read_position(shell: Shell, outgoing: NotificationKind) -> int:
     """Return the place in the log up to which all was told."""
-    return kept_place(shell, outgoing) or 0
+    return find_position(shell, outgoing) or 0
 
 
-def kept_place(shell: Shell, outgoing: Outgoing) -> int | None:
+def find_position(shell: Shell, outgoing: NotificationKind) -> int | None:
     """Return the same; None: the log was not begun."""
-    kept = shell.store.read_shared_bookmark(_name(shell, outgoing))
+    kept = shell.store.read_shared_bookmark(_format_bookmark_name(shell, outgoing))
     return None if kept is None else int(kept)
 
 
-def due(shell: Shell, outgoing: Outgoing, after: int) -> tuple[Sequence[Event], int]:
+def find_due_events(
+    shell: Shell, outgoing: NotificationKind, after: int
+) -> tuple[Sequence[Event], int]:
     """Return what is to be told after a place, and the place up to which was read."""
     fresh = shell.store.find_events(EventQuery(after=after, limit=BATCH))
-    if outgoing is Outgoing.VIEWS:
-        wanted = [*_of_sessions(shell, fresh)]
+    if outgoing is NotificationKind.VIEWS:
+        wanted = [*_list_view_changes(shell, fresh)]
     else:
-        wanted = [each for each in fresh if _wanted(shell, outgoing, each)]
+        wanted = [each for each in fresh if _is_wanted(shell, outgoing, each)]
     return wanted, fresh[-1].event_id if fresh else after
 
 
-def keep_place(shell: Shell, outgoing: Outgoing, upto: int) -> None:
+def save_position(shell: Shell, outgoing: NotificationKind, upto: int) -> None:
     """Note that all up to a place was told."""
-    mark = Bookmark(name=_name(shell, outgoing), value=str(upto))
+    mark = Bookmark(name=_format_bookmark_name(shell, outgoing), value=str(upto))
     shell.commit(Change(bookmarks=(mark,)))
 
 
-def _of_sessions(shell: Shell, fresh: Sequence[Event]) -> Iterator[Event]:
+def _list_view_changes(shell: Shell, fresh: Sequence[Event]) -> Iterator[Event]:
     """Return the last change of each task that a user sees, with its session."""
     last = {e.task_id: e for e in fresh if e.kind in events.SHOWN and e.task_id}
     for task_id, event in last.items():
-        session = session_views.session_of(shell, str(task_id))
+        session = session_views.find_viewing_session(shell, str(task_id))
         if session is not None:
             yield event.model_copy(update={"data": {"session_key": session}})
 
 
-def _wanted(shell: Shell, outgoing: Outgoing, event: Event) -> bool:
+def _is_wanted(shell: Shell, outgoing: NotificationKind, event: Event) -> bool:
     home = event.data.get("home")
     mine = shell.store.serves(home if isinstance(home, str) else None)
     named = isinstance(event.data.get("session_key"), str)
     heard = named or event.data.get("about") == notices.UNCLAIMED
-    wanted = outgoing is Outgoing.STOPS or notices.is_wanted(event, shell.notify)
+    wanted = outgoing is NotificationKind.STOPS or notices.is_wanted(event, shell.notify)
     return event.kind in _KINDS[outgoing] and mine and heard and wanted
 
 
-def session_of(event: Event) -> str | None:
+def get_event_session(event: Event) -> str | None:
     """Return the session that is told of what is due; None: the main one."""
     session = event.data["session_key"]
     return None if session is None else str(session)
 
 
-def notice_of(shell: Shell, entries: Sequence[Event]) -> Notice:
+def build_session_notice(shell: Shell, entries: Sequence[Event]) -> Notice:
     """Return entries of one session as the message that its user is told.
 
     Its key is of this log alone, so that no host takes it for another home's.
     """
     first, last = entries[0], entries[-1]
     entries = [each for each in entries if not _is_outdated(shell, each)]
-    text = notices.text_of([each for each in entries if not notices.is_small(each)])
-    whole = notices.text_of(entries)
+    text = notices.format_message([each for each in entries if not notices.is_small(each)])
+    whole = notices.format_message(entries)
     began = round(first.at.timestamp() * 1000)
-    asks = len(entries) == 1 and notices.asks(entries[0])
+    asks = len(entries) == 1 and notices.is_question(entries[0])
     return Notice(
-        session_key=session_of(first),
+        session_key=get_event_session(first),
         text=text,
         without_card=whole if whole != text else "",
         key=f"{began}-{first.event_id}-{last.event_id}",
         in_chat=first.data.get("in_chat") is True,
-        question=session_views.question_of(shell, first.run_id) if asks else None,
+        question=session_views.find_open_question(shell, first.run_id) if asks else None,
     )
 
 
@@ -136,7 +138,7 @@ def _is_outdated(shell: Shell, event: Event) -> bool:
         if notices.is_beginning(event):
             task = shell.store.read_task(event.task_id).task
             return task.status is TaskStatus.CANCELLED
-        if event.run_id is not None and notices.asks(event):
+        if event.run_id is not None and notices.is_question(event):
             run = shell.store.read_run(event.run_id)
             query = EventQuery(task_id=event.task_id, limit=BATCH)
             newest = shell.store.find_events(query)
@@ -144,11 +146,11 @@ def _is_outdated(shell: Shell, event: Event) -> bool:
     return False
 
 
-def view_of(shell: Shell, entries: Sequence[Event]) -> SessionView:
+def build_session_view(shell: Shell, entries: Sequence[Event]) -> SessionView:
     """Return what a session's user is to see after the newest of these changes."""
     last = entries[-1]
-    return session_views.draw(shell, str(session_of(last)), str(last.task_id))
+    return session_views.draw_session_view(shell, str(get_event_session(last)), str(last.task_id))
 
 
-def _name(shell: Shell, outgoing: Outgoing) -> str:
+def _format_bookmark_name(shell: Shell, outgoing: NotificationKind) -> str:
     return f"{outgoing}:{shell.store.home or ''}"

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from taskmem_hookspecs import (
     Bookmark,
     Change,
-    Dropped,
+    DroppedRows,
     Event,
     Maker,
     Run,
@@ -44,9 +44,7 @@ class ScopedStore:
     belongs: whoever knows the id was given it.
     """
 
-    def __init__(
-        self, whole: TaskStore, home: str | None = None, *, sole: bool = False
-    ) -> None:
+    def __init__(self, whole: TaskStore, home: str | None = None, *, sole: bool = False) -> None:
         """Take the whole store, for what any home may do or see.
 
         `home`: what is made here belongs to it; None: to no home. `sole`: whether no
@@ -76,7 +74,7 @@ class ScopedStore:
         """Whether what belongs to a home is for this daemon to look after."""
         return self.scope is None or home in (None, self.scope)
 
-    def join(self) -> None:
+    def join_database(self) -> None:
         """Leave word that the database may be another's, or look for such word."""
         if self.sole:
             self.look_for_others()
@@ -91,9 +89,9 @@ class ScopedStore:
 
     # --- a bookmark of the home ----------------------------------------------
 
-    def bookmark(self, name: str, value: str) -> Bookmark:
+    def make_bookmark(self, name: str, value: str) -> Bookmark:
         """Return a bookmark of this home."""
-        return Bookmark(name=self._own(name), value=value)
+        return Bookmark(name=self._bookmark_key(name), value=value)
 
     def read_bookmark(self, name: str) -> str | None:
         """Return the value of a bookmark of this home; None: it never set it.
@@ -101,14 +99,14 @@ class ScopedStore:
         One that was written while the database had a single home is the first's, and
         no other home can mistake it for news.
         """
-        own = self.read_shared_bookmark(self._own(name))
+        own = self.read_shared_bookmark(self._bookmark_key(name))
         return self.read_shared_bookmark(name) if own is None else own
 
     def read_shared_bookmark(self, name: str) -> str | None:
         """Return the value of a bookmark, whosever it is; None: it was never set."""
         return next((b.value for b in self.read_records(Bookmark, name)), None)
 
-    def _own(self, name: str) -> str:
+    def _bookmark_key(self, name: str) -> str:
         return name if self.scope is None else f"{name}:{self.scope}"
 
     # --- as in `TaskStore` ---------------------------------------------------
@@ -151,9 +149,7 @@ class ScopedStore:
             )
         )
 
-    def drop_ended(
-        self, before: datetime, limit: int, upto: int | None, after: int
-    ) -> Dropped:
+    def drop_ended(self, before: datetime, limit: int, upto: int | None, after: int) -> DroppedRows:
         """Drop the oldest rows of what has ended in this home."""
         return self.whole.drop_ended(before, limit, self.scope, upto, after)
 

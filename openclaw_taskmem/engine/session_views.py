@@ -10,8 +10,8 @@ from openclaw_taskmem.domain import asking, cards, events
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.engine import runs
 from openclaw_taskmem.engine.handovers import note_heard
-from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.holding import MOST, away, own_tasks
+from openclaw_taskmem.engine.history import find_last_run
+from openclaw_taskmem.engine.holding import MOST, list_background_runs, list_own_tasks
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -27,14 +27,14 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunNotFound
 
-_WAITING: Final = tuple(state for state in RunState if state.waiting)
+_WAITING: Final = tuple(state for state in RunState if state.is_waiting)
 
 
-def session_of(shell: Shell, task_id: str) -> str | None:
+def find_viewing_session(shell: Shell, task_id: str) -> str | None:
     """Return the session whose user is to see a task; None: no gateway has it."""
     with suppress(TaskNotFound):
         task = shell.store.read_task(task_id).task
-        run = last_run(shell, task_id)
+        run = find_last_run(shell, task_id)
         if task.implicit or not shell.store.serves(run.home if run else task.home):
             return None
         session = (run.told_session or run.session_key) if run else None
@@ -43,14 +43,14 @@ def session_of(shell: Shell, task_id: str) -> str | None:
     return None
 
 
-def draw(shell: Shell, session: str, task_id: str) -> SessionView:
+def draw_session_view(shell: Shell, session: str, task_id: str) -> SessionView:
     """Return what the user of a session is to see, now that a task has changed.
 
     The card is of the session's newest open task, else of one that it hears of in the
     background, and else of the task that has changed, as that ended.
     """
     newest = shell.store.find_events(EventQuery(limit=1))
-    shown = next(_open(shell, session), task_id)
+    shown = next(_list_open_tasks(shell, session), task_id)
     facts = shell.store.read_task(shown)
     waiting = shell.store.find_runs(RunQuery(states=_WAITING, limit=MOST))
     asked = (
@@ -60,20 +60,20 @@ def draw(shell: Shell, session: str, task_id: str) -> SessionView:
     )
     return SessionView(
         session_key=session,
-        card=cards.draw(facts, facts.run or last_run(shell, shown)),
+        card=cards.build_card(facts, facts.run or find_last_run(shell, shown)),
         questions=tuple(each for each in asked if each is not None),
         newest_event=newest[-1].event_id if newest else 0,
     )
 
 
-def question_of(shell: Shell, run_id: str | None) -> UserQuestion | None:
+def find_open_question(shell: Shell, run_id: str | None) -> UserQuestion | None:
     """Return what a run's user is asked; None: nothing any more."""
     with suppress(RunNotFound):
         return runs.find_question(shell, shell.store.read_run(run_id or ""))
     return None
 
 
-def answer(shell: Shell, key: str, said: str) -> None:
+def take_answer(shell: Shell, key: str, said: str) -> None:
     """Take a user's answer to the question with a key; one that is over is passed by.
 
     An interrupted run is taken up again, or left; of any other answer its agent is
@@ -81,15 +81,15 @@ def answer(shell: Shell, key: str, said: str) -> None:
     """
     with suppress(RunNotFound, TaskNotFound):
         task_id = shell.store.read_run(key.partition("-")[0]).task_id
-        entry = shell.decide(task_id, lambda: _record_answer(shell, task_id, key, said))
+        entry = shell.retry_on_conflict(task_id, lambda: _record_answer(shell, task_id, key, said))
         note_heard(shell, task_id, said, Caller(person=True))
         if entry is not None:
             # The question stays open until its run goes on.
-            runs.resume(shell, task_id, Caller(person=True))
+            runs.resume_task(shell, task_id, Caller(person=True))
             shell.commit(Change(events=(entry,)))
 
 
-def ask_again(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
+def build_lost_questions(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
     """Return what lets questions be asked again that went with a gateway."""
     now = shell.clock.now()
     return tuple(
@@ -111,9 +111,9 @@ def _record_answer(shell: Shell, task_id: str, key: str, said: str) -> Event | N
     if facts.run is None or question is None or question.key != key:
         return None
     now = shell.clock.now()
-    goes_on = asking.goes_on(facts.run, said)
+    goes_on = asking.parse_resume_answer(facts.run, said)
     if goes_on is None:
-        shell.commit(runs.tell_answer(shell, facts, said, now))
+        shell.commit(runs.deliver_answer(shell, facts, said, now))
         return None
     entry = asking.close_question(facts, question, said, now)
     if goes_on:
@@ -122,12 +122,12 @@ def _record_answer(shell: Shell, task_id: str, key: str, said: str) -> Event | N
     return None
 
 
-def _open(shell: Shell, session: str) -> Iterator[str]:
+def _list_open_tasks(shell: Shell, session: str) -> Iterator[str]:
     """Return the open tasks of a session, the newest first, then those it hears of."""
-    own = sorted(own_tasks(shell, session, None), key=_age, reverse=True)
+    own = sorted(list_own_tasks(shell, session, None), key=_age_key, reverse=True)
     yield from (task.task_id for task in own)
-    yield from (run.task_id for run in away(shell, session))
+    yield from (run.task_id for run in list_background_runs(shell, session))
 
 
-def _age(task: Task) -> tuple[float, str]:
+def _age_key(task: Task) -> tuple[float, str]:
     return task.created_at.timestamp(), task.task_id

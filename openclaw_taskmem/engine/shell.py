@@ -16,8 +16,8 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, notices, outbox, rights, scrub, stuck, ways
-from openclaw_taskmem.domain.gateway import StillRunning
-from openclaw_taskmem.domain.implicit import Seen
+from openclaw_taskmem.domain.gateway import RunningWork
+from openclaw_taskmem.domain.implicit import UncoveredCallEntry
 from openclaw_taskmem.domain.looks import LookPolicy
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
@@ -26,8 +26,8 @@ from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine.ids import new_id
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from openclaw_taskmem.engine.watching import Nobody, Watching
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.engine.watching import NoWatcher, WaitWatcher
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import (
     Change,
     Clock,
@@ -59,7 +59,7 @@ TURNS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueWork:
     """What a commit may have made due; None: nothing of the kind."""
 
     stuck_at: datetime | None
@@ -77,7 +77,7 @@ class Due:
 
 
 @dataclass(slots=True)
-class Kept:
+class StorageUse:
     """How much is kept, as it was last measured."""
 
     taken: int | None = None
@@ -88,23 +88,23 @@ class Kept:
     """Whether other homes have rows there, so that nothing goes for want of room."""
 
 
-def _ignore(_: Due) -> None:
+def _ignore_due(_: DueWork) -> None:
     return None
 
 
-def _unknown(_: str) -> bool | None:
+def _return_unknown(_: str) -> bool | None:
     return None
 
 
-def _everybody(*_: object) -> bool:
+def _reach_everybody(*_: object) -> bool:
     return True
 
 
-def _unread(*_: object) -> None:
+def _read_nothing(*_: object) -> None:
     return None
 
 
-def _at_once(seconds: float, work: Callable[[], None]) -> None:
+def _run_if_due(seconds: float, work: Callable[[], None]) -> None:
     if seconds <= 0:
         work()
 
@@ -114,57 +114,53 @@ class Shell:
     """Everything outside that a use case may touch."""
 
     store: ScopedStore
-    seams: Seams
+    seams: PluginHost
     clock: Clock
     stuck: StuckPolicy = field(default_factory=StuckPolicy)
     outbox: OutboxPolicy = field(default_factory=OutboxPolicy)
     runs: RunPolicy = field(default_factory=RunPolicy)
     keep: KeepPolicy = field(default_factory=KeepPolicy)
-    kept: Kept = field(default_factory=Kept)
+    kept: StorageUse = field(default_factory=StorageUse)
     notify: Notify = Notify.MILESTONES
     """Of what users are told unasked."""
     roots: tuple[str, ...] = ()
     """The folders that what tasks make may lie in, besides their agent's own."""
     looks: LookPolicy = field(default_factory=LookPolicy)
     """What agents may look at."""
-    lives: Callable[[str], bool | None] = _unknown
+    lives: Callable[[str], bool | None] = _return_unknown
     """Whether a process lives, by its identity; None: nobody can tell."""
     new_id: Callable[[str, datetime], str] = new_id
-    watching: Watching = field(default_factory=Nobody)
-    ask_reader: Callable[
-        [str, str, Mapping[str, JsonValue]], Mapping[str, JsonValue] | None
-    ] = _unread
+    watching: WaitWatcher = field(default_factory=NoWatcher)
+    ask_reader: Callable[[str, str, Mapping[str, JsonValue]], Mapping[str, JsonValue] | None] = (
+        _read_nothing
+    )
     """Has a reader answer an instruction about a text, as a schema wants it; None:
     there is none, or it did not answer. The text is data, never an instruction."""
-    reaches: Callable[[str | None, str | None], bool] = _everybody
+    reaches: Callable[[str | None, str | None], bool] = _reach_everybody
     """Whether a wake can be carried to an agent, by its host and its session."""
     command: str = "taskmem"
     """What an agent types to call us, in a shell of this machine."""
-    later: Callable[[float, Callable[[], None]], None] = _at_once
+    later: Callable[[float, Callable[[], None]], None] = _run_if_due
     """Does work off the path of a call, after so many seconds; without a daemon, only
     what is to be done now."""
-    used_folders: set[tuple[str, str, bool]] = field(
-        default_factory=set[tuple[str, str, bool]]
-    )
+    used_folders: set[tuple[str, str, bool]] = field(default_factory=set[tuple[str, str, bool]])
     """The folders that are known to be written down: task, path, whether a command may
     have changed anything in it."""
-    named_files: dict[str, tuple[str, ...]] = field(
-        default_factory=dict[str, tuple[str, ...]]
-    )
+    named_files: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """By call, the files that its command names, and that were there before it."""
-    still_running: dict[str, tuple[StillRunning, ...]] = field(
-        default_factory=dict[str, tuple[StillRunning, ...]]
+    still_running: dict[str, tuple[RunningWork, ...]] = field(
+        default_factory=dict[str, tuple[RunningWork, ...]]
     )
     """By session, what its gateway runs for it, as that said last; a gateway that has
     hung up says nothing any more."""
-    uncovered: dict[tuple[str | None, str], tuple[Seen, ...]] = field(
-        default_factory=dict[tuple[str | None, str], tuple[Seen, ...]]
+    uncovered: dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]] = field(
+        default_factory=dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]]
     )
     """By gateway and session, the first calls of a user's turn that is of no task."""
     shown: dict[str, int] = field(default_factory=dict[str, int])
     """By run, the last message of the user that an answer has shown to its holder. It
     is heard once the holder calls again: an answer may be lost on its way."""
-    nudge: Callable[[Due], None] = _ignore
+    nudge: Callable[[DueWork], None] = _ignore_due
     """Called after each commit, from the thread that made it."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set when a pass that is long should leave the rest for another day."""
@@ -180,14 +176,14 @@ class Shell:
         """
         if change.empty:
             return
-        change = self._with_ends(change)
+        change = self._settle_ended_wakes(change)
         tasks = tuple(self.schedule(task) for task in change.tasks)
-        log = _logged(change)
-        ready = _scrubbed(change.model_copy(update={"tasks": tasks, "events": log}))
+        log = _list_logged_events(change)
+        ready = _scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
-        self.nudge(_due(ready))
+        self.nudge(_collect_due_work(ready))
 
-    def _with_ends(self, change: Change) -> Change:
+    def _settle_ended_wakes(self, change: Change) -> Change:
         """Return a change that also drops what is kept for agents of tasks it ends."""
         moved = {e.task_id for e in change.events if e.kind == events.STATUS_CHANGED}
         ended = [t.task_id for t in change.tasks if t.status.terminal]
@@ -202,7 +198,7 @@ class Shell:
             if wake.wake_id not in settled
         ]
         over = ways.settle_ended(kept)
-        log = outbox.settled_events(over, self.clock.now())
+        log = outbox.build_settled_events(over, self.clock.now())
         return change.model_copy(
             update={
                 "wakes": (*change.wakes, *over),
@@ -223,7 +219,7 @@ class Shell:
                 turn.enter_context(self.turns[place])
             yield
 
-    def decide(
+    def retry_on_conflict(
         self, subject: str, read_decide_commit: Callable[[], T], *others: str
     ) -> T:
         """Run a use case, and again from the start when someone else wrote first.
@@ -245,7 +241,7 @@ class Shell:
                     continue
             return read_decide_commit()
 
-    def session_runs(
+    def find_session_runs(
         self, session: str, host: str | None, home: str | None = None
     ) -> Sequence[Run]:
         """Return the open runs of a session, as the store does; not another gateway's.
@@ -261,9 +257,7 @@ class Shell:
         if run.owner is not None and run.owner.host is not None:
             return ways.is_other_gateway(run.owner.host, host)
         facts = self.find_task(run.task_id) if ways.is_named_gateway(host) else None
-        return facts is not None and ways.is_other_gateway(
-            rights.find_host(facts.task, run), host
-        )
+        return facts is not None and ways.is_other_gateway(rights.find_host(facts.task, run), host)
 
     def find_task(self, task_id: str) -> TaskFacts | None:
         """Return a task; None: what is stored of it cannot be read.
@@ -276,11 +270,11 @@ class Shell:
 
     def schedule(self, task: Task) -> Task:
         """Return the task with the instant at which to look at it."""
-        due = stuck.due_at(task, self.stuck)
+        due = stuck.compute_due_time(task, self.stuck)
         return task.model_copy(update={"stuck_due_at": due})
 
 
-def _logged(change: Change) -> tuple[Event, ...]:
+def _list_logged_events(change: Change) -> tuple[Event, ...]:
     """Return what is logged of a change: nothing of the doctor's waits and sessions."""
     trials = {each.wait_id for each in change.waits if is_trial(each.session_key)}
     wakes = (wake for wake in change.wakes if is_trial(wake.session_key))
@@ -294,18 +288,16 @@ def _logged(change: Change) -> tuple[Event, ...]:
     )
 
 
-def _scrubbed(change: Change) -> Change:
+def _scrub_change(change: Change) -> Change:
     return change.model_copy(
         update={
             "messages": tuple(
                 message.model_copy(update={"content": scrub.scrub(message.content)})
                 for message in change.messages
             ),
-            "wakes": tuple(_scrubbed_wake(wake) for wake in change.wakes),
+            "wakes": tuple(_scrub_wake(wake) for wake in change.wakes),
             "waits": tuple(
-                wait.model_copy(
-                    update={"last_observation": scrub.scrub(wait.last_observation)}
-                )
+                wait.model_copy(update={"last_observation": scrub.scrub(wait.last_observation)})
                 if wait.last_observation
                 else wait
                 for wait in change.waits
@@ -335,7 +327,7 @@ def _scrubbed(change: Change) -> Change:
     )
 
 
-def _scrubbed_wake(wake: Wake) -> Wake:
+def _scrub_wake(wake: Wake) -> Wake:
     # The text of a stuck wake is JSON, and was scrubbed before it became that.
     text = wake.text if wake.cause is WakeCause.STUCK else scrub.scrub(wake.text)
     error = scrub.scrub(wake.last_error) if wake.last_error else None
@@ -343,23 +335,17 @@ def _scrubbed_wake(wake: Wake) -> Wake:
     return wake.model_copy(update={"text": text, "last_error": error, "note": note})
 
 
-def _due(change: Change) -> Due:
-    return Due(
+def _collect_due_work(change: Change) -> DueWork:
+    return DueWork(
         stuck_at=min(
             (task.stuck_due_at for task in change.tasks if task.stuck_due_at),
             default=None,
         ),
-        wake_at=min(
-            (wake.due_at for wake in change.wakes if wake.due_at), default=None
-        ),
-        lapse_at=min(
-            (run.lease_until for run in change.runs if run.lease_until), default=None
-        ),
+        wake_at=min((wake.due_at for wake in change.wakes if wake.due_at), default=None),
+        lapse_at=min((run.lease_until for run in change.runs if run.lease_until), default=None),
         tell=any(event.kind in events.TOLD for event in change.events),
         say=any(event.kind in events.SAID | events.SHOWN for event in change.events),
         waits=tuple(wait.wait_id for wait in change.waits),
         roles=frozenset(run.role for run in change.runs),
-        queued_for=frozenset(
-            run.role for run in change.runs if run.state is RunState.QUEUED
-        ),
+        queued_for=frozenset(run.role for run in change.runs if run.state is RunState.QUEUED),
     )

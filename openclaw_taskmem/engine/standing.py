@@ -9,23 +9,23 @@ from typing import Final
 
 from openclaw_taskmem.domain import budget, rights
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import StillRunning
-from openclaw_taskmem.domain.rights import Act, Held
+from openclaw_taskmem.domain.gateway import RunningWork
+from openclaw_taskmem.domain.rights import Act, TaskHolder
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.history import (
     HistoryPage,
-    Past,
-    Place,
-    read_page,
-    read_past,
+    HistoryPosition,
+    PastWork,
+    read_history_page,
+    read_past_work,
 )
 from openclaw_taskmem.engine.holding import (
-    at_home,
-    away,
+    fill_in_home,
     find_holders,
-    guard,
+    guard_task,
+    list_background_runs,
+    list_own_tasks,
     list_tasks,
-    own_tasks,
 )
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Run, Task, TaskNotFound, TaskQuery, TaskStatus, Value
@@ -37,22 +37,25 @@ READ: Final = 500
 _RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
-class Standing(Value):
+class TaskOverview(Value):
     """A task with its newest run, and what is known of the work on it."""
 
     task: Task
     run: Run | None
-    past: Past
+    past: PastWork
     page: HistoryPage
-    still_running: tuple[StillRunning, ...]
+    still_running: tuple[RunningWork, ...]
     """What the gateway of its session runs for it now."""
     budget: budget.Budget | None
     now: datetime
 
 
-def status(
-    shell: Shell, task_id: str | None, caller: Caller, place: Place | None = None
-) -> Standing:
+def read_overview(
+    shell: Shell,
+    task_id: str | None,
+    caller: Caller,
+    place: HistoryPosition | None = None,
+) -> TaskOverview:
     """Return where a task and its run stand. None: the session's own.
 
     `place`: where the page of the history begins that is wanted; None: at the newest.
@@ -60,23 +63,21 @@ def status(
     Raises:
         TaskNotFound: No task has that id, or the session has none.
     """
-    facts = shell.store.read_task(task_id or own_task(shell, caller))
-    guard(shell, Act.READ, facts, caller)
-    past = read_past(shell, facts.task.task_id)
-    return Standing(
+    facts = shell.store.read_task(task_id or find_own_task(shell, caller))
+    guard_task(shell, Act.READ, facts, caller)
+    past = read_past_work(shell, facts.task.task_id)
+    return TaskOverview(
         task=facts.task,
         run=facts.run or past.run,
         past=past,
-        page=read_page(shell, facts.task.task_id, place),
-        still_running=shell.still_running.get(
-            packets.session_of(facts.task, facts.run), ()
-        ),
-        budget=budget.budget(facts, shell.runs),
+        page=read_history_page(shell, facts.task.task_id, place),
+        still_running=shell.still_running.get(packets.get_session_key(facts.task, facts.run), ()),
+        budget=budget.compute_budget(facts, shell.runs),
         now=shell.clock.now(),
     )
 
 
-def own_task(shell: Shell, caller: Caller) -> str:
+def find_own_task(shell: Shell, caller: Caller) -> str:
     """Return the task of the caller's session: open, else failed, else paused.
 
     An implicit one comes after all that are open and were registered.
@@ -85,23 +86,21 @@ def own_task(shell: Shell, caller: Caller) -> str:
     if session is not None:
         for task_id in _list_own(shell, session, caller.host):
             return task_id
-    where = (
-        "No session_key was given" if session is None else "Your session has no task"
-    )
+    where = "No session_key was given" if session is None else "Your session has no task"
     raise TaskNotFound(f"{where}, so give a task_id; task_list shows the tasks.")
 
 
 def _list_own(shell: Shell, session: str, host: str | None) -> Iterator[str]:
     """Yield the tasks that a session may mean, the likeliest first."""
-    for run in shell.session_runs(session, host):
+    for run in shell.find_session_runs(session, host):
         if not shell.store.read_task(run.task_id).task.implicit:
             yield run.task_id
-    yield from (run.task_id for run in away(shell, session, host))
+    yield from (run.task_id for run in list_background_runs(shell, session, host))
     active = (TaskStatus.ACTIVE,)
     listed = chain(
-        own_tasks(shell, session, host, active),
-        own_tasks(shell, session, host, active, implicit=True),
-        own_tasks(shell, session, host, _RESUMABLE),
+        list_own_tasks(shell, session, host, active),
+        list_own_tasks(shell, session, host, active, implicit=True),
+        list_own_tasks(shell, session, host, _RESUMABLE),
         # What it has given away comes last: there it is told who has it.
         list_tasks(shell, session, host, _RESUMABLE),
     )
@@ -121,29 +120,27 @@ def list_all(
     while True:
         query = TaskQuery(status=status, limit=some, implicit=implicit)
         tasks = shell.store.whole.find_tasks(query)
-        seen = [*islice(list_seen(shell, tasks, caller), limit)]
+        seen = [*islice(list_visible(shell, tasks, caller), limit)]
         if len(seen) == limit or len(tasks) < some:
             return seen
         some *= MORE
 
 
-def list_named(
-    shell: Shell, task_ids: Iterable[str], limit: int, caller: Caller
-) -> Sequence[Task]:
+def list_named(shell: Shell, task_ids: Iterable[str], limit: int, caller: Caller) -> Sequence[Task]:
     """Return the first tasks that are named and a caller may see, in that order."""
     tasks = (shell.store.read_task(each).task for each in task_ids)
-    return [*islice(list_seen(shell, tasks, caller), limit)]
+    return [*islice(list_visible(shell, tasks, caller), limit)]
 
 
-def list_seen(shell: Shell, tasks: Iterable[Task], caller: Caller) -> Iterator[Task]:
+def list_visible(shell: Shell, tasks: Iterable[Task], caller: Caller) -> Iterator[Task]:
     """Yield those of tasks that a caller may see."""
     if caller.person:
         yield from tasks
         return
-    here, left = at_home(shell, caller), iter(tasks)
+    here, left = fill_in_home(shell, caller), iter(tasks)
     while some := [*islice(left, READ)]:
         held = find_holders(shell, [task.task_id for task in some])
         for task in some:
-            its = held.get(task.task_id, Held())
-            if rights.may(Act.LIST, rights.find_tie(here, task, its), its):
+            its = held.get(task.task_id, TaskHolder())
+            if rights.is_allowed(Act.LIST, rights.find_tie(here, task, its), its):
                 yield task

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from openclaw_taskmem.domain import lifecycle, quotas, revisions, runs
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.run_events import StepFailed, StepGivenMore
-from openclaw_taskmem.domain.run_machine import apply
-from openclaw_taskmem.domain.updates import Wish
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.updates import UpdateRequest
 from openclaw_taskmem.engine import tasks
-from openclaw_taskmem.engine.holding import held
+from openclaw_taskmem.engine.holding import require_own_run
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Change, Task, TaskFacts, Value
 from taskmem_hookspecs.errors import InvalidArguments
@@ -19,7 +19,7 @@ from taskmem_hookspecs.errors import InvalidArguments
 NOTHING = "nothing was written"
 
 
-class StepOver(Value):
+class StepResult(Value):
     """What came of a step that ended."""
 
     task: Task
@@ -29,7 +29,7 @@ class StepOver(Value):
     """What the user has said meanwhile, oldest first."""
 
 
-class StepWish(Value):
+class StepOutcome(Value):
     """What an agent says of the step that it works on."""
 
     step: int | None = None
@@ -42,7 +42,9 @@ class StepWish(Value):
     token: int | None = None
 
 
-def step_over(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> StepOver:
+def record_step_outcome(
+    shell: Shell, task_id: str, wish: StepOutcome, caller: Caller
+) -> StepResult:
     """Note how a step ended.
 
     Raises:
@@ -50,38 +52,38 @@ def step_over(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Ste
         RunNotFound: The task has no run, so its steps have no budget.
         LimitReached: The task is full.
     """
-    facts, _ = held(shell, task_id, caller, NOTHING, wish.token)
-    current = progress(facts.task).current if wish.step is None else wish.step - 1
+    facts, _ = require_own_run(shell, task_id, caller, NOTHING, wish.token)
+    current = compute_progress(facts.task).current if wish.step is None else wish.step - 1
     if current is None or not 0 <= current < len(facts.task.plan):
         raise InvalidArguments(
             f"The plan of {task_id} has no such step; it has steps 1 to "
             f"{len(facts.task.plan)}. Nothing was written."
         )
     if wish.outcome == "done":
-        update = Wish(
+        update = UpdateRequest(
             message=wish.note,
             completed_steps=(current + 1,),
             token=wish.token,
             caller=caller,
         )
-        updated = tasks.apply(shell, task_id, update)
-        return StepOver(task=updated.task, unheard=updated.unheard)
+        updated = tasks.write_update(shell, task_id, update)
+        return StepResult(task=updated.task, unheard=updated.unheard)
     if wish.outcome == "failed":
         quotas.guard_words(facts.task, caller)
-        task, left_out = _failed(shell, facts, current, wish, caller)
-        return StepOver(task=task, left_out=tuple(left_out))
-    return StepOver(task=_more(shell, task_id, wish, caller))
+        task, left_out = _record_failed_step(shell, facts, current, wish, caller)
+        return StepResult(task=task, left_out=tuple(left_out))
+    return StepResult(task=_grant_more_calls(shell, task_id, wish, caller))
 
 
-def _more(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Task:
+def _grant_more_calls(shell: Shell, task_id: str, wish: StepOutcome, caller: Caller) -> Task:
     def once() -> Task:
-        facts, run = held(shell, task_id, caller, NOTHING, wish.token)
-        if not run.segmented or caller.in_gateway is None:
+        facts, run = require_own_run(shell, task_id, caller, NOTHING, wish.token)
+        if not run.segmented or caller.gateway_owner is None:
             raise InvalidArguments(
                 "This step may call as many tools as it takes: nobody counts them. "
                 "Nothing was written."
             )
-        current = progress(facts.task).current
+        current = compute_progress(facts.task).current
         if current is None or wish.step not in (None, current + 1):
             raise InvalidArguments(
                 "Only the step that is worked on has more calls, and that is "
@@ -94,16 +96,16 @@ def _more(shell: Shell, task_id: str, wish: StepWish, caller: Caller) -> Task:
                 "end it as done or failed. Nothing was written."
             )
         now = shell.clock.now()
-        given = apply(run, StepGivenMore(step=current), now=now).run
+        given = apply_events(run, StepGivenMore(step=current), now=now).run
         seen = runs.note_call(given, caller, wish.token, now, shell.runs)
         shell.commit(Change(runs=(seen,)))
         return facts.task
 
-    return shell.decide(task_id, once)
+    return shell.retry_on_conflict(task_id, once)
 
 
-def _failed(
-    shell: Shell, facts: TaskFacts, current: int, wish: StepWish, caller: Caller
+def _record_failed_step(
+    shell: Shell, facts: TaskFacts, current: int, wish: StepOutcome, caller: Caller
 ) -> tuple[Task, Sequence[str]]:
     task_id = facts.task.task_id
     note = wish.note or "No reason was given."
@@ -111,21 +113,21 @@ def _failed(
     if not wish.remaining:
 
         def once() -> Task:
-            again, run = held(shell, task_id, caller, NOTHING, wish.token)
+            again, run = require_own_run(shell, task_id, caller, NOTHING, wish.token)
             now = shell.clock.now()
             seen = runs.note_call(run, caller, wish.token, now, shell.runs)
-            marked = apply(seen, StepFailed(index=current), now=now).run
-            task = lifecycle.touch(again.task, now)
-            note_ = lifecycle.noted(task, said, now)
+            marked = apply_events(seen, StepFailed(index=current), now=now).run
+            task = lifecycle.touch_task(again.task, now)
+            note_ = lifecycle.build_lifecycle_message(task, said, now)
             counted = task.model_copy(update={"message_count": task.message_count + 1})
             shell.commit(Change(tasks=(counted,), messages=(note_,), runs=(marked,)))
             return counted
 
-        return shell.decide(task_id, once), ()
+        return shell.retry_on_conflict(task_id, once), ()
 
     def replan() -> tuple[Task, Sequence[str]]:
-        again, _ = held(shell, task_id, caller, NOTHING, wish.token)
-        change, revised = revisions.revise(
+        again, _ = require_own_run(shell, task_id, caller, NOTHING, wish.token)
+        change, revised = revisions.revise_plan(
             again,
             (*again.task.plan[:current], *wish.remaining),
             said,
@@ -137,4 +139,4 @@ def _failed(
         shell.commit(change)
         return revised.task, revised.left_out
 
-    return shell.decide(task_id, replan)
+    return shell.retry_on_conflict(task_id, replan)

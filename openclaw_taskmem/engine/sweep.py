@@ -30,7 +30,7 @@ RECENT: Final = 200
 """Entries of a task's log, and wakes of it, that are looked at."""
 
 
-def sweep(shell: Shell) -> int:
+def sweep_due_tasks(shell: Shell) -> int:
     """Look at the tasks that are due, and return how many were looked at.
 
     A task that cannot be judged is logged; it never keeps the others from being
@@ -43,7 +43,7 @@ def sweep(shell: Shell) -> int:
             break
         plain = shell.clock.monotonic() > patience
         try:
-            shell.decide(task_id, partial(_look, shell, task_id, plain=plain))
+            shell.retry_on_conflict(task_id, partial(_check_task, shell, task_id, plain=plain))
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
         except Exception:
@@ -51,33 +51,31 @@ def sweep(shell: Shell) -> int:
     return len(due)
 
 
-def next_due(shell: Shell) -> datetime | None:
+def find_next_due(shell: Shell) -> datetime | None:
     """Return when the next task is to be looked at; None: none ever is."""
     query = TaskQuery(due_by=FOREVER, limit=1)
     return next((task.stuck_due_at for task in shell.store.find_tasks(query)), None)
 
 
-def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
+def _check_task(shell: Shell, task_id: str, *, plain: bool) -> None:
     facts = shell.store.read_task(task_id)
     now = shell.clock.now()
-    verdict = stuck.judge(facts, now, shell.stuck)
-    due = stuck.due_at(facts.task, shell.stuck)
+    verdict = stuck.judge_stuck(facts, now, shell.stuck)
+    due = stuck.compute_due_time(facts.task, shell.stuck)
     if verdict is None or due is None or due > now:
         # Looked at too early: the commit writes when to look again.
         shell.commit(Change(tasks=(facts.task,)))
         return
     threshold = shell.stuck.threshold_seconds
-    if (held := stuck.held(facts, now, shell.outbox, threshold)) is not None:
+    if (held := stuck.suppress_alert(facts, now, shell.outbox, threshold)) is not None:
         shell.commit(Change(tasks=(held,)))
         return
-    given = stuck.tell_given_away(
+    given = stuck.alert_registrar(
         facts,
         verdict,
         wake_id=shell.new_id("wake", now),
         reaches=shell.reaches,
-        list_told=partial(
-            shell.store.find_wakes, WakeQuery(task_id=task_id, limit=RECENT)
-        ),
+        list_told=partial(shell.store.find_wakes, WakeQuery(task_id=task_id, limit=RECENT)),
         now=now,
         policy=shell.stuck,
     )
@@ -89,9 +87,9 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         shell.store.find_events(EventQuery(task_id=task_id, limit=RECENT))
     )
     verdict = stuck.add_failures(verdict, failed, shell.stuck)
-    owed = stuck.owed(facts)
+    owed = stuck.find_due_wake(facts)
     wake_id = owed.wake_id if owed else shell.new_id("wake", now)
-    text, told = packets.written(shell, facts, verdict, wake_id, plain=plain)
+    text, told = packets.render_packet(shell, facts, verdict, wake_id, plain=plain)
     if owed is not None:
         # Still undelivered: the wake that is owed tells the newer story, and the
         # cooldown starts again, for the agent has heard nothing yet.
@@ -100,5 +98,5 @@ def _look(shell: Shell, task_id: str, *, plain: bool) -> None:
         shell.commit(Change(tasks=(task,), wakes=(fresh,)))
         return
     shell.commit(
-        stuck.alert(facts, verdict, wake_id=wake_id, text=text, packet=told, now=now)
+        stuck.build_alert(facts, verdict, wake_id=wake_id, text=text, packet=told, now=now)
     )

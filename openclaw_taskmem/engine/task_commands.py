@@ -13,17 +13,17 @@ from openclaw_taskmem.domain.task_commands import (
     ENDED,
     NAMED_BYTES,
     Command,
-    Listed,
-    choose,
+    ListedTask,
+    choose_task,
     describe_list,
     describe_listed,
     describe_way_to_answer,
 )
-from openclaw_taskmem.domain.texts import clip, plain, quoted
+from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
 from openclaw_taskmem.engine import gateway, handovers, runs
-from openclaw_taskmem.engine.history import last_run
-from openclaw_taskmem.engine.holding import PAGE, away, own_tasks
-from openclaw_taskmem.engine.packets import session_of
+from openclaw_taskmem.engine.history import find_last_run
+from openclaw_taskmem.engine.holding import PAGE, list_background_runs, list_own_tasks
+from openclaw_taskmem.engine.packets import get_session_key
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -42,7 +42,7 @@ from taskmem_hookspecs import (
 _OVER: Final = tuple(state for state in RunState if state.terminal)
 
 
-class Reply(Value):
+class CommandReply(Value):
     """What comes of a command."""
 
     text: str = ""
@@ -53,62 +53,64 @@ class Reply(Value):
     no such turn."""
 
 
-def obey(shell: Shell, command: Command, words: str, caller: Caller) -> Reply:
+def run_command(shell: Shell, command: Command, words: str, caller: Caller) -> CommandReply:
     """Do what a person says in the chat of the caller's session."""
     now, session = shell.clock.now(), caller.session_key
-    listed = list_chat(shell, session, caller.host) if session is not None else []
-    named = _numbered(shell, session, listed, anew=command is Command.TASKS)
+    listed = list_chat_tasks(shell, session, caller.host) if session is not None else []
+    named = _number_tasks(shell, session, listed, anew=command is Command.TASKS)
     if command is Command.TASKS:
-        return Reply(text=describe_list(named, now))
-    choice = choose(_choices(listed, named, words), command, words, now)
+        return CommandReply(text=describe_list(named, now))
+    choice = choose_task(_list_choices(listed, named, words), command, words, now)
     if choice.one is None:
-        return Reply(text=choice.reply)
+        return CommandReply(text=choice.reply)
     task = choice.one.task
     try:
         if command is Command.CANCEL:
-            return _cancel(shell, task, caller)
+            return _cancel_task(shell, task, caller)
         if _is_at_work_elsewhere(choice.one, session):
             line = describe_listed([choice.one], now)
-            return Reply(text=f"{line}\n{_describe_work(choice.one)}")
+            return CommandReply(text=f"{line}\n{_describe_work(choice.one)}")
         said = choice.words or None
-        return _resume(shell, choice.one, said, caller, named=bool(words.strip()))
+        return _resume_task(shell, choice.one, said, caller, named=bool(words.strip()))
     except TaskmemError as error:
-        return Reply(text=str(error).replace(task.task_id, notices.name(task)))
+        return CommandReply(text=str(error).replace(task.task_id, notices.format_task_name(task)))
 
 
-def _is_at_work_elsewhere(listed: Listed, session: str | None) -> bool:
+def _is_at_work_elsewhere(listed: ListedTask, session: str | None) -> bool:
     """Whether a task is worked on in the background: nobody else may write for it."""
     run = listed.run
     away = run is not None and run.told_session == session
     return away and run is not None and run.state is RunState.RUNNING
 
 
-def _describe_work(listed: Listed) -> str:
+def _describe_work(listed: ListedTask) -> str:
     """Say why a task in the background is not taken up: it goes on as it is."""
-    if listed.run is not None and working.at_work(listed.run):
+    if listed.run is not None and working.is_at_work(listed.run):
         return "It is worked on already, and asks nothing."
     if listed.waits:
         return "It goes on when what it waits for has come, and asks nothing."
     return "No turn works on it now; it goes on with its next, and asks nothing."
 
 
-def list_chat(shell: Shell, session: str, host: str | None = None) -> list[Listed]:
+def list_chat_tasks(shell: Shell, session: str, host: str | None = None) -> list[ListedTask]:
     """Return the tasks of a session as people count them.
 
     First its own that are open, then those in the background, then the last that ended.
     """
-    listed: list[Listed] = []
+    listed: list[ListedTask] = []
     seen: set[str] = set()
     for task in chain(
-        *(each(shell, session, host) for each in (_own, _away, _list_ended))
+        *(each(shell, session, host) for each in (_list_own, _list_background, _list_ended))
     ):
         if task.task_id not in seen:
             seen.add(task.task_id)
-            listed.append(_listed(shell, task, len(listed) + 1))
+            listed.append(_build_listed_task(shell, task, len(listed) + 1))
     return listed
 
 
-def _choices(listed: list[Listed], named: list[Listed], words: str) -> list[Listed]:
+def _list_choices(
+    listed: list[ListedTask], named: list[ListedTask], words: str
+) -> list[ListedTask]:
     """Return the tasks that a command may mean.
 
     What a crash has left of a turn is meant where no other task is open, and none is
@@ -120,9 +122,9 @@ def _choices(listed: list[Listed], named: list[Listed], words: str) -> list[List
     return named
 
 
-def _numbered(
-    shell: Shell, session: str | None, listed: list[Listed], *, anew: bool
-) -> list[Listed]:
+def _number_tasks(
+    shell: Shell, session: str | None, listed: list[ListedTask], *, anew: bool
+) -> list[ListedTask]:
     """Return those that an agent has registered, by the numbers that people know.
 
     A number means one task until the list is asked for again, which counts `anew`:
@@ -134,7 +136,7 @@ def _numbered(
     known = [] if anew else before.split()
     order = [*dict.fromkeys((*known, *named))]
     if named and (after := " ".join(order)) != before:
-        mark = shell.store.bookmark(name, after)
+        mark = shell.store.make_bookmark(name, after)
         shell.commit(Change(bookmarks=(mark,)))
     return [
         named[task_id].model_copy(update={"number": number})
@@ -143,12 +145,12 @@ def _numbered(
     ]
 
 
-def _own(shell: Shell, session: str, host: str | None) -> list[Task]:
-    return _latest_first(own_tasks(shell, session, host, implicit=None))
+def _list_own(shell: Shell, session: str, host: str | None) -> list[Task]:
+    return _sort_latest_first(list_own_tasks(shell, session, host, implicit=None))
 
 
-def _away(shell: Shell, session: str, host: str | None) -> Iterator[Task]:
-    for run in away(shell, session, host):
+def _list_background(shell: Shell, session: str, host: str | None) -> Iterator[Task]:
+    for run in list_background_runs(shell, session, host):
         yield shell.store.read_task(run.task_id).task
 
 
@@ -168,80 +170,82 @@ def _list_ended(shell: Shell, session: str, host: str | None) -> list[Task]:
         if run.told_session == session and not shell.is_elsewhere(run, host)
     )
     distinct = {task.task_id: task for task in found if task.status.terminal}
-    return _latest_first(distinct.values())[:ENDED]
+    return _sort_latest_first(distinct.values())[:ENDED]
 
 
-def _latest_first(tasks: Iterable[Task]) -> list[Task]:
+def _sort_latest_first(tasks: Iterable[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: task.updated_at, reverse=True)
 
 
-def _listed(shell: Shell, task: Task, number: int) -> Listed:
+def _build_listed_task(shell: Shell, task: Task, number: int) -> ListedTask:
     facts = shell.store.read_task(task.task_id)
-    run = facts.run or last_run(shell, task.task_id)
-    return Listed(
+    run = facts.run or find_last_run(shell, task.task_id)
+    return ListedTask(
         number=number,
         task=facts.task,
         run=run,
-        failure=_failure(shell, facts.task, run),
+        failure=_find_failure(shell, facts.task, run),
         waits=tuple(w for w in facts.waits if w.status is WaitStatus.WATCHING),
     )
 
 
-def _failure(shell: Shell, task: Task, run: Run | None) -> str:
+def _find_failure(shell: Shell, task: Task, run: Run | None) -> str:
     """Return why a task has failed, as its user was told; empty: it has not."""
     if task.status is not TaskStatus.FAILED:
         return ""
     newest = shell.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
-    said = (notices.failure_of(event, task, run) for event in reversed(newest))
+    said = (notices.find_failure(event, task, run) for event in reversed(newest))
     return next(filter(None, said), "")
 
 
-def _cancel(shell: Shell, task: Task, caller: Caller) -> Reply:
+def _cancel_task(shell: Shell, task: Task, caller: Caller) -> CommandReply:
     person = Caller(person=True, session_key=caller.session_key, home=caller.home)
-    handovers.cancel(shell, task.task_id, "The user said so.", person)
-    text = f"{notices.name(task)}: cancelled; what was done so far is kept."
-    session = session_of(task, last_run(shell, task.task_id))
+    handovers.cancel_task(shell, task.task_id, "The user said so.", person)
+    text = f"{notices.format_task_name(task)}: cancelled; what was done so far is kept."
+    session = get_session_key(task, find_last_run(shell, task.task_id))
     running = shell.still_running.get(session, ())
-    about = ", ".join(plain(scrub(each.about or each.name)) for each in running)
+    about = ", ".join(to_plain_line(scrub(each.about or each.name)) for each in running)
     more = f" Still running: {clip(about, notices.LINE_BYTES)}." if about else ""
-    return Reply(text=f"{text}{more}")
+    return CommandReply(text=f"{text}{more}")
 
 
-def _ask_again(shell: Shell, listed: Listed, caller: Caller, *, named: bool) -> Reply:
+def _repeat_question(
+    shell: Shell, listed: ListedTask, caller: Caller, *, named: bool
+) -> CommandReply:
     """Put what a task asks before its agent.
 
     Its user reads it where the task was named, or its agent is elsewhere.
     """
     task, run = listed.task, listed.run
     session, host = caller.session_key or "", caller.host
-    found = gateway.reminder(shell, session, host=host, task_id=task.task_id)
+    found = gateway.build_reminder(shell, session, host=host, task_id=task.task_id)
     away = run is not None and run.told_session == session
     if named or found is None or away:
         shown = describe_listed([listed], shell.clock.now())
-        return Reply(text=f"{shown}\n{describe_way_to_answer([listed])}")
-    packet = gateway.after_question(shell, session, found[1], host)
-    return Reply(task_id=task.task_id, packet=packet)
+        return CommandReply(text=f"{shown}\n{describe_way_to_answer([listed])}")
+    packet = gateway.prepend_waiting_tasks(shell, session, found[1], host)
+    return CommandReply(task_id=task.task_id, packet=packet)
 
 
-def _resume(
-    shell: Shell, listed: Listed, answer: str | None, caller: Caller, *, named: bool
-) -> Reply:
+def _resume_task(
+    shell: Shell, listed: ListedTask, answer: str | None, caller: Caller, *, named: bool
+) -> CommandReply:
     """Take a task up; one that asks waits on, and its agent is told the answer."""
     task = listed.task
     if listed.question is not None and answer is None:
-        return _ask_again(shell, listed, caller, named=named)
-    if answer is not None and listed.run and working.takes_answer(listed.run):
+        return _repeat_question(shell, listed, caller, named=named)
+    if answer is not None and listed.run and working.can_take_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
-        runs.resume(shell, task.task_id, person, answer=answer)
-        said = quoted(plain(answer), NAMED_BYTES)
-        text = f"{notices.name(task)}: its agent is told your answer: {said}."
-        return Reply(text=text)
+        runs.resume_task(shell, task.task_id, person, answer=answer)
+        said = quote_line(to_plain_line(answer), NAMED_BYTES)
+        text = f"{notices.format_task_name(task)}: its agent is told your answer: {said}."
+        return CommandReply(text=text)
     # Their command is their word, whatever turn runs meanwhile.
     word = {"request": answer, "turn_since": None, "by_command": True}
     user = caller.model_copy(update=word)
-    again, run, packet = runs.resume(shell, task.task_id, user, answer=answer)
+    again, run, packet = runs.resume_task(shell, task.task_id, user, answer=answer)
     if run is not None and run.told_session == caller.session_key:
         told = "is told so, and " if answer is not None else ""
-        name = notices.name(task)
-        return Reply(text=f"{name}: its agent {told}goes on in the background.")
-    return Reply(task_id=again.task_id, packet=packet)
+        name = notices.format_task_name(task)
+        return CommandReply(text=f"{name}: its agent {told}goes on in the background.")
+    return CommandReply(task_id=again.task_id, packet=packet)

@@ -26,15 +26,25 @@ from openclaw_taskmem.domain import (
 from openclaw_taskmem.domain import ledger as ledger_lines
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.evidence import Refusal
-from openclaw_taskmem.domain.revisions import Revised
+from openclaw_taskmem.domain.revisions import RevisionResult
 from openclaw_taskmem.domain.rights import Act
-from openclaw_taskmem.domain.run_machine import Moved
-from openclaw_taskmem.domain.thread_search import Found
-from openclaw_taskmem.domain.updates import Acceptance, Updated, Wish, update
+from openclaw_taskmem.domain.run_machine import RunTransition
+from openclaw_taskmem.domain.thread_search import SearchResult
+from openclaw_taskmem.domain.updates import (
+    Acceptance,
+    UpdateRequest,
+    UpdateResult,
+    apply_update,
+)
 from openclaw_taskmem.engine import evidence, handovers, ledger
-from openclaw_taskmem.engine.evidence import Seen, Sought
-from openclaw_taskmem.engine.holding import begin, guard, guard_more_tasks, guard_reopen
-from openclaw_taskmem.engine.implicit import find_covered
+from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
+from openclaw_taskmem.engine.holding import (
+    begin_caller_run,
+    guard_more_tasks,
+    guard_reopen,
+    guard_task,
+)
+from openclaw_taskmem.engine.implicit import find_covering_task
 from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
     Change,
@@ -50,7 +60,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 
 
-def register(
+def register_new_task(
     shell: Shell,
     *,
     name: str,
@@ -75,24 +85,24 @@ def register(
 
     def once() -> Task:
         nonlocal rows
-        change = _registered(
+        change = _build_registration(
             shell, name, plan, metadata, caller, segmented=segmented, role=role
         )
         (task,) = change.tasks
-        fault = claims.find_fault(claims.list_wanted(task))
+        fault = claims.find_fault(claims.list_required_artifacts(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
-        command = caller.in_gateway is None
-        rows = ledger.new_folders(shell, task.task_id, folders, command=command)
+        command = caller.gateway_owner is None
+        rows = ledger.build_folder_rows(shell, task.task_id, folders, command=command)
         shell.commit(change.model_copy(update={"folders": rows}))
         return task
 
-    task = shell.decide(caller.session_key or name, once)
-    ledger.list_folders(shell, rows, early=True, own=caller.folder)
+    task = shell.retry_on_conflict(caller.session_key or name, once)
+    ledger.schedule_listing(shell, rows, early=True, own=caller.folder)
     return task
 
 
-def _registered(
+def _build_registration(
     shell: Shell,
     name: str,
     plan: tuple[str, ...],
@@ -104,7 +114,7 @@ def _registered(
 ) -> Change:
     """Return what makes a task: a new one, or what the caller's turn is covered by."""
     now = shell.clock.now()
-    if role is None and (covered := find_covered(shell, caller)) is not None:
+    if role is None and (covered := find_covering_task(shell, caller)) is not None:
         return implicit.register_task(
             *covered,
             name=name,
@@ -114,7 +124,7 @@ def _registered(
             segmented=segmented,
             now=now,
         )
-    change = lifecycle.register(
+    change = lifecycle.build_task(
         task_id=shell.new_id("task", now),
         name=name,
         plan=plan,
@@ -126,13 +136,11 @@ def _registered(
     )
     (task,) = change.tasks
     run_id = shell.new_id("run", now)
-    moved: Moved | None
+    moved: RunTransition | None
     if role is not None:
-        moved = task_runs.queue_for_role(
-            task, role, run_id=run_id, now=now, segmented=segmented
-        )
+        moved = task_runs.queue_for_role(task, role, run_id=run_id, now=now, segmented=segmented)
     else:
-        moved = task_runs.begun(
+        moved = task_runs.begin_for_caller(
             task,
             caller,
             run_id=run_id,
@@ -146,9 +154,9 @@ def _registered(
     return change.model_copy(update={"runs": (moved.run,), "events": log})
 
 
-def accept(
+def accept_completion(
     shell: Shell, task_id: str, because: str | None, process: str | None
-) -> Updated:
+) -> UpdateResult:
     """Complete a task whose completion was refused, as a person says.
 
     Raises:
@@ -163,16 +171,16 @@ def accept(
             f"The completion of {task_id} was not refused, so that there is nothing to "
             "accept; complete it with taskmem call task_update."
         )
-    wish = Wish(
+    wish = UpdateRequest(
         message=because,
         status=TaskStatus.COMPLETED,
         acceptance=Acceptance(because=because, process=process),
         caller=Caller(person=True, home=shell.store.scope),
     )
-    return apply(shell, task_id, wish)
+    return write_update(shell, task_id, wish)
 
 
-def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
+def write_update(shell: Shell, task_id: str, wish: UpdateRequest) -> UpdateResult:
     """Write an update and return what it did.
 
     What it makes is looked at while nobody waits for the task; that counts only if the
@@ -187,105 +195,106 @@ def apply(shell: Shell, task_id: str, wish: Wish) -> Updated:
         LimitReached: An agent says something, and the task is full.
         Conflict: Each time, someone else wrote first or something else was sought.
     """
-    seen: Seen | None = None
+    seen: CheckResult | None = None
     for _ in range(TRIES):
         try:
             with shell.take_turn(task_id):
-                answer = _applied(shell, task_id, wish, seen)
+                answer = _try_update(shell, task_id, wish, seen)
         except Conflict:
             continue
         if isinstance(answer, Refusal):
             raise EvidenceMissing(answer.sentence)
-        if isinstance(answer, Updated):
+        if isinstance(answer, UpdateResult):
             if answer.sent_back:
                 handovers.note_heard(shell, task_id, wish.message, wish.caller)
             return answer
-        seen = evidence.look(shell, answer)
+        seen = evidence.verify_required(shell, answer)
     raise Conflict(
         f"{task_id} was changed by others each of {TRIES} times that it was to be "
         "written; call again. Nothing was written."
     )
 
 
-def _applied(
-    shell: Shell, task_id: str, wish: Wish, seen: Seen | None
-) -> Updated | Sought | Refusal:
+def _try_update(
+    shell: Shell, task_id: str, wish: UpdateRequest, seen: CheckResult | None
+) -> UpdateResult | RequiredSet | Refusal:
     """Write an update; or return what must be looked at before it can be.
 
     Of one whose completion is refused, all is written but the status; so it is while
     the user has said what the caller was not told.
     """
-    act, facts = Act.WRITE if wish.writes else Act.SAY, shell.store.read_task(task_id)
-    facts = guard(shell, act, facts, wish.caller, token=wish.token)
+    act, facts = (
+        Act.WRITE if wish.has_writes else Act.SAY,
+        shell.store.read_task(task_id),
+    )
+    facts = guard_task(shell, act, facts, wish.caller, token=wish.token)
     quotas.guard_update(facts.task, wish)
     now = shell.clock.now()
     heard, unheard = handovers.find_unheard(shell, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
         wish = wish.model_copy(update={"status": None})
-    change, updated = _updated(shell, facts, wish, now)
+    change, updated = _build_update(shell, facts, wish, now)
     if updated.sent_back:
-        change = handovers.tell_sent_back(shell, facts, change, wish.message, now)
+        change = handovers.add_sent_back_wake(shell, facts, change, wish.message, now)
     if heard:
-        change = left_words.hear(change, facts, heard, now)
+        change = left_words.record_heard(change, facts, heard, now)
     if unheard:
         words = tuple(message.content for message in unheard)
         updated = updated.model_copy(update={"unheard": words})
-    if not _completes(facts, updated) or facts.task.implicit:
+    if not _is_completion(facts, updated) or facts.task.implicit:
         shell.commit(change)
         handovers.note_shown(shell, facts.run, unheard)
         return updated
-    sought = evidence.list_sought(
+    sought = evidence.build_required_set(
         shell, facts, wish.message or "", wish.artifacts, wish.caller
     )
-    if seen is None or not seen.answers(sought, now):
+    if seen is None or not seen.is_current_for(sought, now):
         return sought
-    proof, refusal = evidence.prove(shell, facts, seen, wish.acceptance)
+    proof, refusal = evidence.record_or_refuse(shell, facts, seen, wish.acceptance)
     if refusal is not None:
         marks = tuple(step + 1 for step in sorted(updated.marked))
         said = None if quotas.is_full(facts.task, wish.caller) else wish.message
         kept = {"status": None, "completed_steps": marks, "message": said}
         stays = wish.model_copy(update=kept)
-        change, _ = _updated(shell, facts, stays, now)
+        change, _ = _build_update(shell, facts, stays, now)
         task = next(iter(change.tasks), facts.task)
         doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
         asked = task.model_copy(update={"doubts": doubts})
-        shell.commit(evidence.join(proof, change, task=asked))
+        shell.commit(evidence.merge_proof(proof, change, task=asked))
         return refusal
-    nothing = evidence.say_nothing_made(seen)
+    nothing = evidence.describe_nothing_made(seen)
     if nothing:
-        told = tuple(
-            notices.add_to_completed(e, facts.task, nothing) for e in change.events
-        )
+        told = tuple(notices.add_nothing_written(e, facts.task, nothing) for e in change.events)
         change = change.model_copy(update={"events": told})
-    shell.commit(evidence.join(proof, change))
+    shell.commit(evidence.merge_proof(proof, change))
     handovers.note_shown(shell, facts.run, ())
     if seen.sought.folders:
-        late = partial(evidence.look_late, shell, task_id)
+        late = partial(evidence.add_late_entries, shell, task_id)
         shell.later(evidence.LATE_SECONDS, late)
-    said = ledger_lines.summarize(seen.entries, nothing=nothing)
+    said = ledger_lines.summarize_ledger(seen.entries, nothing=nothing)
     return updated.model_copy(update={"ledger": seen.entries, "made": said})
 
 
-def _updated(
-    shell: Shell, facts: TaskFacts, wish: Wish, now: datetime
-) -> tuple[Change, Updated]:
+def _build_update(
+    shell: Shell, facts: TaskFacts, wish: UpdateRequest, now: datetime
+) -> tuple[Change, UpdateResult]:
     if wish.status is TaskStatus.ACTIVE:
         guard_reopen(shell, facts.task, wish.caller)
-    begun = partial(begin, shell, wish.caller, now)
-    return update(facts, wish, now, policy=shell.runs, begin=begun)
+    begun = partial(begin_caller_run, shell, wish.caller, now)
+    return apply_update(facts, wish, now, policy=shell.runs, begin=begun)
 
 
-def _completes(facts: TaskFacts, updated: Updated) -> bool:
+def _is_completion(facts: TaskFacts, updated: UpdateResult) -> bool:
     done = TaskStatus.COMPLETED
     return updated.task.status is done and facts.task.status is not done
 
 
-class Asked(Value):
+class QueryAnswer(Value):
     """What a task answers to a question."""
 
     task: Task
     summary: str
-    found: Found
+    found: SearchResult
     """The whole thread, in the order in which the question wants it read."""
     until: int
     """The newest message that was searched; 0: there is none."""
@@ -295,9 +304,9 @@ class Asked(Value):
     """The task's open run; None: it has none."""
 
 
-def ask(
+def answer_query(
     shell: Shell, task_id: str, query: str, caller: Caller, until: int | None = None
-) -> Asked:
+) -> QueryAnswer:
     """Answer a question about a task from its own thread.
 
     A plug-in may summarize better than the core. Asking changes nothing but the
@@ -307,7 +316,7 @@ def ask(
     Raises:
         TaskNotFound: No task has that id.
     """
-    acknowledge(shell, task_id, caller)
+    acknowledge_task(shell, task_id, caller)
     facts = shell.store.read_task(task_id)
     messages = [
         message
@@ -317,9 +326,9 @@ def ask(
     found = thread_search.search_thread(query, facts.task.plan, messages)
     newest, now = tuple(messages[-thread.READ :]), shell.clock.now()
     known = QueryFacts(task=facts.task, waits=facts.waits, messages=newest, now=now)
-    return Asked(
+    return QueryAnswer(
         task=facts.task,
-        summary=_summarize(shell, known, query, found),
+        summary=_summarize_task(shell, known, query, found),
         found=found,
         until=messages[-1].message_id if messages else 0,
         newest=newest,
@@ -327,31 +336,31 @@ def ask(
     )
 
 
-def _summarize(shell: Shell, known: QueryFacts, query: str, found: Found) -> str:
-    for answerer in shell.seams.answerers():
-        better = shell.seams.ask(answerer, "answer", answerer.answer, known, query)
+def _summarize_task(shell: Shell, known: QueryFacts, query: str, found: SearchResult) -> str:
+    for answerer in shell.seams.find_answerers():
+        better = shell.seams.call_part(answerer, "answer", answerer.answer, known, query)
         if isinstance(better, str) and better.strip():
             return better
-    return answers.summarize(known, found.question)
+    return answers.summarize_task(known, found.question)
 
 
-def acknowledge(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
+def acknowledge_task(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
     """Settle the wakes of a task that a call on it answers, and return the facts."""
 
     def once() -> TaskFacts:
-        facts = guard(shell, Act.READ, shell.store.read_task(task_id), caller)
+        facts = guard_task(shell, Act.READ, shell.store.read_task(task_id), caller)
         now = shell.clock.now()
         acts = caller.acts_as(facts.task.session_key, facts.task.home)
-        wakes = outbox.answered(facts.wakes, acts=acts, moved=False, now=now)
+        wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=False, now=now)
         if acts:
             wakes += ways.settle_read(facts.wakes, caller.host, now)
-        shell.commit(Change(wakes=wakes, events=outbox.settled_events(wakes, now)))
+        shell.commit(Change(wakes=wakes, events=outbox.build_settled_events(wakes, now)))
         return facts
 
-    return shell.decide(task_id, once)
+    return shell.retry_on_conflict(task_id, once)
 
 
-def revise(
+def revise_task_plan(
     shell: Shell,
     task_id: str,
     *,
@@ -360,7 +369,7 @@ def revise(
     artifacts: Sequence[JsonValue] | None,
     token: int | None,
     caller: Caller,
-) -> Revised:
+) -> RevisionResult:
     """Replace a plan, and return the task with what became of its marks.
 
     `artifacts` replaces what the task's metadata says it makes; None: that stays.
@@ -374,12 +383,12 @@ def revise(
         RunHeld: The task's run is another's.
     """
 
-    def once() -> Revised:
+    def once() -> RevisionResult:
         facts = shell.store.read_task(task_id)
         said = "its plan stays as it is"
-        guard(shell, Act.WRITE, facts, caller, token=token, wish=said)
+        guard_task(shell, Act.WRITE, facts, caller, token=token, wish=said)
         quotas.guard_words(facts.task, caller, "end it as it is")
-        change, revised = revisions.revise(
+        change, revised = revisions.revise_plan(
             facts,
             new_plan,
             reason,
@@ -392,4 +401,4 @@ def revise(
         shell.commit(change)
         return revised
 
-    return shell.decide(task_id, once)
+    return shell.retry_on_conflict(task_id, once)

@@ -37,16 +37,16 @@ HOOKS: Final = {
 """The hook by which plug-ins are told of each kind."""
 
 
-def begin(shell: Shell) -> None:
+def set_start_position(shell: Shell) -> None:
     """Set the place where a new home begins: nothing before it is of that home."""
-    if kept_place(shell) is None:
+    if find_position(shell) is None:
         newest = shell.store.find_events(EventQuery(limit=1))
-        _told(shell, newest[-1].event_id if newest else 0)
+        _save_position(shell, newest[-1].event_id if newest else 0)
 
 
-def tell(shell: Shell) -> int:
+def call_hooks_for_events(shell: Shell) -> int:
     """Tell of the next events, and return how many were read; 0: none are left."""
-    place = kept_place(shell) or 0
+    place = find_position(shell) or 0
     fresh = shell.store.find_events(EventQuery(after=place, limit=BATCH))
     if not fresh:
         return 0
@@ -56,28 +56,28 @@ def tell(shell: Shell) -> int:
             break
         if event.kind in events.TOLD:
             try:
-                _tell_one(shell, event)
+                _call_hook(shell, event)
             except (StoreBusy, StoreFull, StoreUnavailable):
                 raise
             except (TaskmemError, ValueError):
                 log.exception("nobody was told of event %d", event.event_id)
         told = event.event_id
-    _told(shell, told)
+    _save_position(shell, told)
     return len(fresh)
 
 
-def kept_place(shell: Shell) -> int | None:
+def find_position(shell: Shell) -> int | None:
     """Return the place up to which all was told; None: the log was not begun."""
     kept = shell.store.read_bookmark(BOOKMARK)
     return None if kept is None else int(kept)
 
 
-def _told(shell: Shell, place: int) -> None:
-    mark = shell.store.bookmark(BOOKMARK, str(place))
+def _save_position(shell: Shell, place: int) -> None:
+    mark = shell.store.make_bookmark(BOOKMARK, str(place))
     shell.commit(Change(bookmarks=(mark,)))
 
 
-def _tell_one(shell: Shell, event: Event) -> None:
+def _call_hook(shell: Shell, event: Event) -> None:
     """Tell what an event is about, as that is now.
 
     All that is told of a task is told in its home, also of a wait or a run of it that
@@ -85,7 +85,7 @@ def _tell_one(shell: Shell, event: Event) -> None:
     is told.
     """
     hook, seams, store = HOOKS[event.kind], shell.seams, shell.store
-    if not seams.hears(hook):
+    if not seams.has_listeners(hook):
         return
     task = store.read_task(event.task_id).task if event.task_id else None
     if task is not None and not shell.store.serves(task.home):
@@ -105,4 +105,4 @@ def _tell_one(shell: Shell, event: Event) -> None:
         about["packet"] = packet and ResumePacket.model_validate(packet)
     elif event.kind == events.RUN_CHANGED:
         about["run"] = store.read_run(event.run_id or "")
-    seams.tell(hook, **about)
+    seams.call_hook(hook, **about)

@@ -14,18 +14,22 @@ from openclaw_taskmem.domain import (
     runs,
     working,
 )
-from openclaw_taskmem.domain.run_events import LastWordsSaid, Rested
-from openclaw_taskmem.domain.run_machine import apply
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.run_events import LastWordsSaid, LeaseReleased
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import evidence, recovery, wakes
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.turns import Heard, decide_on_run, list_newest
+from openclaw_taskmem.engine.turns import (
+    ReportContext,
+    decide_on_run,
+    list_newest_wakes,
+)
 from taskmem_hookspecs import Change, Event, EventQuery, Run, TaskFacts
 from taskmem_hookspecs.errors import RunNotFound
 
 
-def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
+def settle_turn_end(shell: Shell, heard: ReportContext, turn: Turn) -> None:
     """Decide what becomes of the run on which a turn worked, and let the others rest.
 
     Where it has ended, or was taken from its turn, the next of the session has its
@@ -33,56 +37,56 @@ def turn_over(shell: Shell, heard: Heard, turn: Turn) -> None:
     hears of its end is that turn. Source: requirement D6.
     """
     if turn.said:
-        evidence.look_up_answer(shell, heard.session, turn.said)
-    open_ = shell.session_runs(heard.session, heard.owner.host)
+        evidence.check_first_answer(shell, heard.session, turn.said)
+    open_ = shell.find_session_runs(heard.session, heard.owner.host)
     if open_ and turn.may_have_acted:
-        wakes.taken_up(shell, heard.session, open_)
-    own = [run for run in open_ if working.may_work_on(run, heard.owner)]
+        wakes.settle_resume_wakes(shell, heard.session, open_)
+    own = [run for run in open_ if working.can_work_on(run, heard.owner)]
     # What an earlier start of its gateway held is recovery's.
-    held = [r for r in own if working.at_work(r) and r.owner == heard.owner]
+    held = [r for r in own if working.is_at_work(r) and r.owner == heard.owner]
     asked = [run for run in own if runs.was_blocked_since(run, heard.turn_since)]
     spoke = next(iter((*held, *asked)), None)
     if spoke is not None and turn.has_spoken:
-        _keep_words(shell, spoke, turn.said)
+        _keep_last_words(shell, spoke, turn.said)
     for run in own if turn.may_have_acted and not turn.aborted else ():
-        tell_again(shell, run)
+        resend_answer(shell, run)
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:
         if run is not judged:
-            _let_rest(shell, run)
+            _release_run(shell, run)
     # It comes last: with what it commits, the turn's end is done.
-    told = any(notices.repeats(run.question, turn.words) for run in own)
-    words = () if told else _last_words(shell, heard, judged, turn)
+    told = any(notices.is_same_question(run.question, turn.words) for run in own)
+    words = () if told else _build_words_notice(shell, heard, judged, turn)
     if judged is not None:
         _settle_run(shell, heard, judged, turn, words)
         return
     free = [run for run in own if run in held or not run.lease_until]
-    if turn.aborted or turn.empty or turn.children:
+    if turn.aborted or turn.is_empty or turn.children:
         free = []
     if not any(_give_turn(shell, heard, run, words) for run in free) and words:
-        shell.commit(heard.kept(shell, Change(events=words)))
+        shell.commit(heard.add_cursor(shell, Change(events=words)))
 
 
-def tell_again(shell: Shell, found: Run) -> None:
+def resend_answer(shell: Shell, found: Run) -> None:
     """Tell an agent once more of an answer on which it has not acted."""
 
     def once(facts: TaskFacts, run: Run) -> None:
-        now, newest = shell.clock.now(), list_newest(shell, run)
+        now, newest = shell.clock.now(), list_newest_wakes(shell, run)
         wake_id = shell.new_id("wake", now)
-        change = asking.tell_again(
+        change = asking.build_answer_reminder(
             facts, newest, wake_id=wake_id, now=now, policy=shell.runs
         )
         if not change.empty:
             shell.commit(change)
 
-    if found.why == Why.ANSWERED:
+    if found.why == RunReason.ANSWERED:
         decide_on_run(shell, found, once)
 
 
-def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
+def resume_awaiting_run(shell: Shell, heard: ReportContext, name: str, how: str) -> None:
     """Tell a session's run to go on, as what it waited for in its gateway ended."""
-    run = working.worked_on(
-        shell.session_runs(heard.session, heard.owner.host), heard.owner
+    run = working.find_current_run(
+        shell.find_session_runs(heard.session, heard.owner.host), heard.owner
     )
     if run is None:
         return
@@ -92,25 +96,25 @@ def awaited_ended(shell: Shell, heard: Heard, name: str, how: str) -> None:
         wake_id = shell.new_id("wake", now)
         query = EventQuery(task_id=run.task_id, limit=recovery.BATCH)
         newest = shell.store.find_events(query)
-        change = awaited.tell_end(facts, newest, name, how, wake_id=wake_id, now=now)
+        change = awaited.notify_awaited_end(facts, newest, name, how, wake_id=wake_id, now=now)
         if not change.empty:
-            shell.commit(heard.kept(shell, change))
+            shell.commit(heard.add_cursor(shell, change))
 
     decide_on_run(shell, run, once)
 
 
-def _keep_words(shell: Shell, found: Run, said: str) -> None:
+def _keep_last_words(shell: Shell, found: Run, said: str) -> None:
     """Keep with a run the end of what its agent said last in a turn."""
 
     def once(_: TaskFacts, run: Run) -> None:
         spoken = LastWordsSaid(words=said)
-        after = apply(run, spoken, now=shell.clock.now()).run
+        after = apply_events(run, spoken, now=shell.clock.now()).run
         shell.commit(Change(runs=(after,) if after != run else ()))
 
     decide_on_run(shell, found, once)
 
 
-def _let_rest(shell: Shell, found: Run) -> None:
+def _release_run(shell: Shell, found: Run) -> None:
     """Let a run rest that a turn has held, and did not work on last.
 
     One that was for that turn alone ends.
@@ -118,7 +122,7 @@ def _let_rest(shell: Shell, found: Run) -> None:
 
     def once(facts: TaskFacts, run: Run) -> None:
         now = shell.clock.now()
-        change = Change(runs=(apply(run, Rested(), now=now).run,))
+        change = Change(runs=(apply_events(run, LeaseReleased(), now=now).run,))
         if facts.task.implicit:
             change = implicit.end_task(facts, run, now)
         shell.commit(change)
@@ -126,8 +130,8 @@ def _let_rest(shell: Shell, found: Run) -> None:
     decide_on_run(shell, found, once)
 
 
-def _last_words(
-    shell: Shell, heard: Heard, run: Run | None, turn: Turn
+def _build_words_notice(
+    shell: Shell, heard: ReportContext, run: Run | None, turn: Turn
 ) -> tuple[Event, ...]:
     """Return what tells the user the last words of a round of ours; empty: none are.
 
@@ -140,11 +144,11 @@ def _last_words(
         with suppress(RunNotFound):
             run = shell.store.read_run(run_id)
     now = shell.clock.now()
-    return (notices.words(run, heard.session, turn.words, now),)
+    return (notices.build_last_words(run, heard.session, turn.words, now),)
 
 
 def _settle_run(
-    shell: Shell, heard: Heard, found: Run, turn: Turn, words: tuple[Event, ...]
+    shell: Shell, heard: ReportContext, found: Run, turn: Turn, words: tuple[Event, ...]
 ) -> None:
     """Decide what becomes of the run on which a turn worked.
 
@@ -153,34 +157,32 @@ def _settle_run(
     """
 
     def once(facts: TaskFacts, run: Run) -> None:
-        change = _after_turn(shell, facts, run, turn)
+        change = _build_turn_end_change(shell, facts, run, turn)
         after = change.runs[-1] if change.runs else run
         asked = any(event.kind == events.NOTICE for event in change.events)
         answers = turn.origin is Origin.USER
         if answers or (after.state not in working.OPEN and not asked):
-            change = _told_first(change, words)
-        shell.commit(heard.kept(shell, change))
+            change = _prepend_words(change, words)
+        shell.commit(heard.add_cursor(shell, change))
 
     decide_on_run(shell, found, once)
 
 
-def _after_turn(shell: Shell, facts: TaskFacts, run: Run, turn: Turn) -> Change:
+def _build_turn_end_change(shell: Shell, facts: TaskFacts, run: Run, turn: Turn) -> Change:
     """Return what the end of a turn means for the run that it worked on."""
     now = shell.clock.now()
     if facts.task.implicit:
         return implicit.end_turn(facts, run, turn, now)
     wake_id = shell.new_id("wake", now)
-    return carrying.after_turn(facts, turn, wake_id=wake_id, now=now, policy=shell.runs)
+    return carrying.apply_turn_end(facts, turn, wake_id=wake_id, now=now, policy=shell.runs)
 
 
-def _told_first(change: Change, words: tuple[Event, ...]) -> Change:
+def _prepend_words(change: Change, words: tuple[Event, ...]) -> Change:
     """Return a change that tells the user an agent's words before all else."""
     return change.model_copy(update={"events": (*words, *change.events)})
 
 
-def _give_turn(
-    shell: Shell, heard: Heard, found: Run, words: tuple[Event, ...]
-) -> bool:
+def _give_turn(shell: Shell, heard: ReportContext, found: Run, words: tuple[Event, ...]) -> bool:
     """Give a run its turn; False: it waits for something, so the next may have it.
 
     `words` are the last ones of the run before it.
@@ -189,11 +191,11 @@ def _give_turn(
     def once(facts: TaskFacts, _: Run) -> bool:
         now = shell.clock.now()
         wake_id = shell.new_id("wake", now)
-        change = carrying.promoted(
+        change = carrying.promote_run(
             facts, heard.owner, wake_id=wake_id, now=now, policy=shell.runs
         )
         if change is not None and not (change.empty and not words):
-            shell.commit(heard.kept(shell, _told_first(change, words)))
+            shell.commit(heard.add_cursor(shell, _prepend_words(change, words)))
         return change is not None
 
     return bool(decide_on_run(shell, found, once))

@@ -21,30 +21,30 @@ from openclaw_taskmem.domain import (
     working,
 )
 from openclaw_taskmem.domain.budget import Budget
-from openclaw_taskmem.domain.checkpoints import Began, Ended
+from openclaw_taskmem.domain.checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.notices import Milestone
-from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.recovery import Course, Sight
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.recovery import LapseAction, OwnerStatus
 from openclaw_taskmem.domain.run_events import (
     AgentDescribed,
     CallBegan,
     CallEnded,
     CheckpointWritten,
-    Claimed,
+    LeaseReleased,
     OwnerSeen,
-    Rested,
     ResumeTried,
+    RunClaimed,
     RunEvent,
     TurnBegan,
 )
-from openclaw_taskmem.domain.run_machine import Moved, apply
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.side_effects import judge_call
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import ledger
-from openclaw_taskmem.engine.ledger import Deed
+from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.recovery import has_lost_run
-from openclaw_taskmem.engine.reported import Reported, mark
+from openclaw_taskmem.engine.reported import EventCursor, make_cursor_bookmark
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import (
     Change,
@@ -65,7 +65,7 @@ _NEWEST: Final = 20
 """Wakes of a task among which one that told of an answer is looked for."""
 
 
-class Heard(Value):
+class ReportContext(Value):
     """Of whom something was heard."""
 
     owner: Owner
@@ -74,7 +74,7 @@ class Heard(Value):
     """Whether a turn of its session runs; where none does, a sub-agent was heard."""
     turn_since: datetime | None = None
     """When that turn began; None: none runs, or that is not known."""
-    reported: Reported | None = None
+    reported: EventCursor | None = None
     """How far all is done once this is; None: it was not numbered."""
     folder: str | None = None
     """The folder that its agent works in; None: it was not said."""
@@ -87,26 +87,26 @@ class Heard(Value):
         return self.owner.session_key or ""
 
     @property
-    def place(self) -> tuple[str | None, str]:
+    def session_address(self) -> tuple[str | None, str]:
         """Its gateway, where that is known, and its session."""
         return self.owner.host, self.session
 
-    def kept(self, shell: Shell, change: Change, *, goes_on: bool = True) -> Change:
+    def add_cursor(self, shell: Shell, change: Change, *, goes_on: bool = True) -> Change:
         """Return a change as the last of what was heard; it is not done again."""
         if self.reported is None:
             return change
-        done = self.reported if goes_on else self.reported.forbidden()
-        return change.model_copy(update={"bookmarks": (mark(shell, done),)})
+        done = self.reported if goes_on else self.reported.add_stopped_turn()
+        return change.model_copy(update={"bookmarks": (make_cursor_bookmark(shell, done),)})
 
 
-class Call(Value):
+class CallDigests(Value):
     """A call of a tool, by digests of what went in and came out."""
 
     given: str
     result: str
 
 
-def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
+def record_turn_start(shell: Shell, heard: ReportContext, origin: Origin) -> bool:
     """Note that a turn has begun; False: it must not go on.
 
     The run of the session is claimed anew where its gateway was started anew, or where
@@ -123,37 +123,40 @@ def turn_began(shell: Shell, heard: Heard, origin: Origin) -> bool:
         since, covered = heard.gateway_started_at, facts.task.implicit
         is_late = recovery.was_resumed(run, heard.owner, since)
         resumes = origin is Origin.RECOVERY and not is_late
-        waits = origin is Origin.RECOVERY and working.waits_for_word(run)
+        waits = origin is Origin.RECOVERY and working.is_waiting_for_word(run)
         if waits and not covered:
             return not has_lost_run(shell, heard.session, since)
         if resumes and not covered:
-            sight = Sight(boot=heard.owner.boot, fingerprint=heard.fingerprint)
-            verdict = recovery.resumed_by_gateway(facts, sight, now, shell.runs)
-            if verdict.course is not Course.RESUME:
-                change = recovery.lapsed(
+            sight = OwnerStatus(boot=heard.owner.boot, fingerprint=heard.fingerprint)
+            verdict = recovery.judge_gateway_resume(facts, sight, now, shell.runs)
+            if verdict.course is not LapseAction.RESUME:
+                change = recovery.apply_lapse(
                     facts, verdict, wake_id="", text="", now=now, policy=shell.runs
                 )
-                shell.commit(heard.kept(shell, change, goes_on=False))
+                shell.commit(heard.add_cursor(shell, change, goes_on=False))
                 return False
-        moved = _taken(shell, run, heard, begins=True)
+        moved = _take_run(shell, run, heard, begins=True)
         if moved is None:
             return True
         if resumes:
-            moved = apply(moved, ResumeTried(), now=now)
-            told = recovery.told_resumed(facts.task, moved.run, now)
-            moved = Moved(run=moved.run, events=(*moved.events, told))
-        shell.commit(heard.kept(shell, recovery.adopted(facts, moved, now)))
+            moved = apply_events(moved, ResumeTried(), now=now)
+            told = recovery.build_resumed_notice(facts.task, moved.run, now)
+            moved = RunTransition(run=moved.run, events=(*moved.events, told))
+        shell.commit(heard.add_cursor(shell, recovery.adopt_run(facts, moved, now)))
         return True
 
-    goes_on = _each(shell, heard, once)
+    goes_on = _decide_on_current_run(shell, heard, once)
     if goes_on is None and origin is not Origin.USER:
         since = heard.gateway_started_at if origin is Origin.RECOVERY else None
         return not has_lost_run(shell, heard.session, since)
     return goes_on is not False
 
 
-def call_began(
-    shell: Shell, heard: Heard, entry: Began, deed: Deed | None = None
+def record_call_start(
+    shell: Shell,
+    heard: ReportContext,
+    entry: CallStartEntry,
+    deed: FileActivity | None = None,
 ) -> bool:
     """Write down that a call began, before anybody knows how it ends.
 
@@ -162,27 +165,31 @@ def call_began(
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
-        moved = _for_call(shell, run, heard)
+        moved = _take_run_for_call(shell, run, heard)
         if moved is None:
             return True
-        moved = apply(moved, CallBegan(step=_step(facts)), now=shell.clock.now())
-        call = Deed() if facts.task.implicit else deed or Deed()
+        moved = apply_events(
+            moved, CallBegan(step=_find_current_step(facts)), now=shell.clock.now()
+        )
+        call = FileActivity() if facts.task.implicit else deed or FileActivity()
         used = ledger.find_used_folders(shell, run, call)
         ledger.note_named_files(shell, run, call, used)
-        new[:] = ledger.new_folders(
-            shell, run.task_id, used.listed, command=call.command
-        )
+        new[:] = ledger.build_folder_rows(shell, run.task_id, used.listed, command=call.command)
         more = Change(folders=tuple(new))
-        _write(shell, heard, facts, moved, entry, more=more)
+        _write_checkpoint(shell, heard, facts, moved, entry, more=more)
         return True
 
-    found = _each(shell, heard, once)
-    ledger.list_folders(shell, new)
+    found = _decide_on_current_run(shell, heard, once)
+    ledger.schedule_listing(shell, new)
     return found is not None
 
 
-def call_ended(
-    shell: Shell, heard: Heard, entry: Ended, call: Call, deed: Deed | None = None
+def record_call_end(
+    shell: Shell,
+    heard: ReportContext,
+    entry: CallEndEntry,
+    call: CallDigests,
+    deed: FileActivity | None = None,
 ) -> bool:
     """Write down how a call ended, what it made, and whether it brought news.
 
@@ -191,41 +198,41 @@ def call_ended(
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
-        moved = _for_call(shell, run, heard)
+        moved = _take_run_for_call(shell, run, heard)
         if moved is None:
             return True
         now = shell.clock.now()
         ended = CallEnded(
-            given=checkpoints.given_digest(call.given),
-            result=checkpoints.call_digest(call.given, call.result),
+            given=checkpoints.digest_arguments(call.given),
+            result=checkpoints.digest_call(call.given, call.result),
         )
-        moved = apply(moved, ended, now=now)
-        did = Deed() if facts.task.implicit else deed or Deed()
+        moved = apply_events(moved, ended, now=now)
+        did = FileActivity() if facts.task.implicit else deed or FileActivity()
         more = ledger.record_call(shell, facts, moved.run, did, now)
         new[:] = more.folders
-        _write(shell, heard, facts, moved, entry, more=more)
+        _write_checkpoint(shell, heard, facts, moved, entry, more=more)
         return True
 
-    found = _each(shell, heard, once)
-    ledger.list_folders(shell, new)
+    found = _decide_on_current_run(shell, heard, once)
+    ledger.schedule_listing(shell, new)
     return found is not None
 
 
-def heartbeat(shell: Shell, heard: Heard) -> None:
+def record_heartbeat(shell: Shell, heard: ReportContext) -> None:
     """Note that a session is at work, and nothing else."""
 
     def once(facts: TaskFacts, run: Run) -> bool:
         del facts
-        moved = _taken(shell, run, heard)
+        moved = _take_run(shell, run, heard)
         if moved is not None:
             change = Change(runs=(moved.run,), events=moved.events)
-            shell.commit(heard.kept(shell, change))
+            shell.commit(heard.add_cursor(shell, change))
         return True
 
-    _each(shell, heard, once)
+    _decide_on_current_run(shell, heard, once)
 
 
-def turn_of(shell: Shell, run: Run | None) -> str | None:
+def find_turn_session(shell: Shell, run: Run | None) -> str | None:
     """Return the session whose turn works on a run; None: none does.
 
     Of several that a session holds, it is the one that the turn's end would be of.
@@ -233,32 +240,32 @@ def turn_of(shell: Shell, run: Run | None) -> str | None:
     if run is None or run.owner is None or run.owner.session_key is None:
         return None
     session = run.owner.session_key
-    open_ = shell.session_runs(session, run.owner.host, run.home)
-    first = working.worked_on(open_, run.owner)
-    its = first is not None and first.run_id == run.run_id and working.at_work(first)
+    open_ = shell.find_session_runs(session, run.owner.host, run.home)
+    first = working.find_current_run(open_, run.owner)
+    its = first is not None and first.run_id == run.run_id and working.is_at_work(first)
     return session if its else None
 
 
-def budget_of(shell: Shell, owner: Owner) -> Budget | None:
+def find_step_budget(shell: Shell, owner: Owner) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
-    open_ = shell.session_runs(owner.session_key or "", owner.host)
-    run = working.worked_on(open_, owner)
+    open_ = shell.find_session_runs(owner.session_key or "", owner.host)
+    run = working.find_current_run(open_, owner)
     if run is None or not run.segmented or run.state not in working.OPEN:
         return None
-    return budget.budget(shell.store.read_task(run.task_id), shell.runs)
+    return budget.compute_budget(shell.store.read_task(run.task_id), shell.runs)
 
 
-def _each(
+def _decide_on_current_run(
     shell: Shell,
-    heard: Heard,
+    heard: ReportContext,
     decide: Callable[[TaskFacts, Run], bool],
 ) -> bool | None:
     """Decide about the run that a session works on; None: there is none.
 
     What a crash has left of an earlier turn, and nobody has taken up, is none.
     """
-    open_ = shell.session_runs(heard.session, heard.owner.host)
-    found = working.worked_on(open_, heard.owner)
+    open_ = shell.find_session_runs(heard.session, heard.owner.host)
+    found = working.find_current_run(open_, heard.owner)
     if found is None:
         return None
 
@@ -286,92 +293,88 @@ def decide_on_run(
             return gone
         return decide(facts, run)
 
-    return shell.decide(found.task_id, once)
+    return shell.retry_on_conflict(found.task_id, once)
 
 
-def list_newest(shell: Shell, run: Run) -> Sequence[Wake]:
+def list_newest_wakes(shell: Shell, run: Run) -> Sequence[Wake]:
     """Return the newest wakes of a run's task, the last first."""
     return shell.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST))
 
 
-def _for_call(shell: Shell, run: Run, heard: Heard) -> Moved | None:
+def _take_run_for_call(shell: Shell, run: Run, heard: ReportContext) -> RunTransition | None:
     """Return the run that a call is written down for; None: it stays as it is.
 
     One that waits for its user waits on, but what is called meanwhile must be known. In
     a turn that was told of the answer, a call shows that its agent goes on with it.
     """
-    if working.waits_for_word(run):
-        if run.why != Why.ANSWERED or heard.turn_since is None:
-            return Moved(run=run)
-        if not asking.was_told(list_newest(shell, run), heard.turn_since):
-            return Moved(run=run)
+    if working.is_waiting_for_word(run):
+        if run.why != RunReason.ANSWERED or heard.turn_since is None:
+            return RunTransition(run=run)
+        if not asking.is_answer_delivered(list_newest_wakes(shell, run), heard.turn_since):
+            return RunTransition(run=run)
         now = shell.clock.now()
-        moved = runs.take_up(run, heard.owner, now, shell.runs)
-        return apply(moved, TurnBegan(turn_began_at=now), now=now)
-    return _taken(shell, run, heard)
+        moved = runs.take_up_run(run, heard.owner, now, shell.runs)
+        return apply_events(moved, TurnBegan(turn_began_at=now), now=now)
+    return _take_run(shell, run, heard)
 
 
-def _taken(
-    shell: Shell, run: Run, heard: Heard, *, begins: bool = False
-) -> Moved | None:
+def _take_run(
+    shell: Shell, run: Run, heard: ReportContext, *, begins: bool = False
+) -> RunTransition | None:
     """Return the run as its owner holds it now; None: it stays as it is.
 
     What was taken from its owner goes to a turn that `begins`, and not back to the one
     that it was taken from.
     """
     now = shell.clock.now()
-    if not working.may_work_on(run, heard.owner):
+    if not working.can_work_on(run, heard.owner):
         return None
-    if run.state is RunState.QUEUED and run.why == Why.RESET and not begins:
+    if run.state is RunState.QUEUED and run.why == RunReason.RESET and not begins:
         return None
     if run.state is RunState.RUNNING and run.owner == heard.owner:
         seen: RunEvent = OwnerSeen()
     elif run.state in working.OPEN:
-        seen = Claimed(owner=heard.owner)
+        seen = RunClaimed(owner=heard.owner)
     else:
         return None
     agent = AgentDescribed(folder=heard.folder, fingerprint=heard.fingerprint)
-    held = apply(run, seen, agent, now=now, policy=shell.runs)
+    held = apply_events(run, seen, agent, now=now, policy=shell.runs)
     if begins:
-        return apply(held, TurnBegan(turn_began_at=now), now=now)
-    if heard.in_turn or working.at_work(run):
+        return apply_events(held, TurnBegan(turn_began_at=now), now=now)
+    if heard.in_turn or working.is_at_work(run):
         return held
     # Between two turns nothing is expected, however long a sub-agent's call takes.
-    return apply(held, Rested(), now=now)
+    return apply_events(held, LeaseReleased(), now=now)
 
 
-def _step(facts: TaskFacts) -> int | None:
+def _find_current_step(facts: TaskFacts) -> int | None:
     """Return the step that is worked on; None: none is, or the task rests."""
     if facts.task.status is not TaskStatus.ACTIVE:
         return None
-    return progress(facts.task).current
+    return compute_progress(facts.task).current
 
 
-def _write(
+def _write_checkpoint(
     shell: Shell,
-    heard: Heard,
+    heard: ReportContext,
     facts: TaskFacts,
-    moved: Moved,
-    entry: Began | Ended,
+    moved: RunTransition,
+    entry: CallStartEntry | CallEndEntry,
     *,
     more: Change,
 ) -> None:
     now = shell.clock.now()
-    moved = apply(moved, CheckpointWritten(), now=now)
+    moved = apply_events(moved, CheckpointWritten(), now=now)
     run, number = moved.run, moved.run.checkpoints
-    effect = judge_call(
-        entry.tool, entry.about, entry.method, changed=bool(more.ledger)
-    )
-    placed = entry.model_copy(update={"step": _step(facts), "effect": effect})
+    effect = judge_call(entry.tool, entry.about, entry.method, changed=bool(more.ledger))
+    placed = entry.model_copy(update={"step": _find_current_step(facts), "effect": effect})
     first = run.checkpoints == 1
-    told = (
-        (notices.milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
-    )
+    told = (notices.build_milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
     change = Change(
         runs=(run,),
-        checkpoints=(checkpoints.write(run.run_id, number, placed, now),),
+        checkpoints=(checkpoints.build_checkpoint(run.run_id, number, placed, now),),
         ledger=more.ledger,
         folders=more.folders,
         events=(*moved.events, *told),
     )
-    shell.commit(heard.kept(shell, change))
+    shell.commit(heard.add_cursor(shell, change))

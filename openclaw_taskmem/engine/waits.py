@@ -10,11 +10,16 @@ from typing import Final, TypeVar
 from openclaw_taskmem.domain import looks, outbox, queues, rights, targets, waits
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.rights import Act, Held
+from openclaw_taskmem.domain.rights import Act, TaskHolder
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
-from openclaw_taskmem.engine.holding import at_home, find_held, guard, guard_more_waits
+from openclaw_taskmem.engine.holding import (
+    fill_in_home,
+    find_holder,
+    guard_more_waits,
+    guard_task,
+)
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.watching import Sighting
+from openclaw_taskmem.engine.watching import TargetPreview
 from taskmem_hookspecs import (
     Change,
     Condition,
@@ -42,18 +47,18 @@ GRACE: Final = 120.0
 ABANDONED: Final = "The daemon that watched it does not run any more, or not here."
 
 
-class Armed(Value):
+class ArmedWait(Value):
     """A wait that is watched from now on."""
 
     wait: Wait
-    sighting: Sighting
+    sighting: TargetPreview
     was: Wait | None = None
     """How it stood before it was armed again; None: it is new."""
     reached: bool = True
     """Whether its end can be told to the agent that asked for it."""
 
 
-class Ended(Value):
+class EndedWait(Value):
     """A wait that has ended, and what is said of it."""
 
     wait: Wait
@@ -70,7 +75,7 @@ def open_wait(
     poll_seconds: float,
     task_id: str | None,
     caller: Caller,
-) -> Armed:
+) -> ArmedWait:
     """Start a wait on something that is there and can be judged.
 
     Raises:
@@ -83,13 +88,13 @@ def open_wait(
     """
     guard_more_waits(shell, caller)
     if task_id:
-        _refuse_early(shell, task_id, caller)
-    parsed = _confine(shell, targets.parse(target), caller)
+        _require_open_task(shell, task_id, caller)
+    parsed = _confine_target(shell, targets.parse_target(target), caller)
     queues.guard_wait(parsed, caller)
-    sighting = shell.watching.sight(parsed, condition)
+    sighting = shell.watching.preview_target(parsed, condition)
 
-    def once() -> Armed:
-        facts = _refuse_early(shell, task_id, caller) if task_id else None
+    def once() -> ArmedWait:
+        facts = _require_open_task(shell, task_id, caller) if task_id else None
         now = shell.clock.now()
         wait = Wait(
             wait_id=shell.new_id("wait", now),
@@ -107,14 +112,14 @@ def open_wait(
             start=sighting.start,
             within=parsed.within,
         )
-        shell.commit(waits.open_(wait, facts, caller, now))
+        shell.commit(waits.start_wait(wait, facts, caller, now))
         reached = _is_reached(shell, WaitFacts(wait=wait, task=facts))
-        return Armed(wait=wait, sighting=sighting, reached=reached)
+        return ArmedWait(wait=wait, sighting=sighting, reached=reached)
 
-    return shell.decide(task_id or "", once)
+    return shell.retry_on_conflict(task_id or "", once)
 
 
-def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed:
+def rearm_wait(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> ArmedWait:
     """Watch a wait once more, whatever became of it.
 
     Raises:
@@ -125,40 +130,42 @@ def rearm(shell: Shell, wait_id: str, wish: Refinement, caller: Caller) -> Armed
         TaskmemError: What `Watching.sight` refuses.
     """
     before = shell.store.read_wait(wait_id)
-    _guard(shell, before, caller)
+    _guard_wait(shell, before, caller)
     if before.status is not WaitStatus.WATCHING:
         guard_more_waits(shell, caller)
     if before.task_id:
         waits.require_open(shell.store.read_task(before.task_id))
-    confined = _confine(shell, targets.parse(before.target), caller)
-    target = looks.keep_folders(confined, before.within, caller, shell.looks)
+    confined = _confine_target(shell, targets.parse_target(before.target), caller)
+    target = looks.confine_to_kept_folders(confined, before.within, caller, shell.looks)
     condition = parse_condition(wish.wake_when or before.wake_when)
-    sighting = shell.watching.sight(target, condition)
-    behind = shell.watching.end(target) if waits.reads_on(before, wish) else None
+    sighting = shell.watching.preview_target(target, condition)
+    behind = (
+        shell.watching.find_target_end(target) if waits.needs_end_position(before, wish) else None
+    )
 
-    def decided(facts: WaitFacts) -> Armed:
-        _guard(shell, facts.wait, caller)
+    def rearm_once(facts: WaitFacts) -> ArmedWait:
+        _guard_wait(shell, facts.wait, caller)
         now = shell.clock.now()
         ours = shell.store.serves(facts.wait.home)
-        kept = waits.restart(facts.wait, wish, behind) if ours else behind
+        kept = waits.find_restart_position(facts.wait, wish, behind) if ours else behind
         start = kept or sighting.start
         asked = facts.wait.model_copy(update={"within": target.within})
         facts = facts.model_copy(update={"wait": asked})
         home = shell.store.home
-        change = waits.rearm(facts, wish, caller, start=start, home=home, now=now)
+        change = waits.rearm_wait(facts, wish, caller, start=start, home=home, now=now)
         shell.commit(change)
         (wait,) = change.waits
-        return Armed(
+        return ArmedWait(
             wait=wait,
             sighting=sighting,
             was=facts.wait,
             reached=_is_reached(shell, facts.model_copy(update={"wait": wait})),
         )
 
-    return _on(shell, wait_id, decided)
+    return _decide_on_wait(shell, wait_id, rearm_once)
 
 
-def cancel(shell: Shell, wait_id: str, reason: str | None, caller: Caller) -> Wait:
+def cancel_wait(shell: Shell, wait_id: str, reason: str | None, caller: Caller) -> Wait:
     """Cancel a wait and return how it stood before.
 
     Raises:
@@ -166,12 +173,12 @@ def cancel(shell: Shell, wait_id: str, reason: str | None, caller: Caller) -> Wa
         NotAllowed: It is another's.
     """
 
-    def decided(facts: WaitFacts) -> Wait:
-        _guard(shell, facts.wait, caller)
-        shell.commit(waits.cancel(facts, reason, caller, shell.clock.now()))
+    def cancel_once(facts: WaitFacts) -> Wait:
+        _guard_wait(shell, facts.wait, caller)
+        shell.commit(waits.cancel_wait(facts, reason, caller, shell.clock.now()))
         return facts.wait
 
-    return _on(shell, wait_id, decided)
+    return _decide_on_wait(shell, wait_id, cancel_once)
 
 
 def forget_trial(shell: Shell, wait_id: str) -> None:
@@ -182,7 +189,7 @@ def forget_trial(shell: Shell, wait_id: str) -> None:
         InvalidArguments: It is none of the doctor's, or still watched.
     """
 
-    def decided(facts: WaitFacts) -> None:
+    def forget_once(facts: WaitFacts) -> None:
         wait = facts.wait
         if not is_trial(wait.session_key) or wait.status is WaitStatus.WATCHING:
             raise InvalidArguments(
@@ -191,7 +198,7 @@ def forget_trial(shell: Shell, wait_id: str) -> None:
             )
         shell.commit(Change(forget_waits=(wait_id,)))
 
-    _on(shell, wait_id, decided)
+    _decide_on_wait(shell, wait_id, forget_once)
 
 
 def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) -> bool:
@@ -203,7 +210,7 @@ def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) 
         WaitNotFound: No wait has that id.
     """
 
-    def decided(facts: WaitFacts) -> bool:
+    def end_once(facts: WaitFacts) -> bool:
         if facts.wait.round != watched.round:
             return False
         now = shell.clock.now()
@@ -212,14 +219,14 @@ def end_wait(shell: Shell, watched: Wait, status: WaitStatus, observation: str) 
             observation=observation,
             elapsed_seconds=max(0.0, (now - facts.wait.armed_at).total_seconds()),
         )
-        change = waits.end(facts, outcome, wake_id=shell.new_id("wake", now), now=now)
+        change = waits.close_wait(facts, outcome, wake_id=shell.new_id("wake", now), now=now)
         shell.commit(change)
         return not change.empty
 
-    return _on(shell, watched.wait_id, decided)
+    return _decide_on_wait(shell, watched.wait_id, end_once)
 
 
-def fetch_end(shell: Shell, wait_id: str) -> Ended | None:
+def fetch_end(shell: Shell, wait_id: str) -> EndedWait | None:
     """Return how a wait has ended; None: it is watched still.
 
     Its wake is acknowledged, unless it is on its way to a session, as was promised.
@@ -228,16 +235,16 @@ def fetch_end(shell: Shell, wait_id: str) -> Ended | None:
         WaitNotFound: No wait has that id.
     """
 
-    def decided(facts: WaitFacts) -> Ended | None:
+    def fetch_once(facts: WaitFacts) -> EndedWait | None:
         wait = facts.wait
         if wait.status is WaitStatus.WATCHING:
             return None
         if facts.session_key is None or not _is_reached(shell, facts):
-            own = [wake for wake in facts.owed if wake.wait_id == wait_id]
-            shell.commit(outbox.taken(own, shell.clock.now()))
-        return Ended(wait=wait, text=waits.wake_text(wait, waits.outcome_of(wait)))
+            own = [wake for wake in facts.open_wakes if wake.wait_id == wait_id]
+            shell.commit(outbox.acknowledge_wakes(own, shell.clock.now()))
+        return EndedWait(wait=wait, text=waits.format_wake_text(wait, waits.build_outcome(wait)))
 
-    return _on(shell, wait_id, decided)
+    return _decide_on_wait(shell, wait_id, fetch_once)
 
 
 def _is_reached(shell: Shell, facts: WaitFacts) -> bool:
@@ -245,12 +252,12 @@ def _is_reached(shell: Shell, facts: WaitFacts) -> bool:
     return shell.reaches(facts.host, facts.session_key)
 
 
-def watched_here(shell: Shell) -> list[Wait]:
+def list_watched_waits(shell: Shell) -> list[Wait]:
     """Return the open waits that are for this daemon to watch, oldest first."""
     return [*reversed(shell.store.find_waits(WATCHED))]
 
 
-def set_clocks(shell: Shell, left: Mapping[str, float]) -> None:
+def set_deadlines(shell: Shell, left: Mapping[str, float]) -> None:
     """Let the deadlines of waits say, by the wall, how many seconds they have left.
 
     For a wall that jumped, while no time passed; a second time changes nothing.
@@ -261,11 +268,11 @@ def set_clocks(shell: Shell, left: Mapping[str, float]) -> None:
             due = shell.clock.now() + timedelta(seconds=left[facts.wait.wait_id])
             late = (due - facts.wait.deadline_at).total_seconds()
             if abs(late) > DRIFT:
-                shell.commit(Change(waits=(waits.postponed(facts.wait, late),)))
+                shell.commit(Change(waits=(waits.postpone_wait(facts.wait, late),)))
 
     for wait_id in left:
         with suppress(WaitNotFound):
-            _on(shell, wait_id, set_one)
+            _decide_on_wait(shell, wait_id, set_one)
 
 
 def end_abandoned(shell: Shell) -> None:
@@ -281,33 +288,33 @@ def end_abandoned(shell: Shell) -> None:
             end_wait(shell, wait, WaitStatus.TIMEOUT, ABANDONED)
 
 
-def _refuse_early(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
+def _require_open_task(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
     """Refuse what may not be waited for, before anything is watched for it."""
     facts = shell.store.read_task(task_id)
-    guard(shell, Act.WAIT, facts, caller)
+    guard_task(shell, Act.WAIT, facts, caller)
     waits.require_open(facts)
     return facts
 
 
-def _guard(shell: Shell, wait: Wait, caller: Caller) -> None:
+def _guard_wait(shell: Shell, wait: Wait, caller: Caller) -> None:
     """Refuse to change a wait that is another's.
 
     Raises:
         NotAllowed: It is; the sentence says whose.
     """
     facts = shell.find_task(wait.task_id) if wait.task_id else None
-    held = find_held(shell, facts) if facts else Held()
+    held = find_holder(shell, facts) if facts else TaskHolder()
     task = facts.task if facts else None
-    rights.guard_wait(at_home(shell, caller), wait, task, held)
+    rights.guard_wait(fill_in_home(shell, caller), wait, task, held)
 
 
-def _confine(shell: Shell, target: Target, caller: Caller) -> Target:
+def _confine_target(shell: Shell, target: Target, caller: Caller) -> Target:
     """Return a target with the folders that it must lie in for a caller."""
     running = shell.still_running.get((caller.session_key or "").lower(), ())
-    return looks.confine(target, caller, shell.looks, {each.name for each in running})
+    return looks.confine_target(target, caller, shell.looks, {each.name for each in running})
 
 
-def _on(shell: Shell, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
+def _decide_on_wait(shell: Shell, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
     """Read a wait with all that hangs on it, and decide, in its task's turn."""
     first = shell.store.read_wait(wait_id)
     owed = WakeQuery(states=(WakeState.DUE, WakeState.SENT), wait_id=wait_id)
@@ -321,4 +328,4 @@ def _on(shell: Shell, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
         )
         return decided(facts)
 
-    return shell.decide(first.task_id or wait_id, once)
+    return shell.retry_on_conflict(first.task_id or wait_id, once)

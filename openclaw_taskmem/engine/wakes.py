@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 
 from openclaw_taskmem.domain import outbox, wake_lines, ways
-from openclaw_taskmem.domain.callers import agent_of
+from openclaw_taskmem.domain.callers import find_session_agent
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.wake_lines import WakeFacts
@@ -40,13 +40,13 @@ AT_ONCE_OF_AGENT: Final = 3
 Holds = Callable[[str | None], Hold | None]
 
 
-def never(session_key: str | None) -> None:
+def hold_nothing(session_key: str | None) -> None:
     """Hold no session."""
     del session_key
 
 
-def claim(
-    shell: Shell, holds: Holds = never, on_the_way: Collection[str | None] = ()
+def claim_deliveries(
+    shell: Shell, holds: Holds = hold_nothing, on_the_way: Collection[str | None] = ()
 ) -> Sequence[Delivery]:
     """Return the messages to send now, at most one a session, each claimed.
 
@@ -56,30 +56,30 @@ def claim(
         on_the_way: The sessions that a message is on its way to.
     """
     now = shell.clock.now()
-    due = _due(shell, now, holds)
-    _keep(shell, [wake for wake in due if not _is_reached(shell, wake)])
+    due = _find_due_wakes(shell, now, holds)
+    _keep_undeliverable(shell, [wake for wake in due if not _is_reached(shell, wake)])
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
     for wake in due:
         if _is_reached(shell, wake) and holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
-    under_way = Counter(map(agent_of, on_the_way))
-    messages = chain.from_iterable(map(ways.by_host, sessions.values()))
+    under_way = Counter(map(find_session_agent, on_the_way))
+    messages = chain.from_iterable(map(ways.split_by_host, sessions.values()))
     for wakes in messages:
         key = wakes[0].session_key
         if under_way.total() >= AT_ONCE:
             break
-        if under_way[agent_of(key)] >= AT_ONCE_OF_AGENT:
+        if under_way[find_session_agent(key)] >= AT_ONCE_OF_AGENT:
             continue
         try:
-            delivery = _claim(shell, key, wakes, now)
+            delivery = _claim_delivery(shell, key, wakes, now)
         except Exception:
             # What was claimed so far must go out; this session is due still.
             log.exception("the wakes of session %s could not be claimed", key)
             continue
         if delivery is not None:
             claimed.append(delivery)
-            under_way[agent_of(key)] += 1
+            under_way[find_session_agent(key)] += 1
     return claimed
 
 
@@ -87,26 +87,26 @@ def _is_reached(shell: Shell, wake: Wake) -> bool:
     return shell.reaches(wake.host, wake.session_key)
 
 
-def _keep(shell: Shell, wakes: Sequence[Wake]) -> None:
+def _keep_undeliverable(shell: Shell, wakes: Sequence[Wake]) -> None:
     """Let wakes stay that nobody can carry, until they are fetched."""
     try:
-        shell.commit(ways.keep(wakes))
+        shell.commit(ways.keep_wakes(wakes))
     except Conflict:
         # One was fetched or superseded meanwhile: the next pass looks again.
         log.debug("what cannot be delivered is looked at again")
 
 
-def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
+def find_next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
     """Return when to look again; None: whoever ends a hold will say so.
 
     `horizon`: how far ahead is looked past the wakes that are held.
     """
     now = shell.clock.now()
-    first = first_due(shell)
+    first = find_first_due(shell)
     if first is None or first > now:
         return first
     instants: list[datetime] = []
-    for wake in _due(shell, now + horizon, holds):
+    for wake in _find_due_wakes(shell, now + horizon, holds):
         held = holds(wake.session_key)
         due = wake.due_at if held is None else held.until
         if due is not None:
@@ -114,13 +114,13 @@ def next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
     return min(instants, default=None)
 
 
-def first_due(shell: Shell) -> datetime | None:
+def find_first_due(shell: Shell) -> datetime | None:
     """Return when the first wake is due, held or not; None: none ever is."""
     query = WakeQuery(due_by=FOREVER, limit=1)
     return next((wake.due_at for wake in shell.store.find_wakes(query)), None)
 
 
-def _due(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
+def _find_due_wakes(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
     """Return the wakes that are due by an instant, first due first.
 
     It is as many as it takes to find one whose session is not held.
@@ -133,9 +133,7 @@ def _due(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
         limit *= 4
 
 
-def _list_sends(
-    shell: Shell, session_key: str | None, since: datetime
-) -> Sequence[datetime]:
+def _list_send_times(shell: Shell, session_key: str | None, since: datetime) -> Sequence[datetime]:
     """Return when messages went out to a session since then, oldest first.
 
     Wakes that share a `delivery_id` went out as one message. Those that tell a run to
@@ -148,18 +146,18 @@ def _list_sends(
     return sorted(at for at in first.values() if at is not None)
 
 
-def _claim(
+def _claim_delivery(
     shell: Shell, session_key: str | None, wakes: Sequence[Wake], now: datetime
 ) -> Delivery | None:
-    decided = outbox.claim(
+    decided = outbox.claim_due_wakes(
         wakes,
-        _tasks(shell, wakes),
-        _list_sends(shell, session_key, now - outbox.MINUTE),
+        _read_stuck_tasks(shell, wakes),
+        _list_send_times(shell, session_key, now - outbox.MINUTE),
         delivery_id=shell.new_id("delivery", now),
         now=now,
         policy=shell.outbox,
     )
-    delivery = decided.delivery and _with_line(shell, decided.delivery)
+    delivery = decided.delivery and _add_wake_line(shell, decided.delivery)
     try:
         shell.commit(decided.change)
     except Conflict:
@@ -168,23 +166,23 @@ def _claim(
     return delivery
 
 
-def _with_line(shell: Shell, delivery: Delivery) -> Delivery:
+def _add_wake_line(shell: Shell, delivery: Delivery) -> Delivery:
     """Return a delivery whose message has what people see of it, and its host."""
-    found = [_facts(shell, wake) for wake in delivery.wakes]
+    found = [_read_wake_facts(shell, wake) for wake in delivery.wakes]
     line = wake_lines.describe_wakes(found)
-    told = {"line": line, "host": next(filter(None, map(_host, found)), None)}
+    told = {"line": line, "host": next(filter(None, map(_find_host, found)), None)}
     message = delivery.message.model_copy(update=told)
     return delivery.model_copy(update={"message": message})
 
 
-def _host(found: WakeFacts) -> str | None:
+def _find_host(found: WakeFacts) -> str | None:
     """Return where the agent runs that a wake is for; its task may tell it."""
     task, wake = found.task, found.wake
     same = task is not None and task.session_key == wake.session_key
     return wake.host or (task.host if task is not None and same else None)
 
 
-def _facts(shell: Shell, wake: Wake) -> WakeFacts:
+def _read_wake_facts(shell: Shell, wake: Wake) -> WakeFacts:
     wait, known = None, None
     with suppress(WaitNotFound):
         wait = shell.store.read_wait(wake.wait_id) if wake.wait_id else None
@@ -195,17 +193,17 @@ def _facts(shell: Shell, wake: Wake) -> WakeFacts:
     return WakeFacts(wake=wake, task=known.task, run=known.run, wait=wait)
 
 
-def delivered(
+def settle_delivered(
     shell: Shell, delivery: Delivery, transport: str, note: str | None = None
 ) -> None:
     """Write that a transport took a message, and what it said of it."""
-    _settle(
+    _settle_delivery(
         shell,
         delivery,
-        lambda current, now: outbox.delivered(
+        lambda current, now: outbox.record_delivery(
             delivery,
             current,
-            _tasks(shell, current),
+            _read_stuck_tasks(shell, current),
             transport=transport,
             note=note,
             now=now,
@@ -214,7 +212,7 @@ def delivered(
     )
 
 
-def failed(
+def settle_failed(
     shell: Shell,
     delivery: Delivery,
     error: str,
@@ -226,21 +224,23 @@ def failed(
     """
 
     def decide_failure(current: Sequence[Wake], now: datetime) -> Change:
-        change = outbox.failed(current, error, now, shell.outbox, retry_seconds)
+        change = outbox.record_delivery_failure(current, error, now, shell.outbox, retry_seconds)
         if change.events:
             log.warning("wake %s was not delivered: %s", delivery.message.key, error)
         return change
 
-    _settle(shell, delivery, decide_failure)
+    _settle_delivery(shell, delivery, decide_failure)
 
 
-def refused(shell: Shell, delivery: Delivery, error: str) -> None:
+def settle_refused(shell: Shell, delivery: Delivery, error: str) -> None:
     """Write that a message never will arrive."""
     log.warning("wake %s was refused: %s", delivery.message.key, error)
-    _settle(shell, delivery, lambda current, now: outbox.refused(current, error, now))
+    _settle_delivery(
+        shell, delivery, lambda current, now: outbox.record_refusal(current, error, now)
+    )
 
 
-def taken_up(shell: Shell, session_key: str, open_: Sequence[Run]) -> None:
+def settle_resume_wakes(shell: Shell, session_key: str, open_: Sequence[Run]) -> None:
     """Settle what told a session to go on, since a turn of it has ended.
 
     Whoever says which messages a turn took has settled those; others say nothing.
@@ -254,10 +254,10 @@ def taken_up(shell: Shell, session_key: str, open_: Sequence[Run]) -> None:
         sent = WakeQuery(states=(WakeState.SENT,), task_id=run.task_id, limit=BATCH)
         for wake in shell.store.find_wakes(sent):
             if wake.cause is WakeCause.RUN and wake.session_key == session_key:
-                decide(shell, run.task_id, [wake.wake_id], outbox.taken)
+                update_wakes(shell, run.task_id, [wake.wake_id], outbox.acknowledge_wakes)
 
 
-def decide(
+def update_wakes(
     shell: Shell,
     subject: str,
     wake_ids: Sequence[str],
@@ -269,24 +269,22 @@ def decide(
         current = shell.store.find_wakes(WakeQuery(wake_ids=tuple(wake_ids)))
         shell.commit(decided(current, shell.clock.now()))
 
-    shell.decide(subject, once)
+    shell.retry_on_conflict(subject, once)
 
 
-def _settle(
+def _settle_delivery(
     shell: Shell,
     delivery: Delivery,
     decided: Callable[[Sequence[Wake], datetime], Change],
 ) -> None:
     message = delivery.message
     subject = message.task_id or message.wait_id or ""
-    decide(shell, subject, [wake.wake_id for wake in delivery.wakes], decided)
+    update_wakes(shell, subject, [wake.wake_id for wake in delivery.wakes], decided)
 
 
-def _tasks(shell: Shell, wakes: Iterable[Wake]) -> dict[str, Task]:
+def _read_stuck_tasks(shell: Shell, wakes: Iterable[Wake]) -> dict[str, Task]:
     ids = {
-        wake.task_id
-        for wake in wakes
-        if wake.cause is WakeCause.STUCK and wake.task_id is not None
+        wake.task_id for wake in wakes if wake.cause is WakeCause.STUCK and wake.task_id is not None
     }
     found = (shell.find_task(task_id) for task_id in ids)
     return {facts.task.task_id: facts.task for facts in found if facts is not None}

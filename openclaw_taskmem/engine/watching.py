@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from openclaw_taskmem.domain.judging import Understood
+from openclaw_taskmem.domain.judging import UnderstoodSide
 from taskmem_hookspecs import Condition, Target, Value
 from taskmem_hookspecs.errors import NoProvider
 
 
-class Sighting(Value):
+class TargetPreview(Value):
     """What there is to watch, before a wait is made."""
 
     start: str
@@ -19,14 +19,14 @@ class Sighting(Value):
     """What a person would see there now; None: it has no text."""
     note: str | None = None
     """What whoever waits should know of the target, in a sentence; None: nothing."""
-    understood: tuple[Understood, ...] = ()
+    understood: tuple[UnderstoodSide, ...] = ()
     """How each side of the condition was read, and who judges it."""
 
 
-class Watching(Protocol):
+class WaitWatcher(Protocol):
     """Those who watch; called from the threads of calls."""
 
-    def sight(self, target: Target, condition: Condition) -> Sighting:
+    def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
         """Look whether a target is there, and whether anyone can judge a condition.
 
         Raises:
@@ -37,7 +37,7 @@ class Watching(Protocol):
         """
         ...
 
-    def end(self, target: Target) -> str:
+    def find_target_end(self, target: Target) -> str:
         """Return the place behind all that is on a target now.
 
         Raises:
@@ -46,32 +46,32 @@ class Watching(Protocol):
         """
         ...
 
-    def left(self) -> Mapping[str, float]:
+    def list_seconds_left(self) -> Mapping[str, float]:
         """Return the seconds each watched wait has left, whatever the wall says."""
         ...
 
-    def observation(self, wait_id: str) -> str | None:
+    def read_observation(self, wait_id: str) -> str | None:
         """Return what was last seen of a wait that is watched; None: nothing yet."""
         ...
 
 
-class Nobody:
+class NoWatcher:
     """Plays `Watching` where no daemon runs."""
 
-    def sight(self, target: Target, condition: Condition) -> Sighting:
+    def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
         """Refuse: what nobody watches would be waited for in vain."""
         del condition
         raise NoProvider(f"Nobody watches {target} here; start a daemon.")
 
-    def end(self, target: Target) -> str:
+    def find_target_end(self, target: Target) -> str:
         """Refuse likewise."""
         raise NoProvider(f"Nobody watches {target} here; start a daemon.")
 
-    def left(self) -> Mapping[str, float]:
+    def list_seconds_left(self) -> Mapping[str, float]:
         """Return nothing: nobody watches."""
         return {}
 
-    def observation(self, wait_id: str) -> str | None:
+    def read_observation(self, wait_id: str) -> str | None:
         """Return None: nobody looks."""
         del wait_id
         return None

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from openclaw_taskmem.faces import hosts
 
 
-def refusal(environ: Mapping[str, str]) -> str | None:
+def explain_refusal(environ: Mapping[str, str]) -> str | None:
     """Return why no person seems to ask; None: one may.
 
     Who has a shell can make a terminal: this keeps out who acts by mistake, and the
     log names the process that asked.
     """
-    host = hosts.variable(environ)
+    host = hosts.find_host_variable(environ)
     if host is not None:
         return (
             f"{host} is set, so that an agent's host runs this. Only a person may "

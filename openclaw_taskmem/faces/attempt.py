@@ -16,11 +16,9 @@ class Attempt:
         """Begin; `reach` returns a link, or raises why there is none."""
         self.over, self._end = socket.socketpair()
         self._found: Link | LinkError | None = None
-        threading.Thread(
-            target=self._run, args=(reach,), name="attempt", daemon=True
-        ).start()
+        threading.Thread(target=self._run, args=(reach,), name="attempt", daemon=True).start()
 
-    def take(self) -> Link | LinkError | None:
+    def take_result(self) -> Link | LinkError | None:
         """Return what came of it, once it has ended; None: what nobody foresaw."""
         self.over.close()
         return self._found
@@ -38,9 +36,9 @@ class Attempt:
             self._found = error
         finally:
             with self._end:
-                self._tell()
+                self._signal_end()
 
-    def _tell(self) -> None:
+    def _signal_end(self) -> None:
         try:
             self._end.send(b".")
         except OSError:

@@ -12,10 +12,10 @@ import click
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.domain.marks import escape_hidden
-from openclaw_taskmem.domain.texts import printable
+from openclaw_taskmem.domain.texts import to_printable
 from openclaw_taskmem.faces import detail, usage
-from openclaw_taskmem.faces.detail import line
-from openclaw_taskmem.faces.link import LinkError, connect, reach
+from openclaw_taskmem.faces.detail import format_line
+from openclaw_taskmem.faces.link import LinkError, connect, connect_or_start
 from openclaw_taskmem.home import HomeRefused, find_home
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one document.")
@@ -27,14 +27,14 @@ NOT_RUNNING = 3
 """The exit status of `taskmem status` when no daemon answers (yet)."""
 
 
-class _Sentences(click.Group):
+class _ErrorReportingGroup(click.Group):
     """Turns what went wrong into a sentence and a status; plug-ins add commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return every command's name."""
         from openclaw_taskmem.faces import commands
 
-        return sorted({*super().list_commands(ctx), *commands.names()})
+        return sorted({*super().list_commands(ctx), *commands.list_command_names()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; a plug-in cannot replace one of these."""
@@ -43,7 +43,7 @@ class _Sentences(click.Group):
             return own
         from openclaw_taskmem.faces import commands
 
-        return commands.find(cmd_name)
+        return commands.find_plugin_command(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
         """Run the command; no traceback reaches anyone."""
@@ -63,7 +63,7 @@ class _Sentences(click.Group):
             sys.exit(INTERRUPTED)
 
 
-@click.group(cls=_Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_ErrorReportingGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="taskmem")
 def cli() -> None:
     """Memory, patience and proof for AI agents that work for hours."""
@@ -75,22 +75,22 @@ def main() -> None:
 
 
 def _fail(sentence: str, status: int = 1) -> NoReturn:
-    click.echo(printable(sentence), err=True)
+    click.echo(to_printable(sentence), err=True)
     sys.exit(status)
 
 
-def _ask(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+def _call_daemon(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
     """Call the daemon, which is started when none runs."""
-    with reach(find_home(os.environ), os.environ) as link:
+    with connect_or_start(find_home(os.environ), os.environ) as link:
         return link.call(method, params)
 
 
-def _print(document: object) -> None:
+def _print_json(document: object) -> None:
     text = json.dumps(document, ensure_ascii=False, indent=2)
     click.echo(escape_hidden(text))
 
 
-def _rows(rows: list[list[str]]) -> None:
+def _print_table(rows: list[list[str]]) -> None:
     """Print a table: columns as wide as they need, the last one open-ended."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -104,13 +104,13 @@ def _rows(rows: list[list[str]]) -> None:
 def daemon(*, detach: bool, action: str | None) -> None:
     """Serve this home until SIGTERM; or `daemon stop` the one that does."""
     if action == "stop":
-        from openclaw_taskmem.faces.stopping import stop
+        from openclaw_taskmem.faces.stopping import stop_daemon
 
-        sentence, status = stop(find_home(os.environ))
+        sentence, status = stop_daemon(find_home(os.environ))
         click.echo(sentence, err=status != 0)
         sys.exit(status)
     if detach:
-        with reach(find_home(os.environ), os.environ) as link:
+        with connect_or_start(find_home(os.environ), os.environ) as link:
             click.echo(f"A daemon runs as process {link.pid}.")
         return
     from openclaw_taskmem.daemon.begin import main as run_daemon
@@ -121,9 +121,9 @@ def daemon(*, detach: bool, action: str | None) -> None:
 @cli.command()
 def mcp() -> None:
     """Serve MCP over stdio: what an agent's host is told to start."""
-    from openclaw_taskmem.faces.relay import run
+    from openclaw_taskmem.faces.relay import run_relay
 
-    sys.exit(run(os.environ))
+    sys.exit(run_relay(os.environ))
 
 
 @cli.command()
@@ -139,18 +139,18 @@ def status(*, as_json: bool) -> None:
             raise
         from openclaw_taskmem.faces import presence
 
-        there = presence.look(home)
+        there = presence.check_presence(home)
         if there.state == "silent":
-            _fail(presence.explain(there, home))
+            _fail(presence.explain_presence(there, home))
         if as_json:
-            _print({"running": False, "home": str(home.folder), **there._asdict()})
+            _print_json({"running": False, "home": str(home.folder), **there._asdict()})
         else:
-            click.echo(presence.explain(there, home))
+            click.echo(presence.explain_presence(there, home))
         sys.exit(NOT_RUNNING)
-    from openclaw_taskmem.faces.differences import say_differences
+    from openclaw_taskmem.faces.differences import describe_differences
 
-    found["differences"] = say_differences(found, os.environ)
-    _print(found) if as_json else usage.print_status(found)
+    found["differences"] = describe_differences(found, os.environ)
+    _print_json(found) if as_json else usage.print_status(found)
 
 
 @cli.command()
@@ -168,13 +168,13 @@ def call(tool: str, arguments: str) -> None:
         _fail(f"The arguments are no JSON ({error}); give an object in quotes: '{{}}'.")
     if not isinstance(given, dict):
         _fail("The arguments must be a JSON object, such as '{\"limit\": 5}'.")
-    from openclaw_taskmem.faces.hosts import asking
+    from openclaw_taskmem.faces.hosts import build_tool_call
 
-    asked = asking(tool, cast("dict[str, object]", given), os.environ)
+    asked = build_tool_call(tool, cast("dict[str, object]", given), os.environ)
     try:
-        _print(_ask("call", **asked))
+        _print_json(_call_daemon("call", **asked))
     except LinkError as error:
-        _print(error.answer)
+        _print_json(error.answer)
         if asked["host"] is None:
             _fail(f"{error}\nTools are called with: taskmem call TOOL '{{…}}'")
         raise
@@ -184,11 +184,11 @@ def call(tool: str, arguments: str) -> None:
 @AS_JSON
 def tools(*, as_json: bool) -> None:
     """Show the tools that an agent may call; as JSON with their schemas."""
-    found = _ask("tools", profile=os.environ.get("TASKMEM_TOOLS"))
+    found = _call_daemon("tools", profile=os.environ.get("TASKMEM_TOOLS"))
     if as_json:
-        _print(found)
+        _print_json(found)
         return
-    _rows([[tool["name"], line(tool["description"])] for tool in found])
+    _print_table([[tool["name"], format_line(tool["description"])] for tool in found])
 
 
 @cli.command(name="list")
@@ -202,21 +202,21 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
 
     wanted = "implicit" if implicit else "all" if ended_too else "active"
     given = {"status": wanted, "limit": limit}
-    found = _ask("call", tool="task_list", arguments=given)
+    found = _call_daemon("call", tool="task_list", arguments=given)
     if not implicit:
-        waits = _ask("call", tool="task_list", arguments={**given, "status": "waiting"})
-        found = listing.put_first(waits, found, limit)
+        waits = _call_daemon("call", tool="task_list", arguments={**given, "status": "waiting"})
+        found = listing.merge_waiting_first(waits, found, limit)
     if as_json:
-        _print(found)
+        _print_json(found)
         return
-    _listed(listing.rows(found), limit, found["message"])
+    _print_list(listing.format_task_rows(found), limit, found["message"])
 
 
-def _show_whole(any_id: str) -> Any:  # noqa: ANN401 - JSON
+def _fetch_whole_record(any_id: str) -> Any:  # noqa: ANN401 - JSON
     """Return what the daemon shows of an id, a task's thread read page by page."""
-    found = _ask("show", id=any_id)
+    found = _call_daemon("show", id=any_id)
     while (before := found.pop("earlier", None)) is not None:
-        page = _ask("show", id=any_id, before=before)
+        page = _call_daemon("show", id=any_id, before=before)
         found["messages"][:0] = page["messages"]
         found["earlier"] = page["earlier"]
     return found
@@ -228,7 +228,7 @@ def _show_whole(any_id: str) -> Any:  # noqa: ANN401 - JSON
 @click.option("--pictures", is_flag=True, help="Where a wait's pictures are.")
 def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
     """Show a task with its plan, thread, waits and wakes; a wait's history; a wake."""
-    found = _show_whole(any_id)
+    found = _fetch_whole_record(any_id)
     if pictures and "history" not in found:
         kind = "wake" if "wake_id" in found else "task"
         raise click.UsageError(
@@ -236,17 +236,20 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
             "waits with taskmem show, and give --pictures with the id of one."
         )
     if as_json:
-        _print(found)
+        _print_json(found)
     elif pictures:
-        from openclaw_taskmem.faces.pictures import none, rows
-
-        _rows(rows(found)) if found["pictures"] else click.echo(none(found))
-    elif "wake_id" in found:
-        click.echo(detail.of_wake(found))
-    else:
-        click.echo(
-            detail.of_wait(found) if "history" in found else detail.of_task(found)
+        from openclaw_taskmem.faces.pictures import (
+            explain_no_pictures,
+            format_picture_rows,
         )
+
+        _print_table(format_picture_rows(found)) if found["pictures"] else click.echo(
+            explain_no_pictures(found)
+        )
+    elif "wake_id" in found:
+        click.echo(detail.format_wake(found))
+    else:
+        click.echo(detail.format_wait(found) if "history" in found else detail.format_task(found))
 
 
 @cli.command()
@@ -254,33 +257,33 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
 @click.option("--because", help="Why, in your words; they are kept.")
 def accept(*, task: str, because: str | None) -> None:
     """Complete TASK, whose completion was refused. For persons only."""
-    from openclaw_taskmem.faces.accept import refusal
+    from openclaw_taskmem.faces.accept import explain_refusal
 
-    if why := refusal(os.environ):
+    if why := explain_refusal(os.environ):
         _fail(why)
-    click.echo(_ask("accept", id=task, because=because)["message"])
+    click.echo(_call_daemon("accept", id=task, because=because)["message"])
 
 
-def _listed(rows: list[list[str]], limit: int, none: str) -> None:
+def _print_list(rows: list[list[str]], limit: int, none: str) -> None:
     """Print the rows of a list, and say where it may go on."""
-    _rows(rows) if rows else click.echo(none)
+    _print_table(rows) if rows else click.echo(none)
     if len(rows) == limit:
         click.echo(f"At most {limit:,} are shown; --limit shows more.", err=True)
 
 
-def _listing(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None:
+def _add_list_command(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None:
     """Add a command that shows a list from the daemon."""
 
     @AS_JSON
     @ENDED_TOO
     @click.option("--limit", default=1000, help="How many at most.")
     def show_list(*, as_json: bool, ended_too: bool, limit: int) -> None:
-        found = cast("list[Any]", _ask(name, all=ended_too, limit=limit))
+        found = cast("list[Any]", _call_daemon(name, all=ended_too, limit=limit))
         if as_json:
-            _print(found)
+            _print_json(found)
             return
         rows = [row(item) for item in found]
-        _listed(rows, limit, f"No {name}.")
+        _print_list(rows, limit, f"No {name}.")
 
     cli.command(name=name, help=help_text)(show_list)
 
@@ -295,14 +298,14 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
     from openclaw_taskmem.faces import follow
 
     if follows:
-        changes = follow.Changes(_say, as_json=as_json, ended_too=ended_too)
-        with reach(find_home(os.environ), os.environ) as link:
-            follow.tell_all(link, changes, limit=limit)
-    found = cast("list[Any]", _ask("waits", all=ended_too, limit=limit))
+        changes = follow.WaitChangeReporter(_print_line, as_json=as_json, ended_too=ended_too)
+        with connect_or_start(find_home(os.environ), os.environ) as link:
+            follow.report_all_changes(link, changes, limit=limit)
+    found = cast("list[Any]", _call_daemon("waits", all=ended_too, limit=limit))
     if as_json:
-        _print(found)
+        _print_json(found)
         return
-    _rows([*map(follow.row, found)]) if found else click.echo("No waits.")
+    _print_table([*map(follow.format_wait_row, found)]) if found else click.echo("No waits.")
 
 
 @cli.command()
@@ -313,44 +316,44 @@ def wait(*, wait_id: str) -> None:
     The exit status is 0 when the condition holds, 1 when the target is lost or it was
     cancelled, 124 when time is up, 2 when it is unknown, 3 when nobody can tell.
     """
-    from openclaw_taskmem.faces.waiting import UNKNOWN, UNTOLD, run
+    from openclaw_taskmem.faces.waiting import UNKNOWN, UNTOLD, run_wait
 
-    sentence, status = run(find_home(os.environ), os.environ, wait_id)
+    sentence, status = run_wait(find_home(os.environ), os.environ, wait_id)
     click.echo(escape_hidden(sentence), err=status in (UNKNOWN, UNTOLD))
     sys.exit(status)
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     """Print a line that cannot steer a terminal, whole."""
     click.echo(escape_hidden(text))
 
 
-_listing(
+_add_list_command(
     "wakes",
     "Show the wakes that are owed or not answered.",
-    detail.row_of_wake,
+    detail.format_wake_row,
 )
-_listing(
+_add_list_command(
     "runs",
     "Show who works on what.",
     lambda run: [
         # No command takes the run's own id, and with it no name had room.
         run["task_id"],
         f"{run['state']} ({run['why']})" if run["why"] else run["state"],
-        line((run["owner"] or run)["role"], 20),
-        line(run["session_key"], 30),
+        format_line((run["owner"] or run)["role"], 20),
+        format_line(run["session_key"], 30),
         f"{run['calls']} {'call' if run['calls'] == 1 else 'calls'}",
-        line(run["task_name"]),
+        format_line(run["task_name"]),
     ],
 )
-_listing(
+_add_list_command(
     "events",
     "Show the audit log, the newest last.",
     lambda event: [
         event["at"],
         event["kind"],
         event["task_id"] or event["wait_id"] or "-",
-        line(json.dumps(event["data"], ensure_ascii=False)),
+        format_line(json.dumps(event["data"], ensure_ascii=False)),
     ],
 )
 
@@ -359,17 +362,17 @@ _listing(
 @AS_JSON
 def plugins(*, as_json: bool) -> None:
     """Show the plug-ins, and how each one fares."""
-    found = _ask("plugins")
+    found = _call_daemon("plugins")
     if as_json:
-        _print(found)
+        _print_json(found)
         return
-    _rows(
+    _print_table(
         [
             [
                 plugin["name"],
                 plugin["state"],
                 plugin["distribution"] or "-",
-                line(plugin["last_error"] or ", ".join(plugin["hooks"])),
+                format_line(plugin["last_error"] or ", ".join(plugin["hooks"])),
             ]
             for plugin in found
         ]
@@ -385,14 +388,14 @@ def doctor(*, as_json: bool, no_proof: bool) -> None:
     Where a gateway is connected, a wake is sent through it and back, in a session of
     its own; that takes two short turns of your model.
     """
-    from openclaw_taskmem.faces.doctor import run
+    from openclaw_taskmem.faces.doctor import run_doctor
 
-    sys.exit(run(os.environ, click.echo, as_json=as_json, proof=not no_proof))
+    sys.exit(run_doctor(os.environ, click.echo, as_json=as_json, proof=not no_proof))
 
 
 @cli.command()
 def demo() -> None:
     """See it work, in under a minute: no key, no gateway, no display."""
-    from openclaw_taskmem.faces.demo import run
+    from openclaw_taskmem.faces.demo import run_demo
 
-    sys.exit(run(click.echo))
+    sys.exit(run_demo(click.echo))

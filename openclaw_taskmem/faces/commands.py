@@ -18,24 +18,24 @@ _DOES: Final = {"setup": "Move in"}
 """What the commands of a group have in common."""
 
 
-def names() -> list[str]:
+def list_command_names() -> list[str]:
     """Return the names of the commands and groups that plug-ins add."""
-    return sorted({point.name.partition(".")[0] for point in _found()})
+    return sorted({point.name.partition(".")[0] for point in _list_entry_points()})
 
 
-def find(name: str) -> click.Command | None:
+def find_plugin_command(name: str) -> click.Command | None:
     """Return a plug-in's command, or a group of such; None: there is none of that name.
 
     The command finds the state folder as `TASKMEM_HOME` in the environment. In
     place of one that cannot be loaded there is one that says so.
     """
-    for point in _found():
+    for point in _list_entry_points():
         if point.name == name:
             os.environ["TASKMEM_HOME"] = str(find_home(os.environ).folder)
             try:
-                return _load(point)
+                return _load_command(point)
             except LinkError as error:
-                return _broken(name.rpartition(".")[2], error)
+                return _build_broken_command(name.rpartition(".")[2], error)
     members = _list_members(name)
     if not members:
         return None
@@ -54,16 +54,16 @@ class _Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command of the group."""
         del ctx
-        return find(f"{self.name}.{cmd_name}")
+        return find_plugin_command(f"{self.name}.{cmd_name}")
 
 
 def _list_members(group: str) -> list[str]:
     start = f"{group}."
-    found = (point.name for point in _found() if point.name.startswith(start))
+    found = (point.name for point in _list_entry_points() if point.name.startswith(start))
     return sorted({name.removeprefix(start) for name in found})
 
 
-def _broken(name: str, error: LinkError) -> click.Command:
+def _build_broken_command(name: str, error: LinkError) -> click.Command:
     def refuse() -> None:
         raise error
 
@@ -75,11 +75,11 @@ def _broken(name: str, error: LinkError) -> click.Command:
     )
 
 
-def _found() -> tuple[EntryPoint, ...]:
+def _list_entry_points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
 
 
-def _load(point: EntryPoint) -> click.Command:
+def _load_command(point: EntryPoint) -> click.Command:
     try:
         command: object = point.load()
     except Exception as error:

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from openclaw_taskmem.faces.link import Link, LinkError, connect, reach
-from openclaw_taskmem.faces.stopping import stop
+from openclaw_taskmem.faces.link import Link, LinkError, connect, connect_or_start
+from openclaw_taskmem.faces.stopping import stop_daemon
 from openclaw_taskmem.home import Home, find_home
 
 SILENCE_SECONDS: Final = 3
@@ -37,22 +37,22 @@ AGENT: Final = "shell:demo"
 Say = Callable[[str], None]
 
 
-def run(say: Say) -> int:
+def run_demo(say: Say) -> int:
     """Tell the story; return an exit status."""
     say(
         "An agent's task, kept by a daemon in a temporary home. Your own home, "
         "OpenClaw and the network are not touched.\n"
     )
-    with _home() as (home, environ):
+    with _make_home() as (home, environ):
         try:
-            with _serving(home, environ) as link:
-                return _tell(say, link, environ)
+            with _start_daemon(home, environ) as link:
+                return _tell_story(say, link, environ)
         finally:
-            stop(home)
+            stop_daemon(home)
 
 
 @contextmanager
-def _serving(home: Home, environ: dict[str, str]) -> Generator[Link]:
+def _start_daemon(home: Home, environ: dict[str, str]) -> Generator[Link]:
     """Start a daemon that prints its wakes to us, and connect to it."""
     daemon = subprocess.Popen(
         [sys.executable, "-P", "-m", "openclaw_taskmem", "daemon"],
@@ -62,16 +62,14 @@ def _serving(home: Home, environ: dict[str, str]) -> Generator[Link]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        with _connected(home, environ, daemon) as link:
+        with _await_connection(home, environ, daemon) as link:
             yield link
     finally:
         daemon.terminate()
         daemon.communicate()
 
 
-def _connected(
-    home: Home, environ: dict[str, str], daemon: subprocess.Popen[bytes]
-) -> Link:
+def _await_connection(home: Home, environ: dict[str, str], daemon: subprocess.Popen[bytes]) -> Link:
     for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
         with suppress(LinkError):
             return connect(home)
@@ -79,10 +77,10 @@ def _connected(
             break
         time.sleep(LOOK_SECONDS)
     # Whatever ended it ends this one, too, and is told.
-    return reach(home, environ)
+    return connect_or_start(home, environ)
 
 
-def _tell(say: Say, link: Link, environ: dict[str, str]) -> int:
+def _tell_story(say: Say, link: Link, environ: dict[str, str]) -> int:
     call = _Caller(say, link)
     say("1. The agent writes its plan down.")
     task = call(
@@ -96,7 +94,7 @@ def _tell(say: Say, link: Link, environ: dict[str, str]) -> int:
     call("task_update", task_id=task, message="Step 1 done, built and tagged v1.2.3")
 
     say("3. It starts something long, ends its turn, and lets the daemon wait.")
-    with _building(environ):
+    with _run_build(environ):
         wait = call(
             "smart_wait",
             target="pty:build",
@@ -104,10 +102,10 @@ def _tell(say: Say, link: Link, environ: dict[str, str]) -> int:
             timeout=60,
             task_id=task,
         )["wait_id"]
-        seen = _watched(say, link, wait)
-    wake = _sent(link, "wait") if seen else None
+        seen = _follow_wait(say, link, wait)
+    wake = _await_sent_wake(link, "wait") if seen else None
     if wake is None:
-        return _too_slow(say)
+        return _report_timeout(say)
     say("\n   The command is through, and the agent is woken with one line:\n")
     say(f"   {wake['text']}\n")
     call("task_update", task_id=task, message="The build went through")
@@ -133,13 +131,13 @@ def _tell(say: Say, link: Link, environ: dict[str, str]) -> int:
         f"6. Then it falls silent. After {SILENCE_SECONDS} s of silence (300 s outside "
         "of this demo) the daemon wakes it, with all it needs to go on:\n"
     )
-    wake = _sent(link, "stuck")
+    wake = _await_sent_wake(link, "stuck")
     if wake is None:
-        return _too_slow(say)
+        return _report_timeout(say)
     text = wake["text"]
     say(f"   {text.partition(' ')[0]}")
     packet = json.loads(text.partition(" ")[2])
-    say(_indented(json.dumps(packet, ensure_ascii=False, indent=2)))
+    say(_indent_text(json.dumps(packet, ensure_ascii=False, indent=2)))
 
     say("7. The agent acts on the packet, and the wake counts as answered.")
     call(
@@ -153,13 +151,13 @@ def _tell(say: Say, link: Link, environ: dict[str, str]) -> int:
     return 0
 
 
-def _too_slow(say: Say) -> int:
+def _report_timeout(say: Say) -> int:
     say(f"   No wake came within {LIMIT_SECONDS:g} s; the machine is very busy.")
     return 1
 
 
 @contextmanager
-def _building(environ: dict[str, str]) -> Generator[None]:
+def _run_build(environ: dict[str, str]) -> Generator[None]:
     """Run a command in a terminal that can be watched; it is through in seconds."""
     # Not from the folder that one happens to stand in.
     ours = [sys.executable, "-P", "-m", "openclaw_taskmem", "run", "--name", "build"]
@@ -182,13 +180,11 @@ def _building(environ: dict[str, str]) -> Generator[None]:
         build.wait()
 
 
-def _watched(say: Say, link: Link, wait_id: str) -> bool:
+def _follow_wait(say: Say, link: Link, wait_id: str) -> bool:
     """Show what the daemon sees until the wait has ended; False: it took too long."""
     last = None
     for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
-        [wait] = [
-            w for w in link.call("waits", {"all": True}) if w["wait_id"] == wait_id
-        ]
+        [wait] = [w for w in link.call("waits", {"all": True}) if w["wait_id"] == wait_id]
         if wait["status"] != "watching":
             return True
         if wait["last_observation"] not in (None, last):
@@ -198,7 +194,7 @@ def _watched(say: Say, link: Link, wait_id: str) -> bool:
     return False
 
 
-def _sent(link: Link, cause: str) -> dict[str, Any] | None:
+def _await_sent_wake(link: Link, cause: str) -> dict[str, Any] | None:
     """Wait for the first wake of a kind that went out; None: it took too long."""
     for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
         for wake in link.call("wakes", {"all": True}):
@@ -232,15 +228,15 @@ class _Caller:
         return answer
 
 
-def _indented(text: str) -> str:
+def _indent_text(text: str) -> str:
     return "".join(f"   {line}\n" for line in text.splitlines())
 
 
 @contextmanager
-def _home() -> Generator[tuple[Home, dict[str, str]]]:
+def _make_home() -> Generator[tuple[Home, dict[str, str]]]:
     """Make a home that is gone afterwards, with settings of its own."""
     folder = tempfile.mkdtemp(prefix="taskmem-demo-")
-    own = {name: value for name, value in os.environ.items() if _foreign(name)}
+    own = {name: value for name, value in os.environ.items() if _is_foreign(name)}
     environ = own | {
         "TASKMEM_HOME": folder,
         "TASKMEM_STUCK_THRESHOLD_SECONDS": str(SILENCE_SECONDS),
@@ -252,5 +248,5 @@ def _home() -> Generator[tuple[Home, dict[str, str]]]:
         shutil.rmtree(Path(folder), ignore_errors=True)
 
 
-def _foreign(name: str) -> bool:
+def _is_foreign(name: str) -> bool:
     return not name.startswith("TASKMEM_")

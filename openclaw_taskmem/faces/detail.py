@@ -6,26 +6,26 @@ import json
 from textwrap import wrap
 from typing import Any, Final
 
-from openclaw_taskmem.domain.texts import one_line, printable
+from openclaw_taskmem.domain.texts import to_one_line, to_printable
 
 WIDTH: Final = 100
 """Letters of a line of what was said."""
 INDENT: Final = "    "
 
 
-def line(text: object, width: int = 72) -> str:
+def format_line(text: object, width: int = 72) -> str:
     """Return a text on one line that cannot steer a terminal; None is a dash."""
-    words = one_line(str(text if text is not None else "-"))
-    safe = printable(words, "\ufffd")
+    words = to_one_line(str(text if text is not None else "-"))
+    safe = to_printable(words, "\ufffd")
     return safe if len(safe) <= width else safe[: width - 1] + "…"
 
 
-def paragraphs(text: str) -> list[str]:
+def format_paragraphs(text: str) -> list[str]:
     """Return a text whole, in lines that cannot steer a terminal.
 
     Each but the first is indented, so that none looks like one of ours.
     """
-    first, *rest = [printable(each, "\ufffd") for each in text.splitlines()] or [""]
+    first, *rest = [to_printable(each, "\ufffd") for each in text.splitlines()] or [""]
     wrapped = wrap(first, WIDTH, break_long_words=False, break_on_hyphens=False)
     lines = wrapped[:1] or [""]
     for each in (" ".join(wrapped[1:]), *rest):
@@ -40,20 +40,20 @@ def paragraphs(text: str) -> list[str]:
     return lines
 
 
-def of_wait(found: Any) -> str:  # noqa: ANN401 - JSON
+def format_wait(found: Any) -> str:  # noqa: ANN401 - JSON
     """Return what the daemon answers of a wait."""
     lines = [
-        f"{found['wait_id']}  {found['status']}  {line(found['target'], 200)}",
-        f"  wake when: {line(found['wake_when'], 500)}",
-        f"  last seen: {line(found['last_observation'], 500)}",
+        f"{found['wait_id']}  {found['status']}  {format_line(found['target'], 200)}",
+        f"  wake when: {format_line(found['wake_when'], 500)}",
+        f"  last seen: {format_line(found['last_observation'], 500)}",
     ]
     for event in found["history"]:
         data = json.dumps(event["data"], ensure_ascii=False)
-        lines.append(f"{event['at']}  {event['kind']}  {line(data, 400)}")
+        lines.append(f"{event['at']}  {event['kind']}  {format_line(data, 400)}")
     return "\n".join(lines)
 
 
-def row_of_wake(wake: Any) -> list[str]:  # noqa: ANN401 - JSON
+def format_wake_row(wake: Any) -> list[str]:  # noqa: ANN401 - JSON
     """Return the row of a wake in a list."""
     kept = _is_kept(wake)
     return [
@@ -61,13 +61,13 @@ def row_of_wake(wake: Any) -> list[str]:  # noqa: ANN401 - JSON
         "kept" if kept else wake["state"],
         wake["created_at"],
         f"{wake['attempts']} {'try' if wake['attempts'] == 1 else 'tries'}",
-        line(wake.get("held"), 160)
+        format_line(wake.get("held"), 160)
         if kept
-        else line(wake["last_error"] or wake["text"]),
+        else format_line(wake["last_error"] or wake["text"]),
     ]
 
 
-def of_wake(found: Any) -> str:  # noqa: ANN401 - JSON
+def format_wake(found: Any) -> str:  # noqa: ANN401 - JSON
     """Return what the daemon answers of a wake."""
     about = ", ".join(filter(None, (found["task_id"], found["wait_id"])))
     whom = " in ".join(filter(None, (found["session_key"], found["host"])))
@@ -76,11 +76,11 @@ def of_wake(found: Any) -> str:  # noqa: ANN401 - JSON
         [
             f"{found['wake_id']}  {'kept' if _is_kept(found) else found['state']}",
             f"  about: {about}, owed since {found['created_at']}",
-            f"  to: {line(whom or None, 200)}",
-            f"  says: {line(found['text'], 500)}",
+            f"  to: {format_line(whom or None, 200)}",
+            f"  says: {format_line(found['text'], 500)}",
             f"  tries: {found['attempts']}, last sent: {found['sent_at'] or '-'}",
-            f"  last error: {line(found['last_error'], 500)}",
-            f"  next try: {line(following, 300)}",
+            f"  last error: {format_line(found['last_error'], 500)}",
+            f"  next try: {format_line(following, 300)}",
         ]
     )
 
@@ -89,30 +89,30 @@ def _is_kept(wake: Any) -> bool:  # noqa: ANN401 - JSON
     return wake["state"] == "due" and wake["due_at"] is None
 
 
-def of_task(found: Any) -> str:  # noqa: ANN401 - JSON
+def format_task(found: Any) -> str:  # noqa: ANN401 - JSON
     """Return what the daemon answers of a task."""
-    lines = [f"{line(found['name'], 200)}  ({found['task_id']}, {found['status']})"]
+    lines = [f"{format_line(found['name'], 200)}  ({found['task_id']}, {found['status']})"]
     if found["question"] is not None:
-        lines.append(f"  asks the user: {line(found['question'], 500)}")
+        lines.append(f"  asks the user: {format_line(found['question'], 500)}")
     for step in found["steps"]:
         mark = "x" if step["done"] else " "
-        lines.append(f"  [{mark}] {step['step']}. {line(step['text'], 500)}")
+        lines.append(f"  [{mark}] {step['step']}. {format_line(step['text'], 500)}")
     for message in found["messages"]:
         who = f"{message['role']}/{message['msg_type']}"
-        first, *rest = paragraphs(message["content"])
+        first, *rest = format_paragraphs(message["content"])
         lines += [f"{message['created_at']}  {who}: {first}", *rest]
     for made in found["made"]:
         size = "" if made["size"] is None else f", {made['size']:,} bytes"
-        path = line(made["path"], 400)
+        path = format_line(made["path"], 400)
         lines.append(f"{made['change']}  {path}  ({made['verdict']}{size})")
     for doubt in found["unverified"]:
-        what, why = line(doubt["what"], 200), line(doubt["why"], 300)
+        what, why = format_line(doubt["what"], 200), format_line(doubt["why"], 300)
         lines.append(f"not verified  {what}: {why}")
     for wait in found["waits"]:
-        target = line(wait["target"], 60)
-        seen = line(wait["last_observation"] or wait["wake_when"], 200)
+        target = format_line(wait["target"], 60)
+        seen = format_line(wait["last_observation"] or wait["wake_when"], 200)
         lines.append(f"{wait['wait_id']}  {wait['status']}  {target}: {seen}")
     for wake in found["wakes"]:
-        text = line(wake["text"], 200)
+        text = format_line(wake["text"], 200)
         lines.append(f"{wake['wake_id']}  {wake['state']}  {text}")
     return "\n".join(lines)

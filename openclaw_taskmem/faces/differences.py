@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openclaw_taskmem.config import FINDS_OPENCLAW, PREFIX, Settings, list_chosen, load
+from openclaw_taskmem.config import (
+    FINDS_OPENCLAW,
+    PREFIX,
+    Settings,
+    list_chosen,
+    load_settings,
+)
 from taskmem_hookspecs.errors import SettingsInvalid
 
 
-def say_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
+def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Return a sentence for each difference; none where the settings cannot be read.
 
     Args:
@@ -18,7 +24,7 @@ def say_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> li
     """
     read = dict(environ)
     try:
-        settings = load(read)
+        settings = load_settings(read)
     except SettingsInvalid:
         return []
     return [said for _, said in find_differences(status, settings, read)]
@@ -46,7 +52,5 @@ def find_differences(
         theirs, ours = used.get(name), here.get(name)
         if theirs == ours or (ours is None and not name.startswith(PREFIX)):
             continue
-        has = (
-            f"The daemon has {name}={theirs}" if theirs else f"The daemon has no {name}"
-        )
+        has = f"The daemon has {name}={theirs}" if theirs else f"The daemon has no {name}"
         yield name, f"{has}, and here it is {ours or 'not set'}."

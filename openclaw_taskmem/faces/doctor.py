@@ -25,12 +25,12 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.domain.texts import one_line, plural, printable
+from openclaw_taskmem.domain.texts import format_count, to_one_line, to_printable
 from openclaw_taskmem.faces import checkup, presence
-from openclaw_taskmem.faces.link import Link, LinkError, connect, reach
+from openclaw_taskmem.faces.link import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.home import Home, locate_home
 from openclaw_taskmem.seams import looking
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import Clock, HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import DaemonUnavailable
 
@@ -40,7 +40,7 @@ ASK_SECONDS: Final = presence.STARTING_SECONDS
 """How long the daemon may take for one answer: as long as it may take to start."""
 
 
-def run(
+def run_doctor(
     environ: MutableMapping[str, str],
     say: Callable[[str], None],
     *,
@@ -52,19 +52,19 @@ def run(
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
     found: list[HealthRow] = []
     with (
-        _ended_in_order(),
-        closing(examine(environ, SystemClock(), proof=proof)) as rows,
+        _interrupt_on_sigterm(),
+        closing(run_all_checks(environ, SystemClock(), proof=proof)) as rows,
     ):
         for row in rows:
             found.append(row)
             if not as_json:
-                say(text(row))
-    say(document(found) if as_json else summary(found))
-    return 0 if healthy(found) else 1
+                say(format_row(row))
+    say(format_json(found) if as_json else format_summary(found))
+    return 0 if is_healthy(found) else 1
 
 
 @contextmanager
-def _ended_in_order() -> Generator[None]:
+def _interrupt_on_sigterm() -> Generator[None]:
     """Let whoever ends this end it as Ctrl-C does: what it has made is taken away."""
 
     def interrupt(_number: int, _frame: object) -> None:
@@ -77,29 +77,29 @@ def _ended_in_order() -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def healthy(rows: Sequence[HealthRow]) -> bool:
+def is_healthy(rows: Sequence[HealthRow]) -> bool:
     """Whether no row fails."""
     return all(row.state is not HealthState.FAIL for row in rows)
 
 
-def text(row: HealthRow) -> str:
+def format_row(row: HealthRow) -> str:
     """Return a row as a line that cannot steer a terminal, its cure beneath."""
-    line = f"{row.state:<4}  {row.id}: {_plain(row.detail)}"
-    return line if row.cure is None else f"{line}\n      {_plain(row.cure)}"
+    line = f"{row.state:<4}  {row.id}: {_format_plain(row.detail)}"
+    return line if row.cure is None else f"{line}\n      {_format_plain(row.cure)}"
 
 
-def summary(rows: Sequence[HealthRow]) -> str:
+def format_summary(rows: Sequence[HealthRow]) -> str:
     """Return the last line for people."""
     counts = {state: sum(row.state is state for row in rows) for state in HealthState}
     failing, odd = counts[HealthState.FAIL], counts[HealthState.WARN]
     if not failing and not odd:
         return "All is well."
     parts = [f"{failing} failed"] if failing else []
-    parts += [plural(odd, "warning")] if odd else []
+    parts += [format_count(odd, "warning")] if odd else []
     return f"{len(rows)} links: {', '.join(parts)}."
 
 
-def document(rows: Sequence[HealthRow]) -> str:
+def format_json(rows: Sequence[HealthRow]) -> str:
     """Return all rows as one JSON document. Source: rulings, "doctor --json"."""
     listed = [
         {
@@ -110,12 +110,12 @@ def document(rows: Sequence[HealthRow]) -> str:
         }
         for row in rows
     ]
-    whole = {"ok": healthy(rows), "rows": listed}
+    whole = {"ok": is_healthy(rows), "rows": listed}
     return json.dumps(whole, ensure_ascii=False, indent=2)
 
 
-def _plain(sentence: str) -> str:
-    return one_line(printable(scrub(sentence)))
+def _format_plain(sentence: str) -> str:
+    return to_one_line(to_printable(scrub(sentence)))
 
 
 # --- looking ------------------------------------------------------------------
@@ -149,10 +149,10 @@ class _Checkup:
         """Connect to the daemon; one that was there may be starting anew by now."""
         if self.status is None:
             return connect(self.home)
-        return reach(self.home, self.environ)
+        return connect_or_start(self.home, self.environ)
 
 
-def examine(
+def run_all_checks(
     environ: MutableMapping[str, str], clock: Clock, *, proof: bool
 ) -> Generator[HealthRow]:
     """Yield every row; the settings are put into `environ`, where plug-ins read them.
@@ -161,38 +161,35 @@ def examine(
     """
     before = dict(environ)
     home = locate_home(environ)
-    yield checkup.home_row(home)
-    settings, row = checkup.settings_row(home, environ)
+    yield checkup.check_home(home)
+    settings, row = checkup.check_settings(home, environ)
     yield row
-    link, row = checkup.reached(home, before)
+    link, row = checkup.check_daemon(home, before)
     yield row
-    seams = Seams(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+    seams = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
     status: Mapping[str, JsonValue] | None = None
     if link is None:
-        transport, row = checkup.transport_row(None, seams, settings)
+        transport, row = checkup.check_transport(None, seams, settings)
         yield row
-        yield from checkup.plugin_rows(
-            [
-                {"name": p.name, "state": p.state, "last_error": p.last_error}
-                for p in seams.plugins
-            ]
+        yield from checkup.check_plugins(
+            [{"name": p.name, "state": p.state, "last_error": p.last_error} for p in seams.plugins]
         )
     else:
         with link:
             answers = _Answers(link, home)
             status = answers.ask("status")
-            transport, row = checkup.transport_row(status, seams, settings)
+            transport, row = checkup.check_transport(status, seams, settings)
             yield row
-            yield from _told(answers, clock)
+            yield from _check_daemon_answers(answers, clock)
             if status is not None and "readers" in status:
-                yield from checkup.reader_rows(cast("list[Any]", status["readers"]))
+                yield from checkup.check_readers(cast("list[Any]", status["readers"]))
             if status is not None and "keeps" in status:
-                yield from checkup.kept_rows(cast("Mapping[str, Any]", status["keeps"]))
+                yield from checkup.check_retention(cast("Mapping[str, Any]", status["keeps"]))
         yield from answers.failures
     found = _Checkup(home, before, status, transport, settings.database)
-    for plugin, check in seams.health_checks():
+    for plugin, check in seams.find_health_checks():
         if proof or not check.costs:
-            with closing(looking.rows(plugin, check, found)) as rows:
+            with closing(looking.run_check(plugin, check, found)) as rows:
                 for row in rows:
                     found.rows.append(row)
                     yield row
@@ -200,24 +197,24 @@ def examine(
     if status is not None:
         with suppress(TaskmemError):
             status = cast("Mapping[str, JsonValue]", found.ask_now("status", {}))
-            yield from checkup.difference_rows(status, settings, environ)
+            yield from checkup.check_differences(status, settings, environ)
 
 
-def _told(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
+def _check_daemon_answers(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
     """Yield the rows of what the daemon tells."""
     plugins = answers.ask("plugins")
     if plugins is not None:
-        yield from checkup.plugin_rows(plugins)
+        yield from checkup.check_plugins(plugins)
     recent = answers.ask("wakes", all=True)
     owed = answers.ask("wakes", limit=MOST_OWED)
     if recent is not None and owed is not None:
         # One that is owed for long is not among the newest.
         wakes = {wake["wake_id"]: wake for wake in (*recent, *owed)}
-        yield from checkup.wake_rows([*wakes.values()], clock.now())
+        yield from checkup.check_wakes([*wakes.values()], clock.now())
     events = answers.ask("events", limit=1)
     if events is not None:
         newest = events[-1]["at"] if events else None
-        yield checkup.clock_row(newest, clock.now())
+        yield checkup.check_clock(newest, clock.now())
 
 
 class _Answers:
@@ -236,6 +233,6 @@ class _Answers:
             return self._link.call(method, params, ASK_SECONDS)
         except LinkError as error:
             cure = f"Run this again; where it does not help, look at {self._home.log}."
-            row = checkup.fail("daemon.answers", f"{method}: {error}", cure)
+            row = checkup.build_fail_row("daemon.answers", f"{method}: {error}", cure)
             self.failures.append(row)
             return None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
-from openclaw_taskmem.domain.texts import printable
-from openclaw_taskmem.faces.detail import line
+from openclaw_taskmem.domain.texts import to_printable
+from openclaw_taskmem.faces.detail import format_line
 from openclaw_taskmem.faces.link import Link, LinkError
 
 Row = dict[str, Any]
@@ -19,7 +19,7 @@ PATIENCE_SECONDS: Final = 60.0
 """How long the daemon may keep a follower without an answer."""
 
 
-def follow(link: Link, *, limit: int) -> Iterator[list[Row]]:
+def follow_waits(link: Link, *, limit: int) -> Iterator[list[Row]]:
     """Give the waits, newest first, each time anything about them changed."""
     seen: int | None = None
     while True:
@@ -29,15 +29,15 @@ def follow(link: Link, *, limit: int) -> Iterator[list[Row]]:
         seen = found["seen"]
 
 
-def tell_all(link: Link, changes: Changes, *, limit: int) -> NoReturn:
+def report_all_changes(link: Link, changes: WaitChangeReporter, *, limit: int) -> NoReturn:
     """Tell of every change, until whoever reads it has enough.
 
     Raises:
         LinkError: The daemon has ended, or refused.
     """
     try:
-        for found in follow(link, limit=limit):
-            changes.tell(found)
+        for found in follow_waits(link, limit=limit):
+            changes.report_changes(found)
     except LinkError as error:
         if error.name != "daemon_unavailable":
             raise
@@ -46,18 +46,18 @@ def tell_all(link: Link, changes: Changes, *, limit: int) -> NoReturn:
     raise AssertionError("following has no end of its own")
 
 
-def row(wait: Row) -> list[str]:
+def format_wait_row(wait: Row) -> list[str]:
     """Return a wait as a row of a table."""
     return [
         wait["wait_id"],
         wait["status"],
-        line(wait["target"], 30),
-        line(wait["wake_when"], 60),
-        line(wait["last_observation"], 100),
+        format_line(wait["target"], 30),
+        format_line(wait["wake_when"], 60),
+        format_line(wait["last_observation"], 100),
     ]
 
 
-class Changes:
+class WaitChangeReporter:
     """Tells, of each list of waits, only what is new since the last."""
 
     def __init__(
@@ -68,38 +68,38 @@ class Changes:
         self._as_json = as_json
         self._known: dict[str, tuple[object, ...]] | None = None
 
-    def tell(self, waits: list[Row]) -> None:
+    def report_changes(self, waits: list[Row]) -> None:
         """Say a line for each wait that changed; of the first list, the open ones.
 
         `ended_too`: of the first list every one.
         """
         known = self._known
-        self._known = {wait["wait_id"]: _state(wait) for wait in waits}
+        self._known = {wait["wait_id"]: _build_state_key(wait) for wait in waits}
         for wait in reversed(waits):
             if known is None:
                 fresh = self._ended_too or wait["status"] == OPEN
             else:
-                fresh = known.get(wait["wait_id"]) != _state(wait)
+                fresh = known.get(wait["wait_id"]) != _build_state_key(wait)
             if fresh:
-                self._say(json.dumps(wait) if self._as_json else _line(wait))
+                self._say(json.dumps(wait) if self._as_json else _format_change(wait))
 
 
-def _state(wait: Row) -> tuple[object, ...]:
+def _build_state_key(wait: Row) -> tuple[object, ...]:
     return (wait["status"], wait["round"], wait["last_observation"], wait["wake_when"])
 
 
-def _line(wait: Row) -> str:
-    seen = printable(wait["last_observation"] or "nothing was seen yet")
+def _format_change(wait: Row) -> str:
+    seen = to_printable(wait["last_observation"] or "nothing was seen yet")
     left = ""
     if wait["status"] == OPEN:
-        left = f" ({_left(wait['deadline_at'])} left)"
-    wanted = printable(wait["wake_when"])
+        left = f" ({_format_time_left(wait['deadline_at'])} left)"
+    wanted = to_printable(wait["wake_when"])
     wanted = wanted if len(wanted) <= WANTED else wanted[: WANTED - 1] + "…"
-    place = f"{printable(wait['target'])}  {wanted}"
+    place = f"{to_printable(wait['target'])}  {wanted}"
     return f"{wait['wait_id']}  {wait['status']}{left}  {place}  → {seen}"
 
 
-def _left(deadline: str) -> str:
+def _format_time_left(deadline: str) -> str:
     now = datetime.now(UTC)  # noqa: TID251 - a person looks at it now
     seconds = max(0, int((datetime.fromisoformat(deadline) - now).total_seconds()))
     minutes, seconds = divmod(seconds, 60)

@@ -22,7 +22,7 @@ HOST: Final = "TASKMEM_HOST"
 """The variable that names the OpenClaw of that session, as `Wake.host` does."""
 
 
-def variable(environ: Mapping[str, str]) -> str | None:
+def find_host_variable(environ: Mapping[str, str]) -> str | None:
     """Return the variable that shows an agent's host; None: none does.
 
     Where one host was started by the other, both are shown, and nothing tells which
@@ -32,11 +32,11 @@ def variable(environ: Mapping[str, str]) -> str | None:
     return shown[-1] if shown else None
 
 
-def asking(
+def build_tool_call(
     tool: str, arguments: Mapping[str, object], environ: Mapping[str, str]
 ) -> dict[str, object]:
     """Return what the daemon is asked for by a call of a tool, and for which agent."""
-    shown = variable(environ)
+    shown = find_host_variable(environ)
     host = None if shown is None else HOSTS[shown]
     given = dict(arguments)
     session = environ.get(SESSION)

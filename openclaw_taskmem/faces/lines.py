@@ -27,13 +27,13 @@ _METHOD = re.compile(rb'\s*\{\s*"method"\s*:\s*"([^"\\]*)"')
 _BACK = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
 
 
-class TooLong(bytes):
+class TruncatedLine(bytes):
     """The beginning and the end of a line that was longer than allowed."""
 
     __slots__ = ()
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream into lines; what is too long is let go while it comes."""
 
     def __init__(self, limit: int | None = None) -> None:
@@ -55,17 +55,17 @@ class Lines:
         start = 0
         while start < len(chunk):
             end = chunk.find(b"\n", start) + 1
-            self._add(chunk[start : end or None])
+            self._add_piece(chunk[start : end or None])
             if not end:
                 return
-            yield self._take()
+            yield self._take_line()
             start = end
 
-    def rest(self) -> bytes:
+    def take_remainder(self) -> bytes:
         """Take what came after the last end of a line; `b""` for nothing."""
-        return self._take()
+        return self._take_line()
 
-    def _add(self, piece: bytes) -> None:
+    def _add_piece(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._long:
             end = (self._long[_HEAD:] + piece)[-_TAIL:]
@@ -77,14 +77,14 @@ class Lines:
             self._long = whole[:_HEAD] + whole[-_TAIL:]
             self._parts.clear()
 
-    def _take(self) -> bytes:
-        line = TooLong(self._long) if self._long else b"".join(self._parts)
+    def _take_line(self) -> bytes:
+        line = TruncatedLine(self._long) if self._long else b"".join(self._parts)
         self._parts.clear()
         self._size, self._long = 0, b""
         return line
 
 
-class Message:
+class McpMessage:
     """One line and what it is about."""
 
     __slots__ = ("cancels", "id", "line", "losses", "method")
@@ -123,51 +123,51 @@ class Message:
         return (self.method is None) == (self.id is None)
 
 
-def read_message(line: bytes) -> Message:
+def read_message(line: bytes) -> McpMessage:
     """Find a line's id and method: by a glance where its order allows it.
 
     What is not a JSON object, or has an id of another kind, has neither.
     """
     if front := _FRONT.match(line):
-        return Message(line, json.loads(front[1]), _text(front[2]))
+        return McpMessage(line, json.loads(front[1]), _decode_method(front[2]))
     if (
         len(line) > _SMALL
         and (method := _METHOD.match(line))
         and (back := _BACK.search(line, len(line) - _TAIL))
     ):
-        return Message(line, json.loads(back[1]), _text(method[1]))
+        return McpMessage(line, json.loads(back[1]), _decode_method(method[1]))
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
-        return Message(line)
+        return McpMessage(line)
     if not isinstance(found, dict):
-        return Message(line)
+        return McpMessage(line)
     document = cast("dict[str, Any]", found)
     method = document.get("method")
     cancels: Id | None = None
     if method == "notifications/cancelled":
         params = document.get("params")
         if isinstance(params, dict):
-            cancels = _as_id(cast("dict[str, Any]", params).get("requestId"))
-    return Message(
+            cancels = _to_id(cast("dict[str, Any]", params).get("requestId"))
+    return McpMessage(
         line,
-        _as_id(document.get("id")),
+        _to_id(document.get("id")),
         method if isinstance(method, str) else None,
         cancels,
     )
 
 
-def request_id(line: TooLong) -> Id | None:
+def find_request_id(line: TruncatedLine) -> Id | None:
     """Find the id of a request that was too long; None where it does not show."""
     if front := _FRONT.match(line):
         found = front[1] if front[2] is not None else None
     else:
         back = _METHOD.match(line) and _BACK.search(line)
         found = back[1] if back else None
-    return _as_id(json.loads(found)) if found else None
+    return _to_id(json.loads(found)) if found else None
 
 
-def refuse(to: Id | None, name: str, message: str) -> bytes:
+def build_refusal(to: Id | None, name: str, message: str) -> bytes:
     """Make the line that answers a request with an error.
 
     Args:
@@ -182,12 +182,12 @@ def refuse(to: Id | None, name: str, message: str) -> bytes:
     return json.dumps(answer).encode() + b"\n"
 
 
-def _as_id(value: object) -> Id | None:
+def _to_id(value: object) -> Id | None:
     # True would be found under the id 1.
     if isinstance(value, bool):
         return None
     return value if isinstance(value, (int, float, str)) else None
 
 
-def _text(method: bytes | None) -> str | None:
+def _decode_method(method: bytes | None) -> str | None:
     return None if method is None else method.decode(errors="replace")

@@ -34,16 +34,14 @@ class LinkError(Exception):
     programs match on: `daemon_unavailable`, or the name the daemon gave.
     """
 
-    def __init__(
-        self, name: str, message: str, answer: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, name: str, message: str, answer: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.name = name
         self.answer = answer or {"error": name, "message": message}
         """The refusal as JSON, with whatever details the daemon gave."""
 
 
-class _NobodyThere(Exception):
+class _DaemonAbsent(Exception):
     """No daemon answers, and one that is started (or starting) may.
 
     `said` is the daemon's own sentence, where it refused; None: it said nothing.
@@ -90,9 +88,7 @@ class Link:
         """Close the connection; a second time does nothing."""
         self.socket.close()
 
-    def call(
-        self, method: str, params: Mapping[str, Any], timeout: float | None = None
-    ) -> Any:  # noqa: ANN401 (JSON, whose form the method decides)
+    def call(self, method: str, params: Mapping[str, Any], timeout: float | None = None) -> Any:  # noqa: ANN401 (JSON, whose form the method decides)
         """Ask the daemon for one thing and wait for the answer.
 
         Args:
@@ -107,7 +103,7 @@ class Link:
         """
         self._last_id += 1
         ask = {"id": self._last_id, "method": method, "params": dict(params)}
-        line = _line(ask)
+        line = _encode_line(ask)
         if len(line) > MAX_LINE:
             raise LinkError(
                 "invalid_arguments",
@@ -133,7 +129,7 @@ class Link:
                 "have been done. Look before repeating it.",
             ) from None
         if refusal := answer.get("error"):
-            raise _refused(refusal)
+            raise _build_refusal_error(refusal)
         return answer.get("result")
 
     def _open(self, face: Face) -> dict[str, Any]:
@@ -143,10 +139,10 @@ class Link:
             opening = {
                 "taskmem": _PROTOCOL,
                 "face": face,
-                "folder": _folder(),
+                "folder": _find_working_folder(),
                 "tools": os.environ.get("TASKMEM_TOOLS"),
             }
-            self.socket.sendall(_line(opening))
+            self.socket.sendall(_encode_line(opening))
             answer = self._read(due)
             self.socket.settimeout(None)
         except TimeoutError:
@@ -156,11 +152,11 @@ class Link:
                 "`taskmem daemon stop`, then try again.",
             ) from None
         except OSError:
-            raise _NobodyThere from None
+            raise _DaemonAbsent from None
         if "error" in answer:
-            refusal = _refused(answer)
+            refusal = _build_refusal_error(answer)
             if refusal.name == "daemon_unavailable":
-                raise _NobodyThere(str(refusal))
+                raise _DaemonAbsent(str(refusal))
             raise refusal
         if answer.get("taskmem") != _PROTOCOL:
             raise LinkError(
@@ -210,12 +206,12 @@ def connect(home: Home, face: Face = "client") -> Link:
         LinkError: `daemon_unavailable` when none answers; else its own refusal.
     """
     try:
-        return _connect(home, face)
-    except _NobodyThere as error:
-        raise _unanswered(home, error.said) from None
+        return _open_link(home, face)
+    except _DaemonAbsent as error:
+        raise _build_unanswered_error(home, error.said) from None
 
 
-def _connect(home: Home, face: Face) -> Link:
+def _open_link(home: Home, face: Face) -> Link:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(_OPENING_SECONDS)
@@ -230,13 +226,13 @@ def _connect(home: Home, face: Face) -> Link:
         ) from None
     except OSError:
         sock.close()
-        raise _NobodyThere from None
-    except (LinkError, _NobodyThere):
+        raise _DaemonAbsent from None
+    except (LinkError, _DaemonAbsent):
         sock.close()
         raise
 
 
-def reach(
+def connect_or_start(
     home: Home,
     environ: Mapping[str, str],
     face: Face = "client",
@@ -262,16 +258,16 @@ def reach(
     """
     try:
         home.require_own()
-        return _connect(home, face)
+        return _open_link(home, face)
     except HomeRefused as error:
         raise LinkError(error.name, str(error)) from error
-    except _NobodyThere:
-        from openclaw_taskmem.faces.start import Start
+    except _DaemonAbsent:
+        from openclaw_taskmem.faces.start import DaemonStart
     try:
-        start = Start(home, environ, command)
-        for _ in start.waits():
-            with suppress(_NobodyThere):
-                link = _connect(home, face)
+        start = DaemonStart(home, environ, command)
+        for _ in start.iterate_attempts():
+            with suppress(_DaemonAbsent):
+                link = _open_link(home, face)
                 link.waited = True
                 return link
     except HomeRefused as error:
@@ -282,8 +278,8 @@ def reach(
             f"The daemon could not be started ({error.strerror}: {error.filename}). "
             "Run `taskmem status`.",
         ) from error
-    if (why := start.why()) is None:
-        raise _unanswered(home)
+    if (why := start.explain_failure()) is None:
+        raise _build_unanswered_error(home)
     raise LinkError(
         "daemon_unavailable",
         f"The daemon could not be started: {why.rstrip('.')}. Its log is {home.log}; "
@@ -291,12 +287,12 @@ def reach(
     )
 
 
-def _unanswered(home: Home, said: str | None = None) -> LinkError:
+def _build_unanswered_error(home: Home, said: str | None = None) -> LinkError:
     """Say why nobody answers, where the daemon did not say so itself."""
     from openclaw_taskmem.faces import presence
 
     try:
-        why = said or presence.explain(presence.look(home), home)
+        why = said or presence.explain_presence(presence.check_presence(home), home)
     except OSError as error:
         why = f"{error.strerror}: {error.filename}; see whose file that is."
     return LinkError("daemon_unavailable", why)
@@ -318,12 +314,12 @@ def _check_peer(sock: socket.socket) -> None:
         )
 
 
-def _refused(refusal: Mapping[str, Any]) -> LinkError:
+def _build_refusal_error(refusal: Mapping[str, Any]) -> LinkError:
     name = refusal.get("error", "taskmem_error")
     return LinkError(str(name), str(refusal.get("message", name)), refusal)
 
 
-def _folder() -> str | None:
+def _find_working_folder() -> str | None:
     """Return the folder that this process was started in; None: it is gone."""
     try:
         return os.getcwd()  # noqa: PTH109 - text, for a line
@@ -331,7 +327,7 @@ def _folder() -> str | None:
         return None
 
 
-def _line(document: Mapping[str, Any]) -> bytes:
+def _encode_line(document: Mapping[str, Any]) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from openclaw_taskmem.faces.detail import line
+from openclaw_taskmem.faces.detail import format_line
 
 WAITS: Final = {
     "claim": "queued for {role} since {since}",
@@ -14,7 +14,7 @@ WAITS: Final = {
 """What a task waits for, in words for people; a question is shown itself."""
 
 
-def put_first(waiting: Any, others: Any, limit: int) -> dict[str, Any]:  # noqa: ANN401 - JSON
+def merge_waiting_first(waiting: Any, others: Any, limit: int) -> dict[str, Any]:  # noqa: ANN401 - JSON
     """Return two answers of `task_list` as one: what waits, then the other tasks.
 
     `limit`: how many tasks at most.
@@ -35,7 +35,7 @@ def put_first(waiting: Any, others: Any, limit: int) -> dict[str, Any]:  # noqa:
     return {**others, "tasks": tasks, "message": message}
 
 
-def rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
+def format_task_rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
     """Return a row for each task that `task_list` has answered."""
     return [
         [
@@ -43,13 +43,13 @@ def rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
             task["status"],
             task["last_update"],
             f"{task['plan_steps']} step{'' if task['plan_steps'] == 1 else 's'}",
-            line(f"{task['name']}{_waits(task)}", 240),
+            format_line(f"{task['name']}{_describe_wait(task)}", 240),
         ]
         for task in found["tasks"]
     ]
 
 
-def _waits(task: Any) -> str:  # noqa: ANN401 - JSON
+def _describe_wait(task: Any) -> str:  # noqa: ANN401 - JSON
     """Return what a task waits for, as a row shows it; empty: nothing."""
     if "question" in task:
         return f" (asks: {task['question']})"

@@ -37,7 +37,7 @@ def _run(arguments: list[str]) -> int:
     if arguments == ["mcp"]:
         from openclaw_taskmem.faces import relay
 
-        return relay.run(os.environ)
+        return relay.run_relay(os.environ)
     if arguments == ["daemon"]:
         from openclaw_taskmem.daemon import begin
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Final, Literal, NamedTuple
 
-from openclaw_taskmem.daemon.lock import Holder, find_holder
+from openclaw_taskmem.daemon.lock import LockHolder, find_holder
 from openclaw_taskmem.home import Home
 
 STARTING_SECONDS: Final = 15.0
@@ -20,7 +20,7 @@ NAMED_SECONDS: Final = 0.1
 State = Literal["absent", "starting", "ending", "silent"]
 
 
-class Presence(NamedTuple):
+class DaemonPresence(NamedTuple):
     """What is there in place of an answer."""
 
     state: State
@@ -29,7 +29,7 @@ class Presence(NamedTuple):
     """
 
 
-def judge(held: Holder | None, lived: float | None, now: float) -> Presence:
+def classify_presence(held: LockHolder | None, lived: float | None, now: float) -> DaemonPresence:
     """Say what is there.
 
     Args:
@@ -39,43 +39,40 @@ def judge(held: Holder | None, lived: float | None, now: float) -> Presence:
         now: The instant, as seconds of the epoch.
     """
     if held is None:
-        return Presence("absent", None)
+        return DaemonPresence("absent", None)
     pid = None if lived is None else held.pid
     ending = held.ending and lived is not None
     seconds = now - held.written_at if ending or lived is None else lived
     if seconds >= STARTING_SECONDS:
-        return Presence("silent", pid)
-    return Presence("ending" if ending else "starting", pid)
+        return DaemonPresence("silent", pid)
+    return DaemonPresence("ending" if ending else "starting", pid)
 
 
-def look(home: Home) -> Presence:
+def check_presence(home: Home) -> DaemonPresence:
     """Look at the lock of a home whose daemon did not answer."""
-    found = _look_once(home)
+    found = _check_presence_once(home)
     if found.state == "silent" and found.pid is None:
         time.sleep(NAMED_SECONDS)
-        found = _look_once(home)
+        found = _check_presence_once(home)
     return found
 
 
-def _look_once(home: Home) -> Presence:
+def _check_presence_once(home: Home) -> DaemonPresence:
     held, now = find_holder(home.lock), time.time()  # noqa: TID251 - as files are dated
     if held is None or held.pid is None:
-        return judge(held, None, now)
-    from openclaw_taskmem.daemon.processes import age, lives
+        return classify_presence(held, None, now)
+    from openclaw_taskmem.daemon.processes import is_alive, read_process_age
 
-    here = held.process is None or lives(held.process) is not False
-    return judge(held, age(held.pid) if here else None, now)
+    here = held.process is None or is_alive(held.process) is not False
+    return classify_presence(held, read_process_age(held.pid) if here else None, now)
 
 
-def explain(found: Presence, home: Home) -> str:
+def explain_presence(found: DaemonPresence, home: Home) -> str:
     """Say in a sentence what is there, and what to do."""
     process = f", as process {found.pid}" if found.pid else ""
     match found.state:
         case "absent":
-            return (
-                f"No daemon runs for {home.folder}. Start it with `taskmem daemon "
-                "--detach`."
-            )
+            return f"No daemon runs for {home.folder}. Start it with `taskmem daemon --detach`."
         case "starting" | "ending":
             return (
                 f"The daemon of {home.folder} is {found.state}{process}. Try again in "

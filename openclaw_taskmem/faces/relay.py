@@ -24,14 +24,20 @@ from typing import TYPE_CHECKING
 
 from openclaw_taskmem.faces.lines import (
     Id,
-    Lines,
-    Message,
-    TooLong,
+    LineSplitter,
+    McpMessage,
+    TruncatedLine,
+    build_refusal,
+    find_request_id,
     read_message,
-    refuse,
-    request_id,
 )
-from openclaw_taskmem.faces.link import MAX_LINE, Link, LinkError, connect, reach
+from openclaw_taskmem.faces.link import (
+    MAX_LINE,
+    Link,
+    LinkError,
+    connect,
+    connect_or_start,
+)
 from openclaw_taskmem.home import Home, locate_home
 
 if TYPE_CHECKING:
@@ -62,7 +68,7 @@ _NOT_DONE = LinkError(
 )
 
 
-def run(environ: Mapping[str, str]) -> int:
+def run_relay(environ: Mapping[str, str]) -> int:
     """Relay between this process's stdin and stdout and the daemon.
 
     Args:
@@ -99,21 +105,21 @@ class Relay:
         self._daemon: socket.socket | None = None
         self._refusal: LinkError | None = None
         self._refused_at = 0.0
-        self._from_host = Lines(MAX_LINE)
-        self._from_daemon = Lines()
+        self._from_host = LineSplitter(MAX_LINE)
+        self._from_daemon = LineSplitter()
         self._to_host = bytearray()
-        self._queue: deque[Message] = deque()
+        self._queue: deque[McpMessage] = deque()
         self._sent = 0  # bytes of the queue's first
-        self._in_flight: dict[Id | None, Message] = {}
+        self._in_flight: dict[Id | None, McpMessage] = {}
         self._revive_at: float | None = None
         """When to start the daemon again that was killed; None: none is to be."""
         self._revival: Attempt | None = None
         """The start that is under way; what comes meanwhile waits for it."""
         self._revivals = 0
         self._began = 0.0
-        self._hello: Message | None = None
-        self._ready: Message | None = None
-        self._replay: Message | None = None
+        self._hello: McpMessage | None = None
+        self._ready: McpMessage | None = None
+        self._replay: McpMessage | None = None
 
     def serve(self, stdin: int, stdout: int) -> None:
         """Relay until stdin ends and what is in flight is answered, 10 s at most.
@@ -137,7 +143,7 @@ class Relay:
         due: float | None = None
         while True:
             if self._queue and not self._daemon and not self._revival:
-                self._reach()
+                self._connect()
             left = None if due is None else due - _now()
             if left is not None and (left <= 0 or self._is_done()):
                 return
@@ -174,7 +180,7 @@ class Relay:
         if self._daemon:
             if len(self._to_host) < _AHEAD:
                 readable.append(self._daemon)
-            if self._queue and not self._must_hold():
+            if self._queue and not self._is_replay_pending():
                 writable.append(self._daemon)
         if self._revival:
             readable.append(self._revival.over)
@@ -191,16 +197,16 @@ class Relay:
         except OSError:
             chunk = b""
         for line in self._from_host.cut(chunk):
-            self._take(line)
-        if not chunk and (last := self._from_host.rest()):
-            self._take(last if isinstance(last, TooLong) else last + b"\n")
+            self._queue_line(line)
+        if not chunk and (last := self._from_host.take_remainder()):
+            self._queue_line(last if isinstance(last, TruncatedLine) else last + b"\n")
         self._send()
         return bool(chunk)
 
-    def _take(self, line: bytes) -> None:
-        if isinstance(line, TooLong):
-            to = request_id(line)
-            self._to_host += refuse(to, "invalid_arguments", _TOO_LONG)
+    def _queue_line(self, line: bytes) -> None:
+        if isinstance(line, TruncatedLine):
+            to = find_request_id(line)
+            self._to_host += build_refusal(to, "invalid_arguments", _TOO_LONG)
             return
         message = read_message(line)
         if message.method == "notifications/initialized":
@@ -210,19 +216,19 @@ class Relay:
 
     def _send(self) -> None:
         try:
-            while self._daemon and self._queue and not self._must_hold():
+            while self._daemon and self._queue and not self._is_replay_pending():
                 message = self._queue[0]
                 self._sent += self._daemon.send(memoryview(message.line)[self._sent :])
                 if self._sent == len(message.line):
-                    self._hand_over(self._queue.popleft())
+                    self._record_sent(self._queue.popleft())
         except BlockingIOError:
             return
         except OSError:
             while self._receive():
                 pass  # what it still said
-            self._lose()
+            self._drop_daemon()
 
-    def _hand_over(self, message: Message) -> None:
+    def _record_sent(self, message: McpMessage) -> None:
         self._sent = 0
         self._in_flight.pop(message.cancels, None)
         if message.is_request:
@@ -243,12 +249,12 @@ class Relay:
         except OSError:
             chunk = b""
         if not chunk:
-            self._lose()
+            self._drop_daemon()
         for line in self._from_daemon.cut(chunk):
-            self._give(line)
+            self._pass_to_host(line)
         return bool(chunk)
 
-    def _give(self, line: bytes) -> None:
+    def _pass_to_host(self, line: bytes) -> None:
         answer = read_message(line)
         asked = self._in_flight.pop(answer.id, None) if answer.is_answer else None
         if asked and asked is self._replay:
@@ -267,12 +273,12 @@ class Relay:
 
     # From one daemon to the next.
 
-    def _reach(self) -> None:
+    def _connect(self) -> None:
         ago = _now() - self._refused_at
         again = self._refusal is None or ago >= _RETRY_SECONDS
         try:
             if again:
-                link = reach(self._home, self._environ, "mcp", self._command)
+                link = connect_or_start(self._home, self._environ, "mcp", self._command)
             else:
                 # None is started once more so soon; one that is there by now will do.
                 link = connect(self._home, "mcp")
@@ -282,16 +288,15 @@ class Relay:
             refusal = self._refusal or error
         else:
             self._refusal = None
-            self._start(link)
+            self._attach_daemon(link)
             return
         since = "" if again else f"{ago:.0f} s ago: "
         told = LinkError(
             refusal.name,
-            f"{since}{refusal} Nothing was done; `taskmem status` and "
-            f"{self._home.log} say more.",
+            f"{since}{refusal} Nothing was done; `taskmem status` and {self._home.log} say more.",
         )
         while self._queue:
-            self._give_up(self._queue.popleft(), told)
+            self._refuse_message(self._queue.popleft(), told)
 
     def _revive(self) -> None:
         """Begin to start the daemon again that was killed, or to find another's.
@@ -304,48 +309,48 @@ class Relay:
         from openclaw_taskmem.faces.attempt import Attempt
 
         self._revival = Attempt(
-            lambda: reach(self._home, self._environ, "mcp", self._command)
+            lambda: connect_or_start(self._home, self._environ, "mcp", self._command)
         )
 
     def _end_revival(self, readable: Sequence[int | socket.socket]) -> None:
         """Take what came of a start, once that has ended."""
         if not self._revival or self._revival.over not in readable:
             return
-        found, self._revival = self._revival.take(), None
+        found, self._revival = self._revival.take_result(), None
         if isinstance(found, Link):
             self._refusal = None
-            self._start(found)
+            self._attach_daemon(found)
             return
-        self._revive_at = _now() + self._rest()
+        self._revive_at = _now() + self._next_retry_delay()
         if found is not None:
             self._refusal, self._refused_at = found, _now()
 
-    def _rest(self) -> float:
+    def _next_retry_delay(self) -> float:
         """Return in how many seconds the daemon is started again; longer each time."""
         tries, self._revivals = self._revivals, self._revivals + 1
         if not tries:
             return _SPREAD_SECONDS * (os.getpid() % _RELAYS) / _RELAYS
         return min(_RETRY_SECONDS * (1 << (tries - 1)), _LONGEST_REST)
 
-    def _start(self, link: Link) -> None:
+    def _attach_daemon(self, link: Link) -> None:
         self._revive_at = None
         self._began = _now()
         link.socket.setblocking(False)  # noqa: FBT003 (the socket module's own form)
         self._daemon = link.socket
-        self._from_daemon = Lines()
+        self._from_daemon = LineSplitter()
         self._sent = 0
         if self._hello:
             # The host said hello to the daemon before; this one must hear it too,
             # and all else waits until it has answered.
-            self._replay = Message(self._hello.line, self._hello.id, "initialize")
+            self._replay = McpMessage(self._hello.line, self._hello.id, "initialize")
             self._queue.appendleft(self._replay)
         for line in self._from_daemon.cut(link.received):
-            self._give(line)
+            self._pass_to_host(line)
 
-    def _must_hold(self) -> bool:
+    def _is_replay_pending(self) -> bool:
         return self._replay is not None and self._queue[0] is not self._replay
 
-    def _lose(self) -> None:
+    def _drop_daemon(self) -> None:
         if not self._daemon:
             return
         self._daemon.close()
@@ -359,9 +364,9 @@ class Relay:
             if message is replay:
                 continue
             if not message.line:
-                self._give_up(message, _MAYBE_DONE)
+                self._refuse_message(message, _MAYBE_DONE)
             elif message.losses > _LOSSES:
-                self._give_up(message, _NOT_DONE)
+                self._refuse_message(message, _NOT_DONE)
             else:
                 self._queue.append(message)
         if not any(message.wants_daemon for message in self._queue):
@@ -369,15 +374,15 @@ class Relay:
         if self._hello and self._was_killed():
             if _now() - self._began >= _YOUNG_SECONDS:
                 self._revivals = 0
-            self._revive_at = _now() + self._rest()
+            self._revive_at = _now() + self._next_retry_delay()
 
     def _was_killed(self) -> bool:
         """Whether the daemon was killed: one that ends in order removes its socket."""
         return self._home.socket.exists()
 
-    def _give_up(self, message: Message, error: LinkError) -> None:
+    def _refuse_message(self, message: McpMessage, error: LinkError) -> None:
         if message.is_request:
-            self._to_host += refuse(message.id, error.name, str(error))
+            self._to_host += build_refusal(message.id, error.name, str(error))
 
 
 def _now() -> float:

@@ -19,7 +19,7 @@ _ROOM_BYTES = 256 * 1024
 _DAEMON = (sys.executable, "-m", "openclaw_taskmem", "daemon")
 
 
-class Start:
+class DaemonStart:
     """A daemon that is waited for: the one that holds the home, else a new one.
 
     One that is started outlives this process.
@@ -48,7 +48,7 @@ class Start:
         if not self._is_held():
             self._spawn()
 
-    def waits(self) -> Iterator[None]:
+    def iterate_attempts(self) -> Iterator[None]:
         """Wait a little and a little longer, while a daemon may still answer.
 
         Each turn is a moment to try. It ends after 20 s, or 2 s after the
@@ -77,13 +77,13 @@ class Start:
             elif now - ended > _RACE_SECONDS:
                 return
 
-    def why(self) -> str | None:
+    def explain_failure(self) -> str | None:
         """Say why the daemon that was started ended; None: another holds the home."""
         if self._is_held() or self._child is None:
             return None
         if (status := self._child.poll()) is None:
             return f"it does not answer after {_START_SECONDS:g} s"
-        if line := self._last_line():
+        if line := self._read_last_line():
             return line
         if self._is_disk_full():
             return (
@@ -124,7 +124,7 @@ class Start:
         threading.Thread(target=child.wait, name="daemon-reaper", daemon=True).start()
         self._child = child
 
-    def _last_line(self) -> str:
+    def _read_last_line(self) -> str:
         try:
             with self._home.log.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)

@@ -8,8 +8,8 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from openclaw_taskmem.daemon.lock import Held, Lock, find_holder
-from openclaw_taskmem.daemon.processes import lives
+from openclaw_taskmem.daemon.lock import Lock, LockHeld, find_holder
+from openclaw_taskmem.daemon.processes import is_alive
 from openclaw_taskmem.home import Home
 
 STEP_SECONDS: Final = 0.05
@@ -17,7 +17,7 @@ STEPS: Final = 400
 """Looks before giving up: 20 seconds in all."""
 
 
-def stop(home: Home) -> tuple[str, int]:
+def stop_daemon(home: Home) -> tuple[str, int]:
     """Stop the daemon, and return a sentence with an exit status.
 
     None running is as good as stopped. Source: rulings, "exit status".
@@ -28,7 +28,7 @@ def stop(home: Home) -> tuple[str, int]:
             _remove_socket(home)
             return f"No daemon runs for {home.folder}.", 0
         pid, process = held.pid, held.process
-        if pid is not None and process is not None and lives(process):
+        if pid is not None and process is not None and is_alive(process):
             break
         # Another has just taken the lock, and not written its name yet.
         time.sleep(STEP_SECONDS)
@@ -50,7 +50,7 @@ def stop(home: Home) -> tuple[str, int]:
         )
         return foreign, 1
     for _ in range(STEPS):
-        if lives(process) is False:
+        if is_alive(process) is False:
             if find_holder(home.lock) is None:
                 _remove_socket(home)
             return f"Process {pid} has stopped.", 0
@@ -69,7 +69,7 @@ def _remove_socket(home: Home) -> None:
     """
     if not home.socket.exists():
         return
-    with suppress(Held, OSError):
+    with suppress(LockHeld, OSError):
         lock = Lock(home.lock, named=False)
         home.socket.unlink(missing_ok=True)
         lock.release()

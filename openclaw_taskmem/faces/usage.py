@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from openclaw_taskmem.faces.detail import line
+from openclaw_taskmem.faces.detail import format_line
 
 _THOUSAND: Final = 1000
 _MIB: Final = 1024 * 1024
@@ -27,13 +27,13 @@ def describe_reader(row: Any) -> str:  # noqa: ANN401 - JSON
     model = f" ({row['model']})" if row["model"] else ""
     said = (
         f"{row['name']}{model}: {count} question{'' if one else 's'} today, "
-        f"{_amount(row['tokens_in'])} tokens in, {_amount(row['tokens_out'])} out, "
-        f"{_cost(row['cost_usd'])}"
+        f"{_format_tokens(row['tokens_in'])} tokens in, {_format_tokens(row['tokens_out'])} out, "
+        f"{_format_cost(row['cost_usd'])}"
     )
     return said if state == "ready" else f"{said}; {state}: {row['detail']}"
 
 
-def _amount(tokens: int) -> str:
+def _format_tokens(tokens: int) -> str:
     if tokens < _FEW:
         return str(tokens)
     thousands = round(tokens / _THOUSAND, 1)
@@ -42,7 +42,7 @@ def _amount(tokens: int) -> str:
     return f"{thousands / _THOUSAND:.1f} M"
 
 
-def _cost(dollars: float | None) -> str:
+def _format_cost(dollars: float | None) -> str:
     if dollars is None:
         return "cost unknown"
     if dollars == 0:
@@ -52,7 +52,7 @@ def _cost(dollars: float | None) -> str:
     return f"about ${dollars:.3f}" if dollars < 1 else f"about ${dollars:.2f}"
 
 
-def _describe_kept(keeps: Mapping[str, Any]) -> str:
+def _describe_retention(keeps: Mapping[str, Any]) -> str:
     """Say how large the database is, and for how long what has ended is kept."""
     taken, most = keeps["bytes"], keeps["most_bytes"] / _MIB
     now = "" if taken is None else f"{taken / _MIB:,.1f} MiB, "
@@ -71,7 +71,7 @@ def print_status(found: Mapping[str, Any]) -> None:
         f"database  {found['database']}"
     )
     if keeps := found.get("keeps"):
-        click.echo(f"keeps     {_describe_kept(keeps)}")
+        click.echo(f"keeps     {_describe_retention(keeps)}")
     for kind in ("tasks", "runs", "waits", "wakes"):
         states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
         click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
@@ -82,8 +82,8 @@ def print_status(found: Mapping[str, Any]) -> None:
     click.echo(f"plug-ins  {found['plugins']} on")
     if transport := found.get("transport"):
         why = f": {found['transport_note']}" if found["transport_note"] else ""
-        click.echo(f"transport {line(transport + why, 300)}")
+        click.echo(f"transport {format_line(transport + why, 300)}")
     for row in found.get("readers", ()):
-        click.echo(f"reader    {line(describe_reader(row), 300)}")
+        click.echo(f"reader    {format_line(describe_reader(row), 300)}")
     for sentence in found.get("differences", ()):
-        click.echo(f"setting   {line(sentence, 300)}")
+        click.echo(f"setting   {format_line(sentence, 300)}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from openclaw_taskmem.daemon.lock import find_holder
-from openclaw_taskmem.faces.link import Link, LinkError, reach
+from openclaw_taskmem.faces.link import Link, LinkError, connect_or_start
 from openclaw_taskmem.home import Home
 
 PATIENCE_SECONDS: Final = 60.0
@@ -25,7 +25,7 @@ _PASSING: Final = frozenset({"daemon_unavailable", "store_busy"})
 """What a call may be answered while a wait goes on: it is made again."""
 
 
-def run(
+def run_wait(
     home: Home,
     environ: Mapping[str, str],
     wait_id: str,
@@ -43,8 +43,8 @@ def run(
     failures = 0
     while True:
         try:
-            with reach(home, environ) as link:
-                while found := _ask(link, wait_id):
+            with connect_or_start(home, environ) as link:
+                while found := _fetch_outcome(link, wait_id):
                     failures = 0
                     if found["ended"]:
                         return found["text"], found["exit"]
@@ -60,7 +60,7 @@ def run(
             return stopped, UNTOLD
 
 
-def _ask(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
+def _fetch_outcome(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
     """Ask how a wait has ended; None: the daemon has died, or its store is busy."""
     try:
         return link.call("wait", {"id": wait_id}, PATIENCE_SECONDS)

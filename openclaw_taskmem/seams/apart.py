@@ -29,7 +29,7 @@ class TriedToEnd(Exception):
     """A call raised what ends a program, such as `SystemExit`; it ends nothing here."""
 
 
-def call_apart(call: Callable[[], T], seconds: float, name: str) -> T:
+def run_with_timeout(call: Callable[[], T], seconds: float, name: str) -> T:
     """Return what `call` returns, or raise what it raises.
 
     Args:
@@ -42,7 +42,7 @@ def call_apart(call: Callable[[], T], seconds: float, name: str) -> T:
         TriedToEnd: It raised what is no `Exception`.
     """
     future: Future[T] = Future()
-    _lend(name, call, future)
+    _assign_call(name, call, future)
     if not wait((future,), seconds).done:
         raise TookTooLong(seconds, future)
     return future.result()
@@ -63,16 +63,16 @@ class _Worker:
     def __init__(self, job: Job) -> None:
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self.jobs.put(job)
-        threading.Thread(target=self._work, name=job[0], daemon=True).start()
+        threading.Thread(target=self._run_jobs, name=job[0], daemon=True).start()
 
-    def _work(self) -> None:
-        while (job := self._next()) is not None:
-            _make(*job)
+    def _run_jobs(self) -> None:
+        while (job := self._next_job()) is not None:
+            _run_call(*job)
             threading.current_thread().name = "apart"
             with _turn:
                 _idle.append(self)
 
-    def _next(self) -> Job | None:
+    def _next_job(self) -> Job | None:
         try:
             return self.jobs.get(timeout=IDLE_SECONDS)
         except queue.Empty:
@@ -83,7 +83,7 @@ class _Worker:
         return self.jobs.get()  # it was just lent
 
 
-def _lend(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
+def _assign_call(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
     """Have a thread make a call: one that is idle, or a new one."""
     with _turn:
         worker = _idle.pop() if _idle else None
@@ -93,7 +93,7 @@ def _lend(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
         worker.jobs.put((name, call, future))
 
 
-def _make(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
+def _run_call(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
     threading.current_thread().name = name
     try:
         future.set_result(call())

@@ -13,4 +13,4 @@ class Core:
     @hookimpl(trylast=True)
     def build_resume_packet(facts: ResumeFacts) -> ResumePacket:
         """Answer with the packet that the domain builds."""
-        return packet.build(facts)
+        return packet.build_packet(facts)

@@ -15,7 +15,7 @@ from typing import Final
 
 from openclaw_taskmem.seams import parts
 from openclaw_taskmem.seams.apart import TriedToEnd
-from openclaw_taskmem.seams.manager import words
+from openclaw_taskmem.seams.manager import format_error
 from taskmem_hookspecs import Checkup, HealthCheck, HealthRow, HealthState
 
 SECONDS: Final = 30.0
@@ -28,7 +28,7 @@ MOST: Final = 200
 """Rows of one check; one that goes on and on would never end."""
 
 
-def rows(
+def run_check(
     plugin: str,
     check: HealthCheck,
     checkup: Checkup,
@@ -48,34 +48,32 @@ def rows(
         tidy_seconds: How long it may take to tidy up.
     """
     silence = seconds or (COSTLY_SECONDS if check.costs else SECONDS)
-    looking = _Looking(check, checkup)
+    looking = _RunningCheck(check, checkup)
     try:
-        while (said := looking.next(silence)) is not None:
+        while (said := looking.next_row(silence)) is not None:
             if isinstance(said, HealthRow):
                 yield said
             else:
-                yield _failed(plugin, check.name, words(said))
+                yield _build_failure_row(plugin, check.name, format_error(said))
                 return
     except TimeoutError:
-        yield _failed(plugin, check.name, f"it was silent for {silence:g} s")
+        yield _build_failure_row(plugin, check.name, f"it was silent for {silence:g} s")
     finally:
-        looking.end(tidy_seconds)
+        looking.cancel_check(tidy_seconds)
 
 
-class _Looking:
+class _RunningCheck:
     """A check that is being made."""
 
     def __init__(self, check: HealthCheck, checkup: Checkup) -> None:
-        self._said: queue.SimpleQueue[HealthRow | BaseException | None] = (
-            queue.SimpleQueue()
-        )
+        self._said: queue.SimpleQueue[HealthRow | BaseException | None] = queue.SimpleQueue()
         self._ending = False
         self._loop = asyncio.new_event_loop()
-        self._task = self._loop.create_task(self._look(check, checkup))
+        self._task = self._loop.create_task(self._collect_rows(check, checkup))
         self._thread = threading.Thread(target=self._run, name=check.name, daemon=True)
         self._thread.start()
 
-    def next(self, seconds: float) -> HealthRow | BaseException | None:
+    def next_row(self, seconds: float) -> HealthRow | BaseException | None:
         """Return the next row, or what went wrong; None: that was all.
 
         Raises:
@@ -86,7 +84,7 @@ class _Looking:
         except queue.Empty:
             raise TimeoutError from None
 
-    def end(self, seconds: float) -> None:
+    def cancel_check(self, seconds: float) -> None:
         """Cancel it, and wait until it has tidied up; what blocks is left behind."""
         self._ending = True
         with contextlib.suppress(RuntimeError):
@@ -94,11 +92,11 @@ class _Looking:
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(seconds)
 
-    async def _look(self, check: HealthCheck, checkup: Checkup) -> None:
+    async def _collect_rows(self, check: HealthCheck, checkup: Checkup) -> None:
         try:
             count = 0
-            async for row in parts.health_rows(check.look(checkup)):
-                self._said.put(parts.health_row(row))
+            async for row in parts.require_health_rows(check.look(checkup)):
+                self._said.put(parts.require_health_row(row))
                 count += 1
                 if count == MOST:
                     raise TypeError(f"it goes on after {MOST} rows")  # noqa: TRY301
@@ -119,7 +117,7 @@ class _Looking:
             self._loop.close()
 
 
-def _failed(plugin: str, name: str, why: str) -> HealthRow:
+def _build_failure_row(plugin: str, name: str, why: str) -> HealthRow:
     return HealthRow(
         id=name,
         state=HealthState.FAIL,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pluggy
 
-from openclaw_taskmem.seams.apart import call_apart
+from openclaw_taskmem.seams.apart import run_with_timeout
 from taskmem_hookspecs import PROJECT, specs
 
 log = logging.getLogger(__name__)
@@ -41,19 +41,19 @@ class Plugin:
     strikes: dict[str, int] = field(default_factory=dict[str, int])
     """Failures in a row, by hook."""
 
-    def note(self, doing: str, error: BaseException) -> None:
+    def record_error(self, doing: str, error: BaseException) -> None:
         """Keep and log what went wrong."""
-        self.last_error = f"{doing}: {words(error)}"
+        self.last_error = f"{doing}: {format_error(error)}"
         log.warning("plug-in %s failed; %s", self.name, self.last_error)
 
 
-def words(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return an error on one line, also one that cannot say itself what it is."""
     text = " ".join("".join(traceback.format_exception_only(error)).split())
     return text[:_ERROR_CHARACTERS]
 
 
-def found() -> list[EntryPoint]:
+def find_entry_points() -> list[EntryPoint]:
     """Return the entry points of all installed plug-ins, in order of name.
 
     Read one distribution at a time: one whose list is garbled hides no other.
@@ -66,37 +66,36 @@ def found() -> list[EntryPoint]:
                 entries.setdefault((entry.name, dist.name), entry)
         except Exception as error:  # noqa: BLE001 - whatever is in the file
             log.warning(
-                "the entry points of %s are unreadable; %s", _title(dist), words(error)
+                "the entry points of %s are unreadable; %s",
+                _describe_distribution(dist),
+                format_error(error),
             )
-    return [
-        entries[key]
-        for key in sorted(entries, key=lambda key: (key[0], key[1] != _OURS))
-    ]
+    return [entries[key] for key in sorted(entries, key=lambda key: (key[0], key[1] != _OURS))]
 
 
-def load(
+def load_plugins(
     entries: Iterable[EntryPoint], disabled: Collection[str]
 ) -> tuple[pluggy.PluginManager, list[Plugin]]:
     """Register every plug-in that can be, and tell of the others."""
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(specs)
-    plugins = [_load_one(manager, entry, disabled) for entry in entries]
+    plugins = [_load_plugin(manager, entry, disabled) for entry in entries]
     for name in sorted(set(disabled).difference(plugin.name for plugin in plugins)):
         log.warning("there is no plug-in %s that could be switched off", name)
     return manager, plugins
 
 
-def add(manager: pluggy.PluginManager, name: str, module: Any) -> Plugin:  # noqa: ANN401
+def add_plugin(manager: pluggy.PluginManager, name: str, module: Any) -> Plugin:  # noqa: ANN401
     """Register one object as a plug-in, or tell why it cannot be."""
     plugin = Plugin(name=name, distribution="")
     _register(manager, plugin, lambda: module)
     return plugin
 
 
-def _load_one(
+def _load_plugin(
     manager: pluggy.PluginManager, entry: EntryPoint, disabled: Collection[str]
 ) -> Plugin:
-    plugin = Plugin(name=entry.name, distribution=_title(entry.dist))
+    plugin = Plugin(name=entry.name, distribution=_describe_distribution(entry.dist))
     if entry.name in disabled:
         plugin.state = "off"
     else:
@@ -104,40 +103,37 @@ def _load_one(
     return plugin
 
 
-def _title(dist: Distribution | None) -> str:
+def _describe_distribution(dist: Distribution | None) -> str:
     try:
         return f"{dist.name} {dist.version}" if dist else ""
     except Exception:  # noqa: BLE001 - its metadata may be missing or garbled
         return "a nameless distribution"
 
 
-def _register(
-    manager: pluggy.PluginManager, plugin: Plugin, load_it: Callable[[], Any]
-) -> None:
+def _register(manager: pluggy.PluginManager, plugin: Plugin, load_it: Callable[[], Any]) -> None:
     try:
         if manager.has_plugin(plugin.name):
             raise ValueError(  # noqa: TRY301 - handled like any other failure
-                "another plug-in has the same name, and came first; rename this one's "
-                "entry point"
+                "another plug-in has the same name, and came first; rename this one's entry point"
             )
-        module = call_apart(load_it, LOAD_SECONDS, f"{plugin.name}.loading")
-        hooks = _hooks(manager, module)
+        module = run_with_timeout(load_it, LOAD_SECONDS, f"{plugin.name}.loading")
+        hooks = _find_hooks(manager, module)
         manager.register(module, name=plugin.name)
     except Exception as error:  # noqa: BLE001 - whatever it raises
         plugin.state = "failed"
-        plugin.note("loading", error)
+        plugin.record_error("loading", error)
     else:
         plugin.module, plugin.hooks = module, hooks
 
 
-def _hooks(manager: pluggy.PluginManager, module: Any) -> tuple[str, ...]:  # noqa: ANN401
+def _find_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[str, ...]:  # noqa: ANN401
     """Return the hooks that a plug-in answers; refuse what pluggy lets pass.
 
     A function that is misspelt, unmarked or async would be silent for ever, and a
     plug-in that has no hash breaks the calls of all others.
     """
     hash(module)
-    known, answered = hook_names(), set[str]()
+    known, answered = list_hook_names(), set[str]()
     for attribute in dir(module):
         options = manager.parse_hookimpl_opts(module, attribute)
         if options is None:
@@ -147,15 +143,13 @@ def _hooks(manager: pluggy.PluginManager, module: Any) -> tuple[str, ...]:  # no
             _refuse_lazy(name, getattr(module, attribute), options)
             answered.add(name)
         elif not options["optionalhook"]:
-            raise LookupError(f"there is no hook {name!r}; {_the_hooks(known)}")
+            raise LookupError(f"there is no hook {name!r}; {_describe_hooks(known)}")
     if not answered:
-        raise LookupError(f"it has no function marked @hookimpl; {_the_hooks(known)}")
+        raise LookupError(f"it has no function marked @hookimpl; {_describe_hooks(known)}")
     return tuple(sorted(answered))
 
 
-def _refuse_lazy(
-    name: str, function: Callable[..., object], options: pluggy.HookimplOpts
-) -> None:
+def _refuse_lazy(name: str, function: Callable[..., object], options: pluggy.HookimplOpts) -> None:
     wraps = options["wrapper"] or options["hookwrapper"]
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"hooks are synchronous, and its {name!r} is async")
@@ -163,11 +157,11 @@ def _refuse_lazy(
         raise TypeError(f"its {name!r} yields, and is not marked wrapper=True")
 
 
-def _the_hooks(known: Sequence[str]) -> str:
+def _describe_hooks(known: Sequence[str]) -> str:
     return f"the hooks are: {', '.join(sorted(known))}"
 
 
-def hook_names() -> list[str]:
+def list_hook_names() -> list[str]:
     """Return the names of all hooks."""
     return [name for name, item in vars(specs).items() if _is_spec(item)]
 

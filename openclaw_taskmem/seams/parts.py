@@ -46,7 +46,7 @@ from taskmem_hookspecs import (
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
-WATCH: Final = ("here", "end", "look", "changed", "close")
+WATCH: Final = ("here", "end", "look", "wait_for_change", "close")
 """What a `Watch` does."""
 LONGEST_ANSWER: Final = 20_000
 """Characters that a reader may answer."""
@@ -75,7 +75,7 @@ def require_part(answer: object, plays: Callable[[object], TypeGuard[T]]) -> T:
     return answer
 
 
-def _of(answer: object, kind: type[T]) -> T:
+def _require_kind(answer: object, kind: type[T]) -> T:
     """Return an answer of a kind."""
 
     def is_one(answer: object) -> TypeGuard[T]:
@@ -84,7 +84,7 @@ def _of(answer: object, kind: type[T]) -> T:
     return require_part(answer, is_one)
 
 
-def packet(answer: object, facts: ResumeFacts) -> ResumePacket:
+def require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
     """Return a packet that is one, through and through, and of the right task.
 
     Raises:
@@ -108,7 +108,9 @@ def is_transport(answer: object) -> TypeGuard[WakeTransport]:
     return isinstance(answer, WakeTransport) and _is_name(answer.name)
 
 
-def reach_of(transport: WakeTransport) -> Callable[[str | None, str | None], bool]:
+def build_reach_test(
+    transport: WakeTransport,
+) -> Callable[[str | None, str | None], bool]:
     """Return what says whether a transport reaches an agent, by its host and session.
 
     One that is not selective reaches all. One that fails to say reaches nobody, for no
@@ -158,13 +160,12 @@ def is_judge(answer: object) -> TypeGuard[Judge]:
     return isinstance(answer, Judge) and _is_name(answer.name)
 
 
-def watch(answer: object) -> Watch:
+def require_watch(answer: object) -> Watch:
     """Return what a sensor answers, if it plays `Watch`; refuse all else."""
     lacks = [verb for verb in WATCH if not callable(getattr(answer, verb, None))]
     if lacks and len(lacks) < len(WATCH):
         raise TypeError(
-            f"{type(answer).__name__} lacks {', '.join(lacks)}; a Watch has "
-            f"{', '.join(WATCH)}"
+            f"{type(answer).__name__} lacks {', '.join(lacks)}; a Watch has {', '.join(WATCH)}"
         )
     return require_part(answer, _is_watch)
 
@@ -173,17 +174,17 @@ def _is_watch(answer: object) -> TypeGuard[Watch]:
     return isinstance(answer, Watch)
 
 
-def place(answer: object) -> str:
+def require_place(answer: object) -> str:
     """Return what a watch answers, if it can be a place; refuse all else."""
-    return _of(answer, str)
+    return _require_kind(answer, str)
 
 
-def frame(answer: object) -> Frame:
+def require_frame(answer: object) -> Frame:
     """Return what a watch answers, if it is a frame through and through."""
-    return _sound(_of(answer, Frame))
+    return _require_sound_fields(_require_kind(answer, Frame))
 
 
-def jpeg(answer: object) -> bytes:
+def require_jpeg(answer: object) -> bytes:
     """Return what a picture answers, if it is a JPEG of a size that can be kept."""
     answer = refuse_promise(answer)
     if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
@@ -193,12 +194,12 @@ def jpeg(answer: object) -> bytes:
     return answer
 
 
-def ruling(answer: object) -> Ruling:
+def require_ruling(answer: object) -> Ruling:
     """Return what a judge answers, if it is a ruling through and through."""
-    return _sound(_of(answer, Ruling))
+    return _require_sound_fields(_require_kind(answer, Ruling))
 
 
-def _sound(value: V) -> V:
+def _require_sound_fields(value: V) -> V:
     """Return a value whose fields are sound: it can be made unchecked."""
     try:
         return type(value).model_validate(dict(value))
@@ -213,9 +214,9 @@ def is_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:
     return isinstance(answer, EvidenceVerifier)
 
 
-def finding(answer: object) -> Finding:
+def require_finding(answer: object) -> Finding:
     """Return what a verifier found; raise `TypeError` for what is no finding."""
-    return _sound(_of(answer, Finding))
+    return _require_sound_fields(_require_kind(answer, Finding))
 
 
 def is_recall_source(answer: object) -> TypeGuard[RecallSource]:
@@ -237,14 +238,10 @@ def are_checks(answer: object) -> TypeGuard[Sequence[HealthCheck]]:
 
 
 def _is_check(answer: object) -> bool:
-    return (
-        isinstance(answer, HealthCheck)
-        and not inspect.isclass(answer)
-        and _is_name(answer.name)
-    )
+    return isinstance(answer, HealthCheck) and not inspect.isclass(answer) and _is_name(answer.name)
 
 
-def health_rows(answer: object) -> AsyncIterator[object]:
+def require_health_rows(answer: object) -> AsyncIterator[object]:
     """Return what a check's `look` answers, if rows can come from it."""
     if isinstance(answer, Coroutine):
         cast("Coroutine[object, object, object]", answer).close()
@@ -255,9 +252,9 @@ def health_rows(answer: object) -> AsyncIterator[object]:
     return cast("AsyncIterator[object]", answer)
 
 
-def health_row(answer: object) -> HealthRow:
+def require_health_row(answer: object) -> HealthRow:
     """Return what a check yields, if it is a row through and through."""
-    return _sound(_of(answer, HealthRow))
+    return _require_sound_fields(_require_kind(answer, HealthRow))
 
 
 def is_reader(answer: object) -> TypeGuard[Reader]:
@@ -270,13 +267,13 @@ def is_reader(answer: object) -> TypeGuard[Reader]:
     )
 
 
-def reading(answer: object) -> Reading:
+def require_reading(answer: object) -> Reading:
     """Return what a reader answered, if it is a reading of a length that can be kept.
 
     Raises:
         NoAnswer: It is far too long.
     """
-    found = _sound(_of(answer, Reading))
+    found = _require_sound_fields(_require_kind(answer, Reading))
     if len(found.answer) > LONGEST_ANSWER:
         raise NoAnswer(
             f"{found.reader}'s answer had {len(found.answer):,} characters.",

@@ -7,26 +7,26 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 from openclaw_taskmem.seams import parts
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import Claim, Finding
 
 T = TypeVar("T")
 
 
-def findings(seams: Seams, claim: Claim) -> tuple[Finding, ...]:
+def collect_findings(seams: PluginHost, claim: Claim) -> tuple[Finding, ...]:
     """Return what all verifiers of a claim's kind found; who failed found nothing."""
     found: list[Finding] = []
-    for verifier in seams.verifiers(claim.kind):
+    for verifier in seams.find_verifiers(claim.kind):
         call = verifier.verify
 
         def verify() -> Finding:
-            return parts.finding(asyncio.run(_awaited(call(claim))))  # noqa: B023 - called at once
+            return parts.require_finding(asyncio.run(_await_answer(call(claim))))  # noqa: B023 - called at once
 
-        answer = seams.ask(verifier, "verify", verify)
+        answer = seams.call_part(verifier, "verify", verify)
         if answer is not None:
             found.append(answer)
     return tuple(found)
 
 
-async def _awaited(answer: Awaitable[T]) -> T:
+async def _await_answer(answer: Awaitable[T]) -> T:
     return await answer

@@ -19,7 +19,7 @@ import pluggy
 from openclaw_taskmem.domain.ways import ANY, STDOUT
 from openclaw_taskmem.seams import manager as plugin_manager
 from openclaw_taskmem.seams import parts
-from openclaw_taskmem.seams.apart import TookTooLong, call_apart
+from openclaw_taskmem.seams.apart import TookTooLong, run_with_timeout
 from openclaw_taskmem.seams.core import Core
 from openclaw_taskmem.seams.manager import Plugin
 from taskmem_hookspecs import (
@@ -54,7 +54,7 @@ STORE_SECONDS: Final = 120.0
 """How long a store may take to open: a migration is in it."""
 
 
-class Seams:
+class PluginHost:
     """All plug-ins, loaded, behind one method a hook."""
 
     def __init__(
@@ -77,10 +77,10 @@ class Seams:
         self._hanging: dict[str, Future[Any]] = {}
         self._callers: dict[tuple[str, str], pluggy.HookCaller] = {}
         """Those that call one plug-in alone; made once for each of its hooks."""
-        found = plugin_manager.found() if entries is None else entries
-        self._manager, self._plugins = plugin_manager.load(found, disabled)
+        found = plugin_manager.find_entry_points() if entries is None else entries
+        self._manager, self._plugins = plugin_manager.load_plugins(found, disabled)
         for name, module in extra:
-            self._plugins.append(plugin_manager.add(self._manager, name, module))
+            self._plugins.append(plugin_manager.add_plugin(self._manager, name, module))
         # Last, and so behind all others; a name that no entry point can have.
         self._manager.register(Core, name="= the core")
 
@@ -91,28 +91,28 @@ class Seams:
 
     # --- tell ---------------------------------------------------------------
 
-    def hears(self, hook: str) -> bool:
+    def has_listeners(self, hook: str) -> bool:
         """Whether any plug-in wants to be told through a hook."""
-        return bool(self._told(hook))
+        return bool(self._list_listeners(hook))
 
-    def tell(self, hook: str, **values: object) -> None:
+    def call_hook(self, hook: str, **values: object) -> None:
         """Tell every plug-in, each alone; three failures in a row mute it."""
-        for plugin in self._told(hook):
-            call = self._alone(plugin, hook, values)
+        for plugin in self._list_listeners(hook):
+            call = self._build_call(plugin, hook, values)
             try:
-                call_apart(call, self._seconds, f"{plugin.name}.{hook}")
+                run_with_timeout(call, self._seconds, f"{plugin.name}.{hook}")
             except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-                plugin.note(hook, error)
-                self._strike(plugin, hook)
+                plugin.record_error(hook, error)
+                self._record_strike(plugin, hook)
             else:
                 plugin.strikes[hook] = 0
 
-    def _told(self, hook: str) -> list[Plugin]:
-        able = self._in_order(hook)
+    def _list_listeners(self, hook: str) -> list[Plugin]:
+        able = self._list_answering(hook)
         return [plugin for plugin in able if plugin.strikes.get(hook, 0) < STRIKES]
 
     @staticmethod
-    def _strike(plugin: Plugin, hook: str) -> None:
+    def _record_strike(plugin: Plugin, hook: str) -> None:
         plugin.strikes[hook] = plugin.strikes.get(hook, 0) + 1
         if plugin.strikes[hook] == STRIKES:
             plugin.state = "muted"
@@ -133,30 +133,30 @@ class Seams:
         # A copy: frozen values may still hold a dict, and that is the store's.
         lent = facts.model_copy(deep=True)
         try:
-            answer = self._apart(
+            answer = self._run_with_timeout(
                 hook, self._seconds, lambda: parts.refuse_promise(call(facts=lent))
             )
-            return parts.packet(answer, facts)
+            return parts.require_packet(answer, facts)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            suspects = self._suspects(hook, error)
+            suspects = self._find_suspects(hook, error)
             doing = hook if len(suspects) == 1 else f"{hook}, here or in another one"
             for plugin in suspects:
-                plugin.note(doing, error)
+                plugin.record_error(doing, error)
         return Core.build_resume_packet(facts)
 
-    def _suspects(self, hook: str, error: BaseException) -> list[Plugin]:
+    def _find_suspects(self, hook: str, error: BaseException) -> list[Plugin]:
         """Return the plug-in in whose code an error arose; unclear: all that answer."""
         impls = getattr(self._manager.hook, hook).get_hookimpls()
         names = {impl.function.__code__: impl.plugin_name for impl in impls}
         guilty = None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             guilty = names.get(frame.f_code, guilty)
-        able = self._in_order(hook)
+        able = self._list_answering(hook)
         return [plugin for plugin in able if guilty in (None, plugin.name)]
 
     # --- provide ------------------------------------------------------------
 
-    def store(self, url: str) -> TaskStore:
+    def open_store(self, url: str) -> TaskStore:
         """Open the database at a URL.
 
         Raises:
@@ -164,10 +164,10 @@ class Seams:
             TaskmemError: Whatever the one that does says of why it could not.
         """
         hook = "task_store"
-        for plugin in self._in_order(hook):
+        for plugin in self._list_answering(hook):
             # A database that cannot be opened is for the operator to read about,
             # not to be passed over in favour of another store.
-            opened = self._answers(
+            opened = self._ask_plugin(
                 plugin,
                 hook,
                 parts.is_store,
@@ -179,43 +179,43 @@ class Seams:
                 return opened[0]
         raise NoProvider(
             f"No plug-in opens the database {url.split(':', 1)[0]}:…; install one, or "
-            f"unset TASKMEM_DATABASE_URL. {self._roll()}"
+            f"unset TASKMEM_DATABASE_URL. {self._describe_plugins()}"
         )
 
-    def transport(self, name: str) -> WakeTransport:
+    def find_wake_transport(self, name: str) -> WakeTransport:
         """Return the transport of that name.
 
         Raises:
             NoProvider: Any would do, and there is none.
             SettingsInvalid: There is no such; the sentence lists those there are.
         """
-        for found in self._transports(name):
+        for found in self._find_wake_transports(name):
             return found
-        probes = (ANY, *KNOWN_TRANSPORTS, *(p.name for p in self._on()))
-        known = {found.name for probe in probes for found in self._transports(probe)}
+        probes = (ANY, *KNOWN_TRANSPORTS, *(p.name for p in self._list_active()))
+        known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
         known.discard(ANY)
         if not known:
-            raise NoProvider(f"No plug-in carries wakes; install one. {self._roll()}")
+            raise NoProvider(f"No plug-in carries wakes; install one. {self._describe_plugins()}")
         raise SettingsInvalid(
             f"TASKMEM_WAKE_TRANSPORT is {name!r}, and no plug-in has such a "
             f"transport; use {ANY} or one of: {', '.join(sorted(known))}."
         )
 
-    def _transports(self, name: str) -> Iterator[WakeTransport]:
+    def _find_wake_transports(self, name: str) -> Iterator[WakeTransport]:
         def plays(answer: object) -> TypeGuard[WakeTransport]:
             return parts.is_transport(answer) and name in (ANY, answer.name)
 
-        return self._all("wake_transport", plays, name=name)
+        return self._iterate_answers("wake_transport", plays, name=name)
 
-    def host(self) -> AgentHost | None:
+    def find_agent_host(self) -> AgentHost | None:
         """Return where agents run; None: nobody can do anything there but wake them."""
-        return next(self._all("agent_host", parts.is_host), None)
+        return next(self._iterate_answers("agent_host", parts.is_host), None)
 
-    def sensors(self, target: Target) -> Sequence[Sensor]:
+    def find_sensors(self, target: Target) -> Sequence[Sensor]:
         """Return all that may look at a target, in the order they are asked."""
-        return tuple(self._all("wait_sensor", parts.is_sensor, target=target))
+        return tuple(self._iterate_answers("wait_sensor", parts.is_sensor, target=target))
 
-    def judges(
+    def collect_judges(
         self,
         target: Target,
         condition: Condition,
@@ -231,11 +231,11 @@ class Seams:
         late: list[str] = []
         limits: Any = {"seconds": seconds, "passed_on": (ConditionUnclear, TookTooLong)}
         refusal: ConditionUnclear | None = None
-        for plugin in self._in_order(hook):
+        for plugin in self._list_answering(hook):
             try:
-                found += self._answers(plugin, hook, parts.is_judge, asked, **limits)
+                found += self._ask_plugin(plugin, hook, parts.is_judge, asked, **limits)
             except TookTooLong as error:
-                plugin.note(hook, error)
+                plugin.record_error(hook, error)
                 late.append(f"The plug-in {plugin.name} gave {error}.")
             except ConditionUnclear as unclear:
                 if unclear.sides and refusal is None:
@@ -244,59 +244,59 @@ class Seams:
         advice += [said for each in found if (said := getattr(each, "advice", None))]
         advice += [
             f"The plug-in {plugin.name} failed: {plugin.last_error}."
-            for plugin in self._in_order(hook)
+            for plugin in self._list_answering(hook)
             if plugin.last_error
         ]
         if not found and not advice:
             advice.append(f"No plug-in judges such words of a {target.scheme}.")
         return parts.Judges(tuple(found), tuple(advice), refusal, tuple(late))
 
-    def blame(self, part: object, doing: str, error: BaseException) -> None:
+    def record_failure(self, part: object, doing: str, error: BaseException) -> None:
         """Note what went wrong with a part at the plug-in that it came from."""
         package = type(part).__module__.partition(".")[0]
         for plugin in self._plugins:
             name = getattr(plugin.module, "__name__", "")
             if name.partition(".")[0] == package:
-                plugin.note(doing, error)
+                plugin.record_error(doing, error)
                 return
-        log.warning("%s failed; %s: %s", package, doing, plugin_manager.words(error))
+        log.warning("%s failed; %s: %s", package, doing, plugin_manager.format_error(error))
 
-    def encode(self, picture: Picture, longest: int) -> bytes:
+    def encode_picture(self, picture: Picture, longest: int) -> bytes:
         """Return a picture as JPEG; whatever goes wrong is raised, and not yet blamed.
 
         `longest` is in pixels; a call that hangs is given up after the hooks' limit.
         """
         name = f"{type(picture).__module__}.{type(picture).__qualname__}.jpeg"
         call = partial(picture.jpeg, longest)
-        return parts.jpeg(self._apart(name, self._seconds, call))
+        return parts.require_jpeg(self._run_with_timeout(name, self._seconds, call))
 
-    def verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
+    def find_verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
         """Return all that can verify a kind of claim."""
-        return tuple(self._all("evidence_verifier", parts.is_verifier, kind=kind))
+        return tuple(self._iterate_answers("evidence_verifier", parts.is_verifier, kind=kind))
 
-    def recall_sources(self) -> Sequence[RecallSource]:
+    def find_recall_sources(self) -> Sequence[RecallSource]:
         """Return all sources of recorded history."""
-        return tuple(self._all("recall_source", parts.is_recall_source))
+        return tuple(self._iterate_answers("recall_source", parts.is_recall_source))
 
-    def answerers(self) -> Sequence[QueryAnswerer]:
+    def find_answerers(self) -> Sequence[QueryAnswerer]:
         """Return all that may answer a question about a task."""
-        return tuple(self._all("query_answerer", parts.is_answerer))
+        return tuple(self._iterate_answers("query_answerer", parts.is_answerer))
 
-    def health_checks(self) -> Sequence[tuple[str, HealthCheck]]:
+    def find_health_checks(self) -> Sequence[tuple[str, HealthCheck]]:
         """Return all checks, each with the name of the plug-in that it came from."""
         hook = "health_checks"
         return [
             (plugin.name, check)
-            for plugin in self._in_order(hook)
-            for checks in self._answers(plugin, hook, parts.are_checks, {})
+            for plugin in self._list_answering(hook)
+            for checks in self._ask_plugin(plugin, hook, parts.are_checks, {})
             for check in checks
         ]
 
-    def readers(self) -> Mapping[str, Reader]:
+    def find_readers(self) -> Mapping[str, Reader]:
         """Return all readers by name; of two with one name, the first."""
-        return {r.name: r for r in reversed([*self._all("reader", parts.is_reader)])}
+        return {r.name: r for r in reversed([*self._iterate_answers("reader", parts.is_reader)])}
 
-    def ask(
+    def call_part(
         self,
         part: object,
         doing: str,
@@ -307,34 +307,34 @@ class Seams:
         """Call a method of a part under the hooks' limit; None: it failed."""
         name = f"{type(part).__module__}.{type(part).__qualname__}"
         try:
-            return self._apart(
+            return self._run_with_timeout(
                 f"{name}.{doing}",
                 self._seconds,
                 lambda: parts.refuse_promise(call(*values, **named)),
             )
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            log.warning("%s failed; %s: %s", name, doing, plugin_manager.words(error))
+            log.warning("%s failed; %s: %s", name, doing, plugin_manager.format_error(error))
             return None
 
     # --- one plug-in at a time ----------------------------------------------
 
-    def _on(self) -> list[Plugin]:
+    def _list_active(self) -> list[Plugin]:
         return [plugin for plugin in self._plugins if plugin.hooks]
 
-    def _in_order(self, hook: str) -> list[Plugin]:
+    def _list_answering(self, hook: str) -> list[Plugin]:
         """Return the plug-ins that answer a hook, in pluggy's own order of calls."""
         caller = getattr(self._manager.hook, hook)
         order = [impl.plugin_name for impl in reversed(caller.get_hookimpls())]
-        able = [plugin for plugin in self._on() if hook in plugin.hooks]
+        able = [plugin for plugin in self._list_active() if hook in plugin.hooks]
         return sorted(able, key=lambda plugin: order.index(plugin.name))
 
-    def _all(
+    def _iterate_answers(
         self, hook: str, plays: Callable[[object], TypeGuard[T]], **values: object
     ) -> Iterator[T]:
-        for plugin in self._in_order(hook):
-            yield from self._answers(plugin, hook, plays, values)
+        for plugin in self._list_answering(hook):
+            yield from self._ask_plugin(plugin, hook, plays, values)
 
-    def _answers(
+    def _ask_plugin(
         self,
         plugin: Plugin,
         hook: str,
@@ -345,19 +345,19 @@ class Seams:
         passed_on: type[Exception] | tuple[type[Exception], ...] = (),
     ) -> Sequence[T]:
         """Return what a plug-in answers; nothing when any of it is nonsense."""
-        call = self._alone(plugin, hook, values)
+        call = self._build_call(plugin, hook, values)
         try:
-            answers = self._apart(
+            answers = self._run_with_timeout(
                 f"{plugin.name}.{hook}", seconds or self._seconds, call
             )
             return [parts.require_part(answer, plays) for answer in answers]
         except passed_on:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            plugin.note(hook, error)
+            plugin.record_error(hook, error)
             return ()
 
-    def _alone(
+    def _build_call(
         self, plugin: Plugin, hook: str, values: Mapping[str, object]
     ) -> Callable[[], Sequence[object]]:
         """Return a call of one plug-in, which returns its answers that are not None."""
@@ -379,21 +379,19 @@ class Seams:
 
         return call
 
-    def _apart(self, name: str, seconds: float, call: Callable[[], T]) -> T:
+    def _run_with_timeout(self, name: str, seconds: float, call: Callable[[], T]) -> T:
         """Call apart; while a call of that name hangs, no other is begun."""
         hanging = self._hanging.get(name)
         if hanging is not None and not hanging.done():
             raise TookTooLong(seconds, hanging)
         try:
-            return call_apart(call, seconds, name)
+            return run_with_timeout(call, seconds, name)
         except TookTooLong as error:
             self._hanging[name] = error.call
             raise
 
-    def _roll(self) -> str:
+    def _describe_plugins(self) -> str:
         """Return which plug-ins there are, and what is wrong with them."""
-        names = ", ".join(plugin.name for plugin in self._on()) or "none"
-        ailing = "".join(
-            f"; {p.name}: {p.last_error}" for p in self._plugins if p.last_error
-        )
+        names = ", ".join(plugin.name for plugin in self._list_active()) or "none"
+        ailing = "".join(f"; {p.name}: {p.last_error}" for p in self._plugins if p.last_error)
         return f"Loaded plug-ins: {names}{ailing}."

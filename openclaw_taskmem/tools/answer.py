@@ -6,8 +6,8 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.callers import is_gateway_session
-from openclaw_taskmem.domain.plan import progress
-from openclaw_taskmem.domain.texts import iso
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.texts import format_iso
 from openclaw_taskmem.engine.shell import Shell
 from taskmem_hookspecs import Run, Task
 
@@ -16,7 +16,7 @@ Answer = dict[str, JsonValue]
 
 def describe_progress(task: Task) -> Answer:
     """Return how far a task's plan is done, its steps counted from 1."""
-    place = progress(task)
+    place = compute_progress(task)
     return {
         "completed": [step + 1 for step in place.completed],
         "current": None if place.current is None else place.current + 1,
@@ -30,7 +30,7 @@ def describe_awaited(run: Run | None) -> Answer:
     what = None if run is None else working.find_awaited(run)
     if run is None or what is None:
         return {}
-    waits: Answer = {"what": what, "since": iso(run.changed_at)}
+    waits: Answer = {"what": what, "since": format_iso(run.changed_at)}
     if what == "claim":
         waits["role"] = run.role
     asked: Answer = {} if run.question is None else {"question": run.question}

@@ -22,7 +22,7 @@ MOST_VALUES: Final = 40_000
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
-def prepared(
+def prepare_arguments(
     arguments: Mapping[str, object], schema: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], int]:
     """Return the arguments without lone surrogates and secrets.
@@ -33,15 +33,15 @@ def prepared(
     Raises:
         InvalidArguments: They are nested too deeply, too many, or hold NUL.
     """
-    _check_number(arguments)
-    given = cast("dict[str, JsonValue]", _cleaned(dict(arguments), DEPTH))
-    clean = _cleaned(_fit_types(given, schema), DEPTH)
+    _check_value_count(arguments)
+    given = cast("dict[str, JsonValue]", _clean_value(dict(arguments), DEPTH))
+    clean = _clean_value(_fit_types(given, schema), DEPTH)
     safe = scrub_json(clean)
     assert isinstance(safe, dict)  # noqa: S101 - a mapping stays one
-    return safe, max(0, _masks(safe) - _masks(clean))
+    return safe, max(0, _count_masks(safe) - _count_masks(clean))
 
 
-def check_whole(name: str) -> None:
+def check_tool_name(name: str) -> None:
     """Refuse the name of a tool that holds a lone surrogate.
 
     Raises:
@@ -54,7 +54,7 @@ def check_whole(name: str) -> None:
         )
 
 
-def _check_number(arguments: Mapping[str, object]) -> None:
+def _check_value_count(arguments: Mapping[str, object]) -> None:
     """Refuse more values than a call may have, before each of them takes time.
 
     Raises:
@@ -85,7 +85,7 @@ def _fit_types(
     """
     asked = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
     return {
-        name: _fit(value, asked[name]) if name in asked else value
+        name: _fit_value(value, asked[name]) if name in asked else value
         for name, value in arguments.items()
     }
 
@@ -94,14 +94,14 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _ENTRY: Final = re.compile(r"^(?:[-*•]\s+|\[ \]\s+|[0-9]{1,3}[.)]\s+)+")
 
 
-def _fit(value: JsonValue, asked: Mapping[str, JsonValue]) -> JsonValue:
+def _fit_value(value: JsonValue, asked: Mapping[str, JsonValue]) -> JsonValue:
     kind = asked.get("type")
     text = value.strip() if isinstance(value, str) else ""
     if kind == "array":
         items = cast("Mapping[str, JsonValue]", asked.get("items") or {})
-        value = _entries(text, items.get("type")) or value
+        value = _split_entries(text, items.get("type")) or value
         if isinstance(value, list):
-            return [_fit(item, items) for item in value]
+            return [_fit_value(item, items) for item in value]
         return value
     if kind in ("integer", "number") and _NUMBER.fullmatch(text):
         whole = float(text).is_integer() and kind == "integer"
@@ -119,7 +119,7 @@ def _read_json(text: str) -> JsonValue:
         return None
 
 
-def _entries(text: str, kind: JsonValue) -> list[JsonValue]:
+def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
     """Return the entries of a list that was written as one text."""
     read = _read_json(text)
     if isinstance(read, list):
@@ -132,7 +132,7 @@ def _entries(text: str, kind: JsonValue) -> list[JsonValue]:
     return [_ENTRY.sub("", line) or line for line in lines if line]
 
 
-def _cleaned(value: object, depth: int) -> JsonValue:
+def _clean_value(value: object, depth: int) -> JsonValue:
     if isinstance(value, str):
         if len(value) > LONGEST:
             raise InvalidArguments(
@@ -142,8 +142,7 @@ def _cleaned(value: object, depth: int) -> JsonValue:
             )
         if "\x00" in value:
             raise InvalidArguments(
-                "A text holds a NUL character; remove it and call again. "
-                "Nothing was written."
+                "A text holds a NUL character; remove it and call again. Nothing was written."
             )
         return _SURROGATE.sub("\ufffd", value)
     if depth == 0:
@@ -154,22 +153,22 @@ def _cleaned(value: object, depth: int) -> JsonValue:
     if isinstance(value, dict):
         entries = cast("dict[str, object]", value)
         return {
-            str(_cleaned(key, depth - 1)): _cleaned(item, depth - 1)
+            str(_clean_value(key, depth - 1)): _clean_value(item, depth - 1)
             for key, item in entries.items()
         }
     if isinstance(value, list):
         items = cast("list[object]", value)
-        return [_cleaned(item, depth - 1) for item in items]
+        return [_clean_value(item, depth - 1) for item in items]
     if value is None or isinstance(value, (bool, int, float)):
         return value
     raise InvalidArguments(f"{type(value).__name__} is no JSON. Nothing was written.")
 
 
-def _masks(value: JsonValue) -> int:
+def _count_masks(value: JsonValue) -> int:
     if isinstance(value, str):
         return value.count(MASK)
     if isinstance(value, dict):
-        return sum(_masks(key) + _masks(item) for key, item in value.items())
+        return sum(_count_masks(key) + _count_masks(item) for key, item in value.items())
     if isinstance(value, list):
-        return sum(_masks(item) for item in value)
+        return sum(_count_masks(item) for item in value)
     return 0

@@ -12,10 +12,15 @@ from typing import Final, TypeVar, cast
 
 from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.texts import iso, plural, quoted, step_numbers
-from openclaw_taskmem.domain.updates import Updated, Wish
+from openclaw_taskmem.domain.texts import (
+    format_count,
+    format_iso,
+    format_step_numbers,
+    quote_line,
+)
+from openclaw_taskmem.domain.updates import UpdateRequest, UpdateResult
 from openclaw_taskmem.engine import queues, standing, tasks
-from openclaw_taskmem.engine.holding import renew
+from openclaw_taskmem.engine.holding import renew_lease
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import (
     arguments,
@@ -45,33 +50,31 @@ PROFILES: Final = ("default", "runs", "all")
 """The sets of tools that may be offered."""
 
 
-def call(
-    shell: Shell, name: str, given: Mapping[str, object], caller: Caller
-) -> Answer:
+def answer_call(shell: Shell, name: str, given: Mapping[str, object], caller: Caller) -> Answer:
     """Call a tool and return its answer.
 
     Raises:
         TaskmemError: It was refused; the sentence says why and what to do.
     """
-    tool = find(name)
-    safe, removed = arguments.prepared(given, tool.input_schema)
-    form = forms.fill(tool.form, safe)
+    tool = find_tool(name)
+    safe, removed = arguments.prepare_arguments(given, tool.input_schema)
+    form = forms.fill_form(tool.form, safe)
     reached = shell.reaches(caller.host, form.session_key)
-    caller = caller.in_session(form.session_key, reached=reached)
+    caller = caller.with_session(form.session_key, reached=reached)
     answer: Answer = {}
     try:
         answer = tool.answer(shell, form, caller)
     finally:
-        _renew(shell, form, answer, caller)
+        _renew_caller_lease(shell, form, answer, caller)
     if removed:
         answer["message"] = (
-            f"{answer['message']} {plural(removed, 'secret')} in the text "
+            f"{answer['message']} {format_count(removed, 'secret')} in the text "
             f"{'was' if removed == 1 else 'were'} replaced before anything was stored."
         )
     return answer
 
 
-def _renew(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> None:
+def _renew_caller_lease(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> None:
     """Let a call, refused or not, show that who holds the task's run is at work."""
     asked = form.model_dump(include={"task_id", "wait_id", "token"})
     if caller.owner is None and asked.get("token") is None:
@@ -81,7 +84,7 @@ def _renew(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> No
         if "wait_id" in asked:
             task_id = shell.store.read_wait(asked["wait_id"]).task_id
         if isinstance(task_id, str):
-            renew(shell, task_id, caller, asked.get("token"))
+            renew_lease(shell, task_id, caller, asked.get("token"))
     except TaskmemError:
         # What the call has answered, or was refused with, stands.
         log.debug("a claim was not renewed", exc_info=True)
@@ -99,30 +102,30 @@ def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
     return common if profile == "default" else (*common, *runs.TOOLS)
 
 
-def looks(name: str, given: object = None) -> bool:
+def needs_outside_look(name: str, given: object = None) -> bool:
     """Whether a call looks at what is out there; that of an unknown tool does not."""
     known = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
     return any(tool.looks(known) for tool in TOOLS if tool.name == name)
 
 
-def find(name: str) -> Tool:
+def find_tool(name: str) -> Tool:
     """Return a tool by its name.
 
     Raises:
         TaskmemError: There is none, and the sentence lists them, or it is no name.
     """
-    arguments.check_whole(name)
+    arguments.check_tool_name(name)
     if tool := next((tool for tool in TOOLS if tool.name == name), None):
         return tool
     known = ", ".join(tool.name for tool in TOOLS)
-    raise UnknownTool(f"There is no tool {quoted(name, 80)}; the tools are: {known}.")
+    raise UnknownTool(f"There is no tool {quote_line(name, 80)}; the tools are: {known}.")
 
 
-def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
+def _register_task(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
     plan_ = tuple(form.plan)
     if form.segmented:
-        plan_, _ = budget.capped(plan_)
-    task = tasks.register(
+        plan_, _ = budget.cap_plan(plan_)
+    task = tasks.register_new_task(
         shell,
         name=form.name,
         plan=plan_,
@@ -132,7 +135,7 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         role=form.role,
     )
     unlimited = ""
-    if form.segmented and caller.in_gateway is None and form.role is None:
+    if form.segmented and caller.gateway_owner is None and form.role is None:
         unlimited = (
             "segmented limits no calls here: OpenClaw's gateway counts them, and only "
             "for tasks that its agents register. "
@@ -142,23 +145,23 @@ def _register(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
         "name": task.name,
         "status": task.status,
         "plan": list(task.plan),
-        "created_at": iso(task.created_at),
-        **runs.warned(form.plan[len(plan_) :]),
+        "created_at": format_iso(task.created_at),
+        **runs.warn_of_left_out(form.plan[len(plan_) :]),
         **({} if form.role is None else {"queued_for": form.role}),
         "message": (
-            f"Registered with {plural(len(task.plan), 'step')}. Report with "
+            f"Registered with {format_count(len(task.plan), 'step')}. Report with "
             f"task_update as you go; {describe_silence(shell, task)} "
-            f"{unlimited}{answers.next_step(task)}"
+            f"{unlimited}{answers.describe_next_step(task)}"
             if form.role is None
-            else f"Registered with {plural(len(task.plan), 'step')}. "
+            else f"Registered with {format_count(len(task.plan), 'step')}. "
             f"{describe_queue(shell, task, form.role)}"
         ),
     }
 
 
-def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
+def _update_task(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
     status = None if form.status is None else lifecycle.parse_status(form.status)
-    wish = Wish(
+    wish = UpdateRequest(
         message=form.message,
         status=status,
         completed_steps=tuple(form.completed_steps or ()),
@@ -169,11 +172,11 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         token=form.token,
         caller=caller,
     )
-    until, start = thread_pages.read_place(form.after)
+    until, start = thread_pages.parse_position(form.after)
     answer: Answer = {"task_id": form.task_id}
     said: list[str] = []
-    if wish.changes:
-        updated = tasks.apply(shell, form.task_id, wish)
+    if wish.has_changes:
+        updated = tasks.write_update(shell, form.task_id, wish)
         task = updated.task
         answer |= {
             "message_count": task.message_count,
@@ -182,8 +185,8 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             **runs.show_words(updated.unheard, form.task_id),
         }
         if updated.ledger is not None:
-            answer |= ledger.describe(updated.ledger, ledger.SHOWN)
-        said.append(_said(updated, wish))
+            answer |= ledger.describe_ledger(updated.ledger, ledger.SHOWN)
+        said.append(_describe_update(updated, wish))
         if wish.ask is not None and task.status is TaskStatus.ACTIVE:
             said.append(describe_asked(task))
         if updated.hint is not None:
@@ -192,13 +195,13 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
         if form.query is None:
             answer["plan_progress"] = describe_progress(task)
     if form.query is not None:
-        asked = tasks.ask(shell, form.task_id, form.query, caller, until)
+        asked = tasks.answer_query(shell, form.task_id, form.query, caller, until)
         task, newest = asked.task, asked.newest
         answer |= {
             "status": task.status,
             "summary": asked.summary,
             "plan_progress": describe_progress(task),
-            "last_update": iso(task.updated_at),
+            "last_update": format_iso(task.updated_at),
             "plan": list(task.plan),
             "metadata": dict(task.metadata),
             **thread_pages.cut_page(asked, form.query, start),
@@ -207,7 +210,7 @@ def _update(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
             "That is where the task stands."
             if said
             else "That is where the task stands. "
-            + answers.next_step(task, newest, asked.run)
+            + answers.describe_next_step(task, newest, asked.run)
         )
         said.append(thread_pages.describe_page(asked, answer))
     answer["message"] = " ".join(said).strip()
@@ -220,7 +223,7 @@ _ARTIFACTS: Final = (
 )
 
 
-def _completes(given: Mapping[str, object]) -> bool:
+def _is_completion(given: Mapping[str, object]) -> bool:
     """Whether an update asks for what has to be proved first."""
     try:
         status = lifecycle.parse_status(str(given.get("status")))
@@ -229,7 +232,7 @@ def _completes(given: Mapping[str, object]) -> bool:
     return status is TaskStatus.COMPLETED
 
 
-def _said(updated: Updated, wish: Wish) -> str:
+def _describe_update(updated: UpdateResult, wish: UpdateRequest) -> str:
     task = updated.task
     told: list[str] = []
     if wish.message is not None:
@@ -238,14 +241,14 @@ def _said(updated: Updated, wish: Wish) -> str:
         told.append(_ARTIFACTS)
     if updated.marked:
         done = len(task.done)
-        numbers = step_numbers(updated.marked)
+        numbers = format_step_numbers(updated.marked)
         noun = "Step" if len(updated.marked) == 1 else "Steps"
         told.append(f"{noun} {numbers} marked done, {done} of {len(task.plan)}.")
     if updated.passed_over:
-        numbers = step_numbers(updated.passed_over)
+        numbers = format_step_numbers(updated.passed_over)
         told.append(f"The task's run is not yours, so {numbers} stayed unmarked.")
     if updated.unmarked:
-        told.append(f"Reopened: {step_numbers(updated.unmarked)}.")
+        told.append(f"Reopened: {format_step_numbers(updated.unmarked)}.")
     if task.status is not updated.was:
         told.append(f"The task is {task.status} now, and was {updated.was}.")
         told += [updated.made] if updated.made else []
@@ -258,7 +261,7 @@ def _said(updated: Updated, wish: Wish) -> str:
     return " ".join(filter(None, (*told, _describe_next(updated, wish))))
 
 
-def _describe_next(updated: Updated, wish: Wish) -> str:
+def _describe_next(updated: UpdateResult, wish: UpdateRequest) -> str:
     """Tell a caller what comes next; empty: nothing is theirs to do."""
     task = updated.task
     if updated.review:
@@ -268,11 +271,11 @@ def _describe_next(updated: Updated, wish: Wish) -> str:
     if task.status.terminal and task.linkage.active_wait_ids:
         return answers.describe_open_waits(task)
     goes_on = updated.may_go_on and wish.ask is None
-    return answers.next_step(task, run=updated.run) if goes_on else ""
+    return answers.describe_next_step(task, run=updated.run) if goes_on else ""
 
 
-def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
-    revised = tasks.revise(
+def _revise_plan(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
+    revised = tasks.revise_task_plan(
         shell,
         form.task_id,
         new_plan=tuple(form.new_plan),
@@ -282,13 +285,13 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
         caller=caller,
     )
     task, remap = revised.task, revised.remap
-    told = f"Plan revised: {plural(len(task.plan), 'step')}"
+    told = f"Plan revised: {format_count(len(task.plan), 'step')}"
     told += f", {len(remap.done)} still done." if remap.done else "."
     if form.artifacts is not None:
-        told += f" It names {plural(len(form.artifacts), 'artifact')} now."
+        told += f" It names {format_count(len(form.artifacts), 'artifact')} now."
     if remap.dropped:
         told += (
-            f" {plural(len(remap.dropped), 'mark')} could not be carried over, see "
+            f" {format_count(len(remap.dropped), 'mark')} could not be carried over, see "
             "dropped_steps; mark with completed_steps what is still done."
         )
     return {
@@ -297,12 +300,12 @@ def _revise(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
         "plan": list(task.plan),
         "plan_progress": describe_progress(task),
         "dropped_steps": [step.model_dump(mode="json") for step in remap.dropped],
-        **runs.warned(revised.left_out),
-        "message": f"{told} {answers.next_step(task)}",
+        **runs.warn_of_left_out(revised.left_out),
+        "message": f"{told} {answers.describe_next_step(task)}",
     }
 
 
-def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
+def _list_tasks(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
     word = form.status.strip().lower()
     besides = ("all", "implicit", "waiting")
     status = None if word in besides else lifecycle.parse_status(word, *besides)
@@ -327,13 +330,13 @@ def _list(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
                 "status": task.status,
                 "plan_steps": len(task.plan),
                 "messages": task.message_count,
-                "last_update": iso(task.updated_at),
+                "last_update": format_iso(task.updated_at),
                 **describe_awaited(awaited.get(task.task_id)),
             }
             for task in found
         ],
         "message": (
-            f"{plural(len(found), f'{kind}task')}, {order} first{more}. {ask}"
+            f"{format_count(len(found), f'{kind}task')}, {order} first{more}. {ask}"
             if found
             else f"There is no {kind}task.{start}"
         ),
@@ -347,7 +350,7 @@ _DEFAULT: Final = (
         "its plan once; it outlives your context. The answer says what becomes of it "
         "if the work goes silent.",
         forms.TaskRegister,
-        _register,
+        _register_task,
     ),
     Tool(
         "task_update",
@@ -356,21 +359,21 @@ _DEFAULT: Final = (
         'reopened_steps. "Step 2 done" in a message marks step 2. Call it after every '
         "step, and with status when the work ends.",
         forms.TaskUpdate,
-        _update,
-        looks=_completes,
+        _update_task,
+        looks=_is_completion,
     ),
     Tool(
         "task_plan_update",
         "Replace a task's plan when it turned out differently. Steps that stay the "
         "same keep their marks; the answer tells which marks were dropped.",
         forms.TaskPlanUpdate,
-        _revise,
+        _revise_plan,
     ),
     Tool(
         "task_list",
         "What am I working on? Tasks with their ids, the latest first.",
         forms.TaskList,
-        _list,
+        _list_tasks,
     ),
     Tool(
         "smart_wait",

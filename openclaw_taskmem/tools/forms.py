@@ -41,8 +41,8 @@ def _require_content(text: str) -> str:
     return text
 
 
-def _small(text: str) -> str:
-    fault = metadata.size_fault(text)
+def _require_small(text: str) -> str:
+    fault = metadata.find_size_fault(text)
     if fault is not None:
         raise ValueError(fault)
     return text
@@ -51,18 +51,16 @@ def _small(text: str) -> str:
 Filled = Annotated[str, AfterValidator(_require_content)]
 """A text that is not blank."""
 Stripped = Annotated[Filled, AfterValidator(str.strip)]
-Text = Annotated[Filled, AfterValidator(_small)]
+Text = Annotated[Filled, AfterValidator(_require_small)]
 Name = Annotated[Stripped, Field(max_length=NAME_CHARS)]
 StepText = Annotated[Stripped, Field(max_length=STEP_CHARS)]
 Plan = Annotated[list[StepText], Field(min_length=1, max_length=STEPS)]
 Id = Annotated[Filled, Field(max_length=200)]
 Numbers = Annotated[list[int], Field(max_length=STEPS)]
-Subjects = Annotated[
-    list[Annotated[Filled, Field(max_length=4096)]], Field(max_length=50)
-]
+Subjects = Annotated[list[Annotated[Filled, Field(max_length=4096)]], Field(max_length=50)]
 
 
-def _differ(options: list[str]) -> list[str]:
+def _require_distinct(options: list[str]) -> list[str]:
     if len({option.strip().lower() for option in options}) < len(options):
         raise ValueError("has the same option twice")
     return options
@@ -71,43 +69,42 @@ def _differ(options: list[str]) -> list[str]:
 Options = Annotated[
     list[Annotated[Filled, Field(max_length=80)]],
     Field(min_length=2, max_length=4),
-    AfterValidator(_differ),
+    AfterValidator(_require_distinct),
 ]
 
 
-def _role(name: str) -> str:
+def _parse_role(name: str) -> str:
     role = name.strip().lower()
-    fault = callers.role_fault(role)
+    fault = callers.find_role_fault(role)
     if fault is not None:
         raise ValueError(fault)
     return role
 
 
-def queued_role(role: str) -> str:
+def refuse_user_role(role: str) -> str:
     """Refuse the user as a role that has a queue."""
     if role == callers.USER:
         raise ValueError("user is who reviews; hand a task to them with task_handoff")
     return role
 
 
-RoleName = Annotated[str, AfterValidator(_role)]
+RoleName = Annotated[str, AfterValidator(_parse_role)]
 Token = Annotated[int | None, Field(description="Of your claim, if you made one.")]
 
 
 _NAMELESS: Final = (
-    "names nothing; give a path, a URL, command:NAME, or an object with path and "
-    "checksum"
+    "names nothing; give a path, a URL, command:NAME, or an object with path and checksum"
 )
 
 
-def _own_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _refuse_reserved_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
     taken = sorted(set(keys) & set(RESERVED_METADATA))
     if taken:
         raise ReservedKey(
             f"metadata may not hold {', '.join(taken)}: these keys belong to the "
             f"task itself. Choose another name. {NOTHING}"
         )
-    fault = metadata.fault(keys)
+    fault = metadata.find_metadata_fault(keys)
     if fault is not None:
         raise ValueError(fault)
     listed = keys.get(metadata.ARTIFACTS) or []
@@ -118,10 +115,10 @@ def _own_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _is_named(item: JsonValue) -> bool:
-    return bool(claims.in_metadata({metadata.ARTIFACTS: [item]}))
+    return bool(claims.read_metadata_artifacts({metadata.ARTIFACTS: [item]}))
 
 
-def _names_something(item: JsonValue) -> JsonValue:
+def _require_named(item: JsonValue) -> JsonValue:
     if not _is_named(item):
         raise ValueError(_NAMELESS)
     return item
@@ -129,20 +126,18 @@ def _names_something(item: JsonValue) -> JsonValue:
 
 Artifact = Annotated[
     JsonValue,
-    AfterValidator(_names_something),
+    AfterValidator(_require_named),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]}),
 ]
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(_own_keys)]
+Metadata = Annotated[dict[str, JsonValue], AfterValidator(_refuse_reserved_keys)]
 
 
-def _canonical(session_key: str) -> str:
+def _to_canonical_key(session_key: str) -> str:
     """Write a session of OpenClaw as its gateway does: in lower case."""
-    return (
-        session_key.lower() if callers.is_gateway_session(session_key) else session_key
-    )
+    return session_key.lower() if callers.is_gateway_session(session_key) else session_key
 
 
-SessionKey = Annotated[Id, AfterValidator(_canonical)]
+SessionKey = Annotated[Id, AfterValidator(_to_canonical_key)]
 
 
 class Form(BaseModel):
@@ -150,9 +145,7 @@ class Form(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    session_key: Annotated[
-        SessionKey | None, Field(description="Your session, if known.")
-    ] = None
+    session_key: Annotated[SessionKey | None, Field(description="Your session, if known.")] = None
 
 
 class TaskRegister(Form):
@@ -168,7 +161,7 @@ class TaskRegister(Form):
         bool, Field(description="Inside OpenClaw: few tool calls for each step.")
     ] = False
     role: Annotated[
-        Annotated[RoleName, AfterValidator(queued_role)] | None,
+        Annotated[RoleName, AfterValidator(refuse_user_role)] | None,
         Field(description="Queue it for this role."),
     ] = None
 
@@ -189,9 +182,7 @@ class TaskUpdate(Form):
         str | None,
         Field(description="active, paused, completed, failed or cancelled"),
     ] = None
-    completed_steps: Annotated[
-        Numbers | None, Field(description="Steps now done, from 1.")
-    ] = None
+    completed_steps: Annotated[Numbers | None, Field(description="Steps now done, from 1.")] = None
     reopened_steps: Annotated[
         Numbers | None, Field(description="Steps no longer done, from 1.")
     ] = None
@@ -202,9 +193,9 @@ class TaskUpdate(Form):
             description="Only the user can help: your question; do as it answers.",
         ),
     ] = None
-    ask_options: Annotated[
-        Options | None, Field(description="Answers to choose from, 2 to 4.")
-    ] = None
+    ask_options: Annotated[Options | None, Field(description="Answers to choose from, 2 to 4.")] = (
+        None
+    )
     artifacts: Annotated[
         Subjects | None,
         Field(description="What was made: whole paths, URLs, command:NAME."),
@@ -212,7 +203,7 @@ class TaskUpdate(Form):
     token: Token = None
 
     @model_validator(mode="after")
-    def _something(self) -> TaskUpdate:
+    def _require_any_argument(self) -> TaskUpdate:
         given = (
             self.message,
             self.query,
@@ -223,8 +214,7 @@ class TaskUpdate(Form):
         )
         if not any(given):
             raise ValueError(
-                "give at least one of message, query, status, completed_steps, "
-                "reopened_steps, ask"
+                "give at least one of message, query, status, completed_steps, reopened_steps, ask"
             )
         if self.ask_options and self.ask is None:
             raise ValueError("ask_options goes with ask")
@@ -249,9 +239,7 @@ class TaskPlanUpdate(Form):
 class TaskList(Form):
     """Arguments of `task_list`."""
 
-    status: Annotated[str, Field(description="A status, all, implicit or waiting.")] = (
-        "active"
-    )
+    status: Annotated[str, Field(description="A status, all, implicit or waiting.")] = "active"
     limit: Annotated[int, Field(ge=1, le=LISTED)] = 10
 
 
@@ -260,12 +248,10 @@ class MemoryRecall(Form):
 
     query: Annotated[Text, Field(description='"how to add an SSH key on GitHub"')]
     limit: Annotated[int, Field(ge=1, le=20)] = 3
-    recency_bias: Annotated[
-        float, Field(ge=0, le=1, description="1: prefer the newest.")
-    ] = 0.5
+    recency_bias: Annotated[float, Field(ge=0, le=1, description="1: prefer the newest.")] = 0.5
 
 
-def fill(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
+def fill_form(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
     """Return the form filled with a call's arguments.
 
     Raises:
@@ -274,7 +260,7 @@ def fill(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
     try:
         return form.model_validate(arguments)
     except ValidationError as error:
-        found = [_sentence(item) for item in error.errors(include_url=False)]
+        found = [_format_error(item) for item in error.errors(include_url=False)]
         known = ", ".join(form.model_fields)
         more = f" (and {len(found) - SAID} more)" if len(found) > SAID else ""
         raise InvalidArguments(
@@ -282,16 +268,16 @@ def fill(form: type[Form], arguments: dict[str, JsonValue]) -> Form:
         ) from None
 
 
-def _sentence(item: ErrorDetails) -> str:
+def _format_error(item: ErrorDetails) -> str:
     """Say what is wrong with one argument, as a person would."""
     kind, given, limits = item["type"], item["input"], item.get("ctx", {})
     said = {
         "missing": "is missing",
         "extra_forbidden": "is not an argument of this tool",
-        "too_short": _too_short(limits.get("min_length", 1)),
-        "greater_than_equal": f"must be at least {_number(limits.get('ge'))}",
-        "less_than_equal": f"must be at most {_number(limits.get('le'))}",
-        "greater_than": f"must be more than {_number(limits.get('gt'))}",
+        "too_short": _format_too_short(limits.get("min_length", 1)),
+        "greater_than_equal": f"must be at least {_format_number(limits.get('ge'))}",
+        "less_than_equal": f"must be at most {_format_number(limits.get('le'))}",
+        "greater_than": f"must be more than {_format_number(limits.get('gt'))}",
         "finite_number": "must be a finite number",
     }.get(kind)
     if kind in ("too_long", "string_too_long"):
@@ -304,22 +290,20 @@ def _sentence(item: ErrorDetails) -> str:
         said = f"must be {_WANTED[kind]}, and is {_GIVEN[type(given)]}"
     if said is None:
         said = str(item["msg"]).removeprefix("Value error, ")
-    return f"{_place(item)} {said}".strip()
+    return f"{_format_location(item)} {said}".strip()
 
 
-def _too_short(least: int) -> str:
+def _format_too_short(least: int) -> str:
     return "must not be empty" if least == 1 else f"must have at least {least} entries"
 
 
-def _number(limit: object) -> str:
+def _format_number(limit: object) -> str:
     return f"{limit:,.10g}" if isinstance(limit, float) else str(limit)
 
 
-def _place(item: ErrorDetails) -> str:
+def _format_location(item: ErrorDetails) -> str:
     """Name the argument; entries of a list are counted from 1."""
-    named = [
-        f"entry {part + 1}" if isinstance(part, int) else part for part in item["loc"]
-    ]
+    named = [f"entry {part + 1}" if isinstance(part, int) else part for part in item["loc"]]
     return " ".join(named)
 
 
@@ -342,24 +326,24 @@ _GIVEN: Final[Mapping[type, str]] = {
 }
 
 
-def schema(form: type[Form]) -> dict[str, JsonValue]:
+def build_schema(form: type[Form]) -> dict[str, JsonValue]:
     """Return a form's JSON schema, small: schemas are read in every session."""
     made = form.model_json_schema()
-    compact = _compact(made)
+    compact = _compact_schema(made)
     assert isinstance(compact, dict)  # noqa: S101 - a schema is an object
     compact.pop("description", None)
     return compact
 
 
-def _compact(value: JsonValue) -> JsonValue:
+def _compact_schema(value: JsonValue) -> JsonValue:
     if isinstance(value, list):
-        return [_compact(item) for item in value]
+        return [_compact_schema(item) for item in value]
     if not isinstance(value, dict):
         return value
     kept: dict[str, JsonValue] = {
-        key: {name: _compact(field) for name, field in item.items()}
+        key: {name: _compact_schema(field) for name, field in item.items()}
         if key == "properties" and isinstance(item, dict)
-        else _compact(item)
+        else _compact_schema(item)
         for key, item in value.items()
         if key != "title" and not (key == "default" and item is None)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, cast
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.texts import iso, plural, quoted
+from openclaw_taskmem.domain.texts import format_count, format_iso, quote_line
 from openclaw_taskmem.engine import recall
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import forms
@@ -16,7 +16,7 @@ from openclaw_taskmem.tools.tool import Tool
 def memory_recall(shell: Shell, form: forms.MemoryRecall, caller: Caller) -> Answer:
     """Search, and say how many matches there are, or that nothing can be searched."""
     del caller  # what was recorded belongs to no session
-    found = recall.recall(shell, form.query, form.limit, form.recency_bias)
+    found = recall.search_history(shell, form.query, form.limit, form.recency_bias)
     if found is None:
         return {
             "results": [],
@@ -30,14 +30,14 @@ def memory_recall(shell: Shell, form: forms.MemoryRecall, caller: Caller) -> Ans
         "results": [
             {
                 **cast("Answer", item.model_dump(mode="json")),
-                "timestamp": iso(item.timestamp),
+                "timestamp": format_iso(item.timestamp),
             }
             for item in found
         ],
         "message": (
-            f"{plural(len(found), 'match')} for {quoted(form.query)}."
+            f"{format_count(len(found), 'match')} for {quote_line(form.query)}."
             if len(found) == 1
-            else f"{len(found)} matches for {quoted(form.query)}."
+            else f"{len(found)} matches for {quote_line(form.query)}."
         ),
     }
 

@@ -15,7 +15,7 @@ from openclaw_taskmem.tools.forms import (
     RoleName,
     Text,
     Token,
-    queued_role,
+    refuse_user_role,
 )
 
 Answer = Annotated[Text, Field(max_length=LONGEST_ANSWER)]
@@ -24,9 +24,7 @@ Answer = Annotated[Text, Field(max_length=LONGEST_ANSWER)]
 class TaskStatusForm(Form):
     """Arguments of `task_status`."""
 
-    task_id: Annotated[
-        Id | None, Field(description="Left out: your session's task.")
-    ] = None
+    task_id: Annotated[Id | None, Field(description="Left out: your session's task.")] = None
     before: Annotated[
         str | None,
         Field(max_length=40, description="From more.arguments: older calls."),
@@ -36,9 +34,7 @@ class TaskStatusForm(Form):
 class TaskResume(Form):
     """Arguments of `task_resume`."""
 
-    task_id: Annotated[
-        Id | None, Field(description="Left out: your session's task.")
-    ] = None
+    task_id: Annotated[Id | None, Field(description="Left out: your session's task.")] = None
     answer: Annotated[
         Answer | None, Field(description="The user's words, to a question or review.")
     ] = None
@@ -49,9 +45,9 @@ class TaskStepDone(Form):
     """Arguments of `task_step_done`."""
 
     task_id: Id
-    step: Annotated[
-        int | None, Field(ge=1, description="From 1; left out: the current one.")
-    ] = None
+    step: Annotated[int | None, Field(ge=1, description="From 1; left out: the current one.")] = (
+        None
+    )
     outcome: Annotated[
         Literal["done", "failed", "more_tools"],
         Field(description="more_tools: a few more calls for this step, once."),
@@ -89,11 +85,9 @@ class TaskCancel(Form):
 class TaskClaim(Form):
     """Arguments of `task_claim`."""
 
-    task_id: Annotated[
-        Id | None, Field(description="Left out: the next in the queue.")
-    ] = None
+    task_id: Annotated[Id | None, Field(description="Left out: the next in the queue.")] = None
     role: Annotated[
-        str, AfterValidator(queued_role), Field(description="As what you claim.")
+        str, AfterValidator(refuse_user_role), Field(description="As what you claim.")
     ] = AGENT
     attach: Annotated[
         list[Id] | None,

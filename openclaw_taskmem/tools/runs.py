@@ -12,8 +12,8 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import answers, notices
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
-from openclaw_taskmem.domain.left_words import Left
-from openclaw_taskmem.domain.texts import clip, plain, plural
+from openclaw_taskmem.domain.left_words import HandoffNotes
+from openclaw_taskmem.domain.texts import clip, format_count, to_plain_line
 from openclaw_taskmem.engine import handovers, queues, runs, steps
 from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.tools import run_forms
@@ -30,33 +30,31 @@ SAID: Final = 10
 
 def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Answer:
     """Take a task up again, and give what is needed to go on."""
-    task, run, packet = runs.resume(
+    task, run, packet = runs.resume_task(
         shell, form.task_id, caller, answer=form.answer, reopen=form.reopen
     )
     return {
         "task_id": task.task_id,
         "status": task.status,
         "packet": packet,
-        "message": _resumed(run, caller, form.answer),
+        "message": _describe_resumed(run, caller, form.answer),
     }
 
 
-def task_step_done(
-    shell: Shell, form: run_forms.TaskStepDone, caller: Caller
-) -> Answer:
+def task_step_done(shell: Shell, form: run_forms.TaskStepDone, caller: Caller) -> Answer:
     """Note how a step ended."""
-    wish = steps.StepWish(
+    wish = steps.StepOutcome(
         step=form.step,
         outcome=form.outcome,
         note=form.note,
         remaining=tuple(form.remaining or ()),
         token=form.token,
     )
-    over = steps.step_over(shell, form.task_id, wish, caller)
+    over = steps.record_step_outcome(shell, form.task_id, wish, caller)
     task = over.task
     said = {
         "done": "Noted.",
-        "more_tools": f"{plural(shell.runs.step_bonus, 'more call')} for this step.",
+        "more_tools": f"{format_count(shell.runs.step_bonus, 'more call')} for this step.",
         "failed": "The rest is planned anew."
         if form.remaining
         else "Noted; plan the rest anew with task_plan_update, or try the step again "
@@ -67,29 +65,27 @@ def task_step_done(
         "status": task.status,
         "plan": list(task.plan),
         "done": [step + 1 for step in sorted(task.done)],
-        **warned(over.left_out),
+        **warn_of_left_out(over.left_out),
         **show_words(over.unheard, form.task_id),
-        "message": f"{said} {_next(over)}",
+        "message": f"{said} {_describe_next(over)}",
     }
 
 
-def _next(over: steps.StepOver) -> str:
+def _describe_next(over: steps.StepResult) -> str:
     if over.unheard:
         return answers.describe_unheard(ends=False)
-    return answers.next_step(over.task)
+    return answers.describe_next_step(over.task)
 
 
 def task_abort(shell: Shell, form: run_forms.TaskAbort, caller: Caller) -> Answer:
     """Give a task up."""
-    task = handovers.abort(shell, form.task_id, form.reason, form.token, caller)
-    return _ended(task, "Given up; tell the user why.")
+    task = handovers.abort_task(shell, form.task_id, form.reason, form.token, caller)
+    return _build_end_answer(task, "Given up; tell the user why.")
 
 
-def task_background(
-    shell: Shell, form: run_forms.TaskBackground, caller: Caller
-) -> Answer:
+def task_background(shell: Shell, form: run_forms.TaskBackground, caller: Caller) -> Answer:
     """Move a task to a session of its own."""
-    task, run = handovers.to_background(shell, form.task_id, caller, form.note or "")
+    task, run = handovers.move_to_background(shell, form.task_id, caller, form.note or "")
     return {
         "task_id": task.task_id,
         "status": task.status,
@@ -97,40 +93,40 @@ def task_background(
         "message": (
             "It goes on in the background, in a session of its own, and the user hears "
             "of each step here. Do not work on it in this session; tell the user, who "
-            f"can stop it with /cancel {notices.call(task)}."
+            f"can stop it with /cancel {notices.format_command_name(task)}."
         ),
     }
 
 
 def task_cancel(shell: Shell, form: run_forms.TaskCancel, caller: Caller) -> Answer:
     """Call a task off."""
-    task = handovers.cancel(shell, form.task_id, form.reason or "", caller)
-    return _ended(task, "Cancelled; what was done so far is kept.")
+    task = handovers.cancel_task(shell, form.task_id, form.reason or "", caller)
+    return _build_end_answer(task, "Cancelled; what was done so far is kept.")
 
 
 def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
     attach, role = form.attach or (), queues.find_role(shell, form.role)
-    task, run, left, gone = runs.claim(shell, form.task_id, role, attach, caller)
+    task, run, left, gone = runs.claim_run(shell, form.task_id, role, attach, caller)
     return {
         "task_id": task.task_id,
         "name": task.name,
         "plan": list(task.plan),
         "run": describe_run(run),
         "token": run.token,
-        **_shown(run, left),
+        **_show_left(run, left),
         "message": (
             f"Yours, with token {run.token}: give it with what you write. Each call "
             f"on it renews your claim for {shell.runs.lease_seconds:g} s. "
             f"{gone and f'{gone} '}"
-            f"{answers.describe_left(task, left)}"
+            f"{answers.describe_handoff_notes(task, left)}"
         ),
     }
 
 
 def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> Answer:
     """Hand a task on."""
-    task, run, along = handovers.hand_off(
+    task, run, along = handovers.hand_off_task(
         shell,
         form.task_id,
         form.to,
@@ -160,7 +156,7 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
 
 def task_reset(shell: Shell, form: run_forms.TaskReset, caller: Caller) -> Answer:
     """Take a run from whoever holds it."""
-    run, before = handovers.reset(shell, form.task_id, caller)
+    run, before = handovers.reset_run(shell, form.task_id, caller)
     held = None if before is None else before.model_dump(mode="json")
     return {
         "success": True,
@@ -168,17 +164,16 @@ def task_reset(shell: Shell, form: run_forms.TaskReset, caller: Caller) -> Answe
         "run": describe_run(run),
         "previous_assignee": held,
         "message": (
-            f"Reset from running to queued; {before.role if before else 'nobody'} held "
-            "it before."
+            f"Reset from running to queued; {before.role if before else 'nobody'} held it before."
         ),
     }
 
 
-def warned(left_out: Sequence[str]) -> Answer:
+def warn_of_left_out(left_out: Sequence[str]) -> Answer:
     """Return the warning of a plan that was cut to what is worked on at once."""
     if not left_out:
         return {}
-    more = plural(len(left_out), "step")
+    more = format_count(len(left_out), "step")
     return {
         "warning": (
             f"A segmented plan has 10 steps at most, so {more} at its end were left "
@@ -189,23 +184,21 @@ def warned(left_out: Sequence[str]) -> Answer:
     }
 
 
-def _resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
+def _describe_resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
     if run is not None and run.state is RunState.BLOCKED:
         return "Its agent is told the answer, and decides on that."
     if caller.person:
-        return _resumed_by_user(run, answer)
+        return _describe_resumed_by_user(run, answer)
     if run is None:
         return "Nobody holds it; claim it with task_claim before you go on with it."
     if run.state is not RunState.QUEUED:
         return "It is yours again; go on as the packet says."
     if run.told_session is not None:
-        return (
-            "It goes on in the background, in a session of its own, which is told so."
-        )
+        return "It goes on in the background, in a session of its own, which is told so."
     return "It is queued again; claim it with task_claim before you go on with it."
 
 
-def _resumed_by_user(run: Run | None, answer: str | None) -> str:
+def _describe_resumed_by_user(run: Run | None, answer: str | None) -> str:
     if run is None:
         return "It is active, and nobody holds it."
     if is_gateway_session(run.session_key):
@@ -217,16 +210,16 @@ def _resumed_by_user(run: Run | None, answer: str | None) -> str:
     return f"It is queued again, and whoever claims it {words}."
 
 
-def _ended(task: Task, said: str) -> Answer:
+def _build_end_answer(task: Task, said: str) -> Answer:
     message = " ".join(filter(None, (said, answers.describe_open_waits(task))))
     return {"task_id": task.task_id, "status": task.status, "message": message}
 
 
-def _shown(run: Run, left: Left) -> dict[str, JsonValue]:
+def _show_left(run: Run, left: HandoffNotes) -> dict[str, JsonValue]:
     """Return what is left for who claims a run: each text on one line, and clipped."""
     shown: dict[str, JsonValue] = {}
     if left.note is not None:
-        whole = plain(left.note)
+        whole = to_plain_line(left.note)
         shown["note"] = clip(whole, NOTE_BYTES)
         if shown["note"] != whole:
             shown["note_rest"] = f"The whole note: taskmem show {run.task_id}"
@@ -237,7 +230,7 @@ def show_words(words: Sequence[str], task_id: str) -> dict[str, JsonValue]:
     """Return what the user said of a task: each text on one line, and clipped."""
     if not words:
         return {}
-    said = [plain(each) for each in words]
+    said = [to_plain_line(each) for each in words]
     newest = [clip(each, NOTE_BYTES) for each in said[-SAID:]]
     shown: dict[str, JsonValue] = {"user_said": [*newest]}
     older = len(said) - len(newest)

@@ -13,13 +13,13 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import answers, effects, ledger, runs, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import PastCall
-from openclaw_taskmem.domain.plan import progress
+from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.domain.texts import duration, iso, plural
+from openclaw_taskmem.domain.texts import format_count, format_duration, format_iso
 from openclaw_taskmem.engine import standing as engine
-from openclaw_taskmem.engine.history import Place
+from openclaw_taskmem.engine.history import HistoryPosition
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.standing import Standing
+from openclaw_taskmem.engine.standing import TaskOverview
 from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.answer import Answer, describe_progress
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
@@ -31,26 +31,26 @@ _PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
     """Say where a task and its run stand."""
-    place = _read_place(form.before)
-    standing = engine.status(shell, form.task_id, caller, place)
+    place = _parse_position(form.before)
+    standing = engine.read_overview(shell, form.task_id, caller, place)
     task, run = standing.task, standing.run
     if place is not None:
         return {
             "task_id": task.task_id,
             "name": task.name,
             "status": task.status,
-            **_history(standing),
+            **_describe_history(standing),
             "message": "Older calls, the newest first.",
         }
-    current = progress(task).current
+    current = compute_progress(task).current
     newest = shell.store.read_records(Message, task.task_id, thread.READ)
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
-    calls = run.calls if run and runs.shows_calls(run) else None
-    took = f"after {duration(elapsed)}"
+    calls = run.calls if run and runs.has_visible_calls(run) else None
+    took = f"after {format_duration(elapsed)}"
     if calls is not None:
-        took = f"{plural(calls, 'tool call')} in {duration(elapsed)}"
+        took = f"{format_count(calls, 'tool call')} in {format_duration(elapsed)}"
     return {
         "task_id": task.task_id,
         "name": task.name,
@@ -59,18 +59,16 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         "metadata": dict(task.metadata),
         "run": None if run is None else describe_run(run),
         "step": None if current is None else current + 1,
-        "steps": _steps(task, run),
+        "steps": _describe_steps(task, run),
         "plan_progress": describe_progress(task),
         "tool_calls": calls,
-        **_known(standing),
-        **_history(standing),
+        **_describe_past_work(standing),
+        **_describe_history(standing),
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
-        **ledger.describe(
-            shell.store.read_records(LedgerEntry, task.task_id), ledger.SHOWN
-        ),
+        **ledger.describe_ledger(shell.store.read_records(LedgerEntry, task.task_id), ledger.SHOWN),
         "message": (
-            f"{_state(task, run)}, {took}. {answers.next_step(task, newest, run)}"
+            f"{_describe_state(task, run)}, {took}. {answers.describe_next_step(task, newest, run)}"
         ),
     }
 
@@ -90,9 +88,9 @@ def describe_run(run: Run) -> dict[str, JsonValue]:
     }
 
 
-def _steps(task: Task, run: Run | None) -> list[JsonValue]:
+def _describe_steps(task: Task, run: Run | None) -> list[JsonValue]:
     failed = run.failed_steps if run else ()
-    current = progress(task).current
+    current = compute_progress(task).current
 
     def state(index: int) -> str:
         if index in task.done:
@@ -107,23 +105,21 @@ def _steps(task: Task, run: Run | None) -> list[JsonValue]:
     ]
 
 
-def _known(standing: Standing) -> Answer:
+def _describe_past_work(standing: TaskOverview) -> Answer:
     """Return what must be known to go on, besides the plan."""
     past = standing.past
-    done, cut = effects.done(past.calls), effects.cut(past.calls)
+    done, cut = effects.list_done_calls(past.calls), effects.list_cut_calls(past.calls)
     more = max(len(done) - LINES, 0) + past.unread
     return {
         "original_request": standing.task.original_request,
         "last_response": past.last_response,
-        "conversation": [
-            {"role": line.role, "text": line.text} for line in past.messages
-        ],
+        "conversation": [{"role": line.role, "text": line.text} for line in past.messages],
         "still_running": [
             {
                 "kind": each.kind,
                 "name": each.name,
                 "about": scrub(each.about),
-                "since": iso(each.since),
+                "since": format_iso(each.since),
             }
             for each in standing.still_running
         ],
@@ -133,27 +129,27 @@ def _known(standing: Standing) -> Answer:
     }
 
 
-def _history(standing: Standing) -> Answer:
+def _describe_history(standing: TaskOverview) -> Answer:
     more = standing.page.more
     given = None if more is None else f"{more.run}.{more.before or 0}.{more.left}"
     arguments: Answer = {"task_id": standing.task.task_id, "before": given}
     return {
-        "tool_history": [_call(call) for call in standing.page.calls],
+        "tool_history": [_describe_call(call) for call in standing.page.calls],
         "more": None if more is None else {"left": more.left, "arguments": arguments},
     }
 
 
-def _call(call: PastCall) -> dict[str, JsonValue]:
+def _describe_call(call: PastCall) -> dict[str, JsonValue]:
     return {
         "tool": call.tool,
         "about": call.about,
         "outcome": "unknown" if call.ok is None else "ok" if call.ok else "failed",
         "exit_code": call.exit_code,
-        "at": iso(call.at),
+        "at": format_iso(call.at),
     }
 
 
-def _read_place(before: str | None) -> Place | None:
+def _parse_position(before: str | None) -> HistoryPosition | None:
     """Return where a page of the history begins; None: at the newest.
 
     Raises:
@@ -168,10 +164,10 @@ def _read_place(before: str | None) -> Place | None:
             "begin with the newest calls."
         )
     run, number, left = map(int, match.groups())
-    return Place(run=run, before=number or None, left=left)
+    return HistoryPosition(run=run, before=number or None, left=left)
 
 
-def _state(task: Task, run: Run | None) -> str:
+def _describe_state(task: Task, run: Run | None) -> str:
     if run is None:
         return f"The task is {task.status}, and nobody holds it"
     why = f" ({run.why})" if run.why else ""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from openclaw_taskmem.domain.texts import iso, json_size
-from openclaw_taskmem.engine.tasks import Asked
+from openclaw_taskmem.domain.texts import count_json_bytes, format_iso
+from openclaw_taskmem.engine.tasks import QueryAnswer
 from openclaw_taskmem.tools.answer import Answer
 from taskmem_hookspecs import InvalidArguments, Message
 
@@ -30,7 +30,7 @@ _PART: Final = 5 * 1024
 _PLACE: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})")
 
 
-def read_place(after: str | None) -> tuple[int | None, int]:
+def parse_position(after: str | None) -> tuple[int | None, int]:
     """Return the newest message and the number of entries that came before.
 
     None: nothing came before, and the whole thread counts.
@@ -49,10 +49,10 @@ def read_place(after: str | None) -> tuple[int | None, int]:
     return int(match[1]), int(match[2])
 
 
-def cut_page(asked: Asked, query: str, start: int) -> Answer:
+def cut_page(asked: QueryAnswer, query: str, start: int) -> Answer:
     """Return the entries from `start` on that fit, and how to get those after them."""
     found = asked.found
-    parts = _split(found.messages[0].content, _PART) if found.alone else []
+    parts = _split_text(found.messages[0].content, _PART) if found.alone else []
     total = len(parts) or len(found.messages)
     most = MESSAGES
     if start == 0 and found.matches and not found.alone:
@@ -63,10 +63,10 @@ def cut_page(asked: Asked, query: str, start: int) -> Answer:
         if found.alone:
             entry = _show_part(found.messages[0], parts, place)
         else:
-            entry = _show(found.messages[place], found.question.words)
+            entry = _show_message(found.messages[place], found.question.words)
             if "part" in entry:
                 number = found.messages[place].message_id
-                entry["whole"] = _arguments(asked, f"message {number}")
+                entry["whole"] = _build_arguments(asked, f"message {number}")
         room -= len(json.dumps(entry, ensure_ascii=False).encode()) + 2
         if room < 0 and shown:
             break
@@ -74,11 +74,14 @@ def cut_page(asked: Asked, query: str, start: int) -> Answer:
     end = start + len(shown)
     left = max(0, total - end)
     after = f"{asked.until}.{end}"
-    more: Answer = {"left": left, "arguments": _arguments(asked, query, after=after)}
+    more: Answer = {
+        "left": left,
+        "arguments": _build_arguments(asked, query, after=after),
+    }
     return {"messages": [*shown], "more": more if left else None}
 
 
-def describe_page(asked: Asked, page: Answer) -> str:
+def describe_page(asked: QueryAnswer, page: Answer) -> str:
     """Say what a page holds, and how to go on."""
     found = asked.found
     if found.matches:
@@ -91,43 +94,43 @@ def describe_page(asked: Asked, page: Answer) -> str:
     return f"{said} {more}".strip()
 
 
-def _arguments(asked: Asked, query: str, **more: str) -> Answer:
+def _build_arguments(asked: QueryAnswer, query: str, **more: str) -> Answer:
     return {"task_id": asked.task.task_id, "query": query, **more}
 
 
-def _show(message: Message, words: tuple[str, ...]) -> Answer:
+def _show_message(message: Message, words: tuple[str, ...]) -> Answer:
     """Return a message; of a long one, the part that holds most of the words."""
-    if json_size(message.content) <= _LONG:
-        return _describe(message, message.content)
-    parts = _split(message.content, _EXCERPT)
+    if count_json_bytes(message.content) <= _LONG:
+        return _describe_message(message, message.content)
+    parts = _split_text(message.content, _EXCERPT)
     held = [sum(word in part.lower() for word in words) for part in parts]
     return _show_part(message, parts, held.index(max(held)))
 
 
 def _show_part(message: Message, parts: Sequence[str], place: int) -> Answer:
-    entry = _describe(message, parts[place])
+    entry = _describe_message(message, parts[place])
     if len(parts) > 1:
         entry["part"] = f"{place + 1} of {len(parts)}"
     return entry
 
 
-def _describe(message: Message, content: str) -> Answer:
+def _describe_message(message: Message, content: str) -> Answer:
     return {
         "message_id": message.message_id,
         "role": message.role,
         "msg_type": message.msg_type,
         "content": content,
-        "created_at": iso(message.created_at),
+        "created_at": format_iso(message.created_at),
     }
 
 
-def _split(text: str, size: int) -> list[str]:
+def _split_text(text: str, size: int) -> list[str]:
     """Cut a text into parts of at most `size` bytes of JSON each."""
     parts: list[str] = []
     while text:
         kept = min(len(text), size)
-        while json_size(text[:kept]) > size:
-            kept = kept * size // (json_size(text[:kept]) + size // 8) or 1
+        while count_json_bytes(text[:kept]) > size:
+            kept = kept * size // (count_json_bytes(text[:kept]) + size // 8) or 1
         parts.append(text[:kept])
         text = text[kept:]
     return parts

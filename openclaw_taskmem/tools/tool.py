@@ -29,4 +29,4 @@ class Tool:
     @property
     def input_schema(self) -> dict[str, JsonValue]:
         """The JSON schema of the arguments."""
-        return forms.schema(self.form)
+        return forms.build_schema(self.form)

@@ -14,9 +14,9 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import ledger, ways
 from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.domain.texts import epoch, iso_millis
+from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.wakes import Holds, never
+from openclaw_taskmem.engine.wakes import Holds, hold_nothing
 from taskmem_hookspecs import (
     Event,
     EventQuery,
@@ -52,7 +52,7 @@ _OWED = (WakeState.DUE, WakeState.SENT)
 _OPEN = tuple(state for state in RunState if not state.terminal)
 
 
-def counts(shell: Shell) -> View:
+def count_by_state(shell: Shell) -> View:
     """Return how much there is, by state."""
     found = shell.store.count()
     return {
@@ -87,13 +87,13 @@ def _count_wakes(shell: Shell, found: Mapping[WakeState, int]) -> View:
     return {**counted, "due": due, "planned": planned, "kept": kept}
 
 
-def unsent(shell: Shell) -> int:
+def count_unsent(shell: Shell) -> int:
     """Return how many wakes of this home are owed that could not be sent so far."""
     due = shell.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=MOST))
     return sum(wake.last_error is not None for wake in due)
 
 
-def show(
+def show_by_id(
     shell: Shell, any_id: str, kept: Kept | None = None, before: int | None = None
 ) -> View:
     """Return a task, or a wait, with all that hangs on it; or a wake.
@@ -123,16 +123,16 @@ def show(
 
 def _show_wake(shell: Shell, wake_id: str) -> View:
     for wake in shell.store.find_wakes(WakeQuery(wake_ids=(wake_id,))):
-        return {**_wake(wake), "held": _held(wake, never)}
+        return {**_format_wake(wake), "held": _explain_hold(wake, hold_nothing)}
     raise InvalidArguments(f"There is no wake {wake_id}; see taskmem wakes --all.")
 
 
 def _show_wait(shell: Shell, wait_id: str, kept: Kept | None) -> View:
     wait = shell.store.read_wait(wait_id)
     return {
-        **_wait(shell, wait),
+        **_format_wait(shell, wait),
         **(kept(wait) if kept else {}),
-        "history": _list_events(shell, EventQuery(wait_id=wait_id, limit=MOST)),
+        "history": _format_events(shell, EventQuery(wait_id=wait_id, limit=MOST)),
     }
 
 
@@ -141,25 +141,24 @@ def _show_task(shell: Shell, task_id: str) -> View:
     task = facts.task
     waits = shell.store.find_waits(WaitQuery(task_id=task_id, limit=MOST))
     wakes = shell.store.find_wakes(WakeQuery(task_id=task_id, limit=MOST))
-    revisions = [_revision(r) for r in shell.store.read_records(PlanRevision, task_id)]
+    revisions = [_format_revision(r) for r in shell.store.read_records(PlanRevision, task_id)]
     return {
-        **_task(task),
+        **_format_task(task),
         "question": facts.run.question if facts.run else None,
         "plan": list(task.plan),
         "steps": [
-            {"step": step.index + 1, "text": step.text, "done": step.done}
-            for step in task.steps
+            {"step": step.index + 1, "text": step.text, "done": step.done} for step in task.steps
         ],
         **_read_page(shell, task_id, None),
         "revisions": _fit_newest(revisions),
         "earlier_revisions": len(revisions) - len(_fit_newest(revisions)),
-        "waits": [_wait(shell, wait) for wait in waits],
-        "wakes": [_wake(wake) for wake in wakes],
-        **ledger.describe(shell.store.read_records(LedgerEntry, task_id)),
+        "waits": [_format_wait(shell, wait) for wait in waits],
+        "wakes": [_format_wake(wake) for wake in wakes],
+        **ledger.describe_ledger(shell.store.read_records(LedgerEntry, task_id)),
         "metadata": {
             **dict(task.metadata),
             "active_wait_ids": list(task.linkage.active_wait_ids),
-            "last_wait_event_at": epoch(task.linkage.last_wait_event_at),
+            "last_wait_event_at": to_epoch(task.linkage.last_wait_event_at),
             "last_wait_state": task.linkage.last_wait_state,
         },
     }
@@ -168,7 +167,7 @@ def _show_task(shell: Shell, task_id: str) -> View:
 def _read_page(shell: Shell, task_id: str, before: int | None) -> View:
     """Return the newest messages before one that an answer has room for."""
     read = shell.store.read_records(Message, task_id, MOST, before=before)
-    shown = _fit_newest([_message(message) for message in read])
+    shown = _fit_newest([_format_message(message) for message in read])
     whole = len(shown) == len(read) < MOST
     earlier = None if whole else read[-len(shown)].message_id
     return {"messages": shown, "earlier": earlier}
@@ -185,21 +184,21 @@ def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
     return [*rows[len(rows) - kept :]]
 
 
-def waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+def list_waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the open waits, newest first; with `all` the ended ones too."""
     status = None if params.get("all") else WaitStatus.WATCHING
-    query = WaitQuery(status=status, limit=_limit(params))
-    return [_wait(shell, wait) for wait in shell.store.whole.find_waits(query)]
+    query = WaitQuery(status=status, limit=_read_limit(params))
+    return [_format_wait(shell, wait) for wait in shell.store.whole.find_waits(query)]
 
 
-def wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
+def list_wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
     """Return the wakes that are due or sent, newest first; with `all` every one."""
     states = None if params.get("all") else _OWED
-    found = shell.store.whole.find_wakes(WakeQuery(states=states, limit=_limit(params)))
-    return [{**_wake(wake), "held": _held(wake, holds)} for wake in found]
+    found = shell.store.whole.find_wakes(WakeQuery(states=states, limit=_read_limit(params)))
+    return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
 
 
-def _held(wake: Wake, holds: Holds) -> str | None:
+def _explain_hold(wake: Wake, holds: Holds) -> str | None:
     """Return why a wake that is due is not sent now; None: it is not held."""
     if ways.is_kept(wake):
         return ways.describe_kept(wake)
@@ -207,30 +206,28 @@ def _held(wake: Wake, holds: Holds) -> str | None:
     return None if held is None else held.why
 
 
-def runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+def list_runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the runs that have not ended, newest first; with `all` every one."""
     states = None if params.get("all") else _OPEN
-    task_id = _task_id(params)
-    query = RunQuery(states=states, task_id=task_id, limit=_limit(params))
+    task_id = _read_task_id(params)
+    query = RunQuery(states=states, task_id=task_id, limit=_read_limit(params))
     if task_id is None:
         query = query.model_copy(update={"implicit": False})
     found = shell.store.whole.find_runs(query)
     tasks = {run.task_id for run in found}
     facts = {each: shell.find_task(each) for each in tasks}
-    names = {
-        each: "" if told is None else told.task.name for each, told in facts.items()
-    }
-    return [_run(run, names[run.task_id]) for run in found]
+    names = {each: "" if told is None else told.task.name for each, told in facts.items()}
+    return [_format_run(run, names[run.task_id]) for run in found]
 
 
-def _run(run: Run, task_name: str) -> View:
+def _format_run(run: Run, task_name: str) -> View:
     owner = None if run.owner is None else run.owner.model_dump(mode="json")
     return {
-        **_fields(run, "run_id task_id"),
+        **_format_fields(run, "run_id task_id"),
         "task_name": task_name,
-        **_fields(run, "state why question role session_key"),
+        **_format_fields(run, "state why question role session_key"),
         "owner": owner,
-        **_fields(
+        **_format_fields(
             run,
             "token lease_until checkpoints calls rounds idle_rounds tries "
             "provider_failures told_session created_at changed_at seen_at started_at "
@@ -239,17 +236,17 @@ def _run(run: Run, task_name: str) -> View:
     }
 
 
-def events(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+def list_events(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the newest entries of the audit log, oldest first."""
-    query = EventQuery(task_id=_task_id(params), limit=_limit(params))
-    return _list_events(shell, query)
+    query = EventQuery(task_id=_read_task_id(params), limit=_read_limit(params))
+    return _format_events(shell, query)
 
 
-def _list_events(shell: Shell, query: EventQuery) -> list[JsonValue]:
-    return [_event(event) for event in shell.store.find_events(query)]
+def _format_events(shell: Shell, query: EventQuery) -> list[JsonValue]:
+    return [_format_event(event) for event in shell.store.find_events(query)]
 
 
-def plugins(shell: Shell) -> list[JsonValue]:
+def list_plugins(shell: Shell) -> list[JsonValue]:
     """Return every plug-in found, and how it fares."""
     return [
         {
@@ -263,12 +260,12 @@ def plugins(shell: Shell) -> list[JsonValue]:
     ]
 
 
-def _task_id(params: Mapping[str, object]) -> str | None:
+def _read_task_id(params: Mapping[str, object]) -> str | None:
     task_id = params.get("task_id")
     return task_id if isinstance(task_id, str) else None
 
 
-def _limit(params: Mapping[str, object]) -> int:
+def _read_limit(params: Mapping[str, object]) -> int:
     limit = params.get("limit", MOST)
     if isinstance(limit, bool) or not isinstance(limit, int):
         limit = 0
@@ -279,60 +276,60 @@ def _limit(params: Mapping[str, object]) -> int:
     return limit
 
 
-def _task(task: Task) -> View:
+def _format_task(task: Task) -> View:
     return {
-        **_fields(
+        **_format_fields(
             task,
             "task_id name status implicit original_request session_key host "
             "created_at updated_at last_stuck_alert_at",
         ),
         "stuck_alerts": task.alerts,
-        "stuck_due_at": iso_millis(task.stuck_due_at),
+        "stuck_due_at": format_iso_millis(task.stuck_due_at),
     }
 
 
-def _message(message: Message) -> View:
-    return _fields(message, "message_id role msg_type content created_at")
+def _format_message(message: Message) -> View:
+    return _format_fields(message, "message_id role msg_type content created_at")
 
 
-def _revision(revision: PlanRevision) -> View:
+def _format_revision(revision: PlanRevision) -> View:
     return {
         "id": revision.revision_id,
-        **_fields(revision, "old_plan new_plan reason author created_at"),
+        **_format_fields(revision, "old_plan new_plan reason author created_at"),
     }
 
 
-def _wait(shell: Shell, wait: Wait) -> View:
+def _format_wait(shell: Shell, wait: Wait) -> View:
     seen = wait.last_observation
     if wait.status is WaitStatus.WATCHING:
-        now = shell.watching.observation(wait.wait_id)
+        now = shell.watching.read_observation(wait.wait_id)
         seen = scrub(now) if now else seen
     return {
-        **_fields(wait, "wait_id status target wake_when task_id session_key host"),
+        **_format_fields(wait, "wait_id status target wake_when task_id session_key host"),
         "timeout": wait.timeout_seconds,
         "poll_interval": wait.poll_seconds,
-        **_fields(wait, "round created_at armed_at deadline_at ended_at"),
+        **_format_fields(wait, "round created_at armed_at deadline_at ended_at"),
         "last_observation": seen,
     }
 
 
-def _wake(wake: Wake) -> View:
-    return _fields(
+def _format_wake(wake: Wake) -> View:
+    return _format_fields(
         wake,
         "wake_id key state cause session_key host task_id wait_id attempts last_error "
         "created_at due_at sent_at acknowledged_at transport note text",
     )
 
 
-def _event(event: Event) -> View:
-    known = _fields(event, "event_id at kind task_id wait_id run_id")
+def _format_event(event: Event) -> View:
+    known = _format_fields(event, "event_id at kind task_id wait_id run_id")
     return {**known, "data": dict(event.data)}
 
 
-def _fields(row: Value, names: str) -> View:
+def _format_fields(row: Value, names: str) -> View:
     """Return fields of a row under their own names; instants are texts."""
     found = {name: getattr(row, name) for name in names.split()}
     return {
-        name: iso_millis(value) if isinstance(value, datetime) else value
+        name: format_iso_millis(value) if isinstance(value, datetime) else value
         for name, value in found.items()
     }

@@ -41,8 +41,7 @@ class SmartWait(Form):
     target: Annotated[
         TargetText,
         Field(
-            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, "
-            "screen, queue:ROLE"
+            description="pty:NAME, pty:tmux:PANE, pty:file:/path, window:TITLE, screen, queue:ROLE"
         ),
     ]
     wake_when: Annotated[Condition | None, Field(description=FORMS_HELP)] = None
@@ -57,12 +56,10 @@ class SmartWait(Form):
     ] = None
     timeout: Annotated[Seconds, Field(description="Seconds.")] = 300
     task_id: Annotated[Id | None, Field(description="The task it is for.")] = None
-    poll_interval: Annotated[
-        Seconds, Field(description="Longest seconds between looks.")
-    ] = 2.0
+    poll_interval: Annotated[Seconds, Field(description="Longest seconds between looks.")] = 2.0
 
     @model_validator(mode="after")
-    def _one_condition(self) -> SmartWait:
+    def _require_one_condition(self) -> SmartWait:
         given = (self.wake_when is not None) + (self.signals is not None)
         if given > 1 or (not given and not is_queue(self.target)):
             raise ValueError("give wake_when or signals, and not both")
@@ -75,13 +72,11 @@ class WaitUpdate(Form):
     wait_id: Id
     wake_when: Annotated[Condition | None, Field(description="New condition.")] = None
     signals: Annotated[Signals | None, Field(description="Instead of it.")] = None
-    timeout: Annotated[Seconds | None, Field(description="New seconds, from now.")] = (
-        None
-    )
+    timeout: Annotated[Seconds | None, Field(description="New seconds, from now.")] = None
     message: Annotated[Text | None, Field(description="Why, for its history.")] = None
 
     @model_validator(mode="after")
-    def _one_condition(self) -> WaitUpdate:
+    def _refuse_two_conditions(self) -> WaitUpdate:
         if self.wake_when is not None and self.signals is not None:
             raise ValueError("give wake_when or signals, and not both")
         return self

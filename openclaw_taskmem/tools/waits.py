@@ -10,11 +10,11 @@ from openclaw_taskmem.domain import queues
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition, read_signals
 from openclaw_taskmem.domain.scrub import MASK, scrub, scrub_cut
-from openclaw_taskmem.domain.texts import clip, one_line, plain
+from openclaw_taskmem.domain.texts import clip, to_one_line, to_plain_line
 from openclaw_taskmem.domain.waits import Refinement
 from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.waits import Armed
+from openclaw_taskmem.engine.waits import ArmedWait
 from openclaw_taskmem.tools import wait_forms
 from openclaw_taskmem.tools.answer import Answer
 from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
@@ -45,10 +45,10 @@ def smart_wait(shell: Shell, form: wait_forms.SmartWait, caller: Caller) -> Answ
     )
     wait = armed.wait
     watched = "Monitoring. I'll wake you when" if armed.reached else "Monitoring for"
-    return _armed(
+    return _build_armed_answer(
         shell,
         armed,
-        f"{watched}: {_condition(wait)} Timeout: {wait.timeout_seconds:.10g}s.",
+        f"{watched}: {_format_condition(wait)} Timeout: {wait.timeout_seconds:.10g}s.",
     )
 
 
@@ -60,29 +60,29 @@ def wait_update(shell: Shell, form: wait_forms.WaitUpdate, caller: Caller) -> An
         timeout_seconds=form.timeout,
         note=form.message,
     )
-    armed = waits.rearm(shell, form.wait_id, wish, caller)
+    armed = waits.rearm_wait(shell, form.wait_id, wish, caller)
     wait = armed.wait
-    return _armed(
+    return _build_armed_answer(
         shell,
         armed,
-        f"Resumed{_was(armed)}. Watching for: {_condition(wait)} "
+        f"Resumed{_describe_earlier_end(armed)}. Watching for: {_format_condition(wait)} "
         f"New timeout: {wait.timeout_seconds:.10g}s.",
     )
 
 
 def wait_cancel(shell: Shell, form: wait_forms.WaitCancel, caller: Caller) -> Answer:
     """Cancel a wait; one that has ended stays as it is."""
-    before = waits.cancel(shell, form.wait_id, form.reason, caller)
+    before = waits.cancel_wait(shell, form.wait_id, form.reason, caller)
     if before.status is not WaitStatus.WATCHING:
         return {
             "wait_id": before.wait_id,
             "status": before.status,
             "message": (
                 f"Nothing to cancel: the wait had ended as {before.status} already"
-                f"{_ending(before)}"
+                f"{_format_end(before)}"
             ),
         }
-    reason = f" Reason: {one_line(form.reason)}" if form.reason else ""
+    reason = f" Reason: {to_one_line(form.reason)}" if form.reason else ""
     return {
         "wait_id": before.wait_id,
         "status": WaitStatus.CANCELLED,
@@ -90,7 +90,7 @@ def wait_cancel(shell: Shell, form: wait_forms.WaitCancel, caller: Caller) -> An
     }
 
 
-def _armed(shell: Shell, armed: Armed, watched: str) -> Answer:
+def _build_armed_answer(shell: Shell, armed: ArmedWait, watched: str) -> Answer:
     """Answer that a wait is watched, and how its agent hears of the end."""
     wait = armed.wait
     answer: Answer = {
@@ -103,7 +103,7 @@ def _armed(shell: Shell, armed: Armed, watched: str) -> Answer:
     if not armed.reached:
         command = answer["command"] = f"{shell.command} wait {wait.wait_id}"
         hears = _NO_WAKE.format(command=command)
-    answer["message"] = f"{watched} {hears} {_seen(armed)}".strip()
+    answer["message"] = f"{watched} {hears} {_describe_target(armed)}".strip()
     return answer
 
 
@@ -123,35 +123,35 @@ def _read_condition(form: wait_forms.SmartWait | wait_forms.WaitUpdate) -> Condi
     return condition
 
 
-def _list_understood(armed: Armed) -> JsonValue:
+def _list_understood(armed: ArmedWait) -> JsonValue:
     return [each.model_dump(mode="json") for each in armed.sighting.understood]
 
 
-def _condition(wait: Wait) -> str:
-    words = clip(one_line(wait.wake_when), 500)
+def _format_condition(wait: Wait) -> str:
+    words = clip(to_one_line(wait.wake_when), 500)
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
-def _was(armed: Armed) -> str:
+def _describe_earlier_end(armed: ArmedWait) -> str:
     was = armed.was
     if was is None or was.status is WaitStatus.WATCHING:
         return ""
-    return f"; it had ended as {was.status}{_ending(was)[:-1]}"
+    return f"; it had ended as {was.status}{_format_end(was)[:-1]}"
 
 
-def _ending(wait: Wait) -> str:
-    seen = clip(plain(wait.last_observation or ""), 300)
+def _format_end(wait: Wait) -> str:
+    seen = clip(to_plain_line(wait.last_observation or ""), 300)
     return f": {seen.rstrip('.')}." if seen else "."
 
 
-def _seen(armed: Armed) -> str:
+def _describe_target(armed: ArmedWait) -> str:
     """Say what there is to know of the target, and show the last lines there."""
     sighting = armed.sighting
-    said = [clip(plain(scrub(sighting.note)), _NOTE_BYTES)] if sighting.note else []
+    said = [clip(to_plain_line(scrub(sighting.note)), _NOTE_BYTES)] if sighting.note else []
     if sighting.tail is None:
         return " ".join(said)
     lines = [
-        clip(plain(line), _LINE_BYTES)
+        clip(to_plain_line(line), _LINE_BYTES)
         for line in scrub_cut(sighting.tail).splitlines()
         if line.strip()
     ]

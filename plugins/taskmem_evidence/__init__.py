@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from taskmem_hookspecs import EvidenceVerifier, hookimpl
 
 if TYPE_CHECKING:
-    from taskmem_evidence.urls import Urls
+    from taskmem_evidence.urls import UrlVerifier
 
 
 @hookimpl(trylast=True)
@@ -16,18 +16,18 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
     """Look at claims of the kinds `file` and `url`."""
     match kind:
         case "file":
-            from taskmem_evidence.files import Files
+            from taskmem_evidence.files import FileVerifier
 
-            return Files()
+            return FileVerifier()
         case "url":
-            return _urls()
+            return _load_url_verifier()
         case _:
             return None
 
 
 @cache
-def _urls() -> Urls:
+def _load_url_verifier() -> UrlVerifier:
     """Return the one of this process: what it trusts is read once."""
-    from taskmem_evidence.urls import Urls
+    from taskmem_evidence.urls import UrlVerifier
 
-    return Urls()
+    return UrlVerifier()

@@ -23,7 +23,7 @@ _METADATA: Final = frozenset(
 """Where clouds tell a machine its credentials, besides link-local addresses."""
 
 
-def may_be_asked(address: str) -> bool:
+def is_askable(address: str) -> bool:
     """Return whether an address is none that tells machines their credentials.
 
     What an agent names is data: somebody may have told it to. Private addresses and
@@ -34,7 +34,7 @@ def may_be_asked(address: str) -> bool:
     """
     return not any(
         each.is_link_local or each in _METADATA
-        for each in _meant(ip_address(address.partition("%")[0]))
+        for each in _expand_address(ip_address(address.partition("%")[0]))
     )
 
 
@@ -44,12 +44,14 @@ def is_public(address: str) -> bool:
     Args:
         address: IPv4 or IPv6, with or without a zone.
     """
-    meant = [*_meant(ip_address(address.partition("%")[0]))]
+    meant = [*_expand_address(ip_address(address.partition("%")[0]))]
     # What is translated is only as public as what it leads to.
     return all(each.is_global and not each.is_multicast for each in meant[1:] or meant)
 
 
-def _meant(ip: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
+def _expand_address(
+    ip: IPv4Address | IPv6Address,
+) -> Iterator[IPv4Address | IPv6Address]:
     """Give an address, and all that it may lead to when it is translated."""
     yield ip
     if isinstance(ip, IPv4Address):

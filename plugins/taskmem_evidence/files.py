@@ -14,15 +14,26 @@ from time import perf_counter
 from typing import Final
 
 from taskmem_evidence.outcomes import (
-    NotSeen,
-    NotSo,
-    proven,
-    refuted,
-    shown,
-    unproven,
+    ClaimRefuted,
+    ClaimUnchecked,
+    build_refuted_finding,
+    build_unproven_finding,
+    build_verified_finding,
+    format_name,
 )
-from taskmem_evidence.paths import absolute, end_of, explained, resolve_links
-from taskmem_evidence.stamps import SECOND, Stamps, born, made_since, stamps
+from taskmem_evidence.paths import (
+    explain_os_errors,
+    resolve_allowed_path,
+    resolve_links,
+    to_absolute_path,
+)
+from taskmem_evidence.stamps import (
+    SECOND,
+    FileStamps,
+    is_made_since,
+    read_birth_time,
+    read_stamps,
+)
 from taskmem_hookspecs import Claim, Finding
 
 HASHING_SECONDS: Final = 1.4
@@ -42,7 +53,7 @@ _KINDS: Final = {
 }
 
 
-class Files:
+class FileVerifier:
     """Looks whether a file is there, within its folders, not empty, and new.
 
     Empty means a size of 0. What is in it is not judged: a blank line can be all that
@@ -55,29 +66,29 @@ class Files:
         It blocks while it reads: its loop is in a thread of its own.
         """
         try:
-            return _verify(claim)
-        except NotSo as error:
-            return refuted(error)
-        except NotSeen as error:
-            return unproven(str(error))
+            return _verify_file(claim)
+        except ClaimRefuted as error:
+            return build_refuted_finding(error)
+        except ClaimUnchecked as error:
+            return build_unproven_finding(str(error))
 
 
-def _verify(claim: Claim) -> Finding:
-    path = absolute(claim)
-    with explained(path):
-        end = end_of(path, claim.roots)
-        with _opened(path, end) as handle:
-            seen = _suitable(path, handle, claim.since)
-            checksum = _sum(path, handle, seen.size)
-            _look_again(path, end, seen)
-    return proven(claim, checksum, seen.size, _described(path, end, seen))
+def _verify_file(claim: Claim) -> Finding:
+    path = to_absolute_path(claim)
+    with explain_os_errors(path):
+        end = resolve_allowed_path(path, claim.roots)
+        with _open_file(path, end) as handle:
+            seen = _require_new_file(path, handle, claim.since)
+            checksum = _hash_content(path, handle, seen.size)
+            _require_unchanged(path, end, seen)
+    return build_verified_finding(claim, checksum, seen.size, _describe_file(path, end, seen))
 
 
 # --- what is in it ------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _opened(path: str, end: str) -> Generator[int]:
+def _open_file(path: str, end: str) -> Generator[int]:
     """Give a handle of what can be read to its end; opening a device may do things.
 
     Raises:
@@ -86,12 +97,12 @@ def _opened(path: str, end: str) -> Generator[int]:
         OSError: It cannot be opened.
     """
     # What the kernel makes of the path as it was given counts, not our reading of it.
-    _is_file(path, os.stat(path))
+    _require_file(path, os.stat(path))
     try:
         handle = os.open(end, _FLAGS | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno == errno.ELOOP:  # it was no link a moment ago
-            raise _changed(path) from None
+            raise _build_changed_error(path) from None
         raise
     try:
         yield handle
@@ -99,36 +110,36 @@ def _opened(path: str, end: str) -> Generator[int]:
         os.close(handle)
 
 
-def _is_file(path: str, info: os.stat_result) -> None:
+def _require_file(path: str, info: os.stat_result) -> None:
     if stat.S_ISDIR(info.st_mode):
-        raise NotSo(f"{shown(path)} is a folder; name a file in it.")
+        raise ClaimRefuted(f"{format_name(path)} is a folder; name a file in it.")
     if not stat.S_ISREG(info.st_mode):
         kind = _KINDS.get(stat.S_IFMT(info.st_mode), "something else")
-        raise NotSo(f"{shown(path)} is {kind}, and no file.")
+        raise ClaimRefuted(f"{format_name(path)} is {kind}, and no file.")
 
 
-def _suitable(path: str, handle: int, since: datetime) -> Stamps:
+def _require_new_file(path: str, handle: int, since: datetime) -> FileStamps:
     """Return the state of a file that can count as made.
 
     Raises:
         NotSo: It is none, is empty, or was there before the work began.
     """
     info = os.fstat(handle)
-    _is_file(path, info)
-    seen = stamps(info)
+    _require_file(path, info)
+    seen = read_stamps(info)
     if seen.size == 0:
-        raise NotSo(f"{shown(path)} is empty; write what belongs into it.", size=0)
-    if not made_since(seen, born(handle), since):
-        raise NotSo(
-            f"{shown(path)} was there before the work began at "
-            f"{since:%Y-%m-%dT%H:%M:%SZ}: its content is of {_instant(seen.written)}, "
-            f"its name and mode of {_instant(seen.changed)}; write it anew.",
+        raise ClaimRefuted(f"{format_name(path)} is empty; write what belongs into it.", size=0)
+    if not is_made_since(seen, read_birth_time(handle), since):
+        raise ClaimRefuted(
+            f"{format_name(path)} was there before the work began at "
+            f"{since:%Y-%m-%dT%H:%M:%SZ}: its content is of {_format_instant(seen.written)}, "
+            f"its name and mode of {_format_instant(seen.changed)}; write it anew.",
             size=seen.size,
         )
     return seen
 
 
-def _sum(path: str, handle: int, size: int) -> str:
+def _hash_content(path: str, handle: int, size: int) -> str:
     """Return the SHA-256 of so many bytes, in hex.
 
     Raises:
@@ -139,18 +150,18 @@ def _sum(path: str, handle: int, size: int) -> str:
     while size > 0:
         chunk = os.read(handle, _CHUNK)
         if not chunk:
-            raise _changed(path)
+            raise _build_changed_error(path)
         content.update(chunk)
         size -= len(chunk)
         if size > 0 and perf_counter() > until:
-            raise NotSeen(
-                f"{shown(path)} is too large to be read in {HASHING_SECONDS:g} s; "
+            raise ClaimUnchecked(
+                f"{format_name(path)} is too large to be read in {HASHING_SECONDS:g} s; "
                 "claim a smaller file that shows the same, such as a list of checksums."
             )
     return content.hexdigest()
 
 
-def _look_again(path: str, end: str, seen: Stamps) -> None:
+def _require_unchanged(path: str, end: str, seen: FileStamps) -> None:
     """Look at the path again, from its beginning.
 
     It is not read once more: whoever still writes it can claim it when it is done.
@@ -159,29 +170,29 @@ def _look_again(path: str, end: str, seen: Stamps) -> None:
         NotSeen: It is another file by now, or in another state.
     """
     try:
-        same = stamps(os.stat(path)) == seen and resolve_links(path) == end
+        same = read_stamps(os.stat(path)) == seen and resolve_links(path) == end
     except OSError:
         same = False
     if not same:
-        raise _changed(path)
+        raise _build_changed_error(path)
 
 
-def _changed(path: str) -> NotSeen:
-    return NotSeen(
-        f"{shown(path)} was changed while it was looked at; claim it once nothing "
+def _build_changed_error(path: str) -> ClaimUnchecked:
+    return ClaimUnchecked(
+        f"{format_name(path)} was changed while it was looked at; claim it once nothing "
         "writes it any more."
     )
 
 
-def _described(path: str, end: str, seen: Stamps) -> str:
-    links = f" (a link to {shown(end)})" if os.path.islink(path) else ""
+def _describe_file(path: str, end: str, seen: FileStamps) -> str:
+    links = f" (a link to {format_name(end)})" if os.path.islink(path) else ""
     return (
-        f"{shown(path)}{links} is there: {seen.size:,} bytes, written at "
-        f"{_instant(seen.written)}."
+        f"{format_name(path)}{links} is there: {seen.size:,} bytes, written at "
+        f"{_format_instant(seen.written)}."
     )
 
 
-def _instant(nanoseconds: int) -> str:
+def _format_instant(nanoseconds: int) -> str:
     try:
         at = datetime.fromtimestamp(nanoseconds // SECOND, UTC)
     except (ValueError, OverflowError, OSError):  # a stamp can be any number

@@ -10,7 +10,7 @@ _LONGEST: Final = 200
 _SHORT: Final = 12
 
 
-class NotSo(Exception):
+class ClaimRefuted(Exception):
     """It was looked at, and it is not as claimed."""
 
     def __init__(
@@ -21,11 +21,11 @@ class NotSo(Exception):
         self.size: Final = size
 
 
-class NotSeen(Exception):
+class ClaimUnchecked(Exception):
     """It could not be looked at."""
 
 
-def refuted(error: NotSo) -> Finding:
+def build_refuted_finding(error: ClaimRefuted) -> Finding:
     """Return what a look found that shows a claim to be wrong."""
     return Finding(
         verdict=Verdict.REFUTED,
@@ -35,12 +35,12 @@ def refuted(error: NotSo) -> Finding:
     )
 
 
-def unproven(detail: str) -> Finding:
+def build_unproven_finding(detail: str) -> Finding:
     """Return that nothing was found out."""
     return Finding(verdict=Verdict.UNPROVEN, detail=detail)
 
 
-def proven(claim: Claim, checksum: str, size: int, detail: str) -> Finding:
+def build_verified_finding(claim: Claim, checksum: str, size: int, detail: str) -> Finding:
     """Return that a claim holds.
 
     Args:
@@ -53,18 +53,16 @@ def proven(claim: Claim, checksum: str, size: int, detail: str) -> Finding:
         NotSo: The content is another than was claimed.
     """
     if claim.checksum not in (None, checksum):
-        raise NotSo(
+        raise ClaimRefuted(
             f"{detail} Its SHA-256 begins with {checksum[:_SHORT]}, though "
             f"{claim.checksum[:_SHORT]} was claimed.",
             checksum=checksum,
             size=size,
         )
-    return Finding(
-        verdict=Verdict.VERIFIED, detail=detail, checksum=checksum, size=size
-    )
+    return Finding(verdict=Verdict.VERIFIED, detail=detail, checksum=checksum, size=size)
 
 
-def shown(text: str) -> str:
+def format_name(text: str) -> str:
     """Return a name as it can stand in a sentence: on one line, and not too long.
 
     What a name holds is data from an agent; it must not look like words of ours.

@@ -13,7 +13,7 @@ import os
 from collections.abc import Generator, Sequence
 from typing import Final
 
-from taskmem_evidence.outcomes import NotSeen, NotSo, shown
+from taskmem_evidence.outcomes import ClaimRefuted, ClaimUnchecked, format_name
 from taskmem_hookspecs import Claim
 from taskmem_hookspecs import paths as hookspecs
 
@@ -23,7 +23,7 @@ _NO_SUCH: Final = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM)
 
 
-def absolute(claim: Claim) -> str:
+def to_absolute_path(claim: Claim) -> str:
     """Return the path that was claimed, its links and dots as they are.
 
     Raises:
@@ -32,15 +32,15 @@ def absolute(claim: Claim) -> str:
     """
     subject, folder = claim.subject, claim.folder
     if not subject.strip():
-        raise NotSeen("The claim names no file; give its path.")
+        raise ClaimUnchecked("The claim names no file; give its path.")
     if subject.startswith("~"):
-        raise NotSeen(
-            f"{shown(subject)} begins with ~, and nobody here knows whose home; "
+        raise ClaimUnchecked(
+            f"{format_name(subject)} begins with ~, and nobody here knows whose home; "
             "give the whole path."
         )
     if not os.path.isabs(subject) and not (folder and os.path.isabs(folder)):
-        raise NotSeen(
-            f"Nobody knows in which folder {shown(subject)} lies; give the whole path, "
+        raise ClaimUnchecked(
+            f"Nobody knows in which folder {format_name(subject)} lies; give the whole path, "
             "from / on."
         )
     path = os.path.join(folder or "/", subject)
@@ -49,11 +49,11 @@ def absolute(claim: Claim) -> str:
     except UnicodeEncodeError:
         possible = False
     if not possible:
-        raise NotSo(f"No file can have the path {shown(path)}.")
+        raise ClaimRefuted(f"No file can have the path {format_name(path)}.")
     return path
 
 
-def end_of(path: str, roots: Sequence[str]) -> str:
+def resolve_allowed_path(path: str, roots: Sequence[str]) -> str:
     """Return where a path leads once links are followed, also where nothing is.
 
     It is asked before anything else, so that what lies outside is not looked at.
@@ -64,10 +64,10 @@ def end_of(path: str, roots: Sequence[str]) -> str:
     end = resolve_links(path)
     if hookspecs.is_within_any(end, roots):
         return end
-    where = f"{shown(path)} leads to {shown(end)}" if end != path else shown(path)
+    where = f"{format_name(path)} leads to {format_name(end)}" if end != path else format_name(path)
     lies = ", which lies" if end != path else " lies"
-    folders = " or ".join(shown(root) for root in roots[:3]) or "any (none is named)"
-    raise NotSeen(f"{where}{lies} outside of {folders}, where it may be looked at.")
+    folders = " or ".join(format_name(root) for root in roots[:3]) or "any (none is named)"
+    raise ClaimUnchecked(f"{where}{lies} outside of {folders}, where it may be looked at.")
 
 
 def resolve_links(path: str) -> str:
@@ -79,39 +79,37 @@ def resolve_links(path: str) -> str:
     try:
         return hookspecs.resolve_links(path)
     except RecursionError:
-        raise NotSo(f"{shown(path)} leads through too many links.") from None
+        raise ClaimRefuted(f"{format_name(path)} leads through too many links.") from None
 
 
 @contextlib.contextmanager
-def explained(path: str) -> Generator[None]:
+def explain_os_errors(path: str) -> Generator[None]:
     """Say in words what the system has against a path."""
-    name = shown(path)
+    name = format_name(path)
     try:
         yield
     except OSError as error:
         code = error.errno
         if code == errno.ENOENT:
-            raise NotSo(_missing(path)) from None
+            raise ClaimRefuted(_describe_missing(path)) from None
         if code == errno.ENOTDIR:
-            raise NotSo(
-                f"There is no {name}: what it names as a folder is none."
-            ) from None
+            raise ClaimRefuted(f"There is no {name}: what it names as a folder is none.") from None
         if code == errno.ELOOP:
-            raise NotSo(f"{name} is a link that leads back to itself.") from None
+            raise ClaimRefuted(f"{name} is a link that leads back to itself.") from None
         if code in _NO_SUCH:
-            raise NotSo(f"No file can have the path {name}.") from None
+            raise ClaimRefuted(f"No file can have the path {name}.") from None
         if code in _FORBIDDEN:
-            raise NotSeen(
+            raise ClaimUnchecked(
                 f"{name} may not be read here; make it readable for the user that the "
                 "daemon runs as."
             ) from None
         reason = error.strerror or type(error).__name__
-        raise NotSeen(f"{name} could not be read ({reason}).") from None
+        raise ClaimUnchecked(f"{name} could not be read ({reason}).") from None
 
 
-def _missing(path: str) -> str:
-    name = shown(path)
+def _describe_missing(path: str) -> str:
+    name = format_name(path)
     if os.path.islink(path):
-        target = shown(resolve_links(path))
+        target = format_name(resolve_links(path))
         return f"{name} is a link to {target}, where nothing is; write that file."
     return f"There is no file {name}; write it, if it is yet to be made."

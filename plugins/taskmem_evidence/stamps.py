@@ -41,7 +41,7 @@ A kernel stamps by the clock of its last tick, of which there are at least 100 a
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
-class Stamps(NamedTuple):
+class FileStamps(NamedTuple):
     """Which file it is, and in which state. Instants are nanoseconds since 1970."""
 
     device: int
@@ -51,14 +51,12 @@ class Stamps(NamedTuple):
     changed: int
 
 
-def stamps(info: os.stat_result) -> Stamps:
+def read_stamps(info: os.stat_result) -> FileStamps:
     """Return what tells a file, and a state of it, from any other."""
-    return Stamps(
-        info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
-    )
+    return FileStamps(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
 
 
-def made_since(seen: Stamps, born: int | None, since: datetime) -> bool:
+def is_made_since(seen: FileStamps, born: int | None, since: datetime) -> bool:
     """Return whether a file was made after an instant.
 
     Args:
@@ -66,7 +64,7 @@ def made_since(seen: Stamps, born: int | None, since: datetime) -> bool:
         born: When it came to be, in nanoseconds since 1970; None: unknown.
         since: When the work began.
     """
-    earliest = _nanoseconds(since) - TICK
+    earliest = _to_nanoseconds(since) - TICK
     # Only the kernel sets it, so it tells how fine the file system's stamps are:
     # where they are whole seconds, all of that second has to count.
     if seen.changed % SECOND == 0:
@@ -77,7 +75,7 @@ def made_since(seen: Stamps, born: int | None, since: datetime) -> bool:
     return written or (born is not None and born >= earliest)
 
 
-def _nanoseconds(at: datetime) -> int:
+def _to_nanoseconds(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
@@ -92,7 +90,7 @@ _STATFS: Final = 256
 _OVERLAY: Final = 0x794C7630
 
 
-def born(handle: int) -> int | None:
+def read_birth_time(handle: int) -> int | None:
     """Return when an open file came to be, in nanoseconds since 1970; None: unknown.
 
     An overlay, as under containers, copies a file of a lower layer when its mode or
@@ -102,7 +100,7 @@ def born(handle: int) -> int | None:
         return int(os.fstat(handle).st_birthtime * SECOND)
     try:
         system = ctypes.CDLL(None)
-        return None if _is_overlay(system, handle) else _statx(system, handle)
+        return None if _is_overlay(system, handle) else _call_statx(system, handle)
     except (AttributeError, OSError):  # a C library without these calls
         return None
 
@@ -114,7 +112,7 @@ def _is_overlay(system: Any, handle: int) -> bool:  # noqa: ANN401 - ctypes has 
     return ctypes.c_long.from_buffer(answer).value == _OVERLAY
 
 
-def _statx(system: Any, handle: int) -> int | None:  # noqa: ANN401 - likewise
+def _call_statx(system: Any, handle: int) -> int | None:  # noqa: ANN401 - likewise
     answer = ctypes.create_string_buffer(_STATX)
     asked = (ctypes.c_int(handle), b"", _EMPTY_PATH, ctypes.c_uint(_BTIME), answer)
     if system.statx(*asked) != 0:

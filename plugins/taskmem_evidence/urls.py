@@ -16,14 +16,14 @@ from typing import Final
 
 import httpx
 
-from taskmem_evidence.addresses import is_public, may_be_asked
+from taskmem_evidence.addresses import is_askable, is_public
 from taskmem_evidence.outcomes import (
-    NotSeen,
-    NotSo,
-    proven,
-    refuted,
-    shown,
-    unproven,
+    ClaimRefuted,
+    ClaimUnchecked,
+    build_refuted_finding,
+    build_unproven_finding,
+    build_verified_finding,
+    format_name,
 )
 from taskmem_hookspecs import Claim, Finding
 
@@ -41,7 +41,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 _PORTS_END: Final = 65_536
 
 
-class Urls:
+class UrlVerifier:
     """Looks whether a URL answers with something, by one GET."""
 
     def __init__(self) -> None:
@@ -51,19 +51,21 @@ class Urls:
     async def verify(self, claim: Claim) -> Finding:
         """Return what was found out; nothing of the body is part of it."""
         try:
-            url = _url(claim.subject)
+            url = _parse_url(claim.subject)
             try:
                 async with asyncio.timeout(SECONDS):
-                    return await self._ask(claim, url)
+                    return await self._verify_url(claim, url)
             except TimeoutError:
-                return unproven(f"{_named(url)} did not answer within {SECONDS:g} s.")
-        except NotSo as error:
-            return refuted(error)
-        except NotSeen as error:
-            return unproven(str(error))
+                return build_unproven_finding(
+                    f"{_format_url(url)} did not answer within {SECONDS:g} s."
+                )
+        except ClaimRefuted as error:
+            return build_refuted_finding(error)
+        except ClaimUnchecked as error:
+            return build_unproven_finding(str(error))
 
-    async def _ask(self, claim: Claim, url: httpx.URL) -> Finding:
-        addresses = await _addresses(url)
+    async def _verify_url(self, claim: Claim, url: httpx.URL) -> Finding:
+        addresses = await _resolve_addresses(url)
         # No proxy from the environment: it would look names up by itself, and so reach
         # what must not be asked. Nor a .netrc, whose passwords are not ours to send.
         async with httpx.AsyncClient(
@@ -72,17 +74,17 @@ class Urls:
             timeout=httpx.Timeout(SECONDS, connect=CONNECT_SECONDS),
         ) as client:
             for _ in range(_REDIRECTS + 1):
-                async with _answer(client, url, addresses) as answer:
+                async with _open_answer(client, url, addresses) as answer:
                     if not answer.has_redirect_location:
-                        return await _judged(claim, url, answer)
-                    url = _next(url, answer.headers["location"])
-        raise NotSo(f"{_named(url)} is redirected again and again.")
+                        return await _judge_answer(claim, url, answer)
+                    url = _parse_redirect(url, answer.headers["location"])
+        raise ClaimRefuted(f"{_format_url(url)} is redirected again and again.")
 
 
 # --- where --------------------------------------------------------------------
 
 
-def _url(subject: str) -> httpx.URL:
+def _parse_url(subject: str) -> httpx.URL:
     """Return a URL that can be asked.
 
     Raises:
@@ -91,33 +93,31 @@ def _url(subject: str) -> httpx.URL:
     try:
         url = httpx.URL(subject.strip())
     except (httpx.InvalidURL, ValueError):
-        raise NotSeen(
-            "The claim names no URL; write it whole, from https:// on."
-        ) from None
+        raise ClaimUnchecked("The claim names no URL; write it whole, from https:// on.") from None
     if url.scheme not in _PORTS or not url.host:
-        raise NotSeen("Only a URL that begins with http:// or https:// can be asked.")
+        raise ClaimUnchecked("Only a URL that begins with http:// or https:// can be asked.")
     if url.port is not None and not 0 < url.port < _PORTS_END:
-        raise NotSeen(f"There is no port {url.port}; give one from 1 to 65535.")
+        raise ClaimUnchecked(f"There is no port {url.port}; give one from 1 to 65535.")
     if url.userinfo:
-        raise NotSeen(
-            f"The URL at {shown(url.host)} holds credentials, which are not sent; "
+        raise ClaimUnchecked(
+            f"The URL at {format_name(url.host)} holds credentials, which are not sent; "
             "claim one that answers without."
         )
     return url
 
 
-def _named(url: httpx.URL) -> str:
+def _format_url(url: httpx.URL) -> str:
     """Return a URL for a sentence: what follows its path may be secret."""
     port = f":{url.port}" if url.port else ""
     host = f"[{url.host}]" if ":" in url.host else url.host
-    return shown(f"{url.scheme}://{host}{port}{url.path}")
+    return format_name(f"{url.scheme}://{host}{port}{url.path}")
 
 
-def _host(url: httpx.URL) -> str:
+def _encode_host(url: httpx.URL) -> str:
     return url.raw_host.decode("ascii")
 
 
-async def _addresses(url: httpx.URL) -> Sequence[str]:
+async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
     """Return where a host is, looked up once: a second answer could be another.
 
     Raises:
@@ -126,33 +126,33 @@ async def _addresses(url: httpx.URL) -> Sequence[str]:
     """
     allowed = os.environ.get("TASKMEM_EVIDENCE_URLS", "").strip() or "all"
     if allowed == "none":
-        raise NotSeen(
-            f"{_named(url)} is not asked: TASKMEM_EVIDENCE_URLS is none. Claim a file "
+        raise ClaimUnchecked(
+            f"{_format_url(url)} is not asked: TASKMEM_EVIDENCE_URLS is none. Claim a file "
             "or a recorded command."
         )
     loop = asyncio.get_running_loop()
     port = url.port or _PORTS[url.scheme]
     try:
-        rows = await loop.getaddrinfo(_host(url), port, type=socket.SOCK_STREAM)
+        rows = await loop.getaddrinfo(_encode_host(url), port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no name"
-        raise NotSeen(f"Nobody knows the host {shown(url.host)} ({reason}).") from None
+        raise ClaimUnchecked(f"Nobody knows the host {format_name(url.host)} ({reason}).") from None
     found = list(dict.fromkeys(str(row[4][0]) for row in rows))
-    if not all(may_be_asked(address) for address in found):
-        raise NotSeen(
-            f"{shown(url.host)} is an address of this machine's own network link or "
+    if not all(is_askable(address) for address in found):
+        raise ClaimUnchecked(
+            f"{format_name(url.host)} is an address of this machine's own network link or "
             "of a cloud's credentials, which is never asked."
         )
     if allowed == "public" and not all(map(is_public, found)):
-        raise NotSeen(
-            f"{shown(url.host)} is an address of this machine or of a private network, "
+        raise ClaimUnchecked(
+            f"{format_name(url.host)} is an address of this machine or of a private network, "
             "and is not asked: TASKMEM_EVIDENCE_URLS is public. Claim a file or a "
             "recorded command."
         )
     return found[:_ADDRESSES]
 
 
-def _next(url: httpx.URL, location: str) -> httpx.URL:
+def _parse_redirect(url: httpx.URL, location: str) -> httpx.URL:
     """Return where a redirect leads, on the same host.
 
     Raises:
@@ -160,12 +160,12 @@ def _next(url: httpx.URL, location: str) -> httpx.URL:
         NotSeen: It leads nowhere that can be asked.
     """
     try:
-        target = _url(str(url.join(location)))
+        target = _parse_url(str(url.join(location)))
     except (httpx.InvalidURL, ValueError):
-        raise NotSeen(f"{_named(url)} redirects to what is no URL.") from None
+        raise ClaimUnchecked(f"{_format_url(url)} redirects to what is no URL.") from None
     if target.host != url.host:
-        raise NotSo(
-            f"{_named(url)} redirects to another host, {shown(target.host)}; claim "
+        raise ClaimRefuted(
+            f"{_format_url(url)} redirects to another host, {format_name(target.host)}; claim "
             "where it is."
         )
     return target
@@ -175,7 +175,7 @@ def _next(url: httpx.URL, location: str) -> httpx.URL:
 
 
 @asynccontextmanager
-async def _answer(
+async def _open_answer(
     client: httpx.AsyncClient, url: httpx.URL, addresses: Sequence[str]
 ) -> AsyncGenerator[httpx.Response]:
     """Give the answer of the first address that has one, its body not yet read.
@@ -186,25 +186,25 @@ async def _answer(
     why = "nobody answers"
     for address in addresses:
         try:
-            answer = await client.send(_request(client, url, address), stream=True)
+            answer = await client.send(_build_request(client, url, address), stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            why = _reason(error)
+            why = _describe_failure(error)
             continue
         except httpx.TimeoutException as error:
             raise TimeoutError from error
         except (httpx.HTTPError, ValueError):
-            raise NotSeen(f"{_named(url)} answers with what is no HTTP.") from None
+            raise ClaimUnchecked(f"{_format_url(url)} answers with what is no HTTP.") from None
         try:
             yield answer
         finally:
             await answer.aclose()
         return
-    raise NotSeen(
-        f"{_named(url)} could not be asked: {why} (no proxy is used). See that it runs."
+    raise ClaimUnchecked(
+        f"{_format_url(url)} could not be asked: {why} (no proxy is used). See that it runs."
     )
 
 
-def _request(client: httpx.AsyncClient, url: httpx.URL, address: str) -> httpx.Request:
+def _build_request(client: httpx.AsyncClient, url: httpx.URL, address: str) -> httpx.Request:
     """Return a request to one address, and to none that a name means later."""
     return client.build_request(
         "GET",
@@ -214,11 +214,11 @@ def _request(client: httpx.AsyncClient, url: httpx.URL, address: str) -> httpx.R
             # Sums are of what was put there, and not of how it was packed.
             "Accept-Encoding": "identity",
         },
-        extensions={"sni_hostname": _host(url)},
+        extensions={"sni_hostname": _encode_host(url)},
     )
 
 
-def _reason(error: BaseException) -> str:
+def _describe_failure(error: BaseException) -> str:
     """Return why a connection did not come about."""
     cause: BaseException | None = error
     while cause is not None:
@@ -230,7 +230,7 @@ def _reason(error: BaseException) -> str:
     return "nobody answers"
 
 
-async def _judged(claim: Claim, url: httpx.URL, answer: httpx.Response) -> Finding:
+async def _judge_answer(claim: Claim, url: httpx.URL, answer: httpx.Response) -> Finding:
     """Return what an answer proves.
 
     Raises:
@@ -239,29 +239,29 @@ async def _judged(claim: Claim, url: httpx.URL, answer: httpx.Response) -> Findi
     """
     status = answer.status_code
     if status in _LOCKED:
-        raise NotSeen(
-            f"{_named(url)} answers with status {status}: it may not be seen from here."
+        raise ClaimUnchecked(
+            f"{_format_url(url)} answers with status {status}: it may not be seen from here."
         )
     if not answer.is_success:
-        raise NotSo(f"{_named(url)} answers with status {status}.")
-    checksum, size, whole = await _body(url, answer)
+        raise ClaimRefuted(f"{_format_url(url)} answers with status {status}.")
+    checksum, size, whole = await _hash_body(url, answer)
     if size == 0:
-        raise NotSo(f"{_named(url)} answers with status {status} and nothing.", size=0)
+        raise ClaimRefuted(f"{_format_url(url)} answers with status {status} and nothing.", size=0)
     if not whole and claim.checksum is not None:
-        raise NotSeen(
-            f"{_named(url)} is larger than {LARGEST:,} bytes, too large to be summed; "
+        raise ClaimUnchecked(
+            f"{_format_url(url)} is larger than {LARGEST:,} bytes, too large to be summed; "
             "claim it without a checksum."
         )
     part = "" if whole else "the first "
-    return proven(
+    return build_verified_finding(
         claim,
         checksum,
         size,
-        f"{_named(url)} answers with status {status}; {part}{size:,} bytes were read.",
+        f"{_format_url(url)} answers with status {status}; {part}{size:,} bytes were read.",
     )
 
 
-async def _body(url: httpx.URL, answer: httpx.Response) -> tuple[str, int, bool]:
+async def _hash_body(url: httpx.URL, answer: httpx.Response) -> tuple[str, int, bool]:
     """Return the SHA-256 and size of what is read, and whether that is all."""
     content, size = hashlib.sha256(), 0
     try:
@@ -274,5 +274,5 @@ async def _body(url: httpx.URL, answer: httpx.Response) -> tuple[str, int, bool]
     except httpx.TimeoutException as error:
         raise TimeoutError from error
     except httpx.HTTPError:
-        raise NotSeen(f"{_named(url)} broke off its answer.") from None
+        raise ClaimUnchecked(f"{_format_url(url)} broke off its answer.") from None
     return content.hexdigest(), size, True

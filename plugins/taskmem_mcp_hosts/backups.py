@@ -18,7 +18,7 @@ class Backup(NamedTuple):
     """What the file said, byte by byte; it may hold secrets."""
 
     @property
-    def mark(self) -> Path:
+    def checksum_file(self) -> Path:
         """The sum of what set-up made of it; not there: it did not end."""
         return self.copy.with_suffix(".sum")
 
@@ -29,18 +29,18 @@ class Backup(NamedTuple):
             OSError: It cannot be written.
         """
         make_setup_folder(find_home())
-        self.mark.unlink(missing_ok=True)
+        self.checksum_file.unlink(missing_ok=True)
         write_file(self.copy, before.encode())
 
     def finish(self, after: str) -> None:
         """Note what the file says now, which tells later whether others changed it."""
         if self.copy.exists():
-            write_file(self.mark, _sum(after))
+            write_file(self.checksum_file, _hash_text(after))
 
     def load(self, now: str) -> str | None:
         """Return what the file said; None: nothing is kept, or it was changed since."""
         with suppress(FileNotFoundError):
-            if self.mark.read_bytes() == _sum(now):
+            if self.checksum_file.read_bytes() == _hash_text(now):
                 return self.copy.read_bytes().decode()
         return None
 
@@ -49,7 +49,7 @@ class Backup(NamedTuple):
         if not self.copy.exists():
             return
         self.copy.unlink(missing_ok=True)
-        self.mark.unlink(missing_ok=True)
+        self.checksum_file.unlink(missing_ok=True)
         for folder in (self.copy.parent, self.copy.parent.parent):
             with suppress(OSError):
                 folder.rmdir()
@@ -61,5 +61,5 @@ def find_backup(command: str, file: Path) -> Backup:
     return Backup(find_home() / "setup" / name)
 
 
-def _sum(text: str) -> bytes:
+def _hash_text(text: str) -> bytes:
     return sha256(text.encode(errors="surrogateescape")).hexdigest().encode()

@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from taskmem_mcp_hosts.hosts import Host
+    from taskmem_mcp_hosts.hosts import McpHost
 
 
-def _options(command: Callable[..., None]) -> Callable[..., None]:
+def _add_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add what the command of every host takes."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Only show what would be done."),
         click.option("--undo", is_flag=True, help="Put back what was there before."),
-        click.option(
-            "--remove", is_flag=True, help="Take out every trace but the data."
-        ),
+        click.option("--remove", is_flag=True, help="Take out every trace but the data."),
         click.option(
             "--project",
             metavar="DIR",
@@ -34,21 +32,21 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@_options
+@_add_options
 def claude(project: Path | None, **ways: bool) -> None:
     """Give Claude Code the MCP server and the skill."""
     from taskmem_mcp_hosts import hosts
 
-    _at_host(hosts.claude(os.environ, project), **ways)
+    _set_up_host(hosts.build_claude_host(os.environ, project), **ways)
 
 
 @click.command()
-@_options
+@_add_options
 def codex(project: Path | None, **ways: bool) -> None:
     """Give Codex the MCP server and the skill."""
     from taskmem_mcp_hosts import hosts
 
-    _at_host(hosts.codex(os.environ, project), **ways)
+    _set_up_host(hosts.build_codex_host(os.environ, project), **ways)
 
 
 @click.command()
@@ -57,8 +55,8 @@ def skill(folder: Path) -> None:
     """Write the skill into FOLDER, where any other host reads its skills."""
     from taskmem_mcp_hosts import hosts
 
-    with _sentences():
-        place = hosts.skill_in(folder)
+    with _explain_errors():
+        place = hosts.load_skill(folder)
         if place.in_place:
             click.echo("Everything is in place; nothing was changed.")
             return
@@ -71,28 +69,34 @@ def skill(folder: Path) -> None:
         )
 
 
-def _at_host(host: Host, *, dry_run: bool, remove: bool, undo: bool) -> None:
+def _set_up_host(host: McpHost, *, dry_run: bool, remove: bool, undo: bool) -> None:
     from taskmem_mcp_hosts import hosts, moves
 
     if undo and remove:
         raise click.UsageError("Either --undo or --remove, not both.")
-    with _sentences():
+    with _explain_errors():
         for line in () if undo or remove else hosts.find_missing(host, os.environ):
             click.echo(f"note: {line}")
-        work = moves.undo if undo else moves.move_out if remove else moves.move_in
+        work = (
+            moves.undo_host_setup
+            if undo
+            else moves.remove_from_host
+            if remove
+            else moves.set_up_host
+        )
         for line in work(host, os.environ, dry_run=dry_run):
             click.echo(line)
 
 
 @contextmanager
-def _sentences() -> Generator[None]:
+def _explain_errors() -> Generator[None]:
     """Turn what went wrong into a sentence."""
     from taskmem_hookspecs.installing import NotOurs, find_home
-    from taskmem_mcp_hosts.hosts import Failed
+    from taskmem_mcp_hosts.hosts import HostSetupFailed
 
     try:
         yield
-    except (Failed, NotOurs) as error:
+    except (HostSetupFailed, NotOurs) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise click.ClickException(

@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
 from taskmem_hookspecs.installing import SERVER, NotOurs, find_home
-from taskmem_mcp_hosts.documents import entries
+from taskmem_mcp_hosts.documents import to_object
 from taskmem_mcp_hosts.hosts import (
-    Failed,
-    Host,
-    claude,
-    codex,
+    HostSetupFailed,
+    McpHost,
+    build_claude_host,
+    build_codex_host,
     describe_path,
-    usual_home,
+    find_usual_home,
 )
 
-HOSTS: Final = {"claude": claude, "codex": codex}
+HOSTS: Final = {"claude": build_claude_host, "codex": build_codex_host}
 """The hosts, as `taskmem setup` calls them."""
 
 
@@ -37,11 +37,11 @@ class HostsCheck:
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield a row for each host that has our server; none for the others."""
         del checkup
-        for row in rows(self._environ):
+        for row in check_hosts(self._environ):
             yield row
 
 
-def rows(environ: Mapping[str, str]) -> Iterator[HealthRow]:
+def check_hosts(environ: Mapping[str, str]) -> Iterator[HealthRow]:
     """Yield a row for each host that is set up, for its user or in this folder."""
     seen: set[Path] = set()
     for name, host_of in HOSTS.items():
@@ -53,36 +53,36 @@ def rows(environ: Mapping[str, str]) -> Iterator[HealthRow]:
             how = "" if project is None else f" --project {project}"
             cure = f"Run: taskmem setup {name}{how}"
             try:
-                server = host.server(host.text)
+                server = host.find_own_server(host.text)
                 if server is not None:
-                    yield _row(name, host, server, cure, describe_path(environ))
-            except (Failed, NotOurs, OSError) as error:
-                yield _told(name, HealthState.WARN, f"{host.name}: {error}", None)
+                    yield _check_host(name, host, server, cure, describe_path(environ))
+            except (HostSetupFailed, NotOurs, OSError) as error:
+                yield _build_row(name, HealthState.WARN, f"{host.name}: {error}", None)
 
 
-def _row(
-    name: str, host: Host, server: Mapping[str, Any], cure: str, lacks: str | None
+def _check_host(
+    name: str, host: McpHost, server: Mapping[str, Any], cure: str, lacks: str | None
 ) -> HealthRow:
     """Look at one host's server and skill; `lacks` is what its agent cannot run."""
     program = str(server.get("command"))
-    own = entries(server.get("env")).get("TASKMEM_HOME")
-    home = Path(str(own)) if own else usual_home()
+    own = to_object(server.get("env")).get("TASKMEM_HOME")
+    home = Path(str(own)) if own else find_usual_home()
     has = f"{host.name} has the MCP server {SERVER} ({host.file})"
     if shutil.which(program) is None:
         gone = f"{has}, and its command {program} is not there."
-        return _told(name, HealthState.FAIL, gone, cure)
+        return _build_row(name, HealthState.FAIL, gone, cure)
     if home != find_home():
         other = f"{has} for the home {home}; this is {find_home()}."
         wanted = f"{cure}, or see that home: TASKMEM_HOME={home} taskmem doctor"
-        return _told(name, HealthState.WARN, other, wanted)
+        return _build_row(name, HealthState.WARN, other, wanted)
     if not host.skill.in_place:
         older = f"{has}, and not this version's skill ({host.skill.folder})."
-        return _told(name, HealthState.WARN, older, cure)
+        return _build_row(name, HealthState.WARN, older, cure)
     if lacks is not None:
         unfound = f"{has} and the skill; its agent does not find the command taskmem."
-        return _told(name, HealthState.WARN, unfound, lacks)
-    return _told(name, HealthState.OK, f"{has} and the skill. {host.wakes}", None)
+        return _build_row(name, HealthState.WARN, unfound, lacks)
+    return _build_row(name, HealthState.OK, f"{has} and the skill. {host.wake_note}", None)
 
 
-def _told(name: str, state: HealthState, detail: str, cure: str | None) -> HealthRow:
+def _build_row(name: str, state: HealthState, detail: str, cure: str | None) -> HealthRow:
     return HealthRow(id=f"hosts.{name}", state=state, detail=detail, cure=cure)

@@ -47,7 +47,7 @@ class Format(Protocol):
         ...
 
 
-def entries(value: object) -> Mapping[str, Any]:
+def to_object(value: object) -> Mapping[str, Any]:
     """Return an object as it is, and nothing of what is none."""
     return cast("Document", value) if isinstance(value, dict) else {}
 
@@ -60,7 +60,7 @@ class Json:
         _require_utf8(text)
         try:
             found: object = (
-                json.loads(text, object_pairs_hook=_unique) if text.strip() else {}
+                json.loads(text, object_pairs_hook=_require_unique_keys) if text.strip() else {}
             )
         except (ValueError, RecursionError) as error:
             raise Unreadable(str(error)) from error
@@ -70,7 +70,7 @@ class Json:
 
     def put(self, text: str, path: Keys, entry: Document | None) -> str:
         """Return a text with an entry; order, indent and line ends stay."""
-        document = _with(self.read(text), path, entry)
+        document = _set_entry(self.read(text), path, entry)
         start, end = text.strip(), text[len(text.rstrip()) :] if text else "\n"
         lines = ["", "  "] if start in ("", "{}") else start.split("\n")
         margins = (each[: len(each) - len(each.lstrip())] for each in lines[1:])
@@ -91,7 +91,7 @@ class Json:
         Claude Code notes much else in that file, whatever it is started for.
         """
         old, new = self.read(before), self.read(after)
-        return old.keys() <= new.keys() and _servers(old) == _servers(new)
+        return old.keys() <= new.keys() and _list_servers(old) == _list_servers(new)
 
 
 class Toml:
@@ -107,8 +107,8 @@ class Toml:
 
     def put(self, text: str, path: Keys, entry: Document | None) -> str:
         """Return a text with an entry; every other line stays where it is."""
-        wanted = _with(self.read(text), path, entry)
-        after = _with_table(text, path, entry)
+        wanted = _set_entry(self.read(text), path, entry)
+        after = _set_table(text, path, entry)
         try:
             found = self.read(after)
         except Unreadable:
@@ -130,7 +130,7 @@ def _require_utf8(text: str) -> None:
         raise Unreadable("it is not UTF-8")
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _require_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Make an object of its members, for `json`."""
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -138,12 +138,12 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _with(document: Document, path: Keys, entry: Document | None) -> Document:
+def _set_entry(document: Document, path: Keys, entry: Document | None) -> Document:
     """Return a document with an entry, at its place if it was there; None: without."""
     outer, name = path
     if not isinstance(document.get(outer), dict | None):
         raise Unreadable(f"{outer} is no object")
-    after = {**entries(document.get(outer)), name: entry}
+    after = {**to_object(document.get(outer)), name: entry}
     if entry is None:
         del after[name]
     if after:
@@ -151,14 +151,14 @@ def _with(document: Document, path: Keys, entry: Document | None) -> Document:
     return {key: value for key, value in document.items() if key != outer}
 
 
-def _servers(document: Document) -> Mapping[str, object]:
+def _list_servers(document: Document) -> Mapping[str, object]:
     """Return the servers of Claude Code's user, and of each project, in a document."""
-    places = {"": document, **entries(document.get("projects"))}
-    found = {key: entries(each).get("mcpServers") for key, each in places.items()}
+    places = {"": document, **to_object(document.get("projects"))}
+    found = {key: to_object(each).get("mcpServers") for key, each in places.items()}
     return {key: servers for key, servers in found.items() if servers}
 
 
-def _with_table(text: str, path: Keys, entry: Document | None) -> str:
+def _set_table(text: str, path: Keys, entry: Document | None) -> str:
     """Put a table into a TOML text, in place of one that is there; None: take it out.
 
     One that is new goes to the end, where it parts nothing from its comment.
@@ -168,7 +168,7 @@ def _with_table(text: str, path: Keys, entry: Document | None) -> str:
     from tomlkit.items import InlineTable, Table, Whitespace
 
     outer, name = path
-    table = "" if entry is None else _table(path, entry)
+    table = "" if entry is None else _format_table(path, entry)
     try:
         document: Any = tomlkit.parse(text)
         found = [
@@ -179,7 +179,7 @@ def _with_table(text: str, path: Keys, entry: Document | None) -> str:
             if inner is not None and inner.key == name and isinstance(each, Table)
         ]
         for body, place in found:
-            body[place] = (None, Whitespace(table + _loose_end(body[place][1])))
+            body[place] = (None, Whitespace(table + _format_loose_end(body[place][1])))
             table = ""
         inline = isinstance(document.get(outer), InlineTable)
         if not found and (inline or name in document.get(outer, ())):
@@ -197,7 +197,7 @@ def _with_table(text: str, path: Keys, entry: Document | None) -> str:
     return left + ("" if left.endswith("\n\n") else gap) + table
 
 
-def _table(path: Keys, entry: Document) -> str:
+def _format_table(path: Keys, entry: Document) -> str:
     """Return a table of its own, as TOML."""
     import tomlkit
 
@@ -206,13 +206,13 @@ def _table(path: Keys, entry: Document) -> str:
     return tomlkit.document().append(path[0], outer).as_string()
 
 
-def _loose_end(table: Any) -> str:  # noqa: ANN401 - tomlkit's own
+def _format_loose_end(table: Any) -> str:  # noqa: ANN401 - tomlkit's own
     """Return the comments and the space at the end of a table: they are not its own."""
     from tomlkit.items import Table
 
     end = ""
     for key, each in reversed(table.value.body):
         if key is not None:
-            return _loose_end(each) + end if isinstance(each, Table) else end
+            return _format_loose_end(each) + end if isinstance(each, Table) else end
         end = each.as_string() + end
     return end

@@ -34,7 +34,7 @@ from taskmem_hookspecs.installing import (
     write_file,
 )
 from taskmem_mcp_hosts.backups import Backup, find_backup
-from taskmem_mcp_hosts.documents import Format, Json, Toml, Unreadable, entries
+from taskmem_mcp_hosts.documents import Format, Json, Toml, Unreadable, to_object
 
 OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
 """What we write into the environment of an entry."""
@@ -43,11 +43,11 @@ OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
 Arguments = tuple[str, ...]
 
 
-class Failed(Exception):
+class HostSetupFailed(Exception):
     """It did not work; `str()` says why, and what to do next."""
 
 
-class Host(NamedTuple):
+class McpHost(NamedTuple):
     """Where a host keeps what concerns us."""
 
     name: str
@@ -75,7 +75,7 @@ class Host(NamedTuple):
     """What a person has yet to allow there, as a sentence; empty: nothing."""
 
     @property
-    def wakes(self) -> str:
+    def wake_note(self) -> str:
         """Say what works there, and what does not."""
         ground = "background" if self.tells_end else "foreground"
         return (
@@ -110,31 +110,31 @@ class Host(NamedTuple):
             return any(each.name not in ours for each in self.own.iterdir())
         return False
 
-    def server(self, text: str) -> Mapping[str, Any] | None:
+    def find_own_server(self, text: str) -> Mapping[str, Any] | None:
         """Return our server in the file's text; None: it has none.
 
         Raises:
             Failed: It is broken, or has another server of that name.
         """
-        there = self.find(text)
+        there = self.find_entry(text)
         if there is not None and not runs_taskmem(there):
-            raise Failed(
+            raise HostSetupFailed(
                 f"{self.file} has another MCP server by the name {SERVER}; rename that "
                 "one, and run this again."
             )
         return there
 
-    def find(self, text: str) -> Mapping[str, Any] | None:
+    def find_entry(self, text: str) -> Mapping[str, Any] | None:
         """Return what has our server's name in the file's text; None: nothing.
 
         Raises:
             Failed: It is broken.
         """
         try:
-            there = entries(self.format.read(text).get(self.outer)).get(SERVER)
+            there = to_object(self.format.read(text).get(self.outer)).get(SERVER)
         except Unreadable as error:
-            raise Failed(_broken(self.file, str(error))) from None
-        return None if there is None else entries(there)
+            raise HostSetupFailed(_describe_broken(self.file, str(error))) from None
+        return None if there is None else to_object(there)
 
     def put(self, text: str, entry: dict[str, Any] | None) -> str:
         """Return the file's text with our entry; None: without it and what it leaves.
@@ -142,12 +142,12 @@ class Host(NamedTuple):
         Raises:
             Failed: It is broken, or has another server of that name.
         """
-        if self.server(text) == entry is not None:
+        if self.find_own_server(text) == entry is not None:
             return text
         try:
             return self.format.put(text, (self.outer, SERVER), entry)
         except Unreadable as error:
-            raise Failed(_broken(self.file, str(error))) from None
+            raise HostSetupFailed(_describe_broken(self.file, str(error))) from None
 
     def keeps(self, before: str, after: str) -> bool:
         """Whether what is not ours is in one text as it is in the other."""
@@ -180,7 +180,7 @@ class Host(NamedTuple):
             Failed: It was changed meanwhile.
         """
         if self.text != before:
-            raise Failed(f"{self.file} was changed this moment; run this again.")
+            raise HostSetupFailed(f"{self.file} was changed this moment; run this again.")
         if self.is_needless(after):
             self.file.unlink(missing_ok=True)
         else:
@@ -193,7 +193,7 @@ class Host(NamedTuple):
                 folder.rmdir()
 
 
-def claude(environ: Mapping[str, str], project: Path | None) -> Host:
+def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHost:
     """Return Claude Code, for its user or for a project."""
     moved = environ.get("CLAUDE_CONFIG_DIR")
     own = folder = Path(moved) if moved else Path.home() / ".claude"
@@ -202,16 +202,16 @@ def claude(environ: Mapping[str, str], project: Path | None) -> Host:
     if project is not None:
         file, folder = project / ".mcp.json", project / ".claude"
         where = ("--scope", "project", SERVER)
-    return Host(
+    return McpHost(
         "Claude Code",
         "claude",
         own,
         file,
         "mcpServers",
-        skill_in(folder / "skills"),
+        load_skill(folder / "skills"),
         (folder / "skills", folder),
         Json(),
-        adding=partial(_add_to_claude, where),
+        adding=partial(_build_claude_command, where),
         removing=("claude", "mcp", "remove", *where),
         project=project,
         beside=None if project is None else users,
@@ -222,26 +222,26 @@ def claude(environ: Mapping[str, str], project: Path | None) -> Host:
     )
 
 
-def _add_to_claude(where: Arguments, entry: Mapping[str, Any]) -> Arguments:
+def _build_claude_command(where: Arguments, entry: Mapping[str, Any]) -> Arguments:
     return ("claude", "mcp", "add-json", *where, json.dumps(entry))
 
 
-def codex(environ: Mapping[str, str], project: Path | None) -> Host:
+def build_codex_host(environ: Mapping[str, str], project: Path | None) -> McpHost:
     """Return Codex, for its user or for a project."""
     moved = environ.get("CODEX_HOME")
     own = Path(moved) if moved else Path.home() / ".codex"
     folder = own if project is None else project / ".codex"
     agents = (project or Path.home()) / ".agents"
-    return Host(
+    return McpHost(
         "Codex",
         "codex",
         own,
         folder / "config.toml",
         "mcp_servers",
-        skill_in(agents / "skills"),
+        load_skill(agents / "skills"),
         (agents / "skills", agents, folder),
         Toml(),
-        adding=_add_to_codex if project is None else None,
+        adding=_build_codex_command if project is None else None,
         removing=("codex", "mcp", "remove", SERVER) if project is None else (),
         project=project,
         beside=None,
@@ -252,14 +252,14 @@ def codex(environ: Mapping[str, str], project: Path | None) -> Host:
     )
 
 
-def _add_to_codex(entry: Mapping[str, Any]) -> Arguments:
+def _build_codex_command(entry: Mapping[str, Any]) -> Arguments:
     env = (f"{name}={value}" for name, value in entry["env"].items())
     given = (word for each in env for word in ("--env", each))
     command = (entry["command"], *entry["args"])
     return ("codex", "mcp", "add", SERVER, *given, "--", *command)
 
 
-def skill_in(skills: Path) -> Skill:
+def load_skill(skills: Path) -> Skill:
     """Return the skill for hosts that no wake can reach, in a folder of skills."""
     words = files("taskmem_mcp_hosts").joinpath("SKILL.md").read_bytes()
     return Skill(skills, add_seal(words), (words,))
@@ -275,15 +275,15 @@ def read_text(file: Path) -> str:
     """
     try:
         if file.exists() and not file.is_file():
-            raise Failed(_broken(file, "it is no ordinary file"))
+            raise HostSetupFailed(_describe_broken(file, "it is no ordinary file"))
         return file.read_bytes().decode(errors="surrogateescape")
     except FileNotFoundError:
         return ""
     except OSError as error:
-        raise Failed(_broken(file, error.strerror or str(error))) from None
+        raise HostSetupFailed(_describe_broken(file, error.strerror or str(error))) from None
 
 
-def find_missing(host: Host, environ: Mapping[str, str]) -> Iterator[str]:
+def find_missing(host: McpHost, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield what a host lacks here, to be told before it is set up."""
     if not host.is_installed(environ.get("PATH")):
         yield (
@@ -310,30 +310,30 @@ def describe_path(environ: Mapping[str, str]) -> str | None:
 def make_entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return our entry; what else somebody has said in it stays."""
     program, *arguments = find_command()
-    env = {"TASKMEM_TOOLS": TOOLS, **entries((there or {}).get("env"))}
-    if find_home() != usual_home():
+    env = {"TASKMEM_TOOLS": TOOLS, **to_object((there or {}).get("env"))}
+    if find_home() != find_usual_home():
         env["TASKMEM_HOME"] = str(find_home())
-    elif kept_home(there) is None:
+    elif find_kept_home(there) is None:
         env.pop("TASKMEM_HOME", None)
     ours = {"command": program, "args": [*arguments, "mcp"], "env": env}
     return {**(there or {}), **ours}
 
 
-def kept_home(there: Mapping[str, Any] | None) -> str | None:
+def find_kept_home(there: Mapping[str, Any] | None) -> str | None:
     """Return the home that an entry names and keeps; None: it takes this shell's.
 
     A shell that names no home, or the usual one, moves no entry to it.
     """
-    named = entries((there or {}).get("env")).get("TASKMEM_HOME")
-    if not isinstance(named, str) or not named or find_home() != usual_home():
+    named = to_object((there or {}).get("env")).get("TASKMEM_HOME")
+    if not isinstance(named, str) or not named or find_home() != find_usual_home():
         return None
-    return None if Path(named) == usual_home() else named
+    return None if Path(named) == find_usual_home() else named
 
 
-def usual_home() -> Path:
+def find_usual_home() -> Path:
     """Return the state folder of whoever names none."""
     return Path.home() / ".openclaw" / "taskmem"
 
 
-def _broken(file: Path, why: str) -> str:
+def _describe_broken(file: Path, why: str) -> str:
     return f"{file} cannot be read ({why}); put it right, and run this again."

@@ -18,20 +18,20 @@ from typing import Any
 
 from taskmem_hookspecs.installing import SERVER, describe_data, find_home
 from taskmem_mcp_hosts import own_command
-from taskmem_mcp_hosts.documents import entries
+from taskmem_mcp_hosts.documents import to_object
 from taskmem_mcp_hosts.hosts import (
     OURS,
     Arguments,
-    Host,
-    kept_home,
+    McpHost,
+    find_kept_home,
+    find_usual_home,
     make_entry,
-    usual_home,
 )
 
 Environ = Mapping[str, str]
 
 
-def move_in(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
+def set_up_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
     """Add the entry and the skill, and say what was done.
 
     Raises:
@@ -40,10 +40,10 @@ def move_in(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
         OSError: Something cannot be written.
     """
     before = host.text
-    there = host.server(before)
+    there = host.find_own_server(before)
     entry = make_entry(there)
     after, in_place = host.put(before, entry), host.skill.in_place
-    home = _tell_home(there)
+    home = _describe_kept_home(there)
     if before == after and in_place:
         return ["Everything is in place; nothing was changed.", *home]
     command: Arguments = ()
@@ -51,15 +51,20 @@ def move_in(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
         command = _find_command(host.adding(entry), environ)
     if dry_run:
         skill = [] if in_place else [f"would write the skill {host.skill.file}"]
-        return [*_difference(host, before, after), *_tell(command), *skill, *home]
-    notes = [] if before == after else _change(host, before, entry, command, environ)
+        return [
+            *_format_difference(host, before, after),
+            *_describe_command(command),
+            *skill,
+            *home,
+        ]
+    notes = [] if before == after else _change_file(host, before, entry, command, environ)
     kept = [] if in_place else host.skill.write()
     where = f"the MCP server {SERVER} ({host.file}) and the skill ({host.skill.folder})"
     done = f"{host.name} has {where}; start a new session there. {host.consent}"
-    return [*notes, done.rstrip(), *kept, *home, host.wakes]
+    return [*notes, done.rstrip(), *kept, *home, host.wake_note]
 
 
-def move_out(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
+def remove_from_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
     """Take the entry and the skill out, and say what was done.
 
     Raises:
@@ -67,13 +72,13 @@ def move_out(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
         NotOurs: The skill of that name is.
         OSError: Something cannot be written.
     """
-    lines = _take_out(host, environ, dry_run=dry_run)
+    lines = _remove_traces(host, environ, dry_run=dry_run)
     if not dry_run:
         host.backup.forget()
     return lines
 
 
-def undo(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
+def undo_host_setup(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
     """Put the file back as it was before the last set-up, and say what was done.
 
     Where others have changed it since, only what is ours is taken out.
@@ -86,17 +91,17 @@ def undo(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
     now, backup = host.text, host.backup
     before = backup.load(now)
     if before is None:
-        lines = _take_out(host, environ, dry_run=dry_run)
+        lines = _remove_traces(host, environ, dry_run=dry_run)
         if backup.copy.exists():
             lines.append(
                 f"{host.file} is not as set-up left it, so it is not put back as a "
                 f"whole; what it said before stays as {backup.copy}."
             )
         return lines
-    stays = host.server(before) is not None or host.skill.there is None
+    stays = host.find_own_server(before) is not None or host.skill.there is None
     if dry_run:
         skill = [] if stays else [f"would remove the skill {host.skill.folder}"]
-        shown = _difference(host, now, before)
+        shown = _format_difference(host, now, before)
         return [*shown, f"would put back {host.file} as it was before", *skill]
     host.write(now, before)
     kept = [] if stays else host.skill.remove()
@@ -105,9 +110,9 @@ def undo(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
     return [f"{host.file} is as it was before the last set-up.", *kept]
 
 
-def _take_out(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
+def _remove_traces(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
     before = host.text
-    server, there = host.server(before), host.skill.there is not None
+    server, there = host.find_own_server(before), host.skill.there is not None
     if server is None and not there:
         places = f"{host.file} and {host.skill.folder}"
         return [f"{host.name} has no trace of taskmem in {places}."]
@@ -117,7 +122,7 @@ def _take_out(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
         command = _find_command(host.removing, environ)
     if dry_run:
         after = before if server is None else host.put(before, None)
-        shown = [*_difference(host, before, after), *_tell(command)]
+        shown = [*_format_difference(host, before, after), *_describe_command(command)]
         if after != before and host.is_needless(after):
             shown.append(f"would remove {host.file}, which has nothing else in it")
         if there:
@@ -125,11 +130,11 @@ def _take_out(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
         return shown
     notes: list[str] = []
     if server is not None:
-        notes = _change(host, before, None, command, environ)
+        notes = _change_file(host, before, None, command, environ)
         skill.insert(0, f"the MCP server {SERVER} ({host.file})")
     kept = host.skill.remove() if there else []
     host.remove_empty_folders()
-    home = entries((server or {}).get("env")).get("TASKMEM_HOME") or find_home()
+    home = to_object((server or {}).get("env")).get("TASKMEM_HOME") or find_home()
     gone = f"Removed from {host.name}: {' and '.join(skill)}."
     return [*notes, " ".join((gone, *describe_data(str(home)))), *kept]
 
@@ -137,8 +142,8 @@ def _take_out(host: Host, environ: Environ, *, dry_run: bool) -> list[str]:
 # --- the file -----------------------------------------------------------------
 
 
-def _change(
-    host: Host,
+def _change_file(
+    host: McpHost,
     before: str,
     entry: dict[str, Any] | None,
     command: Arguments,
@@ -150,18 +155,18 @@ def _change(
         Failed: The file was changed meanwhile, or cannot be read any more.
         OSError: Something cannot be written.
     """
-    backup, old = host.backup, host.find(before)
+    backup, old = host.backup, host.find_entry(before)
     if host.is_empty(host.put(before, None)):
         backup.forget()  # there is nothing of others
     else:
         backup.keep(before)
     now, base, meant, notes = before, before, False, list[str]()
     if command:
-        why = _ask(host, before, command, environ)
+        why = _run_host_command(host, before, command, environ)
         now = host.text
         kept = host.keeps(before, now)
-        found = host.find(now) if kept else None
-        meant = kept and (found is None if entry is None else _has(found, entry))
+        found = host.find_entry(now) if kept else None
+        meant = kept and (found is None if entry is None else _has_entry(found, entry))
         base = now if kept and (meant or found in (None, old)) else before
         if not meant:
             kept_not = "it changed what is not ours, which is put back"
@@ -175,13 +180,13 @@ def _change(
     return notes
 
 
-def _ask(host: Host, before: str, command: Arguments, environ: Environ) -> str:
+def _run_host_command(host: McpHost, before: str, command: Arguments, environ: Environ) -> str:
     """Run the host's own command, and say why it failed; empty: it did not say so."""
     beside = None if host.beside is None else host._replace(file=host.beside)
     aside = "" if beside is None else beside.text
     try:
         with TemporaryDirectory() as empty:
-            return own_command.run(command, host.project or Path(empty), environ)
+            return own_command.run_command(command, host.project or Path(empty), environ)
     except BaseException:
         if not host.keeps(before, host.text):
             host.write(host.text, before)
@@ -196,7 +201,7 @@ def _find_command(command: Arguments, environ: Environ) -> Arguments:
     return command if command and which(command[0], path=environ.get("PATH")) else ()
 
 
-def _has(found: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:
+def _has_entry(found: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:
     """Whether a host's entry says all that ours does; it may say more."""
     return found is not None and {**found, **entry} == found
 
@@ -204,33 +209,33 @@ def _has(found: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:
 # --- what is said -------------------------------------------------------------
 
 
-def _tell(command: Arguments) -> list[str]:
+def _describe_command(command: Arguments) -> list[str]:
     return [f"would run: {shlex.join(command)}"] if command else []
 
 
-def _tell_home(there: Mapping[str, Any] | None) -> list[str]:
+def _describe_kept_home(there: Mapping[str, Any] | None) -> list[str]:
     """Say which home an entry keeps, where it is not this shell's."""
-    if (kept := kept_home(there)) is None:
+    if (kept := find_kept_home(there)) is None:
         return []
     sentence = (
-        f"Its home stays {kept}, which its entry names; for {usual_home()}, run this "
+        f"Its home stays {kept}, which its entry names; for {find_usual_home()}, run this "
         "with --remove first, then again."
     )
     return [sentence]
 
 
-def _difference(host: Host, before: str, after: str) -> list[str]:
+def _format_difference(host: McpHost, before: str, after: str) -> list[str]:
     """Return what would change of our own entry; the rest may hold secrets."""
     path = f"{host.file} ({SERVER})"
-    old, new = (_lines(host, host.server(text)) for text in (before, after))
+    old, new = (_format_entry(host, host.find_own_server(text)) for text in (before, after))
     return list(difflib.unified_diff(old, new, path, path, lineterm=""))
 
 
-def _lines(host: Host, entry: Mapping[str, Any] | None) -> list[str]:
+def _format_entry(host: McpHost, entry: Mapping[str, Any] | None) -> list[str]:
     """Return an entry as lines; what others keep in its environment is not shown."""
     if entry is None:
         return []
-    if env := entries(entry.get("env")):
+    if env := to_object(entry.get("env")):
         shown = {name: env[name] if name in OURS else "…" for name in env}
         entry = {**entry, "env": shown}
     if host.file.suffix == ".toml":

@@ -19,9 +19,7 @@ _QUIET: Final = {
 }
 
 
-def run(
-    arguments: Sequence[str], folder: Path | None, environ: Mapping[str, str]
-) -> str:
+def run_command(arguments: Sequence[str], folder: Path | None, environ: Mapping[str, str]) -> str:
     """Run a command in a folder, and say why it failed; empty: it did not say so."""
     kept = {k: v for k, v in environ.items() if k != "TASKMEM_DATABASE_URL"}
     try:

@@ -15,7 +15,7 @@ IN_SIGHT: Final = ("task_register", "task_update", "task_plan_update", "smart_wa
 """The tools that a model always sees; it finds the others by its catalogue."""
 
 
-def catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def build_catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the catalogue of tools as `taskmem tools --json` prints them.
 
     The session is left out of their arguments: the gateway knows it better.
@@ -24,26 +24,24 @@ def catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {
             "name": tool["name"],
             "description": tool["description"],
-            "parameters": _without_session(tool["inputSchema"]),
+            "parameters": _drop_session_key(tool["inputSchema"]),
             "direct": tool["name"] in IN_SIGHT,
         }
         for tool in tools
     ]
 
 
-def text(tools: Iterable[Mapping[str, Any]]) -> str:
+def format_catalogue(tools: Iterable[Mapping[str, Any]]) -> str:
     """Return the catalogue as its file has it."""
-    return json.dumps(catalogue(tools), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(build_catalogue(tools), indent=2, ensure_ascii=False) + "\n"
 
 
-def _without_session(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_session_key(schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = {
-        name: field
-        for name, field in schema["properties"].items()
-        if name != "session_key"
+        name: field for name, field in schema["properties"].items() if name != "session_key"
     }
     return {**schema, "properties": properties}
 
 
 if __name__ == "__main__":
-    sys.stdout.write(text(json.load(sys.stdin)))
+    sys.stdout.write(format_catalogue(json.load(sys.stdin)))

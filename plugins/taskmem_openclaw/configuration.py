@@ -17,7 +17,7 @@ _ELSEWHERE: Final = ("tailnet", "custom")
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 
 
-class Hooks(NamedTuple):
+class Webhooks(NamedTuple):
     """Where webhooks are taken, and what they ask for."""
 
     url: str
@@ -26,14 +26,14 @@ class Hooks(NamedTuple):
     port: int
 
 
-def file(environ: Mapping[str, str]) -> Path:
+def find_config_file(environ: Mapping[str, str]) -> Path:
     """Return where the configuration is; nothing is made."""
     if own := environ.get("OPENCLAW_CONFIG_PATH"):
         return Path(own).expanduser()
-    return state_folder(environ) / "openclaw.json"
+    return find_state_folder(environ) / "openclaw.json"
 
 
-def state_folder(environ: Mapping[str, str]) -> Path:
+def find_state_folder(environ: Mapping[str, str]) -> Path:
     """Return OpenClaw's own state folder."""
     if said := environ.get("OPENCLAW_STATE_DIR"):
         return Path(said).expanduser()
@@ -41,19 +41,19 @@ def state_folder(environ: Mapping[str, str]) -> Path:
     return home.expanduser() / ".openclaw"
 
 
-def read(environ: Mapping[str, str]) -> Mapping[str, Any] | None:
+def read_config(environ: Mapping[str, str]) -> Mapping[str, Any] | None:
     """Return the configuration as its file has it; None: there is none to be read.
 
     Included files and references to secrets are left as they stand.
     """
     try:
-        found = parsed(file(environ).read_text(encoding="utf-8"))
+        found = parse_json(find_config_file(environ).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
-def parsed(text: str) -> object:
+def parse_json(text: str) -> object:
     """Return what a text says in JSON, or in JSON5; None: it is neither.
 
     JSON first: OpenClaw writes it, and JSON5 takes a hundred times as long.
@@ -70,22 +70,22 @@ def parsed(text: str) -> object:
         return None
 
 
-def hooks(environ: Mapping[str, str]) -> Hooks | None:
+def find_webhooks(environ: Mapping[str, str]) -> Webhooks | None:
     """Return how webhooks are reached on loopback.
 
     None: they are off, the token is not here, or nobody can tell the port.
     """
-    found = read(environ) or {}
-    said = _object(found.get("hooks"))
+    found = read_config(environ) or {}
+    said = _to_object(found.get("hooks"))
     token = said.get("token")
     if said.get("enabled") is not True or not isinstance(token, str) or not token:
         return None
-    token = _resolved(token, environ)
-    port = local_port(found, environ)
+    token = _resolve_variable(token, environ)
+    port = find_local_port(found, environ)
     if not token or port is None:
         return None
     path = str(said.get("path") or "/hooks").strip("/")
-    return Hooks(f"http://127.0.0.1:{port}/{path}", token, port)
+    return Webhooks(f"http://127.0.0.1:{port}/{path}", token, port)
 
 
 def may_want_plugin(environ: Mapping[str, str]) -> bool:
@@ -93,40 +93,40 @@ def may_want_plugin(environ: Mapping[str, str]) -> bool:
 
     What cannot be read, or lies in another file, may say so.
     """
-    found = read(environ)
+    found = read_config(environ)
     if found is None:
-        return file(environ).exists()
-    plugins = _object(found.get("plugins"))
-    entry = _object(_object(plugins.get("entries")).get(PLUGIN))
-    if includes(found):
+        return find_config_file(environ).exists()
+    plugins = _to_object(found.get("plugins"))
+    entry = _to_object(_to_object(plugins.get("entries")).get(PLUGIN))
+    if has_includes(found):
         return entry.get("enabled") is not False
     return entry.get("enabled") is True and plugins.get("enabled") is not False
 
 
-def includes(config: Mapping[str, Any]) -> bool:
+def has_includes(config: Mapping[str, Any]) -> bool:
     """Whether a part of a configuration that matters here lies in another file."""
     return "$include" in config or '"$include":' in json.dumps(config.get("plugins"))
 
 
-def local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:
+def find_local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:
     """Return the port of loopback where the gateway listens; None: nobody can tell."""
-    gateway = _object(config.get("gateway"))
+    gateway = _to_object(config.get("gateway"))
     elsewhere = gateway.get("mode") == "remote" or gateway.get("bind") in _ELSEWHERE
     if elsewhere or "$include" in config or "$include" in gateway:
         return None
     said = environ.get("OPENCLAW_GATEWAY_PORT") or gateway.get("port", DEFAULT_PORT)
-    return _port(said, environ)
+    return _parse_port(said, environ)
 
 
-def _resolved(text: str, environ: Mapping[str, str]) -> str:
+def _resolve_variable(text: str, environ: Mapping[str, str]) -> str:
     """Return a text, or what the environment has in its place."""
     if text.startswith("${") and text.endswith("}"):
         return environ.get(text[2:-1], "")
     return text
 
 
-def _port(value: object, environ: Mapping[str, str]) -> int | None:
-    said = _resolved(value, environ) if isinstance(value, str) else value
+def _parse_port(value: object, environ: Mapping[str, str]) -> int | None:
+    said = _resolve_variable(value, environ) if isinstance(value, str) else value
     if isinstance(said, str) and _DIGITS.fullmatch(said):
         said = int(said)
     if isinstance(said, bool) or not isinstance(said, int):
@@ -134,5 +134,5 @@ def _port(value: object, environ: Mapping[str, str]) -> int | None:
     return said if 0 < said <= LARGEST_PORT else None
 
 
-def _object(value: object) -> Mapping[str, Any]:
+def _to_object(value: object) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

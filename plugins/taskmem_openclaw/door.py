@@ -25,15 +25,15 @@ GLANCE: Final = 0.25
 _LARGEST: Final = 4 * 1024 * 1024
 
 
-class NobodyHome(Exception):
+class PluginNotListening(Exception):
     """No gateway with the plug-in listens; the sentence says where one should."""
 
 
-class Failed(Exception):
+class PluginRequestFailed(Exception):
     """The plug-in could not do it; the sentence is its own."""
 
 
-def path(environ: Mapping[str, str]) -> Path:
+def find_socket(environ: Mapping[str, str]) -> Path:
     """Return where the door is: beside the daemon's socket, wherever that is."""
     socket = Path(environ.get("TASKMEM_HOME", "")) / "daemon.sock"
     # Only the link that the daemon has made: a home that is a link may be shorter.
@@ -42,7 +42,7 @@ def path(environ: Mapping[str, str]) -> Path:
     return socket.with_name(NAME)
 
 
-async def opened(door: Path, seconds: float) -> bool:
+async def wait_for_listener(door: Path, seconds: float) -> bool:
     """Wait until somebody listens; False: nobody did within that many seconds."""
     try:
         async with asyncio.timeout(seconds):
@@ -60,13 +60,13 @@ async def opened(door: Path, seconds: float) -> bool:
 
 async def read_boot(environ: Mapping[str, str]) -> str | None:
     """Return which start of a plug-in listens; None: none does, or it is an old one."""
-    with contextlib.suppress(NobodyHome, Failed):
-        said = await ask(path(environ), "version", SECONDS)
+    with contextlib.suppress(PluginNotListening, PluginRequestFailed):
+        said = await ask_gateway(find_socket(environ), "version", SECONDS)
         return str(said["boot"]) if "boot" in said else None
     return None
 
 
-async def serves(
+async def wait_for_version(
     environ: Mapping[str, str], version: str, seconds: float, earlier: str | None = None
 ) -> bool:
     """Wait until a plug-in of a version listens; False: none did in that time.
@@ -77,8 +77,8 @@ async def serves(
     try:
         async with asyncio.timeout(seconds):
             while True:
-                with contextlib.suppress(NobodyHome, Failed):
-                    said = await ask(path(environ), "version", seconds)
+                with contextlib.suppress(PluginNotListening, PluginRequestFailed):
+                    said = await ask_gateway(find_socket(environ), "version", seconds)
                     another = earlier is None or said.get("boot") != earlier
                     if said.get("version") == version and another:
                         return True
@@ -87,7 +87,7 @@ async def serves(
         return False
 
 
-async def ask_for_session(
+async def ask_session_gateway(
     environ: Mapping[str, str], request: str, seconds: float, **given: object
 ) -> Any:  # noqa: ANN401 - as of one gateway
     """Ask the first gateway for one thing, and each other until one has its session.
@@ -99,18 +99,18 @@ async def ask_for_session(
         NobodyHome: There is no first.
         Failed: One of them gave no answer, so it may yet do it.
     """
-    first = path(environ)
-    answer = await ask(first, request, seconds, **given)
+    first = find_socket(environ)
+    answer = await ask_gateway(first, request, seconds, **given)
     for name in OTHERS:
         if "refused" not in answer and "elsewhere" not in answer:
             break
-        with contextlib.suppress(NobodyHome):
-            other = await ask(first.with_name(name), request, seconds, **given)
+        with contextlib.suppress(PluginNotListening):
+            other = await ask_gateway(first.with_name(name), request, seconds, **given)
             answer = answer if "elsewhere" in other else other
     return answer
 
 
-async def ask(door: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it
+async def ask_gateway(door: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it
     """Knock, ask for one thing, and return the answer.
 
     Raises:
@@ -119,16 +119,16 @@ async def ask(door: Path, request: str, seconds: float, **given: object) -> Any:
     """
     try:
         async with asyncio.timeout(seconds):
-            return await _ask(door, {"ask": request, **given})
+            return await _exchange_request(door, {"ask": request, **given})
     except TimeoutError:
-        raise Failed(f"the gateway gave no answer within {seconds:g} s") from None
+        raise PluginRequestFailed(f"the gateway gave no answer within {seconds:g} s") from None
 
 
-async def _ask(door: Path, request: Mapping[str, object]) -> Any:  # noqa: ANN401
+async def _exchange_request(door: Path, request: Mapping[str, object]) -> Any:  # noqa: ANN401
     try:
         reader, writer = await asyncio.open_unix_connection(door, limit=_LARGEST)
     except OSError as error:
-        raise NobodyHome(
+        raise PluginNotListening(
             f"no gateway with the plug-in listens at {door} ({error.strerror})"
         ) from error
     try:
@@ -137,15 +137,15 @@ async def _ask(door: Path, request: Mapping[str, object]) -> Any:  # noqa: ANN40
         line = await reader.readline()
         answer: object = json.loads(line)
     except (OSError, ValueError, RecursionError) as error:
-        raise Failed("the gateway hung up before it answered") from error
+        raise PluginRequestFailed("the gateway hung up before it answered") from error
     finally:
         # What nobody has read by now is not waited for.
         writer.transport.abort()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
     if not isinstance(answer, dict):
-        raise Failed("the gateway's answer is no answer")
+        raise PluginRequestFailed("the gateway's answer is no answer")
     found = cast("dict[str, Any]", answer)
     if "failed" in found:
-        raise Failed(str(found["failed"]))
+        raise PluginRequestFailed(str(found["failed"]))
     return found

@@ -35,14 +35,13 @@ _STATUS: Final = re.compile(r"Command failed \(exit code ([0-9]{1,3})\)")
 """How the gateway's list of tasks writes the status of a command that failed."""
 _TEXTLESS: Final = "OpenClaw does not show its text; only its end can be waited for."
 _RESTARTED: Final = (
-    "The gateway was restarted, and its commands end with it; how this one ended is "
-    "not known."
+    "The gateway was restarted, and its commands end with it; how this one ended is not known."
 )
 _FORGOTTEN: Final = "It has ended; OpenClaw does not know any more how."
 _AWAY: Final = "OpenClaw's gateway is away, so that its commands cannot be seen."
 
 
-class Ending(NamedTuple):
+class ExecEnd(NamedTuple):
     """How a command ended."""
 
     sentence: str
@@ -50,7 +49,7 @@ class Ending(NamedTuple):
     """Minus the signal's number when one ended it; None: not known."""
 
 
-class Execs:
+class ExecSensor:
     """Plays `Sensor` through the door of our plug-in."""
 
     def __init__(
@@ -73,63 +72,61 @@ class Execs:
         """
         if not _NAME.fullmatch(target.name):
             raise TargetNotFound("")
-        path = door.path(self._environ)
+        path = door.find_socket(self._environ)
         try:
-            seen = await _look(path, target.name, 0)
-        except door.NobodyHome:
+            seen = await _fetch_exec(path, target.name, 0)
+        except door.PluginNotListening:
             wanted = configuration.may_want_plugin(self._environ)
             raise TargetNotFound(_AWAY if wanted else "", sure=not wanted) from None
-        except door.Failed as error:
+        except door.PluginRequestFailed as error:
             said = f"OpenClaw's commands cannot be seen ({error})."
             raise TargetNotFound(said, sure=False) from None
         if recording := seen.get("recording"):
             return Target(scheme="pty", name=str(recording))
-        if not (_shown(seen) or seen.get("row")):
+        if not (_find_session(seen) or seen.get("row")):
             raise TargetNotFound(_describe_running(seen))
-        return Exec(path, target.name, seen, self._glance_seconds)
+        return ExecWatch(path, target.name, seen, self._glance_seconds)
 
 
-class Exec:
+class ExecWatch:
     """Plays `Watch`: one command of the gateway's."""
 
-    def __init__(
-        self, path: Path, name: str, seen: Mapping[str, Any], glance: float
-    ) -> None:
+    def __init__(self, path: Path, name: str, seen: Mapping[str, Any], glance: float) -> None:
         """Take where the door is, the command's name, and what was seen first."""
         self._path = path
         self._name = name
         self._glance_seconds = glance
         self._boot = str(seen.get("boot"))
         self._seen = seen
-        self._text = Text()
-        self._text.add(_shown(seen))
+        self._text = ExecOutput()
+        self._text.add(_find_session(seen))
         self._away = False
         self._looked_at = asyncio.get_running_loop().time()
 
     async def here(self) -> Frame:
         """Return the beginning: all of a command's output counts."""
-        frame = await self.look(self._place(0), self._place(0))
-        return frame.model_copy(update={"place": self._place(0), "text": None})
+        frame = await self.look(self._format_place(0), self._format_place(0))
+        return frame.model_copy(update={"place": self._format_place(0), "text": None})
 
     async def end(self) -> str:
         """Return the place behind all that was shown so far."""
         await self._refresh()
-        return self._place(self._text.end)
+        return self._format_place(self._text.end)
 
     async def look(self, place: str, start: str) -> Frame:
         """Return what was shown since a place."""
         await self._refresh()
-        ending = read_ending(self._seen, self._boot)
+        ending = read_exec_end(self._seen, self._boot)
         text = tail = None
-        at = self._offset(place)
+        at = self._parse_offset(place)
         if self._text.is_shown:
-            text = self._text.since(at)
-            tail = _last_lines(self._text.since(self._offset(start)))
+            text = self._text.read_since(at)
+            tail = _take_last_lines(self._text.read_since(self._parse_offset(start)))
             at = self._text.end if ending else self._text.line_start
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
-            place=self._place(at),
-            changed_at=_instant(_shown(self._seen).get("lastOutputAt")),
+            place=self._format_place(at),
+            changed_at=_parse_instant(_find_session(self._seen).get("lastOutputAt")),
             text=text,
             tail=tail,
             note=_AWAY if self._away else None if self._text.is_shown else _TEXTLESS,
@@ -137,10 +134,10 @@ class Exec:
             gone=ending and ending.sentence,
         )
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when the gateway shows anything else."""
-        before = self._mark()
-        while self._mark() == before:
+        before = self._read_state()
+        while self._read_state() == before:
             await asyncio.sleep(self._glance_seconds)
             await self._refresh()
 
@@ -150,32 +147,32 @@ class Exec:
     async def _refresh(self) -> None:
         """Look again, where the last look is old enough and more may come."""
         now = asyncio.get_running_loop().time()
-        over = read_ending(self._seen, self._boot) is not None
+        over = read_exec_end(self._seen, self._boot) is not None
         if over or now - self._looked_at < self._glance_seconds:
             return
         self._looked_at = now
         try:
-            self._seen = await _look(self._path, self._name, self._text.size)
+            self._seen = await _fetch_exec(self._path, self._name, self._text.size)
             self._away = False
-        except (door.NobodyHome, door.Failed):
+        except (door.PluginNotListening, door.PluginRequestFailed):
             self._away = True
             return
-        self._text.add(_shown(self._seen))
+        self._text.add(_find_session(self._seen))
 
-    def _mark(self) -> object:
-        ending = read_ending(self._seen, self._boot)
+    def _read_state(self) -> object:
+        ending = read_exec_end(self._seen, self._boot)
         return self._text.end, self._text.is_shown, self._away, ending
 
-    def _place(self, offset: int) -> str:
+    def _format_place(self, offset: int) -> str:
         return f"{self._boot}:{offset}"
 
-    def _offset(self, place: str) -> int:
+    def _parse_offset(self, place: str) -> int:
         boot, _, offset = place.rpartition(":")
         # Of another gateway's life: what is shown now has not been read.
         return int(offset) if boot == self._boot else 0
 
 
-class Text:
+class ExecOutput:
     """What a command has printed, as far as the gateway has shown it.
 
     The gateway keeps the newest 200,000 characters; a place in the text stays the same
@@ -217,7 +214,7 @@ class Text:
             self._begin = self.end + len(new) - len(text)
         self._raw = text
 
-    def since(self, place: int) -> str:
+    def read_since(self, place: int) -> str:
         """Return the lines from a place on, as a person would read them."""
         # A place beyond the end is of a text whose beginning was dropped meanwhile.
         at = place - self._begin if self._begin <= place <= self.end else 0
@@ -225,31 +222,31 @@ class Text:
         return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
-def read_ending(seen: Mapping[str, Any], boot: str) -> Ending | None:
+def read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
     """Read how a command ended from what the gateway shows; None: it runs.
 
     `boot` says when the gateway in which it ran was started.
     """
-    shown, row = _shown(seen), _object(seen.get("row"))
+    shown, row = _find_session(seen), _to_object(seen.get("row"))
     if shown:
-        return _read_shown(shown)
+        return _read_session_end(shown)
     if row.get("status") == "running":
         # Those of an earlier life may never be settled.
-        is_ours = _number(row.get("startedAt")) >= _number(seen.get("boot"))
-        return None if is_ours else Ending(_RESTARTED, None)
+        is_ours = _to_number(row.get("startedAt")) >= _to_number(seen.get("boot"))
+        return None if is_ours else ExecEnd(_RESTARTED, None)
     restarted = str(seen.get("boot")) != boot
-    ending = _read_row(row) if row else Ending(_FORGOTTEN, None)
+    ending = _read_row(row) if row else ExecEnd(_FORGOTTEN, None)
     # A gateway that stops in order ends its commands itself.
     unknown = ending.status is None
-    return Ending(_RESTARTED, None) if restarted and unknown else ending
+    return ExecEnd(_RESTARTED, None) if restarted and unknown else ending
 
 
-def _read_row(row: Mapping[str, Any]) -> Ending:
+def _read_row(row: Mapping[str, Any]) -> ExecEnd:
     """Read how a command ended from its row in the gateway's list of tasks."""
     status = None
     match row.get("status"):
         case "completed":
-            status, how = 0, _describe(0)
+            status, how = 0, _describe_status(0)
         case _ if not str(row.get("terminalSummary")).startswith("Command "):
             # Not the command has ended: a restart settles its row in other words.
             how = _RESTARTED
@@ -261,11 +258,11 @@ def _read_row(row: Mapping[str, Any]) -> Ending:
             said = _STATUS.fullmatch(str(row.get("error")))
             status = int(said[1]) if said else None
             how = "The command failed; its status is not known."
-            how = how if status is None else _describe(status)
-    return Ending(how, status)
+            how = how if status is None else _describe_status(status)
+    return ExecEnd(how, status)
 
 
-def _read_shown(shown: Mapping[str, Any]) -> Ending | None:
+def _read_session_end(shown: Mapping[str, Any]) -> ExecEnd | None:
     if shown.get("status") == "running":
         return None
     status, number = shown.get("exitCode"), _read_signal(shown.get("exitSignal"))
@@ -278,22 +275,20 @@ def _read_shown(shown: Mapping[str, Any]) -> Ending | None:
                 how = f"The command was stopped on request, by {name}."
             case _:
                 how = f"The command was ended by {name}."
-        return Ending(how, -number)
+        return ExecEnd(how, -number)
     if isinstance(status, int):
-        return Ending(_describe(status), status)
-    return Ending("The command ended; how is not known.", None)
+        return ExecEnd(_describe_status(status), status)
+    return ExecEnd("The command ended; how is not known.", None)
 
 
 def _read_signal(value: object) -> int | None:
     """Return the number of a signal, given by name or number; None: there is none."""
     if isinstance(value, str):
         value = getattr(signal, value, None)
-    return (
-        int(value) if isinstance(value, int) and value in set(signal.Signals) else None
-    )
+    return int(value) if isinstance(value, int) and value in set(signal.Signals) else None
 
 
-def _describe(status: int) -> str:
+def _describe_status(status: int) -> str:
     return f"The command ended with status {status}."
 
 
@@ -308,27 +303,27 @@ def _describe_running(seen: Mapping[str, Any]) -> str:
     return f"OpenClaw runs {named} in the background."
 
 
-async def _look(path: Path, name: str, size: int) -> Mapping[str, Any]:
-    return _object(await door.ask(path, "exec", ASK_SECONDS, name=name, size=size))
+async def _fetch_exec(path: Path, name: str, size: int) -> Mapping[str, Any]:
+    return _to_object(await door.ask_gateway(path, "exec", ASK_SECONDS, name=name, size=size))
 
 
-def _shown(seen: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _object(seen.get("shown"))
+def _find_session(seen: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _to_object(seen.get("shown"))
 
 
-def _object(value: object) -> Mapping[str, Any]:
+def _to_object(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _number(value: object) -> float:
+def _to_number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _instant(milliseconds: object) -> datetime | None:
+def _parse_instant(milliseconds: object) -> datetime | None:
     if not isinstance(milliseconds, int | float):
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _last_lines(text: str) -> str:
+def _take_last_lines(text: str) -> str:
     return "\n".join(text.rstrip("\n").split("\n")[-TAIL_LINES:])

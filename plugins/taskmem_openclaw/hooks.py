@@ -19,11 +19,11 @@ from taskmem_hookspecs import (
 def wake_transport(name: str) -> WakeTransport | None:
     """Provide the ways into OpenClaw, `auto` for the best there is, and `stdout`."""
     if name == "auto":
-        from taskmem_openclaw.transports.ladder import Ladder
+        from taskmem_openclaw.transports.ladder import FirstAvailable
 
-        rungs = map(_transport, ("openclaw-plugin", "openclaw-hooks", "openclaw-cli"))
-        return Ladder([rung for rung in rungs if rung is not None])
-    return _transport(name)
+        rungs = map(_build_transport, ("openclaw-plugin", "openclaw-hooks", "openclaw-cli"))
+        return FirstAvailable([rung for rung in rungs if rung is not None])
+    return _build_transport(name)
 
 
 @hookimpl(trylast=True)
@@ -39,9 +39,9 @@ def wait_sensor(target: Target) -> Sensor | None:
     """Watch what OpenClaw's `exec` runs in the background, as `pty:NAME`."""
     if target.scheme != "pty" or ":" in target.name:
         return None
-    from taskmem_openclaw.execs import Execs
+    from taskmem_openclaw.execs import ExecSensor
 
-    return Execs()
+    return ExecSensor()
 
 
 @hookimpl(trylast=True)
@@ -61,7 +61,7 @@ def health_checks() -> Sequence[HealthCheck]:
     return [OpenClawCheck(), WakeProof()]
 
 
-def _transport(name: str) -> WakeTransport | None:
+def _build_transport(name: str) -> WakeTransport | None:
     match name:
         case "openclaw-plugin":
             from taskmem_openclaw.transports.plugin import OpenClawPlugin

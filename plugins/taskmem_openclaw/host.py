@@ -26,7 +26,7 @@ class OpenClawHost:
             WakeUndelivered: The gateway is away, or could not.
             WakeRefused: There is no plug-in, or no such session.
         """
-        await self._ask("say", **notice.model_dump())
+        await self._ask_plugin("say", **notice.model_dump())
 
     async def show(self, view: SessionView) -> None:
         """Show the user of a session its card and its buttons.
@@ -35,7 +35,7 @@ class OpenClawHost:
             WakeUndelivered: The gateway is away, or could not.
             WakeRefused: There is no plug-in, or no such session.
         """
-        await self._ask("show", **view.model_dump(mode="json"))
+        await self._ask_plugin("show", **view.model_dump(mode="json"))
 
     async def stop(self, session_key: str, age: float) -> None:
         """Stop the turn that runs in a session, if it is as old as that. Seconds.
@@ -44,20 +44,20 @@ class OpenClawHost:
             WakeUndelivered: The gateway is away, or could not.
             WakeRefused: There is no plug-in.
         """
-        answer = await self._ask("stop", session_key=session_key, age=age * 1000)
+        answer = await self._ask_plugin("stop", session_key=session_key, age=age * 1000)
         if answer.get("stopped") is False:
             raise WakeUndelivered(f"The turn of {session_key} could not be stopped.")
 
-    async def _ask(self, request: str, **given: object) -> Mapping[str, object]:
+    async def _ask_plugin(self, request: str, **given: object) -> Mapping[str, object]:
         try:
-            answer: Mapping[str, object] = await door.ask_for_session(
+            answer: Mapping[str, object] = await door.ask_session_gateway(
                 self._environ, request, self._seconds, **given
             )
-        except door.NobodyHome as error:
+        except door.PluginNotListening as error:
             if configuration.may_want_plugin(self._environ):
                 raise WakeUndelivered(f"The gateway is away: {error}.") from error
             raise WakeRefused(f"There is no plug-in to tell: {error}.") from error
-        except door.Failed as error:
+        except door.PluginRequestFailed as error:
             raise WakeUndelivered(f"The plug-in could not: {error}.") from error
         if "refused" in answer:
             raise WakeRefused(f"Nobody can be told: {answer['refused']}")

@@ -59,7 +59,7 @@ class HostReader:
     @property
     def model(self) -> str:
         """The model as the gateway named it last, else as the configuration does."""
-        return str(self._facts.get("model") or _configured_model(self._environ) or "")
+        return str(self._facts.get("model") or _read_configured_model(self._environ) or "")
 
     @property
     def sees_pictures(self) -> bool:
@@ -78,11 +78,11 @@ class HostReader:
                 cure="Run: taskmem setup openclaw" if self._is_installed() else None,
             )
         try:
-            self._facts = _glance(door.path(self._environ))
+            self._facts = _fetch_model_facts(door.find_socket(self._environ))
         except (OSError, ValueError) as error:
             return ReaderStatus(
                 readiness=Readiness.AWAY,
-                detail=f"OpenClaw's gateway is away ({_why(error)}).",
+                detail=f"OpenClaw's gateway is away ({_describe_error(error)}).",
                 cure="Run: openclaw gateway start",
             )
         pictures = self._facts.get("picture_model")
@@ -107,58 +107,56 @@ class HostReader:
             NoAnswer: What the model answered is no answer.
             ReaderUnavailable: It could not be asked.
         """
-        path = door.path(self._environ)
+        path = door.find_socket(self._environ)
         try:
-            said: Mapping[str, Any] = await door.ask(
+            said: Mapping[str, Any] = await door.ask_gateway(
                 path,
                 "read",
                 READ_SECONDS,
                 instruction=question.instruction,
-                parts=[_part(part) for part in question.parts],
+                parts=[_encode_part(part) for part in question.parts],
                 schema=dict(question.answer_schema),
                 limit=READ_SECONDS,
             )
-        except door.NobodyHome as error:
+        except door.PluginNotListening as error:
             raise ReaderUnavailable(f"OpenClaw's gateway is away ({error}).") from error
-        except door.Failed as error:
-            raise ReaderUnavailable(
-                f"OpenClaw's model could not be asked: {error}."
-            ) from error
-        return self._reading(said)
+        except door.PluginRequestFailed as error:
+            raise ReaderUnavailable(f"OpenClaw's model could not be asked: {error}.") from error
+        return self._parse_reading(said)
 
-    def _reading(self, said: Mapping[str, Any]) -> Reading:
+    def _parse_reading(self, said: Mapping[str, Any]) -> Reading:
         if "unavailable" in said:
             raise ReaderUnavailable(
-                f"OpenClaw's model gave no answer: {_line(said['unavailable'])}.",
-                _number(said.get("retry")),
+                f"OpenClaw's model gave no answer: {_to_one_line(said['unavailable'])}.",
+                _parse_count(said.get("retry")),
             )
         if "none" in said:
             raise NoAnswer(
-                f"OpenClaw's model gave no answer: {_line(said['none'])}.",
-                tokens_in=_number(said.get("tokens_in")),
-                tokens_out=_number(said.get("tokens_out")),
-                cost_usd=_cost(said.get("cost_usd")),
+                f"OpenClaw's model gave no answer: {_to_one_line(said['none'])}.",
+                tokens_in=_parse_count(said.get("tokens_in")),
+                tokens_out=_parse_count(said.get("tokens_out")),
+                cost_usd=_parse_cost(said.get("cost_usd")),
             )
         text = said.get("text")
         if not isinstance(text, str):
             raise NoAnswer("OpenClaw's plug-in answered without an answer.")
         return Reading(
-            answer=_unfenced(text),
+            answer=_strip_fence(text),
             reader=NAME,
             model=str(said.get("model") or self.model),
-            tokens_in=_number(said.get("tokens_in")),
-            tokens_out=_number(said.get("tokens_out")),
-            cost_usd=_cost(said.get("cost_usd")),
+            tokens_in=_parse_count(said.get("tokens_in")),
+            tokens_out=_parse_count(said.get("tokens_out")),
+            cost_usd=_parse_cost(said.get("cost_usd")),
         )
 
 
-def _part(part: str | bytes) -> Mapping[str, JsonValue]:
+def _encode_part(part: str | bytes) -> Mapping[str, JsonValue]:
     if isinstance(part, bytes):
         return {"jpeg": base64.b64encode(part).decode()}
     return {"text": part}
 
 
-def _unfenced(text: str) -> str:
+def _strip_fence(text: str) -> str:
     """Return an answer without the fence that some models put round JSON."""
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
@@ -166,23 +164,23 @@ def _unfenced(text: str) -> str:
     return bare
 
 
-def _line(said: object) -> str:
+def _to_one_line(said: object) -> str:
     return " ".join(str(said).split())[:300].rstrip(".")
 
 
-def _number(told: object) -> int | None:
+def _parse_count(told: object) -> int | None:
     if isinstance(told, bool) or not isinstance(told, int):
         return None
     return told if 0 <= told < _MOST_TOKENS else None
 
 
-def _cost(told: object) -> float | None:
+def _parse_cost(told: object) -> float | None:
     if isinstance(told, bool) or not isinstance(told, int | float):
         return None
     return float(told) if 0 <= told < _MOST_DOLLARS else None
 
 
-def _glance(path: Path) -> Mapping[str, Any]:
+def _fetch_model_facts(path: Path) -> Mapping[str, Any]:
     """Ask for the facts, without an event loop: it takes a millisecond.
 
     Raises:
@@ -200,15 +198,15 @@ def _glance(path: Path) -> Mapping[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def _why(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return str(error) if not isinstance(error, json.JSONDecodeError) else "it hung up"
 
 
-def _configured_model(environ: Mapping[str, str]) -> str | None:
+def _read_configured_model(environ: Mapping[str, str]) -> str | None:
     """Return the model that OpenClaw's configuration names; None: it names none."""
-    found: object = configuration.read(environ) or {}
+    found: object = configuration.read_config(environ) or {}
     for key in ("agents", "defaults", "model"):
         found = found.get(key) if _is_object(found) else None
     named = found.get("primary") if _is_object(found) else found

@@ -15,14 +15,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
 
-def _in_code_point_order(dialect: Dialect) -> sa.types.TypeEngine[str]:
+def _build_ordered_text(dialect: Dialect) -> sa.types.TypeEngine[str]:
     """Return text that sorts on PostgreSQL as it does on SQLite and in Python."""
     return dialect.type_descriptor(
         sa.Text(collation="C") if dialect.name == "postgresql" else sa.Text()
     )
 
 
-class Text(sa.TypeDecorator[str]):
+class CodePointText(sa.TypeDecorator[str]):
     """Text in the order of its code points."""
 
     impl = sa.Text
@@ -30,7 +30,7 @@ class Text(sa.TypeDecorator[str]):
 
     def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[str]:
         """Choose the collation."""
-        return _in_code_point_order(dialect)
+        return _build_ordered_text(dialect)
 
 
 class Serial(sa.TypeDecorator[int]):
@@ -46,7 +46,7 @@ class Serial(sa.TypeDecorator[int]):
         )
 
 
-class Broken:
+class UnreadableValue:
     """Stands for what a column cannot hold: making a value of it fails."""
 
 
@@ -61,7 +61,7 @@ class InstantText(sa.TypeDecorator[datetime]):
 
     def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[str]:
         """Choose the collation."""
-        return _in_code_point_order(dialect)
+        return _build_ordered_text(dialect)
 
     def process_bind_param(
         self,
@@ -88,7 +88,7 @@ class InstantText(sa.TypeDecorator[datetime]):
                 return datetime.fromisoformat(value)
         except (TypeError, ValueError, AttributeError):
             pass
-        return Broken()
+        return UnreadableValue()
 
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -127,21 +127,17 @@ class JsonText(sa.TypeDecorator[Any]):
             if _SURROGATE.search(value):
                 _encode(read).encode()
         except (TypeError, ValueError, RecursionError):
-            return Broken()
+            return UnreadableValue()
         return read
 
 
-def one_of(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
+def build_enum_check(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
     """Return a check that a column holds a member of an enum."""
     members = ", ".join(f"'{member.value}'" for member in enum)
     return sa.CheckConstraint(f"{column} IN ({members})", name=f"{column}_is_known")
 
 
-def index_where(
-    condition: str, name: str, *columns: str, unique: bool = False
-) -> sa.Index:
+def build_partial_index(condition: str, name: str, *columns: str, unique: bool = False) -> sa.Index:
     """Return an index of the rows for which a condition holds."""
     where = sa.text(condition)
-    return sa.Index(
-        name, *columns, unique=unique, sqlite_where=where, postgresql_where=where
-    )
+    return sa.Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)

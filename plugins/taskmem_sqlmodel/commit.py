@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from taskmem_hookspecs import Change, StoreBusy, StoreFull, StoreUnavailable
 from taskmem_sqlmodel import rows, run_rows, statements, writes
 from taskmem_sqlmodel.opening import Database
-from taskmem_sqlmodel.translation import moved, translated
+from taskmem_sqlmodel.translation import build_conflict, translate_errors
 
 _INTERRUPTED: Final = StoreUnavailable(
     "The write was interrupted, so it may not be kept; read again, then try again."
@@ -25,7 +25,7 @@ _INTERRUPTED: Final = StoreUnavailable(
 
 
 @dataclass(eq=False)
-class _Ticket:
+class _PendingChange:
     """One change on its way, and what became of it."""
 
     change: Change
@@ -43,16 +43,16 @@ class GroupCommit:
         self._database = database
         self._connection: sa.Connection | None = None
         self._upsert = {
-            table: writes.upsert(database.dialect, table)
+            table: writes.build_upsert(database.dialect, table)
             for table in (statements.BOOKMARKS, statements.LEDGER, statements.FOLDERS)
         }
         self._gate = threading.Lock()
-        self._gathered: list[_Ticket] = []
+        self._gathered: list[_PendingChange] = []
         self._led = False
 
     def commit(self, change: Change) -> None:
         """Return once a change is durable, or raise why it was not written."""
-        ticket = _Ticket(change)
+        ticket = _PendingChange(change)
         with self._gate:
             self._gathered.append(ticket)
             leads, self._led = not self._led, True
@@ -76,7 +76,7 @@ class GroupCommit:
         """
         try:
             self._database.require_in_place()
-            with translated():
+            with translate_errors():
                 refusals = self._write_all(changes)
             # What went into a file that was taken away meanwhile is lost.
             self._database.require_in_place()
@@ -94,14 +94,14 @@ class GroupCommit:
 
     def _write_all(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
         if self._connection is None:
-            self._connection = self._database.writer()
+            self._connection = self._database.connect_writer()
         with self._connection.begin():
             if len(changes) == 1:
                 self._write(self._connection, changes[0])
                 return [None]
-            return [self._try(self._connection, one) for one in changes]
+            return [self._try_write(self._connection, one) for one in changes]
 
-    def _wait(self, ticket: _Ticket) -> None:
+    def _wait(self, ticket: _PendingChange) -> None:
         """Wait for a decision or a call to lead; one who leaves calls the next."""
         try:
             ticket.called.wait()
@@ -136,11 +136,11 @@ class GroupCommit:
             for successor in self._gathered[:1]:
                 successor.called.set()
 
-    def _try(self, connection: sa.Connection, change: Change) -> Exception | None:
+    def _try_write(self, connection: sa.Connection, change: Change) -> Exception | None:
         """Write a change so that a refusal takes no other change with it."""
         connection.exec_driver_sql("SAVEPOINT one")
         try:
-            with translated():
+            with translate_errors():
                 self._write(connection, change)
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
@@ -152,16 +152,16 @@ class GroupCommit:
 
     def _write(self, connection: sa.Connection, change: Change) -> None:
         for task in change.tasks:
-            _put(connection, statements.TASKS, rows.task_params(task))
+            _save_row(connection, statements.TASKS, rows.task_params(task))
         for run in change.runs:
-            _put(connection, statements.RUNS, run_rows.run_params(run))
+            _save_row(connection, statements.RUNS, run_rows.run_params(run))
         for wait in change.waits:
-            _put(connection, statements.WAITS, rows.wait_params(wait))
+            _save_row(connection, statements.WAITS, rows.wait_params(wait))
         for wake in change.wakes:
-            _put(connection, statements.WAKES, rows.wake_params(wake))
+            _save_row(connection, statements.WAKES, rows.wake_params(wake))
         for artifact in change.artifacts:
-            _put(connection, statements.ARTIFACTS, run_rows.artifact_params(artifact))
-        _add(connection, statements.CHECKPOINTS, map(dict, change.checkpoints))
+            _save_row(connection, statements.ARTIFACTS, run_rows.artifact_params(artifact))
+        _insert_rows(connection, statements.CHECKPOINTS, map(dict, change.checkpoints))
         if change.forget_before is not None:
             for forget in (writes.FORGET, *writes.FORGET_IMPLICIT):
                 whose = {"before": change.forget_before, "home": change.forget_home}
@@ -169,16 +169,14 @@ class GroupCommit:
         for wait_id in change.forget_waits:
             for forget in writes.FORGET_WAIT:
                 connection.execute(forget, {"gone": wait_id})
-        _add(connection, statements.MESSAGES, map(rows.message_params, change.messages))
-        _add(
+        _insert_rows(connection, statements.MESSAGES, map(rows.message_params, change.messages))
+        _insert_rows(
             connection,
             statements.REVISIONS,
             map(rows.revision_params, change.revisions),
         )
-        _add(connection, statements.EVENTS, map(rows.event_params, change.events))
-        self._replace(
-            connection, statements.LEDGER, map(run_rows.ledger_params, change.ledger)
-        )
+        _insert_rows(connection, statements.EVENTS, map(rows.event_params, change.events))
+        self._replace(connection, statements.LEDGER, map(run_rows.ledger_params, change.ledger))
         self._replace(connection, statements.FOLDERS, map(dict, change.folders))
         self._replace(connection, statements.BOOKMARKS, map(dict, change.bookmarks))
 
@@ -190,7 +188,7 @@ class GroupCommit:
             connection.execute(self._upsert[table], line)
 
 
-def _put(connection: sa.Connection, table: sa.Table, row: rows.Params) -> None:
+def _save_row(connection: sa.Connection, table: sa.Table, row: rows.Params) -> None:
     """Insert a row of version 0; otherwise replace the one of its version."""
     expected = row["version"]
     if expected == 0:
@@ -199,11 +197,9 @@ def _put(connection: sa.Connection, table: sa.Table, row: rows.Params) -> None:
     new = {f"new_{column}": value for column, value in row.items()}
     new["expected"] = new.pop("new_version")
     if connection.execute(writes.UPDATE[table], new).rowcount != 1:
-        raise moved()
+        raise build_conflict()
 
 
-def _add(
-    connection: sa.Connection, table: sa.Table, lines: Iterable[rows.Params]
-) -> None:
+def _insert_rows(connection: sa.Connection, table: sa.Table, lines: Iterable[rows.Params]) -> None:
     if new := list(lines):
         connection.execute(writes.INSERT[table], new)

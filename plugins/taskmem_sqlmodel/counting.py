@@ -22,12 +22,12 @@ from taskmem_hookspecs import (
     WaitStatus,
     WakeState,
 )
-from taskmem_sqlmodel.columns import Text
+from taskmem_sqlmodel.columns import CodePointText
 from taskmem_sqlmodel.rows import IMPLICIT, OPEN_TASK, OPEN_WAIT
-from taskmem_sqlmodel.statements import EVENTS, RUNS, TASKS, WAITS, WAKES, is_here
+from taskmem_sqlmodel.statements import EVENTS, RUNS, TASKS, WAITS, WAKES, is_of_home
 
 
-def _counted(column: sa.Column[Any]) -> sa.Executable:
+def _select_counts(column: sa.Column[Any]) -> sa.Executable:
     return sa.select(column, sa.func.count()).group_by(column)
 
 
@@ -44,20 +44,20 @@ _IMPLICIT_RUNS: Final = (
 _EVENTS: Final = sa.select(sa.func.count()).select_from(EVENTS)
 
 
-_AGENT: Final = sa.bindparam("agent", type_=Text)
-_FIRST: Final = sa.bindparam("first", type_=Text)
-_PAST: Final = sa.bindparam("past", type_=Text)
+_AGENT: Final = sa.bindparam("agent", type_=CodePointText)
+_FIRST: Final = sa.bindparam("first", type_=CodePointText)
+_PAST: Final = sa.bindparam("past", type_=CodePointText)
 
 
 @cache
-def open_tasks(*, by_agent: bool) -> sa.Select[Any]:
+def select_open_tasks(*, by_agent: bool) -> sa.Select[Any]:
     """Select how many open tasks one has registered, up to a limit."""
     of = TASKS.c.registrar_host, TASKS.c.registrar_session
     return _select_count(TASKS, OPEN_TASK, *of, by_agent=by_agent)
 
 
 @cache
-def open_waits(*, by_agent: bool) -> sa.Select[Any]:
+def select_open_waits(*, by_agent: bool) -> sa.Select[Any]:
     """Select how many open waits one has asked for, up to a limit."""
     of = WAITS.c.host, WAITS.c.session_key
     return _select_count(WAITS, OPEN_WAIT, *of, by_agent=by_agent)
@@ -72,7 +72,7 @@ def _select_count(
     by_agent: bool,
 ) -> sa.Select[Any]:
     of = host.in_(sa.bindparam("hosts", expanding=True))
-    rows = sa.select(sa.literal(1)).where(sa.text(open_), of, is_here(table))
+    rows = sa.select(sa.literal(1)).where(sa.text(open_), of, is_of_home(table))
     if by_agent:
         # One stretch of the index holds both its own session and all below it.
         own = sa.or_(session == _AGENT, session >= _FIRST)
@@ -81,16 +81,16 @@ def _select_count(
     return sa.select(sa.func.count()).select_from(some)
 
 
-class Counting:
+class CountMixin:
     """Part of `SqlStore`."""
 
-    def _reading(self) -> AbstractContextManager[sa.Connection]:
+    def _open_snapshot(self) -> AbstractContextManager[sa.Connection]:
         """Lend a connection that sees one snapshot."""
         raise NotImplementedError
 
     def count(self) -> Counts:
         """Return how much there is, by state."""
-        with self._reading() as connection:
+        with self._open_snapshot() as connection:
             return _read_counts(connection)
 
     def count_open(
@@ -101,7 +101,7 @@ class Counting:
         home: str | None = None,
     ) -> int:
         """Return how many open tasks one has registered, or open waits asked for."""
-        ask = open_tasks if kind is Task else open_waits
+        ask = select_open_tasks if kind is Task else select_open_waits
         statement = ask(by_agent=by.agent is not None)
         named = {"hosts": list(by.hosts), "limit": limit, "home": home}
         if by.agent is not None:
@@ -111,7 +111,7 @@ class Counting:
                 "first": f"{by.agent}:",
                 "past": f"{by.agent};",
             }
-        with self._reading() as connection:
+        with self._open_snapshot() as connection:
             return int(connection.execute(statement, named).scalar_one())
 
 
@@ -125,10 +125,10 @@ def _read_counts(connection: sa.Connection) -> Counts:
     def count(statement: sa.Executable) -> Counter[str]:
         return Counter({row[0]: row[1] for row in connection.execute(statement)})
 
-    tasks = count(_counted(TASKS.c.status)) - count(_IMPLICIT_TASKS)
-    waits = count(_counted(WAITS.c.status))
-    wakes = count(_counted(WAKES.c.state))
-    runs = count(_counted(RUNS.c.state)) - count(_IMPLICIT_RUNS)
+    tasks = count(_select_counts(TASKS.c.status)) - count(_IMPLICIT_TASKS)
+    waits = count(_select_counts(WAITS.c.status))
+    wakes = count(_select_counts(WAKES.c.state))
+    runs = count(_select_counts(RUNS.c.state)) - count(_IMPLICIT_RUNS)
     return Counts(
         tasks={status: tasks[status] for status in TaskStatus},
         waits={status: waits[status] for status in WaitStatus},

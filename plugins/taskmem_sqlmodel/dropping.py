@@ -9,14 +9,14 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from taskmem_hookspecs import (
-    Dropped,
+    DroppedRows,
     RunState,
     StoreSize,
     TaskStatus,
     WaitStatus,
     WakeState,
 )
-from taskmem_sqlmodel.columns import InstantText, Text
+from taskmem_sqlmodel.columns import CodePointText, InstantText
 from taskmem_sqlmodel.opening import Database
 from taskmem_sqlmodel.rows import Base
 from taskmem_sqlmodel.statements import (
@@ -26,9 +26,9 @@ from taskmem_sqlmodel.statements import (
     TASKS,
     WAITS,
     WAKES,
-    is_here,
+    is_of_home,
 )
-from taskmem_sqlmodel.translation import translated
+from taskmem_sqlmodel.translation import translate_errors
 
 AT_ONCE: Final = 500
 """Rows that one transaction drops: whoever writes meanwhile waits for no more."""
@@ -38,7 +38,7 @@ ROW_BYTES: Final = 28
 """What PostgreSQL adds to each row."""
 
 _BEFORE: Final = sa.bindparam("before", type_=InstantText)
-_HOME: Final = sa.bindparam("home", type_=Text)
+_HOME: Final = sa.bindparam("home", type_=CodePointText)
 _UPTO: Final = sa.bindparam("upto", type_=sa.Integer)
 _LIMIT: Final = sa.bindparam("limit", type_=sa.Integer)
 _CLOSED: Final = [status.value for status in TaskStatus if status.terminal]
@@ -47,14 +47,14 @@ _OPEN_WAKES: Final = [WakeState.DUE.value, WakeState.SENT.value]
 _WATCHING: Final = WaitStatus.WATCHING.value
 
 
-def _of_closed(task_id: sa.Column[Any]) -> sa.ColumnElement[bool]:
+def _is_task_closed(task_id: sa.Column[Any]) -> sa.ColumnElement[bool]:
     """Whether the task of a row has ended."""
     return sa.exists().where(TASKS.c.task_id == task_id, TASKS.c.status.in_(_CLOSED))
 
 
-def _free(table: sa.Table) -> sa.ColumnElement[bool]:
+def _has_no_open_task(table: sa.Table) -> sa.ColumnElement[bool]:
     """Whether a row is of no task, or of one that has ended."""
-    return sa.or_(table.c.task_id.is_(None), _of_closed(table.c.task_id))
+    return sa.or_(table.c.task_id.is_(None), _is_task_closed(table.c.task_id))
 
 
 def _is_before(table: sa.Table, *columns: str) -> sa.ColumnElement[bool]:
@@ -64,9 +64,7 @@ def _is_before(table: sa.Table, *columns: str) -> sa.ColumnElement[bool]:
 
 _LATER_RUN: Final = RUNS.alias("later")
 _IS_RESUMABLE: Final = sa.and_(
-    sa.exists().where(
-        TASKS.c.task_id == RUNS.c.task_id, TASKS.c.status == TaskStatus.FAILED.value
-    ),
+    sa.exists().where(TASKS.c.task_id == RUNS.c.task_id, TASKS.c.status == TaskStatus.FAILED.value),
     ~sa.exists().where(
         _LATER_RUN.c.task_id == RUNS.c.task_id,
         sa.tuple_(_LATER_RUN.c.created_at, _LATER_RUN.c.run_id)
@@ -79,24 +77,24 @@ _OLD_CHECKPOINT: Final = sa.and_(
     sa.exists().where(
         RUNS.c.run_id == CHECKPOINTS.c.run_id,
         RUNS.c.state.in_(_ENDED),
-        is_here(RUNS),
-        _of_closed(RUNS.c.task_id),
+        is_of_home(RUNS),
+        _is_task_closed(RUNS.c.task_id),
         ~_IS_RESUMABLE,
     ),
 )
 _OLD_WAKE: Final = sa.and_(
     _is_before(WAKES, "sent_at", "acknowledged_at"),
     WAKES.c.state.not_in(_OPEN_WAKES),
-    is_here(WAKES),
-    _free(WAKES),
+    is_of_home(WAKES),
+    _has_no_open_task(WAKES),
     ~sa.exists().where(WAITS.c.wait_id == WAKES.c.wait_id, WAITS.c.status == _WATCHING),
 )
 _LATER_WAIT: Final = WAITS.alias("later")
 _OLD_WAIT: Final = sa.and_(
     _is_before(WAITS, "changed_at"),
     WAITS.c.status != _WATCHING,
-    is_here(WAITS),
-    _free(WAITS),
+    is_of_home(WAITS),
+    _has_no_open_task(WAITS),
     ~sa.exists().where(WAKES.c.wait_id == WAITS.c.wait_id),
     sa.or_(
         WAITS.c.task_id.is_(None),
@@ -143,14 +141,14 @@ _OLD: Final = (
 """What is droppable of each table, in this order, and what it is ordered by."""
 
 
-def _keys(table: sa.Table) -> list[sa.Column[Any]]:
+def _list_keys(table: sa.Table) -> list[sa.Column[Any]]:
     return list(table.primary_key.columns)
 
 
 _CHOOSE: Final = {
-    table: sa.select(*_keys(table))
+    table: sa.select(*_list_keys(table))
     .where(old)
-    .order_by(*order, *_keys(table))
+    .order_by(*order, *_list_keys(table))
     .limit(_LIMIT)
     for table, old, order in _OLD
 }
@@ -162,7 +160,7 @@ _PAGE_OF_EVENTS: Final = (
 )
 _DROP: Final = {
     table: table.delete().where(
-        sa.tuple_(*_keys(table)).in_(sa.bindparam("keys", expanding=True)), old
+        sa.tuple_(*_list_keys(table)).in_(sa.bindparam("keys", expanding=True)), old
     )
     for table, old, _ in _OLD
 }
@@ -173,7 +171,7 @@ _OTHERS: Final = sa.select(
 )
 
 
-class Dropping:
+class RetentionMixin:
     """Part of `SqlStore`: drops what has ended, and says how much room is taken."""
 
     _database: Database
@@ -185,7 +183,7 @@ class Dropping:
         home: str | None = None,
         upto: int | None = None,
         after: int = 0,
-    ) -> Dropped:
+    ) -> DroppedRows:
         """Drop the oldest of what has ended; return how many rows of each table.
 
         They are chosen while others write, and looked at once more as they are dropped.
@@ -194,10 +192,10 @@ class Dropping:
         dropped: dict[str, int] = {}
         last = after
         self._database.require_in_place()
-        with translated(), self._database.writer() as writer:
+        with translate_errors(), self._database.connect_writer() as writer:
             for table, _, _ in _OLD:
-                with self._database.reader() as reader, reader.begin():
-                    keys = _choose(reader, table, {**given, "after": after})
+                with self._database.connect_reader() as reader, reader.begin():
+                    keys = _choose_keys(reader, table, {**given, "after": after})
                 if table is EVENTS and keys:
                     ((last,),) = keys[-1:]
                 for start in range(0, len(keys), AT_ONCE):
@@ -207,12 +205,16 @@ class Dropping:
                     dropped[table.name] = dropped.get(table.name, 0) + gone
         self._database.note_write()
         rows = {name: number for name, number in dropped.items() if number}
-        return Dropped(rows=rows, last_event=last)
+        return DroppedRows(rows=rows, last_event=last)
 
     def measure(self, home: str | None = None) -> StoreSize:
         """Return how many bytes are taken; room that was given back counts as free."""
         self._database.require_in_place()
-        with translated(), self._database.reader() as reader, reader.begin():
+        with (
+            translate_errors(),
+            self._database.connect_reader() as reader,
+            reader.begin(),
+        ):
             shared = home is not None and reader.execute(_OTHERS, {"home": home})
             return StoreSize(
                 bytes=self._count_bytes(reader),
@@ -221,7 +223,7 @@ class Dropping:
 
     def _count_bytes(self, reader: sa.Connection) -> int:
         if self._database.dialect != "sqlite":
-            return sum(_table_bytes(reader, name) for name in Base.metadata.tables)
+            return sum(_count_table_bytes(reader, name) for name in Base.metadata.tables)
         pages, free, size = (
             int(reader.exec_driver_sql(f"PRAGMA {name}").scalar_one())
             for name in ("page_count", "freelist_count", "page_size")
@@ -229,7 +231,7 @@ class Dropping:
         return (pages - free) * size
 
 
-def _choose(
+def _choose_keys(
     connection: sa.Connection, table: sa.Table, given: Mapping[str, Any]
 ) -> Sequence[tuple[Any, ...]]:
     """Return the keys of the oldest rows that are to go."""
@@ -239,9 +241,7 @@ def _choose(
     return [tuple(row) for row in connection.execute(_CHOOSE[table], given)]
 
 
-def _find_events(
-    connection: sa.Connection, given: Mapping[str, Any]
-) -> Iterator[tuple[int]]:
+def _find_events(connection: sa.Connection, given: Mapping[str, Any]) -> Iterator[tuple[int]]:
     """Yield entries of the log that are to go, the oldest first.
 
     They lie in the order of time but for what a clock that jumped has written; so the
@@ -255,7 +255,7 @@ def _find_events(
             return
 
 
-def _table_bytes(connection: sa.Connection, name: str) -> int:
+def _count_table_bytes(connection: sa.Connection, name: str) -> int:
     one = sa.table(name)
     row = sa.func.pg_column_size(sa.literal_column(one.name, sa.Text))
     total = sa.func.sum(row + ROW_BYTES)

@@ -17,8 +17,8 @@ from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState, TaskmemError
 from taskmem_sqlmodel import reading, schema
-from taskmem_sqlmodel.opening import read_only
-from taskmem_sqlmodel.translation import translated
+from taskmem_sqlmodel.opening import open_read_only
+from taskmem_sqlmodel.translation import translate_errors
 
 SECONDS: Final = 8.0
 """How long a file is read to see whether it is sound; a large one takes longer."""
@@ -47,10 +47,10 @@ class DatabaseCheck:
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield one row; what is written to try it is rolled back."""
-        yield await asyncio.to_thread(row, checkup.database)
+        yield await asyncio.to_thread(check_database, checkup.database)
 
 
-class _Seen(NamedTuple):
+class _DatabaseState(NamedTuple):
     newest: bool
     faults: str | None
     """What SQLite says is damaged; None: nothing is."""
@@ -60,7 +60,7 @@ class _Seen(NamedTuple):
     """What is said of each row that cannot be read."""
 
 
-def row(url: str, seconds: float = SECONDS) -> HealthRow:
+def check_database(url: str, seconds: float = SECONDS) -> HealthRow:
     """Look at the database behind a URL."""
     try:
         address = sa.make_url(url)
@@ -76,19 +76,19 @@ def row(url: str, seconds: float = SECONDS) -> HealthRow:
         )
     name = str(path) if path else address.render_as_string(hide_password=True)
     try:
-        with translated():
-            seen = _sqlite(path, seconds) if path else _postgresql(address)
+        with translate_errors():
+            seen = _check_sqlite(path, seconds) if path else _check_postgresql(address)
             if path and seen.newest and seen.faults is None:
-                _try_a_write(path)
+                _try_write(path)
     except TaskmemError as error:
         return _fail(f"{name}: {error}", "Put that right, then run this again.")
     except ModuleNotFoundError as error:
         sentence = f"{name} needs a driver that is not installed ({error.name})."
         return _fail(sentence, "Install openclaw-taskmem[postgres].")
-    return _judge(name, seen, seconds)
+    return _build_row(name, seen, seconds)
 
 
-def _judge(name: str, seen: _Seen, seconds: float) -> HealthRow:
+def _build_row(name: str, seen: _DatabaseState, seconds: float) -> HealthRow:
     if seen.faults is not None:
         return _fail(f"{name} is damaged: {seen.faults}.", _RESTORE)
     if not seen.newest:
@@ -113,9 +113,7 @@ def _judge(name: str, seen: _Seen, seconds: float) -> HealthRow:
     )
 
 
-_URL: Final = (
-    "Write TASKMEM_DATABASE_URL as sqlite:////path/to/file.db or postgresql://…"
-)
+_URL: Final = "Write TASKMEM_DATABASE_URL as sqlite:////path/to/file.db or postgresql://…"
 
 
 def _fail(detail: str, cure: str) -> HealthRow:
@@ -123,27 +121,27 @@ def _fail(detail: str, cure: str) -> HealthRow:
     return HealthRow(id="database", state=state, detail=detail, cure=cure)
 
 
-def _sqlite(path: Path, seconds: float) -> _Seen:
-    with read_only(path).connect() as connection:
+def _check_sqlite(path: Path, seconds: float) -> _DatabaseState:
+    with open_read_only(path).connect() as connection:
         newest = schema.is_newest(connection)
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine is SQLite's
         try:
-            with _set_after(seconds) as over:
+            with _start_time_limit(seconds) as over:
                 driver.set_progress_handler(over.is_set, _STEPS)
                 found = driver.execute("PRAGMA quick_check(1)").fetchone()[0]
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
-            return _Seen(newest, None, whole=False)
+            return _DatabaseState(newest, None, whole=False)
         driver.set_progress_handler(None, 0)
         if found != "ok":
-            return _Seen(newest, " ".join(found.split()))
-        return _rows_seen(connection, seconds) if newest else _Seen(newest, None)
+            return _DatabaseState(newest, " ".join(found.split()))
+        return _check_rows(connection, seconds) if newest else _DatabaseState(newest, None)
 
 
 @contextmanager
-def _set_after(seconds: float) -> Generator[threading.Event]:
+def _start_time_limit(seconds: float) -> Generator[threading.Event]:
     over = threading.Event()
     limit = threading.Timer(seconds, over.set)
     limit.start()
@@ -154,13 +152,13 @@ def _set_after(seconds: float) -> Generator[threading.Event]:
         limit.join()
 
 
-def _rows_seen(connection: sa.Connection, seconds: float) -> _Seen:
-    with _set_after(seconds) as over:
-        broken, whole = reading.find_broken(connection, over.is_set)
-    return _Seen(newest=True, faults=None, whole=whole, broken=broken)
+def _check_rows(connection: sa.Connection, seconds: float) -> _DatabaseState:
+    with _start_time_limit(seconds) as over:
+        broken, whole = reading.find_broken_rows(connection, over.is_set)
+    return _DatabaseState(newest=True, faults=None, whole=whole, broken=broken)
 
 
-def _try_a_write(path: Path) -> None:
+def _try_write(path: Path) -> None:
     """Write pages to a file's log, which takes room on its disk, and roll them back.
 
     Raises:
@@ -185,7 +183,7 @@ def _try_a_write(path: Path) -> None:
         connection.rollback()
 
 
-def _postgresql(address: sa.URL) -> _Seen:
+def _check_postgresql(address: sa.URL) -> _DatabaseState:
     wanted = address.normalized_query.get("options", ())
     options = (f"-c lock_timeout={int(LOCK_SECONDS * 1000)}", *wanted)
     engine = sa.create_engine(
@@ -200,9 +198,7 @@ def _postgresql(address: sa.URL) -> _Seen:
         newest = schema.is_newest(connection)
         if newest:
             # One row again as it is: refused where nothing may be written.
-            connection.execute(
-                sa.text("UPDATE alembic_version SET version_num = version_num")
-            )
+            connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
             connection.rollback()
-            return _rows_seen(connection, SECONDS)
-        return _Seen(newest, None)
+            return _check_rows(connection, SECONDS)
+        return _DatabaseState(newest, None)

@@ -19,8 +19,8 @@ from sqlalchemy.pool import NullPool
 from taskmem_hookspecs import StoreUnavailable
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_sqlmodel import schema
-from taskmem_sqlmodel.place import Place
-from taskmem_sqlmodel.translation import translated
+from taskmem_sqlmodel.place import DatabaseFiles
+from taskmem_sqlmodel.translation import translate_errors
 
 BUSY_TIMEOUT: Final = 5.0
 """How long to wait for another process's lock, unless told otherwise. Seconds."""
@@ -44,7 +44,7 @@ class Database:
     """
 
     engine: sa.Engine
-    place: Place | None = None
+    place: DatabaseFiles | None = None
     """Where its files are; None: it is on a server."""
 
     def require_in_place(self) -> None:
@@ -71,13 +71,13 @@ class Database:
         """`sqlite` or `postgresql`."""
         return self.engine.dialect.name
 
-    def reader(self) -> sa.Connection:
+    def connect_reader(self) -> sa.Connection:
         """Connect for reading."""
         if self.dialect == "sqlite":
             return self._connect(**{_FIRST: "BEGIN"})
         return self._connect(isolation_level="REPEATABLE READ")
 
-    def writer(self) -> sa.Connection:
+    def connect_writer(self) -> sa.Connection:
         """Connect for writing."""
         first = (
             "BEGIN IMMEDIATE"
@@ -103,26 +103,26 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
         StoreTooNew: A newer version wrote it; it was left untouched.
         StoreUnavailable: It cannot be reached or read.
     """
-    address = _address(url)
+    address = _parse_address(url)
     path: Path | None = None
-    with translated():
+    with translate_errors():
         if address.get_backend_name() == "sqlite":
-            path = _path(address)
+            path = _parse_path(address)
             _prepare_file(path)
-            ready = _is_newest(read_only(path, busy_timeout))
-            _close_to_others(path)
-            engine = _sqlite_engine(address, busy_timeout)
+            ready = _is_newest(open_read_only(path, busy_timeout))
+            _restrict_to_owner(path)
+            engine = _build_sqlite_engine(address, busy_timeout)
             database = Database(engine)
             _switch_to_wal(database)
         else:
-            database = Database(_postgresql_engine(address, busy_timeout))
+            database = Database(_build_postgresql_engine(address, busy_timeout))
             ready = _is_newest(database.engine)
         if not ready:
-            with database.writer() as connection, connection.begin():
+            with database.connect_writer() as connection, connection.begin():
                 schema.bring_to_head(connection)
         if path is None:
             return database
-        return replace(database, place=Place(path, database.engine.connect()))
+        return replace(database, place=DatabaseFiles(path, database.engine.connect()))
 
 
 def _is_newest(engine: sa.Engine) -> bool:
@@ -130,7 +130,7 @@ def _is_newest(engine: sa.Engine) -> bool:
         return schema.is_newest(connection)
 
 
-def _address(url: str) -> sa.URL:
+def _parse_address(url: str) -> sa.URL:
     try:
         address = sa.make_url(url)
     except ArgumentError:
@@ -146,7 +146,7 @@ def _address(url: str) -> sa.URL:
 # --- SQLite -----------------------------------------------------------------
 
 
-def _path(address: sa.URL) -> Path:
+def _parse_path(address: sa.URL) -> Path:
     if not address.database or address.database == ":memory:":
         raise SettingsInvalid(
             "The database must be a file; write its URL as sqlite:////path/to/file.db."
@@ -178,7 +178,7 @@ def _prepare_file(path: Path) -> None:
         ) from error
 
 
-def _close_to_others(path: Path) -> None:
+def _restrict_to_owner(path: Path) -> None:
     """Take the file away from all but its owner; a restored copy may be open."""
     with suppress(PermissionError):
         if stat.S_IMODE(path.stat().st_mode) != _OWNER_ONLY:
@@ -193,7 +193,7 @@ def _make_folder(folder: Path) -> None:
             folder.chmod(0o700)
 
 
-def read_only(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sa.Engine:
+def open_read_only(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sa.Engine:
     """Return an engine that cannot change a file of SQLite.
 
     What a writer that was killed left half done is rolled back first: until then,
@@ -205,7 +205,7 @@ def read_only(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sa.Engine:
             f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=busy_timeout
         )
 
-    def rolled_back() -> sqlite3.Connection:
+    def connect_after_rollback() -> sqlite3.Connection:
         found = connect()
         try:
             found.execute("PRAGMA schema_version").fetchone()
@@ -215,10 +215,10 @@ def read_only(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sa.Engine:
                     writer.execute("PRAGMA schema_version").fetchone()
         return found
 
-    return sa.create_engine("sqlite://", poolclass=NullPool, creator=rolled_back)
+    return sa.create_engine("sqlite://", poolclass=NullPool, creator=connect_after_rollback)
 
 
-def _sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
+def _build_sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
     engine = sa.create_engine(
         address,
         poolclass=NullPool,
@@ -250,7 +250,7 @@ def _switch_to_wal(database: Database, tries: int = 100) -> None:
     except OperationalError:
         if not tries:
             raise
-        with database.writer() as connection, connection.begin():
+        with database.connect_writer() as connection, connection.begin():
             pass
         _switch_to_wal(database, tries - 1)
 
@@ -264,7 +264,7 @@ def _open_transaction(connection: sa.Connection) -> None:
 # --- PostgreSQL -------------------------------------------------------------
 
 
-def _postgresql_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
+def _build_postgresql_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
     wanted = address.normalized_query.get("options", ())
     options = (f"-c lock_timeout={int(busy_timeout * 1000)}", *wanted)
     try:

@@ -13,7 +13,7 @@ Identity = tuple[int, int]
 """The device and inode of a file."""
 
 
-class Place:
+class DatabaseFiles:
     """The file of an open database and its write-ahead log, as they were opened."""
 
     def __init__(self, path: Path, keeper: sa.Connection) -> None:

@@ -50,7 +50,7 @@ class RowUnreadable(Exception):
     """A row that no value can be made of; says which it is, and why."""
 
 
-class Kind(Generic[Value]):
+class RowKind(Generic[Value]):
     """What the rows of a table are."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Kind(Generic[Value]):
             return self._make(row)
         except _BROKEN as error:
             which = " ".join(ascii(row[key]) for key in self._keys)
-            sentence = f"{self.table.name} {which} cannot be read ({_reason(error)})"
+            sentence = f"{self.table.name} {which} cannot be read ({_describe_reason(error)})"
             raise RowUnreadable(sentence) from error
 
     def read_by_id(self, row: rows.Row, missing: type[TaskmemError]) -> Value:
@@ -94,13 +94,13 @@ class Kind(Generic[Value]):
             raise missing(f"The row {broken}; {_SEE_DOCTOR}.") from broken
 
 
-class SetAside:
+class BrokenRowFilter:
     """Leaves out of an answer the rows that are broken, and logs each of them once."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def leave_out(self, kind: Kind[Value], found: Iterable[rows.Row]) -> list[Value]:
+    def leave_out(self, kind: RowKind[Value], found: Iterable[rows.Row]) -> list[Value]:
         """Return the values of those rows that are not broken."""
         values: list[Value] = []
         for row in found:
@@ -112,10 +112,10 @@ class SetAside:
                     log.warning("%s and is set aside; %s", broken, _SEE_DOCTOR)
         return values
 
-    def up_to(
+    def read_up_to(
         self,
         limit: int | None,
-        kind: Kind[Value],
+        kind: RowKind[Value],
         ask: Callable[[int | None], Sequence[rows.Row]],
     ) -> Sequence[Value]:
         """Return the first values of an answer; what is broken takes no other's place.
@@ -139,7 +139,7 @@ def _check_version(row: rows.Row) -> None:
         raise ValueError("version: 0")
 
 
-def _reason(error: Exception) -> str:
+def _describe_reason(error: Exception) -> str:
     """Return why a row is broken, and in which column, but not what stands there."""
     if isinstance(error, ValidationError):
         first = error.errors(include_input=False, include_url=False)[0]
@@ -147,31 +147,31 @@ def _reason(error: Exception) -> str:
     return ascii(str(error))[1:-1]
 
 
-TASK: Final = Kind(statements.TASKS, Task, "task_id", make=rows.task_value)
-WAIT: Final = Kind(statements.WAITS, Wait, "wait_id")
-WAKE: Final = Kind(statements.WAKES, Wake, "wake_id")
-RUN: Final = Kind(statements.RUNS, Run, "run_id")
-ARTIFACT: Final = Kind(statements.ARTIFACTS, Artifact, "artifact_id")
-EVENT: Final = Kind(statements.EVENTS, Event, "event_id")
+TASK: Final = RowKind(statements.TASKS, Task, "task_id", make=rows.task_value)
+WAIT: Final = RowKind(statements.WAITS, Wait, "wait_id")
+WAKE: Final = RowKind(statements.WAKES, Wake, "wake_id")
+RUN: Final = RowKind(statements.RUNS, Run, "run_id")
+ARTIFACT: Final = RowKind(statements.ARTIFACTS, Artifact, "artifact_id")
+EVENT: Final = RowKind(statements.EVENTS, Event, "event_id")
 
-RECORDS: Final[Mapping[type, Kind[Any]]] = {
-    LedgerEntry: Kind(statements.LEDGER, LedgerEntry, "task_id", "path"),
-    WorkFolder: Kind(statements.FOLDERS, WorkFolder, "task_id", "path"),
-    Bookmark: Kind(statements.BOOKMARKS, Bookmark, "name"),
-    PlanRevision: Kind(statements.REVISIONS, PlanRevision, "revision_id"),
-    Checkpoint: Kind(statements.CHECKPOINTS, Checkpoint, "run_id", "number"),
-    Message: Kind(statements.MESSAGES, Message, "message_id"),
+RECORDS: Final[Mapping[type, RowKind[Any]]] = {
+    LedgerEntry: RowKind(statements.LEDGER, LedgerEntry, "task_id", "path"),
+    WorkFolder: RowKind(statements.FOLDERS, WorkFolder, "task_id", "path"),
+    Bookmark: RowKind(statements.BOOKMARKS, Bookmark, "name"),
+    PlanRevision: RowKind(statements.REVISIONS, PlanRevision, "revision_id"),
+    Checkpoint: RowKind(statements.CHECKPOINTS, Checkpoint, "run_id", "number"),
+    Message: RowKind(statements.MESSAGES, Message, "message_id"),
 }
 """What hangs on a task or a run, by class."""
 
-KINDS: Final[Sequence[Kind[Any]]] = (
+KINDS: Final[Sequence[RowKind[Any]]] = (
     *(TASK, WAIT, WAKE, RUN, ARTIFACT),
     *(*RECORDS.values(), EVENT),
 )
 """All there are; those that wakes rest on come first, those with most rows last."""
 
 
-class Found(NamedTuple):
+class RowScan(NamedTuple):
     """What a look at every row has found."""
 
     broken: Sequence[str]
@@ -179,9 +179,9 @@ class Found(NamedTuple):
     """Whether all rows were looked at in the time."""
 
 
-def find_broken(connection: sa.Connection, over: Callable[[], bool]) -> Found:
+def find_broken_rows(connection: sa.Connection, over: Callable[[], bool]) -> RowScan:
     """Look at all rows, until the time is over, and return what is said of broken."""
-    read_any_text(connection)
+    allow_any_text(connection)
     lent = connection.execution_options(yield_per=_AT_ONCE)
     broken: list[str] = []
     for kind in KINDS:
@@ -192,11 +192,11 @@ def find_broken(connection: sa.Connection, over: Callable[[], bool]) -> Found:
                 except RowUnreadable as error:
                     broken.append(str(error))
                 if over() or len(broken) == MOST_BROKEN:
-                    return Found(broken, whole=False)
-    return Found(broken, whole=True)
+                    return RowScan(broken, whole=False)
+    return RowScan(broken, whole=True)
 
 
-def fetch(
+def fetch_rows(
     connection: sa.Connection, statement: sa.Executable, named: rows.Params
 ) -> Sequence[rows.Row]:
     """Return all rows of an answer, also where a text in it is no UTF-8."""
@@ -204,24 +204,24 @@ def fetch(
         return connection.execute(statement, named).mappings().all()
     except OperationalError as error:
         # The driver's own error, without a code of SQLite's.
-        if "Could not decode" not in str(error.orig) or not read_any_text(connection):
+        if "Could not decode" not in str(error.orig) or not allow_any_text(connection):
             raise
         return connection.execute(statement, named).mappings().all()
 
 
-def read_any_text(connection: sa.Connection) -> bool:
+def allow_any_text(connection: sa.Connection) -> bool:
     """Let SQLite hand out what is no UTF-8, as bytes that no value takes.
 
     Returns whether that is new for this connection, and one of SQLite's.
     """
     driver = connection.connection.driver_connection
-    if not isinstance(driver, sqlite3.Connection) or driver.text_factory is _any_text:
+    if not isinstance(driver, sqlite3.Connection) or driver.text_factory is _decode_or_keep:
         return False
-    driver.text_factory = _any_text
+    driver.text_factory = _decode_or_keep
     return True
 
 
-def _any_text(stored: bytes) -> str | bytes:
+def _decode_or_keep(stored: bytes) -> str | bytes:
     try:
         return stored.decode()
     except UnicodeDecodeError:

@@ -33,12 +33,12 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_sqlmodel.columns import (
+    CodePointText,
     InstantText,
     JsonText,
     Serial,
-    Text,
-    index_where,
-    one_of,
+    build_enum_check,
+    build_partial_index,
 )
 
 Params = dict[str, Any]
@@ -74,11 +74,11 @@ class Tasks(Base, table=True):
     """One task; its `metadata` holds the agent's keys and the task's own three."""
 
     __table_args__ = (
-        one_of("status", TaskStatus),
+        build_enum_check("status", TaskStatus),
         sa.Index("tasks_by_status", "status", "updated_at", "task_id"),
         sa.Index("tasks_by_update", "updated_at", "task_id"),
         sa.Index("tasks_by_id", "status", "task_id"),
-        index_where(
+        build_partial_index(
             "session_key IS NOT NULL",
             "tasks_of_session",
             "session_key",
@@ -86,14 +86,14 @@ class Tasks(Base, table=True):
             "updated_at",
             "task_id",
         ),
-        index_where(
+        build_partial_index(
             "stuck_due_at IS NOT NULL",
             "tasks_stuck_due",
             "status",
             "stuck_due_at",
             "task_id",
         ),
-        index_where(
+        build_partial_index(
             "stuck_due_at IS NOT NULL",
             "tasks_stuck_due_at_home",
             "home",
@@ -101,24 +101,22 @@ class Tasks(Base, table=True):
             "stuck_due_at",
             "task_id",
         ),
-        index_where(IMPLICIT, "tasks_implicit", "updated_at", "task_id"),
-        index_where(
+        build_partial_index(IMPLICIT, "tasks_implicit", "updated_at", "task_id"),
+        build_partial_index(
             OPEN_TASK,
             "tasks_open_of_maker",
             *("registrar_host", "registrar_session", "home", "status", "implicit"),
         ),
     )
 
-    task_id: str = Field(primary_key=True, sa_type=Text)
-    name: str = Field(sa_type=Text)
-    status: str = Field(sa_type=Text)
+    task_id: str = Field(primary_key=True, sa_type=CodePointText)
+    name: str = Field(sa_type=CodePointText)
+    status: str = Field(sa_type=CodePointText)
     plan: list[str] = Field(sa_type=JsonText)
     done: list[int] = Field(sa_type=JsonText)
-    keys: dict[str, Any] = Field(
-        sa_column=sa.Column("metadata", JsonText, nullable=False)
-    )
-    session_key: str | None = Field(sa_type=Text)
-    home: str | None = Field(sa_type=Text)
+    keys: dict[str, Any] = Field(sa_column=sa.Column("metadata", JsonText, nullable=False))
+    session_key: str | None = Field(sa_type=CodePointText)
+    home: str | None = Field(sa_type=CodePointText)
     message_count: int
     created_at: datetime = Field(sa_type=InstantText)
     updated_at: datetime = Field(sa_type=InstantText)
@@ -128,21 +126,19 @@ class Tasks(Base, table=True):
     alerts_in_a_row: int = Field(sa_column_kwargs={"server_default": sa.text("0")})
     stuck_due_at: datetime | None = Field(sa_type=InstantText)
     held_until: datetime | None = Field(sa_type=InstantText)
-    doubts: list[str] = Field(
-        sa_column=sa.Column(JsonText, nullable=False, server_default="[]")
-    )
-    original_request: str | None = Field(sa_type=Text)
+    doubts: list[str] = Field(sa_column=sa.Column(JsonText, nullable=False, server_default="[]"))
+    original_request: str | None = Field(sa_type=CodePointText)
     implicit: bool = Field(sa_column_kwargs={"server_default": sa.false()})
-    host: str | None = Field(sa_type=Text)
-    registrar_session: str | None = Field(sa_type=Text)
-    registrar_host: str | None = Field(sa_type=Text)
-    registrar_home: str | None = Field(sa_type=Text)
+    host: str | None = Field(sa_type=CodePointText)
+    registrar_session: str | None = Field(sa_type=CodePointText)
+    registrar_host: str | None = Field(sa_type=CodePointText)
+    registrar_home: str | None = Field(sa_type=CodePointText)
 
 
 def task_params(task: Task) -> Params:
     """Return the row of a task."""
     row = dict(task)
-    keys = _linkage_keys(row.pop("linkage"))
+    keys = _format_linkage(row.pop("linkage"))
     return {
         **row,
         "status": task.status.value,
@@ -155,11 +151,11 @@ def task_value(row: Row) -> Task:
     """Return the task of a row."""
     keys = dict(row["metadata"])
     own = {key: keys.pop(key, None) for key in RESERVED_METADATA}
-    fields: dict[str, Any] = {**row, "metadata": keys, "linkage": _linkage(**own)}
+    fields: dict[str, Any] = {**row, "metadata": keys, "linkage": _parse_linkage(**own)}
     return Task(**fields)
 
 
-def _linkage_keys(linkage: Linkage) -> dict[str, Any]:
+def _format_linkage(linkage: Linkage) -> dict[str, Any]:
     """Return the three keys of seed 000 §4; its instant is in epoch seconds."""
     at, state = linkage.last_wait_event_at, linkage.last_wait_state
     return {
@@ -169,7 +165,7 @@ def _linkage_keys(linkage: Linkage) -> dict[str, Any]:
     }
 
 
-def _linkage(
+def _parse_linkage(
     active_wait_ids: list[str] | None,
     last_wait_event_at: int | None,
     last_wait_state: str | None,
@@ -187,16 +183,16 @@ class TaskMessages(Base, table=True):
     """One entry of a task's thread."""
 
     __table_args__ = (
-        one_of("role", Role),
-        one_of("msg_type", MessageType),
+        build_enum_check("role", Role),
+        build_enum_check("msg_type", MessageType),
         sa.Index("task_messages_by_task", "task_id", "id"),
     )
 
     id: int = Field(primary_key=True, sa_type=Serial)
-    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
-    role: str = Field(sa_type=Text)
-    msg_type: str = Field(sa_type=Text)
-    content: str = Field(sa_type=Text)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=CodePointText)
+    role: str = Field(sa_type=CodePointText)
+    msg_type: str = Field(sa_type=CodePointText)
+    content: str = Field(sa_type=CodePointText)
     created_at: datetime = Field(sa_type=InstantText)
 
 
@@ -215,17 +211,17 @@ class TaskPlanRevisions(Base, table=True):
     """One replacement of a plan. Source: seed 000 §2."""
 
     __table_args__ = (
-        one_of("author", Author),
+        build_enum_check("author", Author),
         sa.Index("task_plan_revisions_by_task", "task_id", "id"),
     )
 
     id: int = Field(primary_key=True, sa_type=Serial)
-    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=CodePointText)
     old_plan_json: list[str] = Field(sa_type=JsonText)
     new_plan_json: list[str] = Field(sa_type=JsonText)
-    reason: str = Field(sa_type=Text)
+    reason: str = Field(sa_type=CodePointText)
     created_at: datetime = Field(sa_type=InstantText)
-    author: str = Field(sa_type=Text)
+    author: str = Field(sa_type=CodePointText)
 
 
 def revision_params(revision: PlanRevision) -> Params:
@@ -248,37 +244,37 @@ class Waits(Base, table=True):
     """One watched condition."""
 
     __table_args__ = (
-        one_of("status", WaitStatus),
+        build_enum_check("status", WaitStatus),
         sa.Index("waits_by_task", "task_id", "created_at", "wait_id"),
         sa.Index("waits_by_age", "created_at", "wait_id"),
-        index_where("status = 'watching'", "waits_watching", "created_at", "wait_id"),
-        index_where(
+        build_partial_index("status = 'watching'", "waits_watching", "created_at", "wait_id"),
+        build_partial_index(
             "status = 'watching'",
             "waits_watching_of_task",
             "task_id",
             "created_at",
             "wait_id",
         ),
-        index_where(
+        build_partial_index(
             "status <> 'watching'",
             "waits_ended_of_task",
             "task_id",
             "changed_at",
             "wait_id",
         ),
-        index_where(
+        build_partial_index(
             OPEN_WAIT,
             "waits_open_of_maker",
             *("host", "session_key", "home", "status"),
         ),
     )
 
-    wait_id: str = Field(primary_key=True, sa_type=Text)
-    task_id: str | None = Field(foreign_key="tasks.task_id", sa_type=Text)
-    session_key: str | None = Field(sa_type=Text)
-    target: str = Field(sa_type=Text)
-    wake_when: str = Field(sa_type=Text)
-    status: str = Field(sa_type=Text)
+    wait_id: str = Field(primary_key=True, sa_type=CodePointText)
+    task_id: str | None = Field(foreign_key="tasks.task_id", sa_type=CodePointText)
+    session_key: str | None = Field(sa_type=CodePointText)
+    target: str = Field(sa_type=CodePointText)
+    wake_when: str = Field(sa_type=CodePointText)
+    status: str = Field(sa_type=CodePointText)
     timeout_seconds: float = Field(sa_type=sa.Double)
     poll_seconds: float = Field(sa_type=sa.Double)
     created_at: datetime = Field(sa_type=InstantText)
@@ -286,12 +282,12 @@ class Waits(Base, table=True):
     deadline_at: datetime = Field(sa_type=InstantText)
     changed_at: datetime = Field(sa_type=InstantText)
     ended_at: datetime | None = Field(sa_type=InstantText)
-    last_observation: str | None = Field(sa_type=Text)
+    last_observation: str | None = Field(sa_type=CodePointText)
     round: int
     version: int
-    start: str | None = Field(sa_type=Text)
-    home: str | None = Field(sa_type=Text)
-    host: str | None = Field(sa_type=Text)
+    start: str | None = Field(sa_type=CodePointText)
+    home: str | None = Field(sa_type=CodePointText)
+    host: str | None = Field(sa_type=CodePointText)
     within: list[str] | None = Field(
         sa_type=JsonText, nullable=False, sa_column_kwargs={"server_default": "null"}
     )
@@ -310,50 +306,48 @@ class Wakes(Base, table=True):
     """One message owed to an agent: the outbox."""
 
     __table_args__ = (
-        one_of("cause", WakeCause),
-        one_of("state", WakeState),
+        build_enum_check("cause", WakeCause),
+        build_enum_check("state", WakeState),
         sa.Index("wakes_by_age", "created_at", "wake_id"),
         sa.Index("wakes_by_task", "task_id", "created_at", "wake_id"),
-        index_where(OPEN_WAKE, "wakes_open", "task_id", "created_at", "wake_id"),
-        index_where(
+        build_partial_index(OPEN_WAKE, "wakes_open", "task_id", "created_at", "wake_id"),
+        build_partial_index(
             OPEN_WAKE,
             "wakes_open_of_wait",
             "wait_id",
             "created_at",
             "wake_id",
         ),
-        index_where(OPEN_WAKE, "wakes_open_by_age", "created_at", "wake_id", "home"),
-        index_where("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
-        index_where(
-            "due_at IS NOT NULL", "wakes_due_at_home", "home", "due_at", "wake_id"
-        ),
-        index_where("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
-        index_where("wait_id IS NOT NULL", "wakes_by_wait", "wait_id"),
+        build_partial_index(OPEN_WAKE, "wakes_open_by_age", "created_at", "wake_id", "home"),
+        build_partial_index("due_at IS NOT NULL", "wakes_due", "due_at", "wake_id"),
+        build_partial_index("due_at IS NOT NULL", "wakes_due_at_home", "home", "due_at", "wake_id"),
+        build_partial_index("sent_at IS NOT NULL", "wakes_sent", "sent_at"),
+        build_partial_index("wait_id IS NOT NULL", "wakes_by_wait", "wait_id"),
     )
 
-    wake_id: str = Field(primary_key=True, sa_type=Text)
-    key: str = Field(unique=True, sa_type=Text)
-    cause: str = Field(sa_type=Text)
-    state: str = Field(sa_type=Text)
-    task_id: str | None = Field(foreign_key="tasks.task_id", sa_type=Text)
-    wait_id: str | None = Field(foreign_key="waits.wait_id", sa_type=Text)
-    session_key: str | None = Field(sa_type=Text)
-    home: str | None = Field(sa_type=Text)
-    text: str = Field(sa_type=Text)
+    wake_id: str = Field(primary_key=True, sa_type=CodePointText)
+    key: str = Field(unique=True, sa_type=CodePointText)
+    cause: str = Field(sa_type=CodePointText)
+    state: str = Field(sa_type=CodePointText)
+    task_id: str | None = Field(foreign_key="tasks.task_id", sa_type=CodePointText)
+    wait_id: str | None = Field(foreign_key="waits.wait_id", sa_type=CodePointText)
+    session_key: str | None = Field(sa_type=CodePointText)
+    home: str | None = Field(sa_type=CodePointText)
+    text: str = Field(sa_type=CodePointText)
     urgent: bool
     attempts: int
     sends: int
-    last_error: str | None = Field(sa_type=Text)
+    last_error: str | None = Field(sa_type=CodePointText)
     created_at: datetime = Field(sa_type=InstantText)
     due_at: datetime | None = Field(sa_type=InstantText)
     sent_at: datetime | None = Field(sa_type=InstantText)
     acknowledged_at: datetime | None = Field(sa_type=InstantText)
-    transport: str | None = Field(sa_type=Text)
-    note: str | None = Field(sa_type=Text)
-    delivery_id: str | None = Field(sa_type=Text)
+    transport: str | None = Field(sa_type=CodePointText)
+    note: str | None = Field(sa_type=CodePointText)
+    delivery_id: str | None = Field(sa_type=CodePointText)
     version: int
-    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
-    host: str | None = Field(sa_type=Text)
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=CodePointText)
+    host: str | None = Field(sa_type=CodePointText)
 
 
 def wake_params(wake: Wake) -> Params:
@@ -368,15 +362,15 @@ class Events(Base, table=True):
 
     __table_args__ = (
         sa.Index("events_by_task", "task_id", "id"),
-        index_where("wait_id IS NOT NULL", "events_by_wait", "wait_id", "id"),
+        build_partial_index("wait_id IS NOT NULL", "events_by_wait", "wait_id", "id"),
     )
 
     id: int = Field(primary_key=True, sa_type=Serial)
     at: datetime = Field(sa_type=InstantText)
-    kind: str = Field(sa_type=Text)
-    task_id: str | None = Field(sa_type=Text)
-    wait_id: str | None = Field(sa_type=Text)
-    run_id: str | None = Field(sa_type=Text)
+    kind: str = Field(sa_type=CodePointText)
+    task_id: str | None = Field(sa_type=CodePointText)
+    wait_id: str | None = Field(sa_type=CodePointText)
+    run_id: str | None = Field(sa_type=CodePointText)
     data: dict[str, Any] = Field(sa_type=JsonText)
 
 
@@ -395,5 +389,5 @@ def event_params(event: Event) -> Params:
 class Bookmarks(Base, table=True):
     """A named place."""
 
-    name: str = Field(primary_key=True, sa_type=Text)
-    value: str = Field(sa_type=Text)
+    name: str = Field(primary_key=True, sa_type=CodePointText)
+    value: str = Field(sa_type=CodePointText)

@@ -18,7 +18,13 @@ from taskmem_hookspecs import (
     RunState,
     Verdict,
 )
-from taskmem_sqlmodel.columns import InstantText, JsonText, Text, index_where, one_of
+from taskmem_sqlmodel.columns import (
+    CodePointText,
+    InstantText,
+    JsonText,
+    build_enum_check,
+    build_partial_index,
+)
 from taskmem_sqlmodel.rows import Base, Params
 
 OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
@@ -32,14 +38,14 @@ class Runs(Base, table=True):
     """One attempt at a task. Source: seeds 002 and 004."""
 
     __table_args__ = (
-        one_of("state", RunState),
-        one_of("news", News),
-        index_where(OPEN_RUN, "runs_open_of_task", "task_id", unique=True),
-        index_where(OPEN_RUN, "runs_open_of_session", "session_key", "task_id"),
-        index_where(OPEN_RUN, "runs_open_by_age", "created_at", "run_id", "home"),
-        index_where(QUEUED_RUN, "runs_queued", "created_at", "run_id"),
-        index_where("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
-        index_where(
+        build_enum_check("state", RunState),
+        build_enum_check("news", News),
+        build_partial_index(OPEN_RUN, "runs_open_of_task", "task_id", unique=True),
+        build_partial_index(OPEN_RUN, "runs_open_of_session", "session_key", "task_id"),
+        build_partial_index(OPEN_RUN, "runs_open_by_age", "created_at", "run_id", "home"),
+        build_partial_index(QUEUED_RUN, "runs_queued", "created_at", "run_id"),
+        build_partial_index("lease_until IS NOT NULL", "runs_leased", "lease_until", "run_id"),
+        build_partial_index(
             "lease_until IS NOT NULL",
             "runs_leased_at_home",
             "home",
@@ -50,38 +56,38 @@ class Runs(Base, table=True):
         sa.Index("runs_by_age", "created_at", "run_id"),
     )
 
-    run_id: str = Field(primary_key=True, sa_type=Text)
-    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
-    state: str = Field(sa_type=Text)
-    why: str | None = Field(sa_type=Text)
-    role: str | None = Field(sa_type=Text)
-    session_key: str | None = Field(sa_type=Text)
+    run_id: str = Field(primary_key=True, sa_type=CodePointText)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=CodePointText)
+    state: str = Field(sa_type=CodePointText)
+    why: str | None = Field(sa_type=CodePointText)
+    role: str | None = Field(sa_type=CodePointText)
+    session_key: str | None = Field(sa_type=CodePointText)
     owner: dict[str, Any] | None = Field(sa_type=JsonText)
     token: int
     lease_until: datetime | None = Field(sa_type=InstantText)
-    home: str | None = Field(sa_type=Text)
-    told_session: str | None = Field(sa_type=Text)
+    home: str | None = Field(sa_type=CodePointText)
+    told_session: str | None = Field(sa_type=CodePointText)
     attached: list[str] = Field(sa_type=JsonText)
     segmented: bool
     step: int | None
     step_calls: int
     step_bonus: bool
     failed_steps: list[int] = Field(sa_type=JsonText)
-    fingerprint: str | None = Field(sa_type=Text)
-    folder: str | None = Field(sa_type=Text)
+    fingerprint: str | None = Field(sa_type=CodePointText)
+    folder: str | None = Field(sa_type=CodePointText)
     checkpoints: int
     calls: int
-    question: str | None = Field(sa_type=Text)
+    question: str | None = Field(sa_type=CodePointText)
     heard_until: int = Field(sa_column_kwargs={"server_default": "0"})
     rounds: int
     rounds_before: int = Field(sa_column_kwargs={"server_default": "0"})
     turn_began_at: datetime | None = Field(sa_type=InstantText)
     worked_seconds: float = Field(sa_column_kwargs={"server_default": "0"})
     idle_rounds: int
-    news: str = Field(sa_type=Text)
+    news: str = Field(sa_type=CodePointText)
     recent: list[str] = Field(sa_type=JsonText)
-    said: str | None = Field(sa_type=Text)
-    last_response: str | None = Field(sa_type=Text)
+    said: str | None = Field(sa_type=CodePointText)
+    last_response: str | None = Field(sa_type=CodePointText)
     provider_failures: int
     tries: int
     created_at: datetime = Field(sa_type=InstantText)
@@ -110,29 +116,29 @@ class Checkpoints(Base, table=True):
         {"sqlite_with_rowid": False},
     )
 
-    run_id: str = Field(primary_key=True, foreign_key="runs.run_id", sa_type=Text)
+    run_id: str = Field(primary_key=True, foreign_key="runs.run_id", sa_type=CodePointText)
     number: int = Field(primary_key=True, sa_type=sa.Integer)
     at: datetime = Field(sa_type=InstantText)
-    body: str = Field(sa_type=Text)
-    checksum: str = Field(sa_type=Text)
+    body: str = Field(sa_type=CodePointText)
+    checksum: str = Field(sa_type=CodePointText)
 
 
 class Artifacts(Base, table=True):
     """One thing that a task is to make. Source: seed 004, `task_artifacts`."""
 
     __table_args__ = (
-        one_of("verdict", Verdict),
+        build_enum_check("verdict", Verdict),
         sa.Index("artifacts_by_task", "task_id", "artifact_id"),
     )
 
-    artifact_id: str = Field(primary_key=True, sa_type=Text)
-    task_id: str = Field(foreign_key="tasks.task_id", sa_type=Text)
-    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
-    kind: str = Field(sa_type=Text)
-    subject: str = Field(sa_type=Text)
-    verdict: str = Field(sa_type=Text)
-    detail: str = Field(sa_type=Text)
-    checksum: str | None = Field(sa_type=Text)
+    artifact_id: str = Field(primary_key=True, sa_type=CodePointText)
+    task_id: str = Field(foreign_key="tasks.task_id", sa_type=CodePointText)
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=CodePointText)
+    kind: str = Field(sa_type=CodePointText)
+    subject: str = Field(sa_type=CodePointText)
+    verdict: str = Field(sa_type=CodePointText)
+    detail: str = Field(sa_type=CodePointText)
+    checksum: str | None = Field(sa_type=CodePointText)
     size: int | None = Field(sa_type=sa.BigInteger)
     checked_at: datetime = Field(sa_type=InstantText)
     version: int
@@ -146,18 +152,21 @@ def artifact_params(artifact: Artifact) -> Params:
 class Ledger(Base, table=True):
     """One thing that a task made, or that could not be verified for it."""
 
-    __table_args__ = (one_of("change", FileChange), one_of("verdict", LedgerVerdict))
+    __table_args__ = (
+        build_enum_check("change", FileChange),
+        build_enum_check("verdict", LedgerVerdict),
+    )
 
-    task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=Text)
-    path: str = Field(primary_key=True, sa_type=Text)
-    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=Text)
-    change: str | None = Field(sa_type=Text)
-    call_id: str | None = Field(sa_type=Text)
+    task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=CodePointText)
+    path: str = Field(primary_key=True, sa_type=CodePointText)
+    run_id: str | None = Field(foreign_key="runs.run_id", sa_type=CodePointText)
+    change: str | None = Field(sa_type=CodePointText)
+    call_id: str | None = Field(sa_type=CodePointText)
     at: datetime = Field(sa_type=InstantText)
     size: int | None = Field(sa_type=sa.BigInteger)
-    sha256: str | None = Field(sa_type=Text)
-    verdict: str | None = Field(sa_type=Text)
-    why: str | None = Field(sa_type=Text)
+    sha256: str | None = Field(sa_type=CodePointText)
+    verdict: str | None = Field(sa_type=CodePointText)
+    why: str | None = Field(sa_type=CodePointText)
 
 
 def ledger_params(entry: LedgerEntry) -> Params:
@@ -172,7 +181,7 @@ def ledger_params(entry: LedgerEntry) -> Params:
 class Folders(Base, table=True):
     """One folder that the tools of a task used."""
 
-    task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=Text)
-    path: str = Field(primary_key=True, sa_type=Text)
+    task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=CodePointText)
+    path: str = Field(primary_key=True, sa_type=CodePointText)
     since: datetime | None = Field(sa_type=InstantText)
-    files: str | None = Field(sa_type=Text)
+    files: str | None = Field(sa_type=CodePointText)

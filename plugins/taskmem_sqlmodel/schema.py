@@ -27,7 +27,7 @@ def is_newest(connection: sa.Connection) -> bool:
         StoreTooNew: The schema is not known here.
         StoreUnavailable: It is one from before the first release.
     """
-    found = _revision(connection)
+    found = _read_revision(connection)
     if found is not None:
         _refuse_unknown(found)
     return found == HEAD
@@ -63,7 +63,7 @@ def _refuse_unknown(revision: str) -> None:
     )
 
 
-def _revision(connection: sa.Connection) -> str | None:
+def _read_revision(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     found = connection.exec_driver_sql("SELECT version_num FROM alembic_version")

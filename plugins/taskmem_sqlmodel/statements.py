@@ -30,7 +30,7 @@ from taskmem_hookspecs import (
     WorkFolder,
 )
 from taskmem_hookspecs.value import Value
-from taskmem_sqlmodel.columns import InstantText, Text
+from taskmem_sqlmodel.columns import CodePointText, InstantText
 from taskmem_sqlmodel.rows import IMPLICIT, OPEN_WAKE, Base
 from taskmem_sqlmodel.run_rows import OPEN_RUN, QUEUED_RUN
 
@@ -49,20 +49,20 @@ EVENTS: Final = _TABLES["events"]
 BOOKMARKS: Final = _TABLES["bookmarks"]
 
 _LIMIT: Final = sa.bindparam("limit", type_=sa.Integer)
-_TASK_ID: Final = sa.bindparam("task_id", type_=Text)
+_TASK_ID: Final = sa.bindparam("task_id", type_=CodePointText)
 
 
-def _renamed(table: sa.Table, **names: str) -> sa.Select[Any]:
+def _select_renamed(table: sa.Table, **names: str) -> sa.Select[Any]:
     """Select all columns, some of them under the names of their fields."""
     return sa.select(*(c.label(names.get(c.name, c.name)) for c in table.c))
 
 
-EVERY: Final = {table: _renamed(table) for table in _TABLES.values()} | {
-    MESSAGES: _renamed(MESSAGES, id="message_id"),
-    REVISIONS: _renamed(
+EVERY: Final = {table: _select_renamed(table) for table in _TABLES.values()} | {
+    MESSAGES: _select_renamed(MESSAGES, id="message_id"),
+    REVISIONS: _select_renamed(
         REVISIONS, id="revision_id", old_plan_json="old_plan", new_plan_json="new_plan"
     ),
-    EVENTS: _renamed(EVENTS, id="event_id"),
+    EVENTS: _select_renamed(EVENTS, id="event_id"),
 }
 """All rows of each table."""
 
@@ -71,12 +71,8 @@ EVERY: Final = {table: _renamed(table) for table in _TABLES.values()} | {
 TASK: Final = sa.select(
     TASKS,
     sa.exists().where(WAITS.c.task_id == TASKS.c.task_id).label("has_waits"),
-    sa.exists()
-    .where(WAKES.c.task_id == TASKS.c.task_id, sa.text(OPEN_WAKE))
-    .label("has_wakes"),
-    sa.exists()
-    .where(RUNS.c.task_id == TASKS.c.task_id, sa.text(OPEN_RUN))
-    .label("has_run"),
+    sa.exists().where(WAKES.c.task_id == TASKS.c.task_id, sa.text(OPEN_WAKE)).label("has_wakes"),
+    sa.exists().where(RUNS.c.task_id == TASKS.c.task_id, sa.text(OPEN_RUN)).label("has_run"),
     sa.exists().where(ARTIFACTS.c.task_id == TASKS.c.task_id).label("has_artifacts"),
 ).where(TASKS.c.task_id == _TASK_ID)
 """One task, and whether there is more to read about it."""
@@ -101,14 +97,10 @@ OPEN_WAKES_OF_TASK: Final = (
     .order_by(WAKES.c.created_at, WAKES.c.wake_id)
 )
 
-OPEN_RUN_OF_TASK: Final = sa.select(RUNS).where(
-    RUNS.c.task_id == _TASK_ID, sa.text(OPEN_RUN)
-)
+OPEN_RUN_OF_TASK: Final = sa.select(RUNS).where(RUNS.c.task_id == _TASK_ID, sa.text(OPEN_RUN))
 
 ARTIFACTS_OF_TASK: Final = (
-    sa.select(ARTIFACTS)
-    .where(ARTIFACTS.c.task_id == _TASK_ID)
-    .order_by(ARTIFACTS.c.artifact_id)
+    sa.select(ARTIFACTS).where(ARTIFACTS.c.task_id == _TASK_ID).order_by(ARTIFACTS.c.artifact_id)
 )
 
 # --- reading by a key --------------------------------------------------------
@@ -128,11 +120,11 @@ _RECORDS: Final[dict[type, tuple[sa.Column[Any], sa.Column[Any]]]] = {
 
 
 @cache
-def records(kind: type, given: frozenset[str]) -> sa.Select[Any]:
+def select_records(kind: type, given: frozenset[str]) -> sa.Select[Any]:
     """Select the records of an owner, the last first."""
     owner, number = _RECORDS[kind]
     every = EVERY[owner.table].where(
-        owner == sa.bindparam("owner_id", type_=Text),
+        owner == sa.bindparam("owner_id", type_=CodePointText),
     )
     if "before" in given:
         every = every.where(number < sa.bindparam("before"))
@@ -140,17 +132,17 @@ def records(kind: type, given: frozenset[str]) -> sa.Select[Any]:
         kinds = sa.text("(role = 'user' OR msg_type = 'lifecycle')")
         every = every.where(number > sa.bindparam("said_after"), kinds)
     if "holding" in given:
-        holding, body = sa.bindparam("holding", type_=Text), CHECKPOINTS.c.body
+        holding, body = sa.bindparam("holding", type_=CodePointText), CHECKPOINTS.c.body
         # Every database has it, and unlike LIKE it minds the case everywhere.
         every = every.where(sa.func.replace(body, holding, "") != body)
-    return _in_order(every, given, number.desc())
+    return _order_rows(every, given, number.desc())
 
 
 # --- finding -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Dues:
+class DueColumns:
     """What comes due in a table."""
 
     where: str
@@ -163,62 +155,62 @@ class Dues:
 
 _PLURALS: Final = {"states": "state", "task_ids": "task_id", "wake_ids": "wake_id"}
 """The columns of which a query gives several values."""
-STUCK: Final = Dues(
+STUCK: Final = DueColumns(
     "status = 'active' AND stuck_due_at IS NOT NULL",
     "due_by",
     TASKS.c.stuck_due_at,
     TASKS.c.task_id,
 )
-OWED: Final = Dues("due_at IS NOT NULL", "due_by", WAKES.c.due_at, WAKES.c.wake_id)
-LEASED: Final = Dues(
+OWED: Final = DueColumns("due_at IS NOT NULL", "due_by", WAKES.c.due_at, WAKES.c.wake_id)
+LEASED: Final = DueColumns(
     "lease_until IS NOT NULL", "lapsed_by", RUNS.c.lease_until, RUNS.c.run_id
 )
 
 
-def tasks(query: TaskQuery) -> sa.Executable:
+def select_tasks(query: TaskQuery) -> sa.Executable:
     """Return the statement that finds tasks."""
     index = IMPLICIT if query.implicit else f"NOT {IMPLICIT}"
     named = name_given_fields(query) - {"implicit"}
-    return _tasks(named, None if query.implicit is None else index)
+    return _select_tasks(named, None if query.implicit is None else index)
 
 
 @cache
-def _tasks(given: frozenset[str], index: str | None) -> sa.Executable:
+def _select_tasks(given: frozenset[str], index: str | None) -> sa.Executable:
     every = _select_asked(TASKS, given, index)
     if "after" in given:
-        every = every.where(TASKS.c.task_id > sa.bindparam("after", type_=Text))
+        every = every.where(TASKS.c.task_id > sa.bindparam("after", type_=CodePointText))
     if "due_by" in given:
-        return _first_due(every, given, STUCK)
+        return _select_first_due(every, given, STUCK)
     if "after" in given:
-        return _at_home(every, TASKS, given, TASKS.c.task_id)
+        return _filter_home(every, TASKS, given, TASKS.c.task_id)
     latest = (TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
-    return _at_home(every, TASKS, given, *latest)
+    return _filter_home(every, TASKS, given, *latest)
 
 
-def waits(query: WaitQuery) -> sa.Executable:
+def select_waits(query: WaitQuery) -> sa.Executable:
     """Return the statement that finds waits."""
     if query.status is WaitStatus.WATCHING:
-        return _waits(name_given_fields(query) - {"status"}, "status = 'watching'")
-    return _waits(name_given_fields(query), None)
+        return _select_waits(name_given_fields(query) - {"status"}, "status = 'watching'")
+    return _select_waits(name_given_fields(query), None)
 
 
 @cache
-def _waits(given: frozenset[str], index: str | None) -> sa.Executable:
+def _select_waits(given: frozenset[str], index: str | None) -> sa.Executable:
     every = _select_asked(WAITS, given, index)
-    return _at_home(every, WAITS, given, *_newest(WAITS.c.wait_id))
+    return _filter_home(every, WAITS, given, *_order_newest(WAITS.c.wait_id))
 
 
-def wakes(query: WakeQuery) -> sa.Executable:
+def select_wakes(query: WakeQuery) -> sa.Executable:
     """Return the statement that finds wakes."""
     open_ = {WakeState.DUE, WakeState.SENT}
     is_open = query.states is not None and {*query.states} <= open_
-    return _wakes(name_given_fields(query), OPEN_WAKE if is_open else None)
+    return _select_wakes(name_given_fields(query), OPEN_WAKE if is_open else None)
 
 
 @cache
-def _wakes(given: frozenset[str], index: str | None) -> sa.Executable:
+def _select_wakes(given: frozenset[str], index: str | None) -> sa.Executable:
     every = _select_asked(WAKES, given, index)
-    order = () if "wake_ids" in given else _newest(WAKES.c.wake_id)
+    order = () if "wake_ids" in given else _order_newest(WAKES.c.wake_id)
     if "sent_since" in given:
         since = sa.bindparam("sent_since", type_=InstantText)
         every = every.where(sa.text("sent_at IS NOT NULL"), WAKES.c.sent_at >= since)
@@ -226,30 +218,28 @@ def _wakes(given: frozenset[str], index: str | None) -> sa.Executable:
         if "session_key" not in given:
             every = every.where(WAKES.c.session_key.is_(None))
     if "due_by" in given:
-        return _first_due(every, given, OWED)
-    return _at_home(every, WAKES, given, *order)
+        return _select_first_due(every, given, OWED)
+    return _filter_home(every, WAKES, given, *order)
 
 
-def runs(query: RunQuery) -> sa.Executable:
+def select_runs(query: RunQuery) -> sa.Executable:
     """Return the statement that finds runs."""
     if query.states == (RunState.QUEUED,):
-        return _runs(name_given_fields(query) - {"states"}, QUEUED_RUN, query.implicit)
+        return _select_runs(name_given_fields(query) - {"states"}, QUEUED_RUN, query.implicit)
     ended = query.states is None or any(state.terminal for state in query.states)
-    return _runs(name_given_fields(query), None if ended else OPEN_RUN, query.implicit)
+    return _select_runs(name_given_fields(query), None if ended else OPEN_RUN, query.implicit)
 
 
 @cache
-def _runs(
+def _select_runs(
     given: frozenset[str],
     index: str | None,
     implicit: bool | None,  # noqa: FBT001 - a field of the query
 ) -> sa.Executable:
     every = _select_asked(RUNS, given, index)
-    order = () if "task_ids" in given else _newest(RUNS.c.run_id)
+    order = () if "task_ids" in given else _order_newest(RUNS.c.run_id)
     if implicit is not None:
-        of_such = sa.exists().where(
-            TASKS.c.task_id == RUNS.c.task_id, sa.text(f"tasks.{IMPLICIT}")
-        )
+        of_such = sa.exists().where(TASKS.c.task_id == RUNS.c.task_id, sa.text(f"tasks.{IMPLICIT}"))
         every = every.where(of_such if implicit else ~of_such)
     if "oldest_first" in given:
         order = (RUNS.c.created_at, RUNS.c.run_id)
@@ -259,28 +249,28 @@ def _runs(
         latest = (TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
         order = (TASKS.c.implicit, *latest)
     if "lapsed_by" in given:
-        return _first_due(every, given, LEASED)
-    return _at_home(every, RUNS, given, *order)
+        return _select_first_due(every, given, LEASED)
+    return _filter_home(every, RUNS, given, *order)
 
 
-def events(query: EventQuery) -> sa.Executable:
+def select_events(query: EventQuery) -> sa.Executable:
     """Return the statement that finds events, the newest first without `after`."""
-    return _events(name_given_fields(query))
+    return _select_events(name_given_fields(query))
 
 
 @cache
-def _events(given: frozenset[str]) -> sa.Executable:
+def _select_events(given: frozenset[str]) -> sa.Executable:
     every = _select_asked(EVENTS, given, None)
     if "after" not in given:
-        return _in_order(every, given, EVENTS.c.id.desc())
+        return _order_rows(every, given, EVENTS.c.id.desc())
     after = EVENTS.c.id > sa.bindparam("after")
-    return _in_order(every.where(after), given, EVENTS.c.id)
+    return _order_rows(every.where(after), given, EVENTS.c.id)
 
 
-def is_here(table: sa.Table) -> sa.ColumnElement[bool]:
+def is_of_home(table: sa.Table) -> sa.ColumnElement[bool]:
     """Whether a row is of the home that is bound, or of none; None: of any."""
     # No comparison with NULL is true.
-    return (table.c.home != sa.bindparam("home", type_=Text)).is_not(sa.true())
+    return (table.c.home != sa.bindparam("home", type_=CodePointText)).is_not(sa.true())
 
 
 def name_given_fields(query: Value) -> frozenset[str]:
@@ -289,9 +279,7 @@ def name_given_fields(query: Value) -> frozenset[str]:
     return frozenset(n for n, v in fields if v is not None and v is not False)
 
 
-def _select_asked(
-    table: sa.Table, given: frozenset[str], index: str | None
-) -> sa.Select[Any]:
+def _select_asked(table: sa.Table, given: frozenset[str], index: str | None) -> sa.Select[Any]:
     """Select the rows whose columns are what a query gives under their names.
 
     `index` is what an index is about that has them all; None: none has.
@@ -310,11 +298,11 @@ def _select_asked(
     return every
 
 
-def _newest(key: sa.Column[Any]) -> tuple[sa.ColumnElement[Any], ...]:
+def _order_newest(key: sa.Column[Any]) -> tuple[sa.ColumnElement[Any], ...]:
     return key.table.c.created_at.desc(), key.desc()
 
 
-def _in_order(
+def _order_rows(
     every: sa.Select[Any], given: frozenset[str], *order: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
     """Put rows into an order, and keep the first, if so many only are asked for."""
@@ -322,20 +310,20 @@ def _in_order(
     return every.limit(_LIMIT) if "limit" in given else every
 
 
-def _at_home(
+def _filter_home(
     every: sa.Select[Any],
     table: sa.Table,
     given: frozenset[str],
     *order: sa.ColumnElement[Any],
 ) -> sa.Select[Any]:
     """Keep the rows of a home and those of none, if one is given, in an order."""
-    home = sa.bindparam("home", type_=Text)
+    home = sa.bindparam("home", type_=CodePointText)
     here = sa.or_(table.c.home.is_(None), table.c.home == home)
-    return _in_order(every.where(here) if "home" in given else every, given, *order)
+    return _order_rows(every.where(here) if "home" in given else every, given, *order)
 
 
-def _first_due(
-    every: sa.Select[Any], given: frozenset[str], dues: Dues
+def _select_first_due(
+    every: sa.Select[Any], given: frozenset[str], dues: DueColumns
 ) -> sa.Executable:
     """Keep what is due, first due first; of a home, what is of it or of none.
 
@@ -345,12 +333,11 @@ def _first_due(
     """
     every = every.where(sa.text(dues.where), dues.at <= sa.bindparam(dues.by))
     if "home" not in given:
-        return _in_order(every, given, dues.at, dues.key)
+        return _order_rows(every, given, dues.at, dues.key)
     home = dues.at.table.c.home
-    stretches = (home.is_(None), home == sa.bindparam("home", type_=Text))
+    stretches = (home.is_(None), home == sa.bindparam("home", type_=CodePointText))
     firsts = [
-        _in_order(every.where(at), given, home, dues.at, dues.key).subquery()
-        for at in stretches
+        _order_rows(every.where(at), given, home, dues.at, dues.key).subquery() for at in stretches
     ]
     both = sa.union_all(*map(sa.select, firsts))
     both = both.order_by(dues.at.name, dues.key.name)

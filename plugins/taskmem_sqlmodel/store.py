@@ -31,14 +31,14 @@ from taskmem_hookspecs.queries import Query
 from taskmem_hookspecs.roles import RecordT
 from taskmem_sqlmodel import reading, rows, statements
 from taskmem_sqlmodel.commit import GroupCommit
-from taskmem_sqlmodel.counting import Counting
-from taskmem_sqlmodel.dropping import Dropping
+from taskmem_sqlmodel.counting import CountMixin
+from taskmem_sqlmodel.dropping import RetentionMixin
 from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
-from taskmem_sqlmodel.reading import Value, fetch
-from taskmem_sqlmodel.translation import translated
+from taskmem_sqlmodel.reading import Value, fetch_rows
+from taskmem_sqlmodel.translation import translate_errors
 
 
-class SqlStore(Counting, Dropping):
+class SqlStore(CountMixin, RetentionMixin):
     """Plays `TaskStore` on SQLite and on PostgreSQL."""
 
     def __init__(self, url: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
@@ -54,7 +54,7 @@ class SqlStore(Counting, Dropping):
         """
         self._database = open_database(url, busy_timeout)
         self._commits = GroupCommit(self._database)
-        self._set_aside = reading.SetAside()
+        self._set_aside = reading.BrokenRowFilter()
         self._idle: deque[sa.Connection] = deque()
 
     # --- tasks --------------------------------------------------------------
@@ -66,23 +66,21 @@ class SqlStore(Counting, Dropping):
         wakes: Sequence[rows.Row] = ()
         runs: Sequence[rows.Row] = ()
         artifacts: Sequence[rows.Row] = ()
-        with self._reading() as connection:
+        with self._open_snapshot() as connection:
             found: dict[str, Any] = {}
-            for row in fetch(connection, statements.TASK, named):
+            for row in fetch_rows(connection, statements.TASK, named):
                 found = dict(row)
             if found.pop("has_waits", False):
-                waits += fetch(connection, statements.OPEN_WAITS_OF_TASK, named)
-                waits += fetch(connection, statements.ENDED_WAITS_OF_TASK, named)
+                waits += fetch_rows(connection, statements.OPEN_WAITS_OF_TASK, named)
+                waits += fetch_rows(connection, statements.ENDED_WAITS_OF_TASK, named)
             if found.pop("has_wakes", False):
-                wakes = fetch(connection, statements.OPEN_WAKES_OF_TASK, named)
+                wakes = fetch_rows(connection, statements.OPEN_WAKES_OF_TASK, named)
             if found.pop("has_run", False):
-                runs = fetch(connection, statements.OPEN_RUN_OF_TASK, named)
+                runs = fetch_rows(connection, statements.OPEN_RUN_OF_TASK, named)
             if found.pop("has_artifacts", False):
-                artifacts = fetch(connection, statements.ARTIFACTS_OF_TASK, named)
+                artifacts = fetch_rows(connection, statements.ARTIFACTS_OF_TASK, named)
         if not found:
-            raise TaskNotFound(
-                f"There is no task {task_id}; list the tasks to find the right id."
-            )
+            raise TaskNotFound(f"There is no task {task_id}; list the tasks to find the right id.")
         return TaskFacts(
             task=reading.TASK.read_by_id(found, TaskNotFound),
             waits=tuple(
@@ -100,9 +98,7 @@ class SqlStore(Counting, Dropping):
         """Return one wait."""
         for row in self._read(statements.WAIT, wait_id=wait_id):
             return reading.WAIT.read_by_id(row, WaitNotFound)
-        raise WaitNotFound(
-            f"There is no wait {wait_id}; smart_wait and the wake name it."
-        )
+        raise WaitNotFound(f"There is no wait {wait_id}; smart_wait and the wake name it.")
 
     def read_run(self, run_id: str) -> Run:
         """Return one run."""
@@ -128,31 +124,31 @@ class SqlStore(Counting, Dropping):
             "holding": holding,
         }
         named = frozenset(name for name, value in given.items() if value is not None)
-        statement = statements.records(kind, named)
-        found: Sequence[RecordT] = self._all(
+        statement = statements.select_records(kind, named)
+        found: Sequence[RecordT] = self._read_all(
             reading.RECORDS[kind], statement, owner_id=owner_id, **given
         )
         return found[::-1]
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
         """Return the tasks that a query asks for."""
-        return self._find(reading.TASK, statements.tasks(query), query)
+        return self._find(reading.TASK, statements.select_tasks(query), query)
 
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
         """Return the waits that a query asks for."""
-        return self._find(reading.WAIT, statements.waits(query), query)
+        return self._find(reading.WAIT, statements.select_waits(query), query)
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
         """Return the wakes that a query asks for."""
-        return self._find(reading.WAKE, statements.wakes(query), query)
+        return self._find(reading.WAKE, statements.select_wakes(query), query)
 
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
         """Return the runs that a query asks for."""
-        return self._find(reading.RUN, statements.runs(query), query)
+        return self._find(reading.RUN, statements.select_runs(query), query)
 
     def find_events(self, query: EventQuery) -> Sequence[Event]:
         """Return the events that a query asks for."""
-        found = self._find(reading.EVENT, statements.events(query), query)
+        found = self._find(reading.EVENT, statements.select_events(query), query)
         return found if query.after is not None else found[::-1]
 
     def commit(self, change: Change) -> None:
@@ -167,12 +163,12 @@ class SqlStore(Counting, Dropping):
         self._database.close()
 
     def _read(self, statement: sa.Executable, **named: Any) -> Sequence[rows.Row]:  # noqa: ANN401 - what SQLAlchemy takes
-        with self._reading() as connection:
-            return fetch(connection, statement, named)
+        with self._open_snapshot() as connection:
+            return fetch_rows(connection, statement, named)
 
-    def _all(
+    def _read_all(
         self,
-        kind: reading.Kind[Value],
+        kind: reading.RowKind[Value],
         statement: sa.Executable,
         limit: int | None = None,
         **named: Any,  # noqa: ANN401 - likewise
@@ -180,30 +176,30 @@ class SqlStore(Counting, Dropping):
         def ask(most: int | None) -> Sequence[rows.Row]:
             return self._read(statement, limit=most, **named)
 
-        return self._set_aside.up_to(limit, kind, ask)
+        return self._set_aside.read_up_to(limit, kind, ask)
 
     def _find(
         self,
-        kind: reading.Kind[Value],
+        kind: reading.RowKind[Value],
         statement: sa.Executable,
         query: Query | EventQuery,
     ) -> Sequence[Value]:
         named = {
-            name: _plain(value)
+            name: _to_plain(value)
             for name, value in vars(query).items()
             if value is not None and name != "limit"
         }
-        return self._all(kind, statement, query.limit, **named)
+        return self._read_all(kind, statement, query.limit, **named)
 
     @contextmanager
-    def _reading(self) -> Generator[sa.Connection]:
+    def _open_snapshot(self) -> Generator[sa.Connection]:
         """Lend a connection that sees one snapshot; one that fails is not kept."""
         self._database.require_in_place()
-        with translated():
+        with translate_errors():
             try:
                 connection = self._idle.pop()
             except IndexError:
-                connection = self._database.reader()
+                connection = self._database.connect_reader()
             try:
                 with connection.begin():
                     yield connection
@@ -213,7 +209,7 @@ class SqlStore(Counting, Dropping):
             self._idle.append(connection)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - a field of a query, as it is bound
+def _to_plain(value: Any) -> Any:  # noqa: ANN401 - a field of a query, as it is bound
     if isinstance(value, tuple):
-        return [_plain(each) for each in cast("Iterable[Any]", value)]
+        return [_to_plain(each) for each in cast("Iterable[Any]", value)]
     return value.value if isinstance(value, StrEnum) else value

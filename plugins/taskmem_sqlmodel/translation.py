@@ -18,10 +18,7 @@ from taskmem_hookspecs import (
     TaskNotFound,
 )
 
-_BUSY: Final = (
-    "Another process holds the database, and nothing was written; "
-    "try again in a moment."
-)
+_BUSY: Final = "Another process holds the database, and nothing was written; try again in a moment."
 _FULL: Final = (
     "There is no room left for the database, and nothing was written; "
     "free some space on its disk, then try again."
@@ -31,9 +28,7 @@ _REFUSED: Final = (
     "room left, by a quota perhaps, or the disk fails; free some space, or see in the "
     "system's log whether it fails, then try again."
 )
-_MOVED: Final = (
-    "Another wrote first, and nothing was written; read again, then try again."
-)
+_MOVED: Final = "Another wrote first, and nothing was written; read again, then try again."
 _DANGLING: Final = (
     "The task or wait that this belongs to does not exist, and nothing was "
     "written; list the tasks to find the right id."
@@ -77,23 +72,23 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
 
 
 @contextmanager
-def translated() -> Generator[None]:
+def translate_errors() -> Generator[None]:
     """Let nothing of SQLAlchemy or a driver out."""
     try:
         yield
     except SQLAlchemyError as error:
-        raise _translation(error) from error
+        raise _translate_error(error) from error
     except UnicodeEncodeError as error:
         raise InvalidArguments(_UNSTORABLE) from error
 
 
-def moved() -> Conflict:
+def build_conflict() -> Conflict:
     """Return the error for a version that is not the one expected."""
     return Conflict(_MOVED)
 
 
-def _translation(error: SQLAlchemyError) -> TaskmemError:
-    for code in _codes(error):
+def _translate_error(error: SQLAlchemyError) -> TaskmemError:
+    for code in _list_codes(error):
         if code in _MEANINGS:
             meaning, sentence = _MEANINGS[code]
             return meaning(sentence)
@@ -106,7 +101,7 @@ def _translation(error: SQLAlchemyError) -> TaskmemError:
     )
 
 
-def _codes(error: SQLAlchemyError) -> Iterator[str]:
+def _list_codes(error: SQLAlchemyError) -> Iterator[str]:
     """Yield what the driver calls it, the most exact name first."""
     cause = error.orig if isinstance(error, DBAPIError) else None
     name = getattr(cause, "sqlite_errorname", None)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from taskmem_hookspecs import RunState, WaitStatus
-from taskmem_sqlmodel.columns import Text
+from taskmem_sqlmodel.columns import CodePointText
 from taskmem_sqlmodel.rows import IMPLICIT, Base
 from taskmem_sqlmodel.statements import (
     ARTIFACTS,
@@ -21,15 +21,13 @@ from taskmem_sqlmodel.statements import (
     TASKS,
     WAITS,
     WAKES,
-    is_here,
+    is_of_home,
 )
 
-INSERT: Final = {
-    table: table.insert().inline() for table in Base.metadata.tables.values()
-}
+INSERT: Final = {table: table.insert().inline() for table in Base.metadata.tables.values()}
 
 
-def _moving(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
+def _build_versioned_update(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
     """Replace the row `row_id` if its version is `expected`, and raise that by one."""
     values = {
         column: sa.bindparam(f"new_{column.name}", type_=column.type)
@@ -47,7 +45,7 @@ def _moving(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
 
 
 UPDATE: Final = {
-    table: _moving(table, row_id)
+    table: _build_versioned_update(table, row_id)
     for table, row_id in (
         (TASKS, TASKS.c.task_id),
         (WAITS, WAITS.c.wait_id),
@@ -57,7 +55,7 @@ UPDATE: Final = {
     )
 }
 
-_HOME: Final = sa.bindparam("home", type_=Text)
+_HOME: Final = sa.bindparam("home", type_=CodePointText)
 # With no home nothing is of another one: no comparison with NULL is true.
 _KEPT: Final = sa.select(RUNS.c.run_id).where(
     sa.or_(RUNS.c.state.in_((RunState.BLOCKED, RunState.REVIEW)), RUNS.c.home != _HOME)
@@ -71,7 +69,7 @@ _PAST: Final = (
     .where(
         sa.text(f"tasks.{IMPLICIT}"),
         TASKS.c.updated_at < sa.bindparam("before"),
-        is_here(TASKS),
+        is_of_home(TASKS),
         ~sa.exists().where(
             RUNS.c.task_id == TASKS.c.task_id,
             RUNS.c.seen_at >= sa.bindparam("before"),
@@ -95,13 +93,13 @@ FORGET_IMPLICIT: Final = (
 )
 """What goes, in order, with implicit tasks that nobody has touched since."""
 FORGET_WAIT: Final = tuple(
-    table.delete().where(table.c.wait_id == sa.bindparam("gone", type_=Text))
+    table.delete().where(table.c.wait_id == sa.bindparam("gone", type_=CodePointText))
     for table in (WAKES, WAITS)
 )
 """What goes, in order, with a wait of no task."""
 
 
-def upsert(dialect: str, table: sa.Table) -> sa.Insert:
+def build_upsert(dialect: str, table: sa.Table) -> sa.Insert:
     """Insert a row, or replace the one that has its primary key."""
     insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
     wanted = insert(table)

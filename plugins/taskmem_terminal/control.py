@@ -40,17 +40,17 @@ Then = Callable[[Answer], None]
 """Called with an answer before any output behind it is handed on."""
 
 
-class TmuxSaid(Exception):
+class TmuxError(Exception):
     """What tmux answered instead of doing as it was asked."""
 
 
-class _Question(NamedTuple):
+class _PendingQuery(NamedTuple):
     parts: int
     answer: asyncio.Future[Answer]
     then: Then | None
 
 
-def environment() -> list[str]:
+def build_tmux_command() -> list[str]:
     """Return the command that reaches the user's tmux server.
 
     `TASKMEM_TMUX_SOCKET` is the path of another server's socket; otherwise tmux itself
@@ -61,7 +61,7 @@ def environment() -> list[str]:
     return ["tmux", "-u", *(["-S", socket] if socket else [])]
 
 
-async def ask_once(*arguments: str) -> str:
+async def run_tmux_command(*arguments: str) -> str:
     """Return what a tmux command prints.
 
     Raises:
@@ -69,73 +69,71 @@ async def ask_once(*arguments: str) -> str:
         FileNotFoundError: There is no tmux.
     """
     process = await asyncio.create_subprocess_exec(
-        *environment(), *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE,
+        *build_tmux_command(), *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE,
         stderr=PIPE,
     )  # fmt: skip
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             out, trouble = await process.communicate()
     except TimeoutError:
-        raise TmuxSaid("") from None
+        raise TmuxError("") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise TmuxSaid(trouble.decode(errors="replace").strip())
+        raise TmuxError(trouble.decode(errors="replace").strip())
     return out.decode(errors="replace")
 
 
 class Client:
     """Hears one session."""
 
-    def __init__(self, session: str, process: Process, hearer: Hearer) -> None:
+    def __init__(self, session: str, process: Process, hearer: ClientListener) -> None:
         self.session = session
         """Its id, such as `$1`."""
         self._process = process
         self._hearer = hearer
-        self._questions: dict[bytes, _Question] = {}
+        self._questions: dict[bytes, _PendingQuery] = {}
         """By the words behind their answers."""
         self._answering: list[bytes] | None = None
         """What came since an answer began."""
         self._skipping: list[bytes] | None = None
         """The number of a block that answers nothing, and what it holds."""
-        self._attached: asyncio.Future[None] = (
-            asyncio.get_running_loop().create_future()
-        )
+        self._attached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._yielding: asyncio.Task[None] | None = None
-        self._task = asyncio.create_task(self._hear())
+        self._task = asyncio.create_task(self._read_output())
 
     @classmethod
-    async def attach(cls, session: str, hearer: Hearer) -> Client:
+    async def attach(cls, session: str, hearer: ClientListener) -> Client:
         """Begin to hear a session.
 
         Raises:
             TmuxSaid: It cannot be attached to.
         """
-        version = await ask_once("-V")
+        version = await run_tmux_command("-V")
         found = re.search(r"(\d+)\.(\d+)", version)
         old = found is not None and (int(found[1]), int(found[2])) < (3, 2)
         flags = [] if old else ["-f", "read-only,ignore-size"]
         process = await asyncio.create_subprocess_exec(
             # -E: the session keeps its own environment, not the daemon's.
-            *environment(), "-C", "attach-session", "-E", "-t", session, *flags,
+            *build_tmux_command(), "-C", "attach-session", "-E", "-t", session, *flags,
             stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         client = cls(session, process, hearer)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await asyncio.shield(client._attached)
-        except (TimeoutError, TmuxSaid):
+        except (TimeoutError, TmuxError):
             await client.leave()
-            raise TmuxSaid(f"cannot attach to {session}") from None
+            raise TmuxError(f"cannot attach to {session}") from None
         except BaseException:
             await client.leave()
             raise
         return client
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it still hears."""
         return not self._task.done()
 
@@ -148,17 +146,17 @@ class Client:
             TmuxSaid: It failed, or the client is gone.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        if not self.alive or self._process.stdin is None:
-            raise TmuxSaid("the client is gone")
+        if not self.is_alive or self._process.stdin is None:
+            raise TmuxError("the client is gone")
         word = secrets.token_hex(16)
-        self._questions[word.encode()] = _Question(len(commands), answer, then)
+        self._questions[word.encode()] = _PendingQuery(len(commands), answer, then)
         lines = [" ; ".join(commands), f"display-message -p {word}", ""]
         try:
             self._process.stdin.write("\n".join(lines).encode())
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await answer
         except (TimeoutError, ConnectionError, RuntimeError) as error:
-            raise TmuxSaid("no answer") from error
+            raise TmuxError("no answer") from error
 
     async def leave(self) -> None:
         """Detach, and return when the client has ended."""
@@ -173,36 +171,36 @@ class Client:
             await self._process.wait()
         await asyncio.wait([self._task])
 
-    async def _hear(self) -> None:
+    async def _read_output(self) -> None:
         out = self._process.stdout
         cut = b""
         try:
             while out is not None and (fresh := await out.read(_GULP_BYTES)):
                 *lines, cut = (cut + fresh).split(b"\n")
                 for line in lines:
-                    self._take(line)
+                    self._handle_line(line)
                 # tmux writes without end when a pane does: others want the loop too.
                 await asyncio.sleep(0)
         finally:
-            _fail(self._attached, TmuxSaid("the client is gone"))
+            _fail_answer(self._attached, TmuxError("the client is gone"))
             for question in self._questions.values():
-                _fail(question.answer, TmuxSaid("the client is gone"))
+                _fail_answer(question.answer, TmuxError("the client is gone"))
             self._questions.clear()
             self._end_process()
             if self._yielding is not None:
                 self._yielding.cancel()
-            self._hearer.ended(self)
+            self._hearer.handle_client_end(self)
 
-    def _take(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         if self._answering is not None:
             if line in self._questions:
                 held, self._answering = self._answering, None
-                self._answer(line, held)
+                self._finish_answer(line, held)
             else:
                 self._answering.append(line)
         elif self._skipping is not None:
-            if _ends(line, self._skipping[0]):
-                self._skipped(self._skipping[1:], failed=line.startswith(b"%error"))
+            if _is_block_end(line, self._skipping[0]):
+                self._finish_skipped_block(self._skipping[1:], failed=line.startswith(b"%error"))
                 self._skipping = None
             else:
                 self._skipping.append(line)
@@ -211,77 +209,73 @@ class Client:
             if self._questions and _begins_answer(line):
                 self._answering = [line]
             else:
-                self._skipping = [_number(line)]
+                self._skipping = [_parse_command_number(line)]
         else:
-            self._notice(line)
+            self._handle_notification(line)
 
-    def _notice(self, line: bytes) -> None:
+    def _handle_notification(self, line: bytes) -> None:
         word, _, rest = line.partition(b" ")
         if word == b"%output":
             pane, _, data = rest.partition(b" ")
-            self._hearer.printed(pane.decode(), data)
+            self._hearer.handle_output(pane.decode(), data)
         elif word == b"%exit":
-            self._hearer.changed(self)
+            self._hearer.handle_pane_change(self)
         elif word in _CHANGES:
-            if word == b"%session-changed" and rest.split(b" ")[0] != (
-                self.session.encode()
-            ):
+            if word == b"%session-changed" and rest.split(b" ")[0] != (self.session.encode()):
                 # tmux moved it to another session, because this one is no more.
                 self._end_process()
             if word == b"%client-detached":
                 self._yielding = asyncio.create_task(self._yield_session())
-            self._hearer.changed(self)
+            self._hearer.handle_pane_change(self)
 
-    def _skipped(self, lines: list[bytes], *, failed: bool) -> None:
+    def _finish_skipped_block(self, lines: list[bytes], *, failed: bool) -> None:
         if failed:
-            _fail(self._attached, TmuxSaid(_joined(lines)))
+            _fail_answer(self._attached, TmuxError(_join_lines(lines)))
         elif not self._attached.done():
             self._attached.set_result(None)
 
-    def _answer(self, word: bytes, held: list[bytes]) -> None:
+    def _finish_answer(self, word: bytes, held: list[bytes]) -> None:
         """Take everything from an answer's beginning to the word behind it."""
         while (asked := next(iter(self._questions))) != word:
-            _fail(self._questions.pop(asked).answer, TmuxSaid("no answer"))
+            _fail_answer(self._questions.pop(asked).answer, TmuxError("no answer"))
         question = self._questions.pop(word)
         blocks: Answer = []
         failed = False
         at, last = 0, len(held) - 1  # the word's own block begins there
         while at < last and not failed and len(blocks) < question.parts:
             if self._skipping is not None or not _begins_answer(held[at]):
-                self._take(held[at])
+                self._handle_line(held[at])
                 at += 1
                 continue
-            number = _number(held[at])
-            ends = [n for n in range(at + 1, last) if _ends(held[n], number)] or [last]
+            number = _parse_command_number(held[at])
+            ends = [n for n in range(at + 1, last) if _is_block_end(held[n], number)] or [last]
             end = ends[-1 if len(blocks) == question.parts - 1 else 0]
             blocks.append(held[at + 1 : end])
             failed = held[end].startswith(b"%error")
             at = end + 1
         if failed or len(blocks) < question.parts:
-            said = _joined(blocks[-1]) if failed else "no answer"
-            _fail(question.answer, TmuxSaid(said))
+            said = _join_lines(blocks[-1]) if failed else "no answer"
+            _fail_answer(question.answer, TmuxError(said))
         elif not question.answer.done():
-            self._tell(question, blocks)
+            self._deliver_answer(question, blocks)
         for line in held[at:last]:
-            self._take(line)
+            self._handle_line(line)
 
-    def _tell(self, question: _Question, blocks: Answer) -> None:
+    def _deliver_answer(self, question: _PendingQuery, blocks: Answer) -> None:
         try:
             if question.then is not None:
                 question.then(blocks)
         except Exception as error:  # noqa: BLE001 - it is whoever asked who is told
-            trouble = TmuxSaid("an answer that cannot be read")
+            trouble = TmuxError("an answer that cannot be read")
             trouble.__cause__ = error
-            _fail(question.answer, trouble)
+            _fail_answer(question.answer, trouble)
         else:
             question.answer.set_result(blocks)
 
     async def _yield_session(self) -> None:
         """Leave a session that would be gone by now, were it not for this client."""
-        with contextlib.suppress(TmuxSaid):
-            said = await self.ask(
-                "display-message -p '#{session_attached} #{destroy-unattached}'"
-            )
+        with contextlib.suppress(TmuxError):
+            said = await self.ask("display-message -p '#{session_attached} #{destroy-unattached}'")
             attached, _, destroyed = said[0][0].partition(b" ")
             if attached == b"1" and destroyed not in (b"", b"0", b"off"):
                 self._end_process()
@@ -295,39 +289,39 @@ def _begins_answer(line: bytes) -> bool:
     return line.startswith(b"%begin ") and line.endswith(b" 1")
 
 
-def _number(line: bytes) -> bytes:
+def _parse_command_number(line: bytes) -> bytes:
     """Return which command a line says that it begins or ends; empty: none."""
     return b"".join(line.split(b" ")[2:3])
 
 
-def _ends(line: bytes, number: bytes) -> bool:
-    return line.startswith((b"%end ", b"%error ")) and _number(line) == number
+def _is_block_end(line: bytes, number: bytes) -> bool:
+    return line.startswith((b"%end ", b"%error ")) and _parse_command_number(line) == number
 
 
-def _joined(lines: list[bytes]) -> str:
+def _join_lines(lines: list[bytes]) -> str:
     return b" ".join(lines).decode(errors="replace")
 
 
-def _fail(answer: asyncio.Future[Any], trouble: TmuxSaid) -> None:
+def _fail_answer(answer: asyncio.Future[Any], trouble: TmuxError) -> None:
     if not answer.done():
         answer.set_exception(trouble)
         # Nobody may be left to hear of it.
         answer.exception()
 
 
-class Hearer:
+class ClientListener:
     """What a client tells."""
 
-    def printed(self, pane: str, escaped: bytes) -> None:
+    def handle_output(self, pane: str, escaped: bytes) -> None:
         """Hear what a pane printed, to be read by `unescaped`."""
 
-    def changed(self, client: Client) -> None:
+    def handle_pane_change(self, client: Client) -> None:
         """Hear that panes or windows came or went."""
 
-    def ended(self, client: Client) -> None:
+    def handle_client_end(self, client: Client) -> None:
         """Hear that the client ended, for whatever reason."""
 
 
-def unescaped(data: bytes) -> bytes:
+def unescape_output(data: bytes) -> bytes:
     r"""Undo what `%output` does to control characters and `\`."""
     return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), data)

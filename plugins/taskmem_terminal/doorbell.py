@@ -16,7 +16,7 @@ BELL: Final = ".doorbell"
 """The FIFO's name, in the folder of the recordings."""
 
 
-def ring(root: Path, name: str) -> None:
+def notify_daemon(root: Path, name: str) -> None:
     """Say that a recording has something new; never waits, never fails."""
     with contextlib.suppress(OSError):
         bell = os.open(root / BELL, os.O_WRONLY | os.O_NONBLOCK)

@@ -56,9 +56,7 @@ _SIGN: Final = re.compile(
     r"(?:\([^()\s][^()]{0,60}\) ?)*(?:[$❯➜λ»]|>>>|\.\.\.|\(Pdb\)|\(gdb\)) +\S"
 )
 """A prompt that names nothing: it stands where a line begins, or it is output."""
-_WEAK: Final = re.compile(
-    r"(?:[A-Za-z][\w.:~/-]{0,99}|[~/][\w.:~/-]{0,99} ?)?[#%>] +\S"
-)
+_WEAK: Final = re.compile(r"(?:[A-Za-z][\w.:~/-]{0,99}|[~/][\w.:~/-]{0,99} ?)?[#%>] +\S")
 _CONTINUED: Final = re.compile(r"(?:>|\.\.\.|[a-z]+(?: [a-z]+){0,3} ?>) ?")
 """What shells put before the further lines of one command."""
 _TRACE: Final = re.compile(r"\++ \S")
@@ -67,7 +65,7 @@ _SAYS: Final = re.compile(r"(?:^\s*@?|(?:&&|\|\||;|\bdo|\bthen)\s*)(?:echo|print
 """A command that prints its words: make shows such lines, output hardly has them."""
 
 
-class Mood(Flag):
+class TypingState(Flag):
     """What is known at a line's start about who writes it."""
 
     NOTHING = 0
@@ -81,10 +79,10 @@ class Mood(Flag):
     """The last mark said that a command is being typed."""
 
 
-class Typist:
+class TypedLineDetector:
     """Tells typed lines from others, in order."""
 
-    def __init__(self, mood: Mood, *, interactive: bool) -> None:
+    def __init__(self, mood: TypingState, *, interactive: bool) -> None:
         """Begin at a line's start.
 
         Args:
@@ -97,32 +95,32 @@ class Typist:
     def read(self, raw: bytes, shown: list[str]) -> bool:
         """Return whether a line is typed, given its bytes and what they show."""
         mood = self.mood
-        typed = Mood.CURSOR in mood
+        typed = TypingState.CURSOR in mood
         if b"\x1b" in raw:
             typed |= self._heed_marks(raw)
             typed |= _EDITS in raw and not _SCREENS.search(raw)
-        elif Mood.INPUT in mood:
+        elif TypingState.INPUT in mood:
             typed = True
         first = next((line for line in shown if line), "")
-        typed = typed or self._looks_typed(first, Mood.TYPED in mood)
-        self.mood &= Mood.MARKED | Mood.INPUT
-        if typed and (first or Mood.TYPED in mood):
-            self.mood |= Mood.TYPED
+        typed = typed or self._looks_typed(first, TypingState.TYPED in mood)
+        self.mood &= TypingState.MARKED | TypingState.INPUT
+        if typed and (first or TypingState.TYPED in mood):
+            self.mood |= TypingState.TYPED
         return typed and bool(first)
 
     def _heed_marks(self, raw: bytes) -> bool:
         typed = False
         end = 0
         for mark in _MARK.finditer(raw):
-            if Mood.INPUT in self.mood and _visible(raw[end : mark.start()]):
+            if TypingState.INPUT in self.mood and _has_visible_text(raw[end : mark.start()]):
                 typed = True
-            self.mood |= Mood.MARKED
+            self.mood |= TypingState.MARKED
             if mark[1] == b"B":
-                self.mood |= Mood.INPUT
+                self.mood |= TypingState.INPUT
             else:
-                self.mood &= ~Mood.INPUT
+                self.mood &= ~TypingState.INPUT
             end = mark.end()
-        return typed or (Mood.INPUT in self.mood and _visible(raw[end:]))
+        return typed or (TypingState.INPUT in self.mood and _has_visible_text(raw[end:]))
 
     def _looks_typed(self, line: str, continues: bool) -> bool:  # noqa: FBT001
         if line[:1] in "╰└╭┌│├":
@@ -135,12 +133,12 @@ class Typist:
             return True
         return (
             self._interactive
-            and Mood.MARKED not in self.mood
+            and TypingState.MARKED not in self.mood
             and _WEAK.match(line) is not None
         )
 
 
-def _visible(part: bytes) -> bool:
-    from taskmem_terminal.render import rendered
+def _has_visible_text(part: bytes) -> bool:
+    from taskmem_terminal.render import render_lines
 
-    return any(line for lines in rendered([part]) for line in lines)
+    return any(line for lines in render_lines([part]) for line in lines)

@@ -13,23 +13,23 @@ from typing import Final
 
 from taskmem_hookspecs import Claim, Finding, Verdict
 from taskmem_terminal.endings import describe_end
-from taskmem_terminal.recorded import describe_missing
+from taskmem_terminal.recorded import describe_missing_recording
 from taskmem_terminal.recording import (
     SEGMENT_BYTES,
     UNSEEN,
-    About,
     Recording,
+    RecordingMetadata,
     Segments,
-    is_name,
-    recordings,
-    terminals,
+    get_recordings_folder,
+    is_recording_name,
+    list_recordings,
 )
 
 _SHORT: Final = 12
 _LONGEST_PROGRAM: Final = 40
 
 
-class Commands:
+class CommandVerifier:
     """Looks whether a command was run by `taskmem run` since the work began, and well.
 
     What counts is what the recorder noted of its process, in a home that only its user
@@ -44,31 +44,31 @@ class Commands:
         reads, at most 16 MiB: its loop is in a thread of its own.
         """
         name = claim.subject.strip().removeprefix("pty:")
-        if not is_name(name):
+        if not is_recording_name(name):
             return _leave_open(
                 "The claim names no recording; run the command with taskmem run "
                 "--name NAME -- CMD, and claim that NAME."
             )
         try:
-            recording = Recording(terminals(), name)
+            recording = Recording(get_recordings_folder(), name)
         except KeyError:
             return _leave_open("No home is set, so that nothing is recorded here.")
         # Asked first: what ends in between has then ended, and did not break off.
-        running = recording.running()
+        running = recording.is_running()
         try:
-            about = recording.about()
+            about = recording.read_metadata()
         except FileNotFoundError:
-            root = terminals()
-            return _refute(describe_missing(root, name, recordings(root)))
+            root = get_recordings_folder()
+            return _refute(describe_missing_recording(root, name, list_recordings(root)))
         except (OSError, ValueError, TypeError):
             return _leave_open(f"What is known of pty:{name} cannot be read.")
-        return _doubt(name, about, claim.since, running=running) or _prove(
+        return _find_doubt(name, about, claim.since, running=running) or _prove_claim(
             claim, recording, about
         )
 
 
-def _doubt(
-    name: str, about: About, since: datetime, *, running: bool
+def _find_doubt(
+    name: str, about: RecordingMetadata, since: datetime, *, running: bool
 ) -> Finding | None:
     """Return what speaks against a command; None: nothing does."""
     if about.fed:
@@ -76,7 +76,7 @@ def _doubt(
             f"The output of pty:{name} was pushed by others, so that nobody here saw "
             f"a command end; run it with taskmem run --name {name} -- CMD."
         )
-    started = _instant(about.started_at)
+    started = _parse_instant(about.started_at)
     if started is None:
         return _leave_open(f"Nobody knows when pty:{name} began.")
     if started < since:
@@ -84,10 +84,10 @@ def _doubt(
             f"pty:{name} began at {started:%Y-%m-%dT%H:%M:%SZ}, before the work did at "
             f"{since:%Y-%m-%dT%H:%M:%SZ}; run it again."
         )
-    return _unfinished(name, about, running=running)
+    return _find_bad_end(name, about, running=running)
 
 
-def _unfinished(name: str, about: About, *, running: bool) -> Finding | None:
+def _find_bad_end(name: str, about: RecordingMetadata, *, running: bool) -> Finding | None:
     """Return why a command has not ended well; None: it has."""
     status: object = about.exit_status
     if about.ended_at is None and running:
@@ -95,11 +95,11 @@ def _unfinished(name: str, about: About, *, running: bool) -> Finding | None:
     if about.ended_at is None or type(status) is not int:
         return _leave_open(f"The recording of pty:{name} broke off; {UNSEEN}.")
     if status != 0:
-        return _refute(describe_end(_subject(name, about), status))
+        return _refute(describe_end(_describe_subject(name, about), status))
     return None
 
 
-def _prove(claim: Claim, recording: Recording, about: About) -> Finding:
+def _prove_claim(claim: Claim, recording: Recording, about: RecordingMetadata) -> Finding:
     """Return the proof of a command that ended well, with the sum of its output."""
     output = Segments(recording.folder)
     content, at = hashlib.sha256(), output.begin
@@ -111,13 +111,10 @@ def _prove(claim: Claim, recording: Recording, about: About) -> Finding:
         at += len(chunk)
     name = recording.name
     if at != output.end or not _is_same(recording, about):
-        return _leave_open(
-            f"pty:{name} was replaced or removed while it was looked at."
-        )
+        return _leave_open(f"pty:{name} was replaced or removed while it was looked at.")
     checksum, size = content.hexdigest(), output.end - output.begin
     detail = (
-        f"{_subject(name, about)} ended with status 0; {size:,} bytes of output are "
-        "kept."
+        f"{_describe_subject(name, about)} ended with status 0; {size:,} bytes of output are kept."
     )
     if claim.checksum not in (None, checksum):
         verdict = Verdict.REFUTED
@@ -130,20 +127,20 @@ def _prove(claim: Claim, recording: Recording, about: About) -> Finding:
     return Finding(verdict=verdict, detail=detail, checksum=checksum, size=size)
 
 
-def _subject(name: str, about: About) -> str:
+def _describe_subject(name: str, about: RecordingMetadata) -> str:
     """Return a recording and its program, whose name is no words of ours."""
     program = "".join(c for c in str(about.program) if c.isprintable())
     return f"pty:{name} ({program[:_LONGEST_PROGRAM]})"
 
 
-def _is_same(recording: Recording, about: About) -> bool:
+def _is_same(recording: Recording, about: RecordingMetadata) -> bool:
     try:
-        return recording.about() == about
+        return recording.read_metadata() == about
     except (OSError, ValueError, TypeError):
         return False
 
 
-def _instant(text: object) -> datetime | None:
+def _parse_instant(text: object) -> datetime | None:
     try:
         at = datetime.fromisoformat(str(text))
     except ValueError:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 
 
-class ExitNotice:
+class ProcessExitWatcher:
     """Calls back once a process has ended, where the system can tell."""
 
     def __init__(self, call: Callable[[], None], after: Iterable[float] = (0,)) -> None:
@@ -19,11 +19,11 @@ class ExitNotice:
         self._handle = -1
         self._timers: list[asyncio.TimerHandle] = []
 
-    def attend(self, pid: int) -> None:
+    def watch_process(self, pid: int) -> None:
         """Attend a process, and no other; the same one again changes nothing."""
         if pid == self._pid or not pid or not hasattr(os, "pidfd_open"):
             return
-        self._let_go()
+        self._release_handle()
         with contextlib.suppress(OSError):
             self._handle = os.pidfd_open(pid)
             self._pid = pid
@@ -31,18 +31,18 @@ class ExitNotice:
 
     def close(self) -> None:
         """Call back no more."""
-        self._let_go()
+        self._release_handle()
         for timer in self._timers:
             timer.cancel()
 
     def _on_death(self) -> None:
         pid = self._pid
-        self._let_go()
+        self._release_handle()
         self._pid = pid
         loop = asyncio.get_running_loop()
         self._timers = [loop.call_later(each, self._call) for each in self._after]
 
-    def _let_go(self) -> None:
+    def _release_handle(self) -> None:
         if self._handle >= 0:
             asyncio.get_running_loop().remove_reader(self._handle)
             os.close(self._handle)

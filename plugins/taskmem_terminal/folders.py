@@ -19,7 +19,7 @@ _NUDGE_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
 
 
-class _Stop:
+class _StopEvent:
     """What ends a watch; asked fifty times a second, so its answer costs little."""
 
     def __init__(self) -> None:
@@ -37,13 +37,13 @@ class _Stop:
         await self._set.wait()
 
 
-class Folders:
+class FolderWatcher:
     """Calls back when one of the files changes that are listened for."""
 
     def __init__(self) -> None:
         self._heard: dict[str, list[Callable[[], None]]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._again: _Stop | None = None
+        self._again: _StopEvent | None = None
 
     def listen(self, path: str, heard: Callable[[], None]) -> None:
         """Call `heard` when a file at an absolute path changes, comes or goes."""
@@ -80,22 +80,22 @@ class Folders:
 
         loop = asyncio.get_running_loop()
         while self._heard:
-            self._again = _Stop()
-            folders = _folders_of(self._heard)
+            self._again = _StopEvent()
+            folders = _list_parent_folders(self._heard)
             # What changed while nobody watched is found by looking.
-            nudge = loop.call_later(_NUDGE_SECONDS, self._tell, *self._heard)
+            nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._heard)
             try:
                 if folders:
                     async for changes in awatch(
                         *folders,
-                        watch_filter=self._wanted,
+                        watch_filter=self._is_watched_path,
                         step=_STEP_MS,
                         debounce=_GATHER_MS,
                         rust_timeout=60_000,
                         stop_event=cast("Any", self._again),
                         recursive=False,
                     ):
-                        self._tell(*{path for _, path in changes})
+                        self._notify_listeners(*{path for _, path in changes})
             except (OSError, RuntimeError):
                 pass  # a folder that went away; looked for again
             finally:
@@ -105,14 +105,14 @@ class Folders:
                     async with asyncio.timeout(_RETRY_SECONDS):
                         await self._again.wait()
 
-    def _wanted(self, _change: Change, path: str) -> bool:
+    def _is_watched_path(self, _change: Change, path: str) -> bool:
         return path in self._heard
 
-    def _tell(self, *paths: str) -> None:
+    def _notify_listeners(self, *paths: str) -> None:
         for path in paths:
             for heard in tuple(self._heard.get(path, ())):
                 heard()
 
 
-def _folders_of(paths: Iterable[str]) -> list[Path]:
+def _list_parent_folders(paths: Iterable[str]) -> list[Path]:
     return sorted({Path(path).parent for path in paths if Path(path).parent.is_dir()})

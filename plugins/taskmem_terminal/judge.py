@@ -19,12 +19,12 @@ from taskmem_hookspecs.conditions import (
     Side,
 )
 from taskmem_terminal.matchers import make_matcher
-from taskmem_terminal.view import View, Viewer, clip
+from taskmem_terminal.view import View, ViewBuilder, clip_line
 
 _NO_TEXT: Final = "There is no text to read."
 
 
-class TextJudge:
+class TerminalRuleJudge:
     """Decides on one wait from what a terminal shows."""
 
     name = "rules"
@@ -40,20 +40,20 @@ class TextJudge:
         kind = name.partition(":")[0] if ":" in name else ""
         if kind == "file":
             _refuse_forms(condition, name)
-        self.sides = condition.understood
+        self.sides = condition.parsed_sides
         self._all = not condition.free
         self._condition = condition
         self._matchers = [
             [make_matcher(form, kind) for form in condition.sides[side].forms]
             for side in self.sides
         ]
-        self._viewer = Viewer()
+        self._viewer = ViewBuilder()
 
     async def rule(self, frame: Frame) -> Ruling:
         """Return whether one of the sides that have forms holds."""
         if frame.text is None and frame.exit_status is None and frame.gone is None:
             return Ruling(met=Met.UNSURE, observation=_NO_TEXT)
-        view = self._viewer.view(frame)
+        view = self._viewer.build_view(frame)
         # Each matcher sees each frame, whatever the others say.
         found = [[match(view) for match in matchers] for matchers in self._matchers]
         for why in found:
@@ -69,12 +69,12 @@ class TextJudge:
 
     def _describe(self, view: View) -> str:
         """Say what is there, where no side holds; empty: nothing was shown yet."""
-        last = view.last
-        seen = f'Last line: "{clip(last)}"' if last else ""
+        last = view.last_line
+        seen = f'Last line: "{clip_line(last)}"' if last else ""
         if not view.over:
             return seen
         sides = " or ".join(str(self._condition.sides[side]) for side in self.sides)
-        over = f"Nothing more will come, so {clip(sides)} can no longer hold."
+        over = f"Nothing more will come, so {clip_line(sides)} can no longer hold."
         return f"{over} {seen}".rstrip()
 
 
@@ -82,11 +82,11 @@ def _refuse_forms(condition: Condition, name: str) -> None:
     """Refuse the sides with forms that a file cannot have."""
     refused: dict[int, Form] = {}
     for number, side in enumerate(condition.sides):
-        if form := _find_impossible(side):
+        if form := _find_impossible_form(side):
             refused[number] = form
     if refused:
         forms = " and ".join(dict.fromkeys(f"“{form}”" for form in refused.values()))
-        advice = dict.fromkeys(_advise(form) for form in refused.values())
+        advice = dict.fromkeys(_suggest_form(form) for form in refused.values())
         raise ConditionUnclear(
             f"pty:{name} is a file, which has no command, prompt or question, so "
             f"{forms} cannot be judged there; wait for what is written into it, such "
@@ -95,12 +95,12 @@ def _refuse_forms(condition: Condition, name: str) -> None:
         )
 
 
-def _find_impossible(side: Side) -> Form | None:
+def _find_impossible_form(side: Side) -> Form | None:
     impossible = (ExitForm, PromptForm, AsksForm)
     return next((form for form in side.forms if isinstance(form, impossible)), None)
 
 
-def _advise(form: Form) -> str:
+def _suggest_form(form: Form) -> str:
     """Return a form that a file can have instead."""
     if isinstance(form, ExitForm) and form.exit in (ExitKind.ANY, ExitKind.SUCCESS):
         return "/done|finished|completed/i appears"

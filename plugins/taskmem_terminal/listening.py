@@ -16,7 +16,7 @@ from taskmem_terminal.doorbell import BELL
 _GULP_BYTES: Final = 65_536
 
 
-class Doorbell:
+class FifoListener:
     """Hears recorders, on the event loop on which it was made."""
 
     def __init__(self, root: Path) -> None:
@@ -39,7 +39,7 @@ class Doorbell:
         self._bell = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
         self._cut = b""
         self._listeners: dict[str, list[Callable[[], None]]] = defaultdict(list)
-        asyncio.get_running_loop().add_reader(self._bell, self._hear)
+        asyncio.get_running_loop().add_reader(self._bell, self._read_fifo)
 
     def listen(self, name: str, heard: Callable[[], None]) -> None:
         """Call `heard` whenever a name rings."""
@@ -56,12 +56,12 @@ class Doorbell:
         if not self._listeners[name]:
             del self._listeners[name]
 
-    def tell(self, name: str) -> None:
+    def notify_listeners(self, name: str) -> None:
         """Ring from within this process."""
         for heard in tuple(self._listeners.get(name, ())):
             heard()
 
-    def _hear(self) -> None:
+    def _read_fifo(self) -> None:
         try:
             fresh = os.read(self._bell, _GULP_BYTES)
         except OSError:
@@ -69,4 +69,4 @@ class Doorbell:
         *names, self._cut = (self._cut + fresh).split(b"\n")
         self._cut = self._cut[-_GULP_BYTES:]
         for name in dict.fromkeys(names):
-            self.tell(name.decode(errors="replace"))
+            self.notify_listeners(name.decode(errors="replace"))

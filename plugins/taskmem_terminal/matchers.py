@@ -45,9 +45,9 @@ from taskmem_hookspecs.matching import (
     find_text,
 )
 from taskmem_terminal.endings import describe_end
-from taskmem_terminal.prompts import PromptNotice, asks
+from taskmem_terminal.prompts import PromptDetector, is_asking
 from taskmem_terminal.recording import UNSEEN
-from taskmem_terminal.view import STILL_SECONDS, View, clip
+from taskmem_terminal.view import STILL_SECONDS, View, clip_line
 
 _FOLLOWING: Final = ("", " x", "x", "999999999", ".9")
 """What may come behind an unfinished line, for all that a form can tell."""
@@ -75,7 +75,7 @@ def make_matcher(form: Form, kind: str) -> Match:
         case TextForm() | RegexForm() | PercentForm() | NumberForm():
             return SeenMatcher(form).match
         case ExitForm():
-            prompt = PromptNotice(from_start=False) if kind == "tmux" else None
+            prompt = PromptDetector(from_start=False) if kind == "tmux" else None
             return ExitMatcher(form.exit, prompt).match
         case PromptForm():
             return PromptMatcher(is_recording=not kind).match
@@ -101,7 +101,7 @@ class SeenMatcher:
         """Return in a sentence why the form holds; None: it does not."""
         if self._found is None and (line := self._search(view)) is not None:
             form = str(self._form).removesuffix(" appears")
-            self._found = f'{form} appeared: "{clip(line)}"'
+            self._found = f'{form} appeared: "{clip_line(line)}"'
         return self._found
 
     def _search(self, view: View) -> str | None:
@@ -154,7 +154,7 @@ class ExitMatcher:
 
     __slots__ = ("_prompt", "_wanted")
 
-    def __init__(self, wanted: ExitKind | int, prompt: PromptNotice | None) -> None:
+    def __init__(self, wanted: ExitKind | int, prompt: PromptDetector | None) -> None:
         """Take which end is waited for, and who notices a prompt that tells of it."""
         self._wanted = wanted
         self._prompt = prompt
@@ -163,7 +163,7 @@ class ExitMatcher:
         """Return in a sentence why the form holds; None: it does not."""
         status, gone = view.frame.exit_status, view.frame.gone
         if status is not None:
-            return describe_end("The command", status) if self._fits(status) else None
+            return describe_end("The command", status) if self._matches_status(status) else None
         if self._wanted is not ExitKind.ANY:
             return None
         if gone is not None:
@@ -172,7 +172,7 @@ class ExitMatcher:
             return "The shell's prompt is back"
         return None
 
-    def _fits(self, status: int) -> bool:
+    def _matches_status(self, status: int) -> bool:
         match self._wanted:
             case ExitKind.ANY:
                 return True
@@ -191,12 +191,12 @@ class PromptMatcher:
 
     def __init__(self, *, is_recording: bool) -> None:
         self._is_recording = is_recording
-        self._notice = PromptNotice(from_start=is_recording)
+        self._notice = PromptDetector(from_start=is_recording)
 
     def match(self, view: View) -> str | None:
         """Return in a sentence why the form holds; None: it does not."""
         if self._notice.is_back(view):
-            return f'The prompt is back: "{clip(view.cursor)}"'
+            return f'The prompt is back: "{clip_line(view.cursor)}"'
         gone = view.frame.gone
         if self._is_recording and gone is not None and UNSEEN not in gone:
             return gone
@@ -204,10 +204,10 @@ class PromptMatcher:
 
 
 def _match_question(view: View, wanted: Answer) -> str | None:
-    if not asks(view, wanted):
+    if not is_asking(view, wanted):
         return None
     # After a colon, what a question about a password quotes would pass for one.
-    return f'{_QUESTIONS[wanted]} ("{clip(view.cursor or view.last)}")'
+    return f'{_QUESTIONS[wanted]} ("{clip_line(view.cursor or view.last_line)}")'
 
 
 def _match_silence(view: View, seconds: float) -> str | None:

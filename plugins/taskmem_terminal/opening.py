@@ -23,7 +23,7 @@ _SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
 """What lets an agent in a sandbox see more, as `domain/looks.py` has it."""
 
 
-def require_shown(path: str, within: tuple[str, ...] | None) -> str:
+def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
     """Return where a path leads once links are followed, also where nothing is.
 
     Raises:
@@ -34,38 +34,38 @@ def require_shown(path: str, within: tuple[str, ...] | None) -> str:
         end = resolve_links(path)
     except RecursionError:
         raise NotAllowed(
-            f"{escape(path)} leads through too many links; name the file itself."
+            f"{escape_name(path)} leads through too many links; name the file itself."
         ) from None
-    leads = "" if end == os.path.normpath(path) else f" leads to {escape(end)}, which"
+    leads = "" if end == os.path.normpath(path) else f" leads to {escape_name(end)}, which"
     if within is not None and not is_within_any(end, within):
         # Where a link leads that is not theirs to see is not theirs to know.
         folder = resolve_links(os.path.dirname(path))
         leads = leads if is_within_any(folder, within) else ""
         raise NotAllowed(
-            f"{escape(path)}{leads} lies outside of where you may look "
-            f"{_describe_way(within)}."
+            f"{escape_name(path)}{leads} lies outside of where you may look "
+            f"{_describe_allowed_folders(within)}."
         )
     if is_hidden(end, os.environ.get("TASKMEM_HOME")):
         raise NotAllowed(
-            f"{escape(path)}{leads} is of a kind that is never shown (keys, passwords, "
+            f"{escape_name(path)}{leads} is of a kind that is never shown (keys, passwords, "
             "what was typed, data of the system or of taskmem); wait on the log or "
             "terminal of what uses it."
         )
     return end
 
 
-def _describe_way(within: tuple[str, ...]) -> str:
+def _describe_allowed_folders(within: tuple[str, ...]) -> str:
     """Return where an agent may look, and what to set that it may look elsewhere.
 
     The state folder is no place for its files; only a sandbox leaves that out.
     """
     home = os.environ.get("TASKMEM_HOME", "")
-    named = [escape(root) for root in within if root != home]
+    named = [escape_name(root) for root in within if root != home]
     more = f" and {len(named) - _FOLDERS} more" if len(named) > _FOLDERS else ""
     folders = f"({', '.join(named[:_FOLDERS]) or 'no folder'}{more})"
     if home and home not in within:
         return f"{folders}; have it written there, or {_SANDBOX}"
-    config = escape(f"{home or '~/.openclaw/taskmem'}/config.toml")
+    config = escape_name(f"{home or '~/.openclaw/taskmem'}/config.toml")
     return (
         f"{folders}; have it written there, or let the user set artifact_roots in "
         f"{config} (TASKMEM_ARTIFACT_ROOTS where that is set, for it goes first) to "
@@ -73,41 +73,39 @@ def _describe_way(within: tuple[str, ...]) -> str:
     )
 
 
-def open_shown(path: str, within: tuple[str, ...] | None) -> int:
+def open_viewable(path: str, within: tuple[str, ...] | None) -> int:
     """Open a regular file to read it, if it may be shown.
 
     Raises:
         NotAllowed: As `require_shown`, or it is another user's, private to them.
         OSError: It cannot be opened.
     """
-    handle = os.open(require_shown(path, within), _FLAGS | os.O_NOFOLLOW)
+    handle = os.open(require_viewable(path, within), _FLAGS | os.O_NOFOLLOW)
     try:
-        _require_shown_handle(handle, path, within)
+        _require_viewable_handle(handle, path, within)
     except BaseException:
         os.close(handle)
         raise
     return handle
 
 
-def _require_shown_handle(
-    handle: int, path: str, within: tuple[str, ...] | None
-) -> None:
+def _require_viewable_handle(handle: int, path: str, within: tuple[str, ...] | None) -> None:
     """Look at what was opened: a folder on the way may have become a link since.
 
     Raises:
         NotAllowed: As `open_shown`.
         FileNotFoundError: It is no regular file any more.
     """
-    name = _name_of(handle)
+    name = _read_handle_path(handle)
     if name is not None:
-        require_shown(name, within)
+        require_viewable(name, within)
     info = os.fstat(handle)
     if not stat.S_ISREG(info.st_mode):
         raise FileNotFoundError
     private = is_anothers(info.st_uid, info.st_mode, os.geteuid())
     if within is not None and private and not _is_ours(os.path.dirname(name or path)):
         raise NotAllowed(
-            f"{escape(path)} is another user's, who lets not everyone read it; ask "
+            f"{escape_name(path)} is another user's, who lets not everyone read it; ask "
             "the user to make it readable."
         )
 
@@ -120,7 +118,7 @@ def _is_ours(folder: str) -> bool:
     return False
 
 
-def _name_of(handle: int) -> str | None:
+def _read_handle_path(handle: int) -> str | None:
     """Return the path of an open file, as the kernel says; None: it does not."""
     with contextlib.suppress(OSError):
         if sys.platform == "darwin":
@@ -134,11 +132,9 @@ def _name_of(handle: int) -> str | None:
     return None
 
 
-def escape(name: object) -> str:
+def escape_name(name: object) -> str:
     """Return a name as it can stand in a sentence: it may hold any characters."""
     return "".join(
-        letter
-        if letter.isprintable()
-        else letter.encode("unicode_escape").decode("ascii")
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
         for letter in str(name)
     )

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 from unicodedata import combining
 
-from taskmem_terminal.render import STRING_BYTES, open_string
+from taskmem_terminal.render import STRING_BYTES, find_open_string
 
 FED_BYTES: Final = 65_536
 """What is fed for one look; what came before it is skipped."""
@@ -33,56 +33,56 @@ _SEQUENCE: Final = re.compile(
 _UNENDED: Final = re.compile(rb"\x1b(?:\[[0-?]*)?[ -/]*\Z")
 
 
-class Painting:
+class ScreenEmulator:
     """What one terminal shows, since some offset in its bytes."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.at: int | None = None
         """Up to where it was painted; None: nothing was."""
         self.size = (columns, rows)
-        self._begin()
+        self._reset_state()
 
     async def paint(self, data: bytes, end: int) -> None:
         """Go on with bytes that end at an offset; a gap before them begins anew."""
         begin = end - len(data)
         if self.at is None or self.at < begin:
-            self._begin()
+            self._reset_state()
         elif self.at > begin:
             data = data[self.at - begin :]
         self.at = end
         parts = _ALTERNATE.split(data)
         for n, part in enumerate(parts):
             if n % 2:
-                self._switch(on=part == b"h")
+                self._switch_screen(on=part == b"h")
                 continue
             for cut in range(0, len(part), _SLICE_BYTES):
                 self._feed(part[cut : cut + _SLICE_BYTES])
                 await asyncio.sleep(0)
 
-    def lines(self) -> list[str]:
+    def read_lines(self) -> list[str]:
         """Return the screen, without the empty lines at its end."""
         lines = [str(line).rstrip() for line in self._screen.display]
         while lines and not lines[-1]:
             lines.pop()
         return lines
 
-    def _begin(self) -> None:
+    def _reset_state(self) -> None:
         self._aside: tuple[Any, Any] | None = None
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
         self._cut: bytes = b""
-        self._screen, self._stream = self._blank()
+        self._screen, self._stream = self._make_blank_screen()
 
-    def _blank(self) -> tuple[Any, Any]:
+    def _make_blank_screen(self) -> tuple[Any, Any]:
         pyte: Any = importlib.import_module("pyte")
         screen = pyte.Screen(*(max(1, min(side, _LARGEST)) for side in self.size))
-        screen.erase_in_display = partial(_erase, screen)
+        screen.erase_in_display = partial(_erase_display, screen)
         return screen, pyte.Stream(screen)
 
-    def _switch(self, *, on: bool) -> None:
+    def _switch_screen(self, *, on: bool) -> None:
         """Turn to the alternate screen, which pyte does not know, or back."""
         if on and self._aside is None:
             self._aside = (self._screen, self._stream)
-            self._screen, self._stream = self._blank()
+            self._screen, self._stream = self._make_blank_screen()
         elif not on and self._aside is not None:
             self._screen, self._stream = self._aside
             self._aside = None
@@ -90,19 +90,19 @@ class Painting:
     def _feed(self, data: bytes) -> None:
         data = self._cut + data
         # A sequence that has not ended waits for its rest.
-        cut = open_string(data)
+        cut = find_open_string(data)
         last = data.rfind(b"\x1b", max(0, cut - STRING_BYTES), cut)
         if last >= 0 and _UNENDED.match(data, last, cut):
             cut = last
         data, self._cut = data[:cut], data[cut:]
-        data = _SEQUENCE.sub(_what_moves, data)
+        data = _SEQUENCE.sub(_keep_cursor_sequence, data)
         text = self._text.decode(data)
         try:
             self._stream.feed(text)
             if not text.isascii() and any(map(combining, text)):
                 self._trim()
         except Exception:  # noqa: BLE001 - whatever pyte stumbles over, others go on
-            self._screen, self._stream = self._blank()
+            self._screen, self._stream = self._make_blank_screen()
 
     def _trim(self) -> None:
         """Take excess accents away: pyte takes longer for each that is there."""
@@ -112,7 +112,7 @@ class Painting:
                     line[at] = cell._replace(data=cell.data[:_MARKS])
 
 
-def _erase(screen: Any, how: int = 0, *_: int, **_private: bool) -> None:  # noqa: ANN401
+def _erase_display(screen: Any, how: int = 0, *_: int, **_private: bool) -> None:  # noqa: ANN401
     """Erase at the cost of a line; pyte's own way costs that of a screen."""
     row = screen.cursor.y
     rows = {0: range(row + 1, screen.lines), 1: range(row)}
@@ -122,7 +122,7 @@ def _erase(screen: Any, how: int = 0, *_: int, **_private: bool) -> None:  # noq
         screen.buffer.pop(row, None)
 
 
-def _what_moves(found: re.Match[bytes]) -> bytes:
+def _keep_cursor_sequence(found: re.Match[bytes]) -> bytes:
     sequence = found.group()
     if _KEPT.match(sequence) or sequence in (
         *(b"\x1b7", b"\x1b8", b"\x1bM", b"\x1bD", b"\x1bE", b"\x1bc"),

@@ -11,7 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import TargetNotFound
-from taskmem_terminal.control import TmuxSaid, ask_once
+from taskmem_terminal.control import TmuxError, run_tmux_command
 from taskmem_terminal.echoes import ASKERS, SHELLS
 
 _NAMED: Final = 8
@@ -125,7 +125,7 @@ class Pane(NamedTuple):
         return False
 
 
-async def every_pane() -> list[Pane]:
+async def list_panes() -> list[Pane]:
     """Return all panes of the server; none: no server runs.
 
     Raises:
@@ -133,8 +133,8 @@ async def every_pane() -> list[Pane]:
         TmuxSaid: It does not answer, which says nothing of its panes.
     """
     try:
-        said = await ask_once("list-panes", "-a", "-F", FORMAT)
-    except TmuxSaid as words:
+        said = await run_tmux_command("list-panes", "-a", "-F", FORMAT)
+    except TmuxError as words:
         if not str(words) or "temporarily" in str(words):
             raise
         return []
@@ -151,15 +151,15 @@ async def every_pane() -> list[Pane]:
     return panes
 
 
-async def find(name: str) -> Pane:
+async def find_pane(name: str) -> Pane:
     """Return the pane that a target names.
 
     Raises:
         TargetNotFound: There is none; the sentence names those that are there.
     """
     try:
-        panes = await every_pane()
-    except TmuxSaid:
+        panes = await list_panes()
+    except TmuxError:
         raise TargetNotFound(
             f"tmux does not answer, so pty:tmux:{name} was not found; see that "
             "tmux list-panes -a works."
@@ -168,12 +168,12 @@ async def find(name: str) -> Pane:
     if found is None and _SPECIAL.search(name):
         # `work:!`, `work:.{bottom}`: what only tmux can tell.
         try:
-            id_ = await ask_once("display-message", "-p", "-t", name, "#{pane_id}")
-        except TmuxSaid:
+            id_ = await run_tmux_command("display-message", "-p", "-t", name, "#{pane_id}")
+        except TmuxError:
             id_ = ""
         found = next((pane for pane in panes if pane.id == id_.strip()), None)
     if found is None:
-        raise TargetNotFound(_not_found(name, panes))
+        raise TargetNotFound(_describe_missing_pane(name, panes))
     return found
 
 
@@ -196,7 +196,7 @@ def _find_named(name: str, panes: list[Pane]) -> Pane | None:
 
 def _find_within(rest: str, mine: list[Pane]) -> Pane | None:
     """Return the pane that `window.pane` means in a session."""
-    whole = [pane for pane in mine if rest in _window_names(pane)]
+    whole = [pane for pane in mine if rest in _list_window_names(pane)]
     if whole or "." not in rest:
         return _find_front(whole if rest else mine)
     window, _, index = rest.rpartition(".")
@@ -205,13 +205,13 @@ def _find_within(rest: str, mine: list[Pane]) -> Pane | None:
             pane
             for pane in mine
             if index in (pane.number, pane.id)
-            and (window in _window_names(pane) if window else pane.window_in_front)
+            and (window in _list_window_names(pane) if window else pane.window_in_front)
         ),
         None,
     )
 
 
-def _window_names(pane: Pane) -> tuple[str, str, str]:
+def _list_window_names(pane: Pane) -> tuple[str, str, str]:
     return pane.window_index, pane.window_name, pane.window
 
 
@@ -221,7 +221,7 @@ def _find_front(panes: list[Pane]) -> Pane | None:
     return ranked[-1] if ranked else None
 
 
-def _not_found(name: str, panes: list[Pane]) -> str:
+def _describe_missing_pane(name: str, panes: list[Pane]) -> str:
     if not panes:
         return (
             f"There is no pane pty:tmux:{name}: no tmux server runs that can be "

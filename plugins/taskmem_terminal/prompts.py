@@ -54,9 +54,7 @@ _QUESTION: Final = re.compile(
     re.IGNORECASE,
 )
 _MENU: Final = re.compile(r"\s{0,8}(?:[?◆◈]|\[\?\]) +\S")
-_OPTION: Final = re.compile(
-    r"\s*(?:[❯›>»●○◉◯◻◼■□✔✓*│└─-]|\(.\)|\[.\]|\d+[.)])|\s{2,}\S|\s*$"
-)
+_OPTION: Final = re.compile(r"\s*(?:[❯›>»●○◉◯◻◼■□✔✓*│└─-]|\(.\)|\[.\]|\d+[.)])|\s{2,}\S|\s*$")
 _ANY_BUTTON: Final = r"<\s?(?:ok|yes|no|cancel|continue|back|help)\s?>"
 _BUTTONS: Final = re.compile(
     rf"^\s*(?:[│┃║|]\s*{_ANY_BUTTON}|{_ANY_BUTTON}\s+{_ANY_BUTTON})"
@@ -66,7 +64,7 @@ _BUTTONS: Final = re.compile(
 """A line of nothing but buttons: of a box, or several of them."""
 
 
-class PromptNotice:
+class PromptDetector:
     """Notices that a prompt is back after something ran."""
 
     __slots__ = ("_from_start", "_ran")
@@ -113,7 +111,7 @@ def is_shell_prompt(line: str) -> bool:
     return _SHELL.fullmatch(line.rstrip()) is not None
 
 
-def asks(view: View, what: Answer) -> bool:
+def is_asking(view: View, what: Answer) -> bool:
     """Return whether the terminal waits for an answer of a kind."""
     line = view.cursor[-_LINE_END:]
     if view.over or view.frame.prompt or is_shell_prompt(view.cursor):
@@ -162,12 +160,12 @@ def _is_prompt_again(cursor: str, others: list[str]) -> bool:
     """Return whether something was typed before at the prompt that stands there."""
     if not cursor.endswith((*">#$%❯)", "]:")):
         return False
-    prompt = _without_digits(cursor)
+    prompt = _mask_digits(cursor)
     return any(
-        (line := _without_digits(other)).startswith(f"{prompt} ") and line != prompt
+        (line := _mask_digits(other)).startswith(f"{prompt} ") and line != prompt
         for other in others
     )
 
 
-def _without_digits(line: str) -> str:
+def _mask_digits(line: str) -> str:
     return re.sub(r"\d+", "0", line.strip())

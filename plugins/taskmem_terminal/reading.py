@@ -13,16 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from taskmem_terminal.echoes import Mood, Typist
-from taskmem_terminal.painting import FED_BYTES, Painting
+from taskmem_terminal.echoes import TypedLineDetector, TypingState
+from taskmem_terminal.painting import FED_BYTES, ScreenEmulator
 from taskmem_terminal.recording import COLUMNS
 from taskmem_terminal.render import (
     STRING_BYTES,
-    mask,
-    open_string,
-    paints,
-    rendered,
-    safe_cut,
+    find_open_string,
+    find_safe_cut,
+    mask_strings,
+    moves_cursor,
+    render_lines,
 )
 
 LOOK_BYTES: Final = 1 << 18
@@ -55,7 +55,7 @@ class Stream(Protocol):
         ...
 
 
-class Manner(NamedTuple):
+class ReadOptions(NamedTuple):
     """How a terminal is to be read."""
 
     columns: int | None = None
@@ -66,14 +66,14 @@ class Manner(NamedTuple):
     """Whether somebody can be typing there."""
 
 
-class Spot(NamedTuple):
+class StreamPosition(NamedTuple):
     """How far somebody has read."""
 
     at: int
     """Where the next look begins."""
     shown: int
     """Up to where everything was shown."""
-    mood: Mood = Mood.NOTHING
+    mood: TypingState = TypingState.NOTHING
     """What is known at `at`."""
     column: int = 0
     """Where on its row the cursor stands at `at`."""
@@ -83,22 +83,22 @@ class Spot(NamedTuple):
         return f"{self.at}.{self.shown}.{self.mood.value}.{self.column}"
 
     @classmethod
-    def parse(cls, text: str) -> Spot:
+    def parse(cls, text: str) -> StreamPosition:
         """Read what `str` wrote.
 
         Raises:
             ValueError: It is no spot.
         """
         at, shown, mood, column = map(int, text.split("."))
-        return cls(at, shown, Mood(mood), column)
+        return cls(at, shown, TypingState(mood), column)
 
 
-class Page(NamedTuple):
+class OutputPage(NamedTuple):
     """What there is from one spot to the next."""
 
     text: str
     echoes: tuple[str, ...]
-    next: Spot
+    next: StreamPosition
     more: bool
 
 
@@ -112,18 +112,16 @@ class Tail(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reader:
+class OutputReader:
     """Reads one stream for several waits; remembers what would be costly to redo."""
 
-    _tails: dict[int, tuple[int, Tail]] = field(
-        default_factory=dict[int, tuple[int, Tail]]
-    )
-    _paintings: dict[int, Painting] = field(default_factory=dict[int, Painting])
+    _tails: dict[int, tuple[int, Tail]] = field(default_factory=dict[int, tuple[int, Tail]])
+    _paintings: dict[int, ScreenEmulator] = field(default_factory=dict[int, ScreenEmulator])
 
-    def page(self, stream: Stream, spot: Spot, manner: Manner) -> Page:
+    def read_page(self, stream: Stream, spot: StreamPosition, manner: ReadOptions) -> OutputPage:
         """Return what came since a spot."""
         if spot.shown >= stream.end:
-            return Page("", (), spot, more=False)
+            return OutputPage("", (), spot, more=False)
         at = spot.at
         lost = ""
         if at < stream.begin:
@@ -131,57 +129,59 @@ class Reader:
             missed = max(0, stream.begin - spot.shown)
             if missed:
                 lost = f"[taskmem: {missed:,} bytes were lost here]\n"
-            spot = Spot(at, at)
+            spot = StreamPosition(at, at)
         data = stream.read(at, LOOK_BYTES)
-        masked = mask(data)
+        masked = mask_strings(data)
         reached = at + len(masked)
         if not masked:
-            return Page(lost, (), Spot(at, stream.end), more=False)
+            return OutputPage(lost, (), StreamPosition(at, stream.end), more=False)
         more = reached < stream.end
-        unended = open_string(data)
+        unended = find_open_string(data)
         shown = masked[:unended] if len(masked) - unended < STRING_BYTES else masked
-        back = _back(shown)
+        back = _find_next_start(shown)
         lines = _Lines(shown.split(b"\n"), spot, manner, mark=back)
-        again = Spot(at, reached, spot.mood, spot.column)
-        return Page(
+        again = StreamPosition(at, reached, spot.mood, spot.column)
+        return OutputPage(
             lost + "\n".join(lines.shown),
             tuple(lines.echoes),
-            Spot(at + back, reached, lines.mood_there) if back else again,
+            StreamPosition(at + back, reached, lines.mood_there) if back else again,
             more,
         )
 
-    async def tail(self, stream: Stream, start: Spot, manner: Manner) -> Tail:
+    async def read_tail(self, stream: Stream, start: StreamPosition, manner: ReadOptions) -> Tail:
         """Return the last lines since a wait's start, or the screen painted since."""
         known = self._tails.get(start.shown)
         if known is not None and known[0] == stream.end:
             return known[1]
         begin = max(start.at, stream.begin, stream.end - _TAIL_BYTES)
-        data = mask(stream.read(begin, stream.end - begin))
-        if manner.rows and paints(data):
-            tail = await self._screen(stream, start, manner)
+        data = mask_strings(stream.read(begin, stream.end - begin))
+        if manner.rows and moves_cursor(data):
+            tail = await self._read_screen(stream, start, manner)
         elif begin == start.at:
-            tail = _last(_Lines(data.split(b"\n"), start, manner))
+            tail = _build_tail(_Lines(data.split(b"\n"), start, manner))
         else:
             # The first line is cut, unless it is all there is.
             raw = data.split(b"\n")
-            tail = _last(_Lines(raw[1:] or raw, Spot(begin, begin), manner))
+            tail = _build_tail(_Lines(raw[1:] or raw, StreamPosition(begin, begin), manner))
         if len(self._tails) >= _PAINTINGS:
             self._tails.clear()
         self._tails[start.shown] = (stream.end, tail)
         return tail
 
-    async def _screen(self, stream: Stream, start: Spot, manner: Manner) -> Tail:
+    async def _read_screen(
+        self, stream: Stream, start: StreamPosition, manner: ReadOptions
+    ) -> Tail:
         size = (manner.columns or COLUMNS, manner.rows)
         painting = self._paintings.get(start.at)
         if painting is None or painting.size != size:
             if len(self._paintings) >= _PAINTINGS:
                 self._paintings.clear()
-            painting = self._paintings[start.at] = Painting(*size)
+            painting = self._paintings[start.at] = ScreenEmulator(*size)
         end = stream.end
         begin = max(start.at, stream.begin, end - FED_BYTES, painting.at or 0)
         await painting.paint(stream.read(begin, end - begin), end)
-        lines = painting.lines()
-        typist = Typist(Mood.NOTHING, interactive=manner.interactive)
+        lines = painting.read_lines()
+        typist = TypedLineDetector(TypingState.NOTHING, interactive=manner.interactive)
         typed = [line for line in lines if typist.read(line.encode(), [line])]
         return Tail("\n".join(lines), tuple(dict.fromkeys(typed)))
 
@@ -190,10 +190,14 @@ class _Lines:
     """Some raw lines, as they are read."""
 
     def __init__(
-        self, raw: list[bytes], spot: Spot, manner: Manner, mark: int = -1
+        self,
+        raw: list[bytes],
+        spot: StreamPosition,
+        manner: ReadOptions,
+        mark: int = -1,
     ) -> None:
         """Read lines that begin at a spot; `mark` is an offset into them."""
-        typist = Typist(spot.mood, interactive=manner.interactive)
+        typist = TypedLineDetector(spot.mood, interactive=manner.interactive)
         self.shown: list[str] = []
         self.echoes: dict[str, None] = {}
         self.mood_there = spot.mood
@@ -201,9 +205,7 @@ class _Lines:
         at = 0
         ends = [len(line) + 1 for line in raw]
         raw = [b" " * spot.column + raw[0], *raw[1:]]
-        for line, size, seen in zip(
-            raw, ends, rendered(raw, manner.columns), strict=True
-        ):
+        for line, size, seen in zip(raw, ends, render_lines(raw, manner.columns), strict=True):
             if at == mark:
                 self.mood_there = typist.mood
             if typist.read(line, seen):
@@ -214,25 +216,25 @@ class _Lines:
         """What is known at their end."""
 
 
-def _last(lines: _Lines) -> Tail:
+def _build_tail(lines: _Lines) -> Tail:
     shown = lines.shown
     while shown and not shown[-1]:
         shown.pop()
     kept = shown[-TAIL_LINES:]
     here = tuple(one for one in lines.echoes if one in kept)
-    return Tail("\n".join(kept), here, _prompt(lines.mood))
+    return Tail("\n".join(kept), here, _detect_prompt(lines.mood))
 
 
-def _prompt(mood: Mood) -> bool | None:
-    return Mood.INPUT in mood if Mood.MARKED in mood else None
+def _detect_prompt(mood: TypingState) -> bool | None:
+    return TypingState.INPUT in mood if TypingState.MARKED in mood else None
 
 
-def _back(masked: bytes) -> int:
+def _find_next_start(masked: bytes) -> int:
     """Return where the next look begins, in the data of this one."""
     size = len(masked)
     begin = masked.rfind(b"\n") + 1
     if size - begin > _AGAIN_BYTES:
-        return safe_cut(masked, size - _OVERLAP_BYTES)
+        return find_safe_cut(masked, size - _OVERLAP_BYTES)
     for _ in range(_AGAIN_LINES):
         before = masked.rfind(b"\n", 0, max(begin - 1, 0)) + 1
         if begin == 0 or size - before > _AGAIN_BYTES:

@@ -15,26 +15,38 @@ from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
 from taskmem_terminal.endings import describe_end
-from taskmem_terminal.exits import ExitNotice
-from taskmem_terminal.listening import Doorbell
-from taskmem_terminal.reading import Manner, Page, Reader, Spot, Tail
-from taskmem_terminal.recording import UNSEEN, About, Recording, Segments, recordings
+from taskmem_terminal.exits import ProcessExitWatcher
+from taskmem_terminal.listening import FifoListener
+from taskmem_terminal.reading import (
+    OutputPage,
+    OutputReader,
+    ReadOptions,
+    StreamPosition,
+    Tail,
+)
+from taskmem_terminal.recording import (
+    UNSEEN,
+    Recording,
+    RecordingMetadata,
+    Segments,
+    list_recordings,
+)
 
 _NAMED: Final = 8
 
 
-class _Ending(NamedTuple):
+class _RecordingEnd(NamedTuple):
     """How a recording came to its end."""
 
     sentence: str
     exit_status: int | None
 
 
-class Recorded:
+class RecordingWatch:
     """One recording, watched."""
 
     def __init__(
-        self, root: Path, name: str, bell: Doorbell, *, names_others: bool = True
+        self, root: Path, name: str, bell: FifoListener, *, names_others: bool = True
     ) -> None:
         """Begin to watch; where it is not there, others that are may be named.
 
@@ -44,20 +56,20 @@ class Recorded:
         self._root = root
         self._recording = Recording(root, name)
         try:
-            about = self._recording.about()
+            about = self._recording.read_metadata()
         except (OSError, ValueError, TypeError):
-            found = recordings(root) if names_others else ()
-            raise TargetNotFound(describe_missing(root, name, found)) from None
+            found = list_recordings(root) if names_others else ()
+            raise TargetNotFound(describe_missing_recording(root, name, found)) from None
         self._id = about.id
-        self._reader = Reader()
+        self._reader = OutputReader()
         self._news = asyncio.Event()
         self._bell = bell
         bell.listen(name, self._news.set)
-        self._recorder = ExitNotice(self._news.set)
+        self._recorder = ProcessExitWatcher(self._news.set)
         if about.recorder is not None:
-            self._recorder.attend(about.recorder)
+            self._recorder.watch_process(about.recorder)
             # The pid may be another's by now, unless the recorder still holds its lock.
-            if not self._recording.held():
+            if not self._recording.is_recorder_alive():
                 self._recorder.close()
 
     async def here(self) -> Frame:
@@ -66,10 +78,10 @@ class Recorded:
         Raises:
             TargetGone: It was removed, or replaced by a new run of its name.
         """
-        spot = Spot(0, 0)
+        spot = StreamPosition(0, 0)
         stream = Segments(self._recording.folder)
-        about = self._about()
-        tail = await self._reader.tail(stream, spot, _manner(about))
+        about = self._read_metadata()
+        tail = await self._reader.read_tail(stream, spot, _build_read_options(about))
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
             place=f"{about.id}:{spot}",
@@ -87,22 +99,22 @@ class Recorded:
             TargetGone: It was removed, or replaced by a new run of its name.
         """
         end = Segments(self._recording.folder).end
-        return f"{self._about().id}:{Spot(end, end)}"
+        return f"{self._read_metadata().id}:{StreamPosition(end, end)}"
 
     async def look(self, place: str, start: str) -> Frame:
         """Return what was recorded since a place."""
         seen_at = datetime.now(UTC)  # noqa: TID251
-        id_, spot = _parse(place)
+        id_, spot = _parse_place(place)
         # What ended is asked first: afterwards nothing can come that is missed here.
-        about, ending = self._state(id_)
+        about, ending = self._read_state(id_)
         if about is None or id_ != about.id:
-            page = Page("", (), spot, more=False)
+            page = OutputPage("", (), spot, more=False)
             tail = Tail("", ())
         else:
-            manner = _manner(about)
+            manner = _build_read_options(about)
             stream = Segments(self._recording.folder)
-            page = self._reader.page(stream, spot, manner)
-            tail = await self._reader.tail(stream, _parse(start)[1], manner)
+            page = self._reader.read_page(stream, spot, manner)
+            tail = await self._reader.read_tail(stream, _parse_place(start)[1], manner)
         over = None if page.more else ending
         return Frame(
             seen_at=seen_at,
@@ -118,7 +130,7 @@ class Recorded:
             gone=over and over.sentence,
         )
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when something may have been recorded."""
         await self._news.wait()
         self._news.clear()
@@ -129,50 +141,50 @@ class Recorded:
             self._bell.forget(self._recording.name, self._news.set)
         self._recorder.close()
 
-    def _about(self) -> About:
+    def _read_metadata(self) -> RecordingMetadata:
         """Return what is known of the command whose end this watch would notice."""
-        about, ending = self._state(self._id)
+        about, ending = self._read_state(self._id)
         if about is None or about.id != self._id:
             raise TargetGone(ending.sentence if ending else "")
         return about
 
-    def _state(self, id_: str) -> tuple[About | None, _Ending | None]:
+    def _read_state(self, id_: str) -> tuple[RecordingMetadata | None, _RecordingEnd | None]:
         name = self._recording.name
-        running = self._recording.running()
+        running = self._recording.is_running()
         try:
-            about = self._recording.about()
+            about = self._recording.read_metadata()
         except (OSError, ValueError, TypeError):
-            return None, _Ending(f"The recording pty:{name} was removed.", None)
+            return None, _RecordingEnd(f"The recording pty:{name} was removed.", None)
         if about.id != id_:
-            return about, _Ending(
+            return about, _RecordingEnd(
                 f"pty:{name} was replaced by a new run of that name; wait on that one.",
                 None,
             )
         if about.ended_at is not None:
-            return about, _Ending(
+            return about, _RecordingEnd(
                 describe_end("The command", about.exit_status), about.exit_status
             )
         if running:
             return about, None
-        return about, _Ending(
+        return about, _RecordingEnd(
             f"Nothing records pty:{name} any more, though {UNSEEN}; "
             "its recorder was killed, or had no room to write.",
             None,
         )
 
 
-def _parse(place: str) -> tuple[str, Spot]:
+def _parse_place(place: str) -> tuple[str, StreamPosition]:
     id_, _, spot = place.partition(":")
-    return id_, Spot.parse(spot)
+    return id_, StreamPosition.parse(spot)
 
 
-def _manner(about: About) -> Manner:
+def _build_read_options(about: RecordingMetadata) -> ReadOptions:
     # How wide a terminal is of which only the output is pushed, nobody says.
     columns = None if about.fed else about.columns
-    return Manner(columns, about.rows, about.interactive)
+    return ReadOptions(columns, about.rows, about.interactive)
 
 
-def describe_missing(root: Path, name: str, there: Sequence[tuple[str, bool]]) -> str:
+def describe_missing_recording(root: Path, name: str, there: Sequence[tuple[str, bool]]) -> str:
     """Return that a recording is not there, and which are, as `recordings` gives."""
     if not there:
         return (

@@ -53,7 +53,7 @@ class NameTaken(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
+class RecordingMetadata:
     """What runs there. The environment is never part of it: it holds secrets."""
 
     id: str
@@ -82,22 +82,22 @@ class About:
     ended_at: str | None = None
 
 
-def terminals() -> Path:
+def get_recordings_folder() -> Path:
     """Return the folder of all recordings, which need not be there."""
     return Path(os.environ["TASKMEM_HOME"]) / "terminals"
 
 
-def is_name(name: str) -> bool:
+def is_recording_name(name: str) -> bool:
     """Return whether a recording can have that name."""
     return _NAME.fullmatch(name) is not None
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the instant as a recording writes it."""
     return datetime.now(UTC).isoformat()  # noqa: TID251
 
 
-def process_started(pid: int) -> str | None:
+def read_process_start(pid: int) -> str | None:
     """Return when a process began, in its system's own unit; None: unknown here."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
@@ -109,16 +109,16 @@ def process_started(pid: int) -> str | None:
 class Recorder:
     """Writes one recording."""
 
-    def __init__(self, folder: Path, about: About, lock: int | None) -> None:
+    def __init__(self, folder: Path, about: RecordingMetadata, lock: int | None) -> None:
         """Go on with a folder that is there; `claim` and `resume` make one of these."""
         self.folder = folder
         self.about = about
         self._lock = lock
-        self._begin, self._end = (segments(folder) or [(0, 0)])[-1]
+        self._begin, self._end = (list_segments(folder) or [(0, 0)])[-1]
         self._sink: int | None = None
 
     @classmethod
-    def claim(cls, root: Path, name: str, about: About) -> Self:
+    def claim(cls, root: Path, name: str, about: RecordingMetadata) -> Self:
         """Begin a recording, in place of an ended one of the same name.
 
         Raises:
@@ -128,13 +128,13 @@ class Recorder:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = root / name
         with _lock_file(root / ".lock"):
-            if folder.exists() and Recording(root, name).running():
+            if folder.exists() and Recording(root, name).is_running():
                 raise NameTaken(name)
-            prune(root)
+            prune_recordings(root)
             fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=root))
             try:
-                lock = None if about.fed else _hold(fresh / "lock")
-                _put(fresh / "about.json", about)
+                lock = None if about.fed else _acquire_lock(fresh / "lock")
+                _write_metadata(fresh / "about.json", about)
                 if folder.exists():
                     old = Path(tempfile.mkdtemp(prefix=".old-", dir=root))
                     folder.rename(old / "was")
@@ -156,19 +156,19 @@ class Recorder:
         rest = memoryview(data)
         while rest:
             if self._sink is None or self._end - self._begin >= SEGMENT_BYTES:
-                self._turn()
+                self._open_segment()
             room = SEGMENT_BYTES - (self._end - self._begin)
             written = os.write(cast("int", self._sink), rest[:room])
             self._end += written
             rest = rest[written:]
 
-    def tell(self, about: About) -> None:
+    def update_metadata(self, about: RecordingMetadata) -> None:
         """Replace what is known of the command.
 
         Raises:
             OSError: It could not be written.
         """
-        _put(self.folder / "about.json", about)
+        _write_metadata(self.folder / "about.json", about)
         self.about = about
 
     def end(self, exit_status: int | None) -> None:
@@ -177,7 +177,7 @@ class Recorder:
         Raises:
             OSError: It could not be written.
         """
-        self.tell(replace(self.about, exit_status=exit_status, ended_at=now()))
+        self.update_metadata(replace(self.about, exit_status=exit_status, ended_at=format_now()))
 
     def sync(self) -> None:
         """Return when what was written would survive a power cut."""
@@ -191,7 +191,7 @@ class Recorder:
                 os.close(handle)
         self._sink = self._lock = None
 
-    def _turn(self) -> None:
+    def _open_segment(self) -> None:
         """Begin a segment, or go on with the last one after a restart."""
         if self._sink is not None:
             os.close(self._sink)
@@ -201,7 +201,7 @@ class Recorder:
         path = self.folder / f"{_OUTPUT}{self._begin:020d}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._sink = os.open(path, flags, 0o600)
-        for begin, _ in segments(self.folder)[:-KEPT_SEGMENTS]:
+        for begin, _ in list_segments(self.folder)[:-KEPT_SEGMENTS]:
             (self.folder / f"{_OUTPUT}{begin:020d}").unlink(missing_ok=True)
 
 
@@ -212,29 +212,29 @@ class Recording:
         self.name = name
         self.folder = root / name
 
-    def about(self) -> About:
+    def read_metadata(self) -> RecordingMetadata:
         """Return what is known of the command.
 
         Raises:
             OSError: There is no such recording.
             ValueError: It was damaged.
         """
-        known = {field.name for field in fields(About)}
+        known = {field.name for field in fields(RecordingMetadata)}
         said = json.loads((self.folder / "about.json").read_bytes())
         if not isinstance(said, dict) or "id" not in said:
             raise ValueError(self.name)
         given = cast("dict[str, Any]", said)
-        return About(**{key: given[key] for key in known & set(given)})
+        return RecordingMetadata(**{key: given[key] for key in known & set(given)})
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Return whether more may come."""
         try:
-            about = self.about()
+            about = self.read_metadata()
         except (OSError, ValueError, TypeError):
             return False
-        return about.ended_at is None and (about.fed or self.held())
+        return about.ended_at is None and (about.fed or self.is_recorder_alive())
 
-    def held(self) -> bool:
+    def is_recorder_alive(self) -> bool:
         """Return whether its recorder lives."""
         try:
             lock = os.open(self.folder / "lock", os.O_RDONLY)
@@ -251,7 +251,7 @@ class Recording:
 
     def changed_at(self) -> datetime | None:
         """Return when output last came; None: none did."""
-        parts = segments(self.folder)
+        parts = list_segments(self.folder)
         if not parts:
             return None
         with contextlib.suppress(OSError):
@@ -265,7 +265,7 @@ class Segments:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._parts = segments(folder)
+        self._parts = list_segments(folder)
         self.begin = self._parts[0][0] if self._parts else 0
         """The offset of the first byte that is kept."""
         self.end = self._parts[-1][1] if self._parts else 0
@@ -290,7 +290,7 @@ class Segments:
         return bytes(got)
 
 
-def segments(folder: Path) -> list[tuple[int, int]]:
+def list_segments(folder: Path) -> list[tuple[int, int]]:
     """Return begin and end of each segment, in order."""
     found: list[tuple[int, int]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -302,18 +302,18 @@ def segments(folder: Path) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def recordings(root: Path) -> list[tuple[str, bool]]:
+def list_recordings(root: Path) -> list[tuple[str, bool]]:
     """Return the names that are there and whether they run; the best guess first."""
     found: list[tuple[bool, float, str]] = []
     with contextlib.suppress(OSError), os.scandir(root) as entries:
         for entry in entries:
-            if is_name(entry.name) and entry.is_dir():
-                running = Recording(root, entry.name).running()
+            if is_recording_name(entry.name) and entry.is_dir():
+                running = Recording(root, entry.name).is_running()
                 found.append((running, entry.stat().st_mtime, entry.name))
     return [(name, running) for running, _, name in sorted(found, reverse=True)]
 
 
-def prune(root: Path, watched: Collection[str] | None = None) -> None:
+def prune_recordings(root: Path, watched: Collection[str] | None = None) -> None:
     """Remove recordings that are too old, too many or too large, and what a crash left.
 
     What was pushed in the last day, and no end is known of, goes only where `watched`
@@ -321,21 +321,21 @@ def prune(root: Path, watched: Collection[str] | None = None) -> None:
     """
     now_ = datetime.now(UTC)  # noqa: TID251
     loose: list[tuple[float, float, bool, Path]] = []
-    for name, running in recordings(root):
+    for name, running in list_recordings(root):
         folder = root / name
         made = folder.stat().st_mtime
         touched = Recording(root, name).changed_at()
         last = touched.timestamp() if touched else made
         # One that is fed may have lost who fed it: only its age tells.
         fed = running and last >= (now_ - FED_AFTER).timestamp()
-        held = running and Recording(root, name).held()
+        held = running and Recording(root, name).is_recorder_alive()
         if not (held or (fed and watched is None) or name in (watched or ())):
             loose.append((max(made, last), last, fed, folder))
     oldest = (now_ - KEPT_FOR).timestamp()
     most, counts, taken = {False: KEPT_ENDED, True: KEPT_FED}, [0, 0], 0
     for _, last, fed, folder in sorted(loose, reverse=True):
         counts[fed] += 1
-        taken += sum(end - begin for begin, end in segments(folder))
+        taken += sum(end - begin for begin, end in list_segments(folder))
         if counts[fed] > most[fed] or last < oldest or taken > KEPT_BYTES:
             shutil.rmtree(folder, ignore_errors=True)
     for left in (*root.glob(".new-*"), *root.glob(".old-*")):
@@ -345,21 +345,21 @@ def prune(root: Path, watched: Collection[str] | None = None) -> None:
 def make_room(root: Path, watched: Collection[str]) -> None:
     """Remove what is too much of what nobody waits for, while no recording begins."""
     with _lock_file(root / ".lock"):
-        prune(root, watched)
+        prune_recordings(root, watched)
 
 
-def new_about(command: list[str], **more: Any) -> About:  # noqa: ANN401
+def build_metadata(command: list[str], **more: Any) -> RecordingMetadata:  # noqa: ANN401
     """Return what is known of a command that starts now."""
-    return About(
+    return RecordingMetadata(
         id=secrets.token_hex(8),
         program=command[0].rpartition("/")[2] if command else "",
         interactive=can_be_typed_at(command),
-        started_at=now(),
+        started_at=format_now(),
         **more,
     )
 
 
-def resume(root: Path, name: str) -> Recorder:
+def resume_recording(root: Path, name: str) -> Recorder:
     """Go on with a recording that is fed in pieces.
 
     Raises:
@@ -367,10 +367,10 @@ def resume(root: Path, name: str) -> Recorder:
         ValueError: It was damaged.
     """
     recording = Recording(root, name)
-    return Recorder(recording.folder, recording.about(), None)
+    return Recorder(recording.folder, recording.read_metadata(), None)
 
 
-def _put(path: Path, about: About) -> None:
+def _write_metadata(path: Path, about: RecordingMetadata) -> None:
     handle, temporary = tempfile.mkstemp(prefix=".about-", dir=path.parent)
     try:
         with open(handle, "w", encoding="utf-8") as sink:  # noqa: PTH123
@@ -381,7 +381,7 @@ def _put(path: Path, about: About) -> None:
         raise
 
 
-def _hold(path: Path) -> int:
+def _acquire_lock(path: Path) -> int:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -393,7 +393,7 @@ def _hold(path: Path) -> int:
 
 @contextlib.contextmanager
 def _lock_file(path: Path) -> Generator[None]:
-    handle = _hold(path)
+    handle = _acquire_lock(path)
     try:
         yield
     finally:

@@ -57,25 +57,25 @@ _TOKEN: Final = re.compile(
 )
 
 
-def mask(data: bytes) -> bytes:
+def mask_strings(data: bytes) -> bytes:
     """Blank out strings such as titles and pictures; as long as the data."""
     if b"\x1b" not in data:
         return data
     masked = bytearray(data)
-    for begin, end in _strings(data):
+    for begin, end in _find_strings(data):
         if end and not _SEEN_MARK.match(data, begin):
             masked[begin:end] = bytes(end - begin)
     return bytes(masked)
 
 
-def open_string(data: bytes) -> int:
+def find_open_string(data: bytes) -> int:
     """Return where a string begins that has not ended yet; the length: nowhere."""
     near = len(data) - STRING_BYTES
-    unended = (begin for begin, end in _strings(data) if not end and begin >= near)
+    unended = (begin for begin, end in _find_strings(data) if not end and begin >= near)
     return next(unended, len(data))
 
 
-def _strings(data: bytes) -> Generator[tuple[int, int]]:
+def _find_strings(data: bytes) -> Generator[tuple[int, int]]:
     """Give begin and end of each string, in order; end 0: more has to come.
 
     Each byte is looked at a bounded number of times, whatever stands there.
@@ -99,7 +99,7 @@ def _strings(data: bytes) -> Generator[tuple[int, int]]:
                 yield begin, 0
 
 
-def safe_cut(masked: bytes, at: int) -> int:
+def find_safe_cut(masked: bytes, at: int) -> int:
     """Return where to cut a long line: at an offset, or a little before it."""
     escape = masked.rfind(b"\x1b", max(0, at - 64), at)
     if escape >= 0 and _OPEN.match(masked[escape:at]):
@@ -110,12 +110,12 @@ def safe_cut(masked: bytes, at: int) -> int:
     return at
 
 
-def paints(data: bytes) -> bool:
+def moves_cursor(data: bytes) -> bool:
     """Return whether a program sends the cursor about."""
     return b"\x1b" in data and _PAINTS.search(data) is not None
 
 
-def rendered(raw: list[bytes], columns: int | None = None) -> list[list[str]]:
+def render_lines(raw: list[bytes], columns: int | None = None) -> list[list[str]]:
     """Return what each raw line shows, without the spaces at its end.
 
     Args:
@@ -138,13 +138,13 @@ def rendered(raw: list[bytes], columns: int | None = None) -> list[list[str]]:
     for line in data.split(b"\n"):
         text = line.decode(errors="replace")
         if _CONTROL.search(line):
-            lines.append(_Pen(columns).draw(text))
+            lines.append(_LineRenderer(columns).draw(text))
         else:
             lines.append([text.expandtabs(_TAB).rstrip()])
     return lines
 
 
-class _Pen:
+class _LineRenderer:
     """Draws one line, as a terminal does."""
 
     def __init__(self, columns: int | None) -> None:
@@ -158,118 +158,118 @@ class _Pen:
         for token in _TOKEN.finditer(text):
             how, alone = token["how"], token["alone"]
             if how is not None:
-                self._obey(how, token["numbers"])
+                self._apply_sequence(how, token["numbers"])
             elif alone is not None:
                 if alone in "8McDE":
-                    self._leave()
+                    self._finish_line()
             elif (said := token.group()) >= " " and not "\x7f" <= said <= "\x9f":
-                self._put(said)
+                self._put_text(said)
             else:
-                self._control(said)
-        self._leave()
+                self._apply_control(said)
+        self._finish_line()
         return self._done or [""]
 
-    def _control(self, said: str) -> None:
+    def _apply_control(self, said: str) -> None:
         if said == "\r":
-            self._at = self._row()
+            self._at = self._find_row_start()
         elif said == "\b":
             self._at = max(self._at - 1, 0)
         elif said == "\t":
-            self._go((self._at // _TAB + 1) * _TAB)
+            self._move_to((self._at // _TAB + 1) * _TAB)
         elif said in "\v\f":
-            self._leave()
+            self._finish_line()
 
-    def _obey(self, how: str, numbers: str) -> None:
+    def _apply_sequence(self, how: str, numbers: str) -> None:
         if numbers.startswith("?") and how in "hl":
-            self._leave()
+            self._finish_line()
             return
         first = numbers.partition(";")[0].lstrip("0")[:_DIGITS]
         given = int(first) if first.isascii() and first.isdecimal() else 0
         n = min(max(given, 1), self._columns or _WIDEST)
         if how in "ABEFHfdSTLMru" or (how == "J" and given >= 2):  # noqa: PLR2004
-            self._leave()
+            self._finish_line()
         elif action := self._ACTIONS.get(how):
             action(self, given if how in "KJ" else n)
 
-    def _erase(self, which: int) -> None:
-        row = self._row()
+    def _erase_row(self, which: int) -> None:
+        row = self._find_row_start()
         end = len(self._cells)
         if self._columns is not None:
             end = min(end, row + self._columns)
         if which == 0:
             del self._cells[self._at :]
         elif which == 1:
-            self._blank(max(row, self._at - _WIDEST), min(self._at + 1, end))
+            self._blank_cells(max(row, self._at - _WIDEST), min(self._at + 1, end))
         elif self._columns is None:
             self._cells.clear()
         else:
-            self._blank(row, end)
+            self._blank_cells(row, end)
 
-    def _blank(self, begin: int, end: int) -> None:
+    def _blank_cells(self, begin: int, end: int) -> None:
         if end > begin:
             self._cells[begin:end] = " " * (end - begin)
 
-    def _forward(self, n: int) -> None:
-        self._go(self._at + n)
+    def _move_forward(self, n: int) -> None:
+        self._move_to(self._at + n)
 
-    def _back(self, n: int) -> None:
-        self._at = max(self._at - n, self._row())
+    def _move_back(self, n: int) -> None:
+        self._at = max(self._at - n, self._find_row_start())
 
-    def _column(self, n: int) -> None:
-        self._at = self._row() + n - 1
+    def _move_to_column(self, n: int) -> None:
+        self._at = self._find_row_start() + n - 1
 
-    def _drop(self, n: int) -> None:
-        end = self._shifted()
+    def _delete_cells(self, n: int) -> None:
+        end = self._find_shift_end()
         blanks = [" "] * n if end < len(self._cells) else []
         self._cells[self._at : end] = self._cells[self._at + n : end] + blanks
 
-    def _insert(self, n: int) -> None:
-        end = self._shifted()
+    def _insert_cells(self, n: int) -> None:
+        end = self._find_shift_end()
         if shifted := self._cells[self._at : end]:
             self._cells[self._at : end] = ([" "] * n + shifted)[: end - self._at]
 
-    def _shifted(self) -> int:
+    def _find_shift_end(self) -> int:
         """Return up to where the rest of the row moves."""
         if self._columns is None:
             return self._at + _WIDEST
-        return self._row() + self._columns
+        return self._find_row_start() + self._columns
 
-    def _wipe(self, n: int) -> None:
-        self._blank(self._at, min(self._at + n, len(self._cells)))
+    def _wipe_cells(self, n: int) -> None:
+        self._blank_cells(self._at, min(self._at + n, len(self._cells)))
 
-    def _repeat(self, n: int) -> None:
+    def _repeat_letter(self, n: int) -> None:
         letter = "".join(self._cells[self._at - 1 : self._at])[:1]
         if letter and self._at <= _FARTHEST:
             self._cells[self._at : self._at + n] = letter * n
             self._at += n
 
-    _ACTIONS: Final[dict[str, Callable[[_Pen, int], None]]] = {
-        "K": _erase,
-        "J": _erase,
-        "C": _forward,
-        "a": _forward,
-        "D": _back,
-        "G": _column,
-        "`": _column,
-        "P": _drop,
-        "@": _insert,
-        "X": _wipe,
-        "b": _repeat,
+    _ACTIONS: Final[dict[str, Callable[[_LineRenderer, int], None]]] = {
+        "K": _erase_row,
+        "J": _erase_row,
+        "C": _move_forward,
+        "a": _move_forward,
+        "D": _move_back,
+        "G": _move_to_column,
+        "`": _move_to_column,
+        "P": _delete_cells,
+        "@": _insert_cells,
+        "X": _wipe_cells,
+        "b": _repeat_letter,
     }
 
-    def _go(self, to: int) -> None:
+    def _move_to(self, to: int) -> None:
         if self._columns is not None:
-            to = min(to, self._row() + self._columns - 1)
+            to = min(to, self._find_row_start() + self._columns - 1)
         self._at = min(to, _FARTHEST)
 
-    def _row(self) -> int:
+    def _find_row_start(self) -> int:
         """Return where the row of the screen begins on which the cursor stands."""
         if self._columns is None or self._at == 0:
             return 0
         # Behind the last column the cursor still stands on that row.
         return (self._at - 1) // self._columns * self._columns
 
-    def _put(self, said: str) -> None:
+    def _put_text(self, said: str) -> None:
         if self._at > len(self._cells):
             self._cells.extend(" " * (self._at - len(self._cells)))
         if said.isascii():
@@ -277,7 +277,7 @@ class _Pen:
             self._at += len(said)
             return
         for letter in said:
-            width = _width(letter)
+            width = _measure_width(letter)
             if width == 0 and self._at:
                 if len(self._cells[self._at - 1]) <= _MARKS:
                     self._cells[self._at - 1] += letter
@@ -286,7 +286,7 @@ class _Pen:
                 self._cells[self._at : self._at + len(cells)] = cells
                 self._at += len(cells)
 
-    def _leave(self) -> None:
+    def _finish_line(self) -> None:
         """End the line here: the cursor went elsewhere, or nothing more comes."""
         line = "".join(self._cells).rstrip()
         if line:
@@ -295,7 +295,7 @@ class _Pen:
         self._at = 0
 
 
-def _width(letter: str) -> int:
+def _measure_width(letter: str) -> int:
     if combining(letter) or letter in "\u200b\u200c\u200d\ufe0e\ufe0f":
         return 0
     return 2 if east_asian_width(letter) in "WF" else 1

@@ -11,9 +11,9 @@ from typing import Final
 
 import click
 
-from taskmem_terminal.recording import NameTaken, is_name
+from taskmem_terminal.recording import NameTaken, is_recording_name
 from taskmem_terminal.session import CannotStart, Session
-from taskmem_terminal.shadow import Shadow
+from taskmem_terminal.shadow import SessionRecorder
 
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
@@ -40,16 +40,16 @@ def command(name: str | None, arguments: tuple[str, ...]) -> None:
     """
     if not arguments:
         raise click.UsageError("Say which command to run: taskmem run -- make test")
-    if name is not None and not is_name(name):
+    if name is not None and not is_recording_name(name):
         raise click.BadParameter(
             f"{name!r} is no name; use letters, digits, '.', '_' and '-', at most 64, "
             "and no '.' at the start.",
             param_hint="--name",
         )
-    sys.exit(run(name or _default_name(arguments[0]), list(arguments)))
+    sys.exit(run_recorded(name or _make_default_name(arguments[0]), list(arguments)))
 
 
-def run(name: str, arguments: list[str]) -> int:
+def run_recorded(name: str, arguments: list[str]) -> int:
     """Run a command, recorded under a name, and return the status to end with.
 
     Raises:
@@ -57,7 +57,7 @@ def run(name: str, arguments: list[str]) -> int:
     """
     session = Session(arguments)
     try:
-        shadow = Shadow(name, arguments, (session.columns, session.rows))
+        shadow = SessionRecorder(name, arguments, (session.columns, session.rows))
     except NameTaken:
         raise click.ClickException(
             f"pty:{name} still runs; choose another --name, or end it first."
@@ -80,7 +80,7 @@ def run(name: str, arguments: list[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _default_name(program: str) -> str:
+def _make_default_name(program: str) -> str:
     base = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(program).name).strip("-") or "command"
     letters = string.ascii_lowercase + string.digits
     return f"{base[:48]}-{''.join(secrets.choice(letters) for _ in range(4))}"

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from hashlib import blake2s
 from typing import Final, NamedTuple
 
-from taskmem_terminal.echoes import Mood, Typist
+from taskmem_terminal.echoes import TypedLineDetector, TypingState
 from taskmem_terminal.panes import Pane
-from taskmem_terminal.render import mask, rendered
+from taskmem_terminal.render import mask_strings, render_lines
 
 KEPT_BYTES: Final = 4 << 20
 """Of what a pane printed, for waits that have not read it yet."""
@@ -25,7 +25,7 @@ _MARK_LINES: Final = 3
 _SHOWN_BYTES: Final = 16_384
 
 
-class Mark(NamedTuple):
+class CursorPosition(NamedTuple):
     """Where a pane's cursor stood."""
 
     row: int
@@ -39,7 +39,7 @@ class Mark(NamedTuple):
         return f"{self.row},{self.column},{self.above}"
 
     @classmethod
-    def parse(cls, text: str) -> Mark:
+    def parse(cls, text: str) -> CursorPosition:
         """Read what `str` wrote.
 
         Raises:
@@ -70,26 +70,28 @@ class Scrollback:
                 break
             self._rows.append(at)
             self.lines.append(line.rstrip(b" "))
-            at += max(1, -(-_columns(line) // pane.columns))
+            at += max(1, -(-_count_columns(line) // pane.columns))
 
-    def mark(self) -> Mark:
+    def get_cursor_position(self) -> CursorPosition:
         """Return where the cursor stands."""
         pane = self._pane
-        return Mark(
-            pane.history + pane.row, pane.column, self._above(len(self.lines) - 1)
+        return CursorPosition(
+            pane.history + pane.row,
+            pane.column,
+            self._fingerprint_above(len(self.lines) - 1),
         )
 
-    def screen(self) -> str:
+    def format_screen(self) -> str:
         """Return the screen up to the cursor, without the lines that were typed."""
         lines = [
             line.decode(errors="replace")
             for row, line in zip(self._rows, self.lines, strict=True)
             if row >= self._pane.history
         ]
-        typist = Typist(Mood.NOTHING, interactive=True)
+        typist = TypedLineDetector(TypingState.NOTHING, interactive=True)
         return "\n".join(x for x in lines if not typist.read(x.encode(), [x]))
 
-    def cursor_line(self) -> str:
+    def get_cursor_line(self) -> str:
         """Return what stands before the cursor on its line."""
         if not self.lines:
             return ""
@@ -98,7 +100,7 @@ class Scrollback:
         before += max(0, (len(text) - 1)) // self._pane.columns * self._pane.columns
         return text[:before]
 
-    def data(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the lines as the bytes that would show them."""
         if not self.lines:
             return b""
@@ -106,19 +108,19 @@ class Scrollback:
         at = f"\r\x1b[{self._pane.column}C".encode() if self._pane.column else b"\r"
         return b"\r\n".join(self.lines) + at
 
-    def find(self, mark: Mark) -> tuple[int, int]:
+    def find_position(self, mark: CursorPosition) -> tuple[int, int]:
         """Return line and offset at which what came after a mark begins.
 
         The offset is one into `data`. Where nothing is as it was, everything is new.
         """
-        index = self._index(mark)
-        offset = self.offset(index)
+        index = self._find_index(mark)
+        offset = self.find_offset(index)
         if index < len(self.lines):
             begin = self.lines[index].decode(errors="replace")[: mark.column]
             offset += len(begin.encode())
-        return index, min(offset, len(self.data()))
+        return index, min(offset, len(self.to_bytes()))
 
-    def after(self, shown: Sequence[str]) -> int | None:
+    def find_line_after(self, shown: Sequence[str]) -> int | None:
         """Return the line behind the last place where some stand; None: nowhere."""
         said = [
             (index, text)
@@ -130,30 +132,30 @@ class Scrollback:
                 return said[end - 1][0] + 1
         return None
 
-    def offset(self, index: int) -> int:
+    def find_offset(self, index: int) -> int:
         """Return where a line begins in `data`."""
         return sum(len(line) + 2 for line in self.lines[: max(0, index)])
 
-    def _index(self, mark: Mark) -> int:
+    def _find_index(self, mark: CursorPosition) -> int:
         rows = range(len(self.lines))
         same = next((n for n in reversed(rows) if self._rows[n] <= mark.row), 0)
-        if not self.lines or self._above(same) == mark.above:
+        if not self.lines or self._fingerprint_above(same) == mark.above:
             return same
         # The scrollback was cut at its beginning, or its lines wrap elsewhere now.
-        moved = [n for n in rows if mark.above and self._above(n) == mark.above]
+        moved = [n for n in rows if mark.above and self._fingerprint_above(n) == mark.above]
         return max(moved, default=0)
 
-    def _above(self, index: int) -> str:
+    def _fingerprint_above(self, index: int) -> str:
         said = [line for line in self.lines[:index] if line][-_MARK_LINES:]
         return blake2s(b"\n".join(said), digest_size=8).hexdigest() if said else ""
 
 
-class Tape:
+class PaneBuffer:
     """The bytes of a pane, of which the oldest may be lost."""
 
     def __init__(self, scrollback: Scrollback) -> None:
         self.scrollback = scrollback
-        self._data = bytearray(scrollback.data())
+        self._data = bytearray(scrollback.to_bytes())
         self.begin = 0
         """The offset of the first byte that is kept."""
 
@@ -175,17 +177,17 @@ class Tape:
         begin = max(0, at - self.begin)
         return bytes(self._data[begin : begin + size])
 
-    def shown(self) -> Sequence[str]:
+    def read_last_lines(self) -> Sequence[str]:
         """Return the last lines that are finished, as they are shown."""
-        raw = mask(bytes(self._data[-_SHOWN_BYTES:])).split(b"\n")[:-1]
-        lines = [line for lines in rendered(raw) for line in lines if line]
+        raw = mask_strings(bytes(self._data[-_SHOWN_BYTES:])).split(b"\n")[:-1]
+        lines = [line for lines in render_lines(raw) for line in lines if line]
         return lines[-_MARK_LINES:]
 
 
-def _columns(line: bytes) -> int:
+def _count_columns(line: bytes) -> int:
     if line.isascii():
         return len(line)
     from unicodedata import east_asian_width
 
-    text = rendered([line])[0][0]
+    text = render_lines([line])[0][0]
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -19,17 +19,17 @@ from taskmem_terminal.recording import (
     NameTaken,
     Recorder,
     Recording,
-    is_name,
+    build_metadata,
+    get_recordings_folder,
+    is_recording_name,
     make_room,
-    new_about,
-    resume,
-    terminals,
+    resume_recording,
 )
 
 if TYPE_CHECKING:
-    from taskmem_terminal.folders import Folders
-    from taskmem_terminal.listening import Doorbell
-    from taskmem_terminal.recorded import Recorded
+    from taskmem_terminal.folders import FolderWatcher
+    from taskmem_terminal.listening import FifoListener
+    from taskmem_terminal.recorded import RecordingWatch
     from taskmem_terminal.tmux import Tmux
 
 log = logging.getLogger(__name__)
@@ -44,12 +44,12 @@ PIECE_BYTES: Final = 8 << 10
 """What a piece counts for at least: a name that is new takes room, too."""
 
 
-class Terminals:
+class TerminalSensor:
     """Watches recordings, tmux panes and growing files, and keeps what is pushed."""
 
     def __init__(self) -> None:
-        self._bell: Doorbell | None = None
-        self._folders: Folders | None = None
+        self._bell: FifoListener | None = None
+        self._folders: FolderWatcher | None = None
         self._tmux: Tmux | None = None
         self._turn = asyncio.Lock()
         self._settled_at = time.monotonic() + SETTLE_SECONDS  # noqa: TID251
@@ -72,11 +72,11 @@ class Terminals:
             return await self._tmux.watch(rest)
         if colon and kind == "file":
             from taskmem_terminal.files import GrowingFile
-            from taskmem_terminal.folders import Folders
+            from taskmem_terminal.folders import FolderWatcher
 
-            self._folders = self._folders or Folders()
+            self._folders = self._folders or FolderWatcher()
             return GrowingFile(rest, self._folders, target.within)
-        _check(target.name)
+        _check_name(target.name)
         return await self._watch_recording(target)
 
     async def feed(self, target: Target, output: Output) -> None:
@@ -87,11 +87,9 @@ class Terminals:
                 still runs has it.
             OSError: It could not be written.
         """
-        _check(target.name)
+        _check_name(target.name)
         async with self._turn:
-            recorder = self._recorder(
-                target.name, ending=output.exit_status is not None
-            )
+            recorder = self._open_recorder(target.name, ending=output.exit_status is not None)
             if recorder is None:
                 return
             try:
@@ -103,7 +101,7 @@ class Terminals:
                 # Who pushes may never come again, and never says so.
                 recorder.close()
         if self._bell is not None:
-            self._bell.tell(target.name)
+            self._bell.notify_listeners(target.name)
         # It is written: what fails now must not have it pushed again.
         try:
             await self._make_room(target.name, len(output.data))
@@ -119,9 +117,9 @@ class Terminals:
             watched = self._bell.watched_names if self._bell else frozenset[str]()
             # Not while a piece is being written to what may be removed.
             async with self._turn:
-                await asyncio.to_thread(make_room, terminals(), {*watched, name})
+                await asyncio.to_thread(make_room, get_recordings_folder(), {*watched, name})
 
-    async def _watch_recording(self, target: Target) -> Recorded:
+    async def _watch_recording(self, target: Target) -> RecordingWatch:
         """Watch a recording, or wait a little for one: `taskmem run … &` takes a while.
 
         One that ended before that may be of an earlier run, and is watched only if no
@@ -130,13 +128,13 @@ class Terminals:
         Raises:
             TargetNotFound: None begins within `BEGIN_SECONDS`.
         """
-        from taskmem_terminal.recorded import Recorded
+        from taskmem_terminal.recorded import RecordingWatch
 
-        name, bell, rang = target.name, self._doorbell(), asyncio.Event()
+        name, bell, rang = target.name, self._get_listener(), asyncio.Event()
         bell.listen(name, rang.set)
         try:
             async with asyncio.timeout(BEGIN_SECONDS):
-                while not _is_recent(Recording(terminals(), name)):
+                while not _is_recent(Recording(get_recordings_folder(), name)):
                     await rang.wait()
                     rang.clear()
         except TimeoutError:
@@ -144,38 +142,37 @@ class Terminals:
         finally:
             bell.forget(name, rang.set)
         names_others = target.within is None
-        return Recorded(terminals(), name, bell, names_others=names_others)
+        return RecordingWatch(get_recordings_folder(), name, bell, names_others=names_others)
 
-    def _recorder(self, name: str, *, ending: bool) -> Recorder | None:
+    def _open_recorder(self, name: str, *, ending: bool) -> Recorder | None:
         """Return who writes a target; None: it has ended, and this is its end again."""
-        root = terminals()
+        root = get_recordings_folder()
         with contextlib.suppress(OSError, ValueError, TypeError):
-            about = Recording(root, name).about()
+            about = Recording(root, name).read_metadata()
             if about.fed and about.ended_at is None:
-                return resume(root, name)
+                return resume_recording(root, name)
             if about.fed and ending:
                 return None
         try:
-            return Recorder.claim(root, name, new_about([], fed=True))
+            return Recorder.claim(root, name, build_metadata([], fed=True))
         except NameTaken:
             raise InvalidArguments(
-                f"pty:{name} is a command that taskmem run records; push under "
-                "another name."
+                f"pty:{name} is a command that taskmem run records; push under another name."
             ) from None
 
-    def _doorbell(self) -> Doorbell:
-        from taskmem_terminal.listening import Doorbell
+    def _get_listener(self) -> FifoListener:
+        from taskmem_terminal.listening import FifoListener
 
-        self._bell = self._bell or Doorbell(terminals())
+        self._bell = self._bell or FifoListener(get_recordings_folder())
         return self._bell
 
 
 def _is_recent(recording: Recording) -> bool:
     """Whether a recording runs, or may have ended since somebody wanted to wait."""
-    if recording.running():
+    if recording.is_running():
         return True
     try:
-        ended_at = recording.about().ended_at
+        ended_at = recording.read_metadata().ended_at
     except (OSError, ValueError, TypeError):
         return False
     if ended_at is None:
@@ -184,8 +181,8 @@ def _is_recent(recording: Recording) -> bool:
     return ago.total_seconds() < BEGIN_SECONDS
 
 
-def _check(name: str) -> None:
-    if not is_name(name):
+def _check_name(name: str) -> None:
+    if not is_recording_name(name):
         raise InvalidArguments(
             f"pty:{name} names no terminal; write pty:NAME of taskmem run --name NAME, "
             "pty:tmux:SESSION:WINDOW.PANE, or pty:file:/PATH."

@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any, Final
 
 from taskmem_terminal.recording import COLUMNS, ROWS
-from taskmem_terminal.shadow import Shadow
+from taskmem_terminal.shadow import SessionRecorder
 
 _GULP_BYTES: Final = 65_536
 _RING_SECONDS: Final = 0.004
@@ -61,7 +61,7 @@ class Session:
         self._arguments = arguments
         self._typing = os.isatty(0)
         self._showing = os.isatty(1)
-        self.columns, self.rows = self._outer_size()
+        self.columns, self.rows = self._read_outer_size()
         self.pid = 0
         """Of the command; 0: it has not been started."""
         self._inner = -1
@@ -79,12 +79,12 @@ class Session:
             CannotStart: It is not there, or is no program.
         """
         outcome, report = os.pipe()
-        stdin = None if self._typing else _spare_stdin()
+        stdin = None if self._typing else _duplicate_stdin()
         modes = termios.tcgetattr(0) if self._typing else None
         try:
             self.pid, self._inner = pty.fork()
             if self.pid == 0:  # pragma: no cover - another process
-                self._become(report, stdin, modes)
+                self._exec_command(report, stdin, modes)
         finally:
             os.close(report)
             if stdin is not None:
@@ -103,20 +103,20 @@ class Session:
             )
         os.set_blocking(self._inner, False)
 
-    def play(self, shadow: Shadow) -> int:
+    def play(self, shadow: SessionRecorder) -> int:
         """Show the command until it ends, and return its status.
 
         That is minus the signal's number when a signal ended it.
         """
-        with _signals() as heard:
+        with _catch_signals() as heard:
             self._own_terminal()
             try:
-                return self._go_on(shadow, heard)
+                return self._relay_until_end(shadow, heard)
             finally:
                 self._give_terminal_back()
                 os.close(self._inner)
 
-    def _go_on(self, shadow: Shadow, heard: int) -> int:
+    def _relay_until_end(self, shadow: SessionRecorder, heard: int) -> int:
         status: int | None = None
         reading = [heard, self._inner]
         while status is None:
@@ -124,29 +124,29 @@ class Session:
             if self._cooked is not None and len(self._typed) < _GULP_BYTES:
                 wanted.append(0)
             writing = [self._inner] if self._typed else []
-            pause = self._until_ring(shadow)
+            pause = self._notify_when_due(shadow)
             ready, writable, _ = select.select(wanted, writing, [], pause)
-            if self._inner in ready and not self._take(shadow):
+            if self._inner in ready and not self._read_command_output(shadow):
                 reading.remove(self._inner)
             if 0 in ready:
-                self._type()
+                self._read_typed()
             if writable:
-                self._pass_typed()
+                self._write_typed()
             if heard in ready:
-                status = self._obey(os.read(heard, 512), shadow)
+                status = self._handle_signals(os.read(heard, 512), shadow)
         # What it left running may print for ever, and is not waited for.
         due = time.monotonic() + _DRAINED_SECONDS  # noqa: TID251
         while select.select([self._inner], [], [], _DRAIN_SECONDS)[0]:
-            if not self._take(shadow) or time.monotonic() > due:  # noqa: TID251
+            if not self._read_command_output(shadow) or time.monotonic() > due:  # noqa: TID251
                 break
-        self._show(b"", last=True)
+        self._show_output(b"", last=True)
         if self._unheard:
-            shadow.ring()
+            shadow.notify_watchers()
         return status
 
     # --- output -------------------------------------------------------------
 
-    def _take(self, shadow: Shadow) -> bool:
+    def _read_command_output(self, shadow: SessionRecorder) -> bool:
         """Take what the command printed; return whether more may come."""
         got = bytearray()
         going = True
@@ -164,11 +164,11 @@ class Session:
         if got:
             shadow.write(bytes(got))
             self._unheard = True
-            self._until_ring(shadow)
-            self._show(bytes(got))
+            self._notify_when_due(shadow)
+            self._show_output(bytes(got))
         return going
 
-    def _until_ring(self, shadow: Shadow) -> float | None:
+    def _notify_when_due(self, shadow: SessionRecorder) -> float | None:
         """Ring when it is time; else return in how many seconds to look again."""
         self._note_echo(shadow)
         if not self._unheard:
@@ -176,19 +176,19 @@ class Session:
         left = self._rang + _RING_SECONDS - time.monotonic()  # noqa: TID251
         if left > 0:
             return left
-        shadow.ring()
+        shadow.notify_watchers()
         self._rang = time.monotonic()  # noqa: TID251
         self._unheard = False
         return _ECHO_SECONDS if self._hides_input else None
 
-    def _note_echo(self, shadow: Shadow) -> None:
+    def _note_echo(self, shadow: SessionRecorder) -> None:
         """Tell whether the terminal shows what is typed, when that has changed."""
         if self._hides_input != (hides := _hides_input(self._inner)):
             self._hides_input = hides
             shadow.note_echo(hides_input=hides)
             self._unheard = True
 
-    def _show(self, data: bytes, *, last: bool = False) -> None:
+    def _show_output(self, data: bytes, *, last: bool = False) -> None:
         """Show output; where no terminal shows it, with the line ends it came with."""
         if not self._showing:
             data = self._held_back + data
@@ -203,12 +203,12 @@ class Session:
             except OSError as error:
                 # Nobody reads any more: the command is told as a terminal would.
                 if error.errno == errno.EPIPE:
-                    self._signal(signal.SIGHUP)
+                    self._forward_signal(signal.SIGHUP)
                 return
 
     # --- input --------------------------------------------------------------
 
-    def _type(self) -> None:
+    def _read_typed(self) -> None:
         try:
             fresh = os.read(0, _GULP_BYTES)
         except OSError:
@@ -216,9 +216,9 @@ class Session:
         if not fresh:  # the terminal went away, and SIGHUP says so too
             self._give_terminal_back()
         self._typed += fresh
-        self._pass_typed()
+        self._write_typed()
 
-    def _pass_typed(self) -> None:
+    def _write_typed(self) -> None:
         try:
             self._typed = self._typed[os.write(self._inner, self._typed) :]
         except BlockingIOError:
@@ -228,7 +228,7 @@ class Session:
 
     # --- signals ------------------------------------------------------------
 
-    def _obey(self, signals: bytes, shadow: Shadow) -> int | None:
+    def _handle_signals(self, signals: bytes, shadow: SessionRecorder) -> int | None:
         """Act on signals; return the command's status when it has ended."""
         status: int | None = None
         for number in signals:
@@ -237,23 +237,23 @@ class Session:
                 if ended:
                     status = os.waitstatus_to_exitcode(word)
             elif number == signal.SIGWINCH:
-                self.columns, self.rows = self._outer_size()
+                self.columns, self.rows = self._read_outer_size()
                 _set_size(self._inner, self.columns, self.rows)
                 shadow.note_size(self.columns, self.rows)
             elif number == signal.SIGTSTP:
-                self._signal(signal.SIGSTOP)
+                self._forward_signal(signal.SIGSTOP)
                 self._give_terminal_back()
                 os.kill(os.getpid(), signal.SIGSTOP)
             elif number == signal.SIGCONT:
                 self._own_terminal()
-                self._signal(signal.SIGCONT)
+                self._forward_signal(signal.SIGCONT)
             else:
-                self._signal(signal.Signals(number))
+                self._forward_signal(signal.Signals(number))
             if status is not None:
                 break
         return status
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _forward_signal(self, number: signal.Signals) -> None:
         """Pass a signal on: as a terminal would, or to the command it was meant for."""
         if number == signal.SIGTERM:
             with contextlib.suppress(ProcessLookupError):
@@ -287,7 +287,7 @@ class Session:
                 termios.tcsetattr(0, termios.TCSADRAIN, self._cooked)
             self._cooked = None
 
-    def _outer_size(self) -> tuple[int, int]:
+    def _read_outer_size(self) -> tuple[int, int]:
         for handle in (1, 0):
             with contextlib.suppress(OSError):
                 columns, rows = os.get_terminal_size(handle)
@@ -295,7 +295,7 @@ class Session:
                     return columns, rows
         return COLUMNS, ROWS
 
-    def _become(
+    def _exec_command(
         self, report: int, stdin: int | None, modes: list[Any] | None
     ) -> None:  # pragma: no cover - another process
         """Turn this process, which was just forked, into the command."""
@@ -330,7 +330,7 @@ def _hides_input(terminal: int) -> bool | None:
     return True if modes & termios.ICANON else None
 
 
-def _spare_stdin() -> int:
+def _duplicate_stdin() -> int:
     try:
         return os.dup(0)
     except OSError:  # started without any
@@ -344,16 +344,16 @@ def _set_size(handle: int, columns: int, rows: int) -> None:
 
 
 @contextlib.contextmanager
-def _signals() -> Generator[int]:
+def _catch_signals() -> Generator[int]:
     """Give a handle from which the numbers of the signals that came can be read."""
     heard, wake = os.pipe()
     os.set_blocking(wake, False)
 
-    def nothing(_number: int, _frame: FrameType | None) -> None:
+    def ignore_signal(_number: int, _frame: FrameType | None) -> None:
         """Leave it to the loop, which reads its number."""
 
     before = {
-        number: signal.signal(number, nothing)
+        number: signal.signal(number, ignore_signal)
         for number in _HEARD
         # What whoever started this ignores (nohup) stays ignored.
         if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGCHLD

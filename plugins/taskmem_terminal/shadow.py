@@ -12,13 +12,13 @@ from taskmem_terminal import doorbell
 from taskmem_terminal.recording import (
     NameTaken,
     Recorder,
-    new_about,
-    process_started,
-    terminals,
+    build_metadata,
+    get_recordings_folder,
+    read_process_start,
 )
 
 
-class Shadow:
+class SessionRecorder:
     """Records a session; where it cannot, it gives up, and says so in `trouble`."""
 
     def __init__(self, name: str, arguments: list[str], size: tuple[int, int]) -> None:
@@ -32,9 +32,9 @@ class Shadow:
         self._root: Path | None = None
         self._recorder: Recorder | None = None
         columns, rows = size
-        about = new_about(arguments, columns=columns, rows=rows, recorder=os.getpid())
+        about = build_metadata(arguments, columns=columns, rows=rows, recorder=os.getpid())
         try:
-            self._root = terminals()
+            self._root = get_recordings_folder()
             self._recorder = Recorder.claim(self._root, name, about)
         except NameTaken:
             raise
@@ -43,25 +43,25 @@ class Shadow:
 
     def note_start(self, pid: int) -> None:
         """Write down which process it is."""
-        self._note(pid=pid, process_started=process_started(pid))
-        self.ring()
+        self._update_metadata(pid=pid, process_started=read_process_start(pid))
+        self.notify_watchers()
 
     def note_size(self, columns: int, rows: int) -> None:
         """Write down the terminal's new size."""
-        self._note(columns=columns, rows=rows)
+        self._update_metadata(columns=columns, rows=rows)
 
     def note_echo(self, *, hides_input: bool | None) -> None:
         """Write down whether the terminal shows what is typed from now on."""
-        self._note(hides_input=hides_input)
+        self._update_metadata(hides_input=hides_input)
 
     def write(self, data: bytes) -> None:
         """Keep what the command printed."""
         self._attempt(lambda recorder: recorder.write(data))
 
-    def ring(self) -> None:
+    def notify_watchers(self) -> None:
         """Tell who watches that there is something new."""
         if self._root is not None:
-            doorbell.ring(self._root, self._name)
+            doorbell.notify_daemon(self._root, self._name)
 
     def end(self, status: int) -> None:
         """Write down how the command ended."""
@@ -69,12 +69,12 @@ class Shadow:
         def end(recorder: Recorder) -> None:
             recorder.end(status)
             recorder.close()
-            self.ring()
+            self.notify_watchers()
 
         self._attempt(end)
 
-    def _note(self, **news: Any) -> None:  # noqa: ANN401
-        self._attempt(lambda it: it.tell(replace(it.about, **news)))
+    def _update_metadata(self, **news: Any) -> None:  # noqa: ANN401
+        self._attempt(lambda it: it.update_metadata(replace(it.about, **news)))
 
     def _attempt(self, act: Callable[[Recorder], None]) -> None:
         if self._recorder is not None:
@@ -88,10 +88,8 @@ class Shadow:
             reason = "no home is set"
         else:
             reason = getattr(error, "strerror", None) or str(error)
-        self.trouble = (
-            f"Recording pty:{self._name} stopped ({reason}); the command itself ran on."
-        )
+        self.trouble = f"Recording pty:{self._name} stopped ({reason}); the command itself ran on."
         if self._recorder is not None:
             self._recorder.close()
             self._recorder = None
-            self.ring()
+            self.notify_watchers()

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 
 from taskmem_hookspecs import Watch
-from taskmem_terminal.control import Client, Hearer, unescaped
-from taskmem_terminal.panes import find
+from taskmem_terminal.control import Client, ClientListener, unescape_output
+from taskmem_terminal.panes import find_pane
 from taskmem_terminal.watched_pane import WatchedPane
 
 
-class Tmux(Hearer):
+class Tmux(ClientListener):
     """The tmux server of the daemon's user."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Tmux(Hearer):
         Raises:
             TargetNotFound: It is not there; the sentence names what is.
         """
-        pane = await find(name)
+        pane = await find_pane(name)
         watched = WatchedPane(self, pane)
         try:
             await watched.attach()
@@ -36,11 +36,11 @@ class Tmux(Hearer):
             raise
         return watched
 
-    def tell(self, watched: WatchedPane) -> None:
+    def register_pane(self, watched: WatchedPane) -> None:
         """Begin to tell a pane what it printed."""
         self._panes.setdefault(watched.pane.id, []).append(watched)
 
-    async def client(self, session: str) -> Client:
+    async def get_client(self, session: str) -> Client:
         """Return who hears a session.
 
         Raises:
@@ -48,11 +48,11 @@ class Tmux(Hearer):
         """
         async with self._turn:
             known = self._clients.get(session)
-            if known is None or not known.alive:
+            if known is None or not known.is_alive:
                 known = self._clients[session] = await Client.attach(session, self)
             return known
 
-    async def forget(self, watched: WatchedPane) -> None:
+    async def unregister_pane(self, watched: WatchedPane) -> None:
         """Stop telling a pane, and leave sessions in which nothing is watched."""
         with contextlib.suppress(KeyError, ValueError):
             self._panes[watched.pane.id].remove(watched)
@@ -65,25 +65,25 @@ class Tmux(Hearer):
         if self._leaving:
             await asyncio.wait(self._leaving)
 
-    def printed(self, pane: str, escaped: bytes) -> None:
+    def handle_output(self, pane: str, escaped: bytes) -> None:
         """Hand on what a pane printed."""
         if watching := self._panes.get(pane):
-            data = unescaped(escaped)
+            data = unescape_output(escaped)
             for watched in watching:
-                watched.printed(data)
+                watched.append_output(data)
 
-    def changed(self, client: Client) -> None:
+    def handle_pane_change(self, client: Client) -> None:
         """Have a session's panes looked at."""
         for panes in self._panes.values():
             for watched in panes:
                 if watched.session == client.session:
-                    watched.stir()
+                    watched.request_look()
 
-    def ended(self, client: Client) -> None:
+    def handle_client_end(self, client: Client) -> None:
         """Have a session's panes looked at, which is no longer heard."""
         if self._clients.get(client.session) is client:
             del self._clients[client.session]
             leaving = asyncio.create_task(client.leave())
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
-        self.changed(client)
+        self.handle_pane_change(client)

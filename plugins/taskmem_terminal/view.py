@@ -44,7 +44,7 @@ class View:
         self.look_again_seconds: float | None = None
 
     @property
-    def last(self) -> str:
+    def last_line(self) -> str:
         """The last line that holds anything."""
         text = (self.tail or self.lines).rstrip()
         return text[text.rfind("\n") + 1 :].strip()
@@ -55,7 +55,7 @@ class View:
         self.look_again_seconds = seconds if known is None else min(known, seconds)
 
 
-class Viewer:
+class ViewBuilder:
     """Makes views of the frames of one wait, in order."""
 
     __slots__ = ("_changed_at", "_cursor", "_known", "_printed", "_rows")
@@ -70,7 +70,7 @@ class Viewer:
         """The last two texts."""
         self._changed_at: datetime | None = None
 
-    def view(self, frame: Frame) -> View:
+    def build_view(self, frame: Frame) -> View:
         """Return what a frame shows."""
         text, tail = frame.text or "", frame.tail or ""
         if text:
@@ -80,14 +80,14 @@ class Viewer:
         changed_at = frame.changed_at or self._changed_at
         view = View(frame, changed_at=changed_at, cursor=self._cursor)
         typed = {line.strip() for line in frame.echoes}
-        view.lines = _without(text[: text.rfind("\n") + 1], typed)
+        view.lines = _remove_typed(text[: text.rfind("\n") + 1], typed)
         if self._cursor.strip() not in typed:
             if view.settled:
                 view.lines += self._cursor
             else:
                 view.open = self._cursor
                 view.look_again(STILL_SECONDS)
-        view.tail = _without(tail, typed)
+        view.tail = _remove_typed(tail, typed)
         self._printed = (self._printed[1], text) if text else self._printed
         if tail and tail not in text:
             self._add_rows(view)
@@ -113,13 +113,13 @@ class Viewer:
         self._rows = rows
 
 
-def clip(line: str) -> str:
+def clip_line(line: str) -> str:
     """Shorten a line to what an observation quotes."""
     line = " ".join(line[: 4 * _QUOTED].split())
     return line if len(line) <= _QUOTED else f"{line[: _QUOTED - 1]}…"
 
 
-def _without(text: str, typed: set[str]) -> str:
+def _remove_typed(text: str, typed: set[str]) -> str:
     if not typed:
         return text
     kept = ("" if line.strip() in typed else line for line in text.split("\n"))

@@ -10,20 +10,18 @@ from weakref import WeakKeyDictionary
 from taskmem_hookspecs import Condition, Judge, Reader, Sensor, Target, hookimpl
 
 if TYPE_CHECKING:
-    from taskmem_vision.capture.sensor import Screens
-    from taskmem_vision.judges.asker import Asker
+    from taskmem_vision.capture.sensor import ScreenSensor
+    from taskmem_vision.judges.asker import QuestionBatcher
 
 
 @hookimpl(trylast=True)
 def wait_sensor(target: Target) -> Sensor | None:
     """Watch `screen` and `window:TITLE`."""
-    return _screens() if target.scheme in ("screen", "window") else None
+    return _get_screen_sensor() if target.scheme in ("screen", "window") else None
 
 
 @hookimpl(trylast=True)
-def wait_judge(
-    target: Target, condition: Condition, reader: Reader | None
-) -> Judge | None:
+def wait_judge(target: Target, condition: Condition, reader: Reader | None) -> Judge | None:
     """Have a reader judge the sides of a condition that no rule can tell.
 
     Those are free English; on a screen or in a window, also text that is not read here.
@@ -41,13 +39,13 @@ def wait_judge(
 
     words = name_sides(condition, sides)
     if target.scheme == "pty":
-        from taskmem_vision.judges.text_judge import TextJudge
+        from taskmem_vision.judges.text_judge import TerminalReaderJudge
 
-        return TextJudge(words, reader, sides=sides)
+        return TerminalReaderJudge(words, reader, sides=sides)
     if reader.sees_pictures:
         from taskmem_vision.judges.picture_judge import PictureJudge
 
-        return PictureJudge(words, _asker(reader), sides=sides)
+        return PictureJudge(words, _get_batcher(reader), sides=sides)
     return None
 
 
@@ -60,20 +58,20 @@ def reader() -> Reader:
 
 
 @cache
-def _screens() -> Screens:
+def _get_screen_sensor() -> ScreenSensor:
     """Return the one sensor of this process."""
-    from taskmem_vision.capture.sensor import Screens
+    from taskmem_vision.capture.sensor import ScreenSensor
 
-    return Screens(os.environ)
-
-
-_askers: WeakKeyDictionary[Reader, Asker] = WeakKeyDictionary()
+    return ScreenSensor(os.environ)
 
 
-def _asker(reader: Reader) -> Asker:
+_askers: WeakKeyDictionary[Reader, QuestionBatcher] = WeakKeyDictionary()
+
+
+def _get_batcher(reader: Reader) -> QuestionBatcher:
     """Return what puts the questions to one reader together."""
-    from taskmem_vision.judges.asker import Asker
+    from taskmem_vision.judges.asker import QuestionBatcher
 
     if reader not in _askers:
-        _askers[reader] = Asker(reader)
+        _askers[reader] = QuestionBatcher(reader)
     return _askers[reader]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def one_line(text: str, longest: int | None = None) -> str:
+def to_one_line(text: str, longest: int | None = None) -> str:
     """Return a text on one line, without what steers a terminal or cannot be sent.
 
     `longest` is in characters; an ellipsis follows where it is cut.
@@ -13,6 +13,6 @@ def one_line(text: str, longest: int | None = None) -> str:
     return line if longest is None or len(line) <= longest else f"{line[:longest]}…"
 
 
-def fold(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return a text so that line breaks and case do not matter."""
     return " ".join(text.casefold().split())

@@ -13,18 +13,18 @@ def clock():
 
 
 @pytest.fixture
-def woken():
+def wake_log():
     return []
 
 
 @pytest.fixture
-async def sleeping(clock, woken):
+async def start_sleeper(clock, wake_log):
     """Starts tasks that sleep and then tell their name and the time."""
     tasks = []
 
     async def sleep(name, seconds):
         await clock.sleep(seconds)
-        woken.append((name, (clock.now() - DAWN).total_seconds()))
+        wake_log.append((name, (clock.now() - DAWN).total_seconds()))
 
     def start(name, seconds):
         tasks.append(asyncio.create_task(sleep(name, seconds)))
@@ -58,41 +58,39 @@ def test_a_jump_moves_only_the_wall(clock, seconds):
     assert clock.monotonic() == 0.0
 
 
-async def test_sleepers_wake_in_the_order_they_are_due(clock, sleeping, woken):
+async def test_sleepers_wake_in_the_order_they_are_due(clock, start_sleeper, wake_log):
     for name, seconds in (("last", 30), ("first", 10), ("second", 20)):
-        sleeping(name, seconds)
+        start_sleeper(name, seconds)
     await clock.advance(minutes=1)
-    assert woken == [("first", 10), ("second", 20), ("last", 30)]
+    assert wake_log == [("first", 10), ("second", 20), ("last", 30)]
     assert clock.monotonic() == 60
 
 
-async def test_those_due_together_wake_in_the_order_they_lay_down(
-    clock, sleeping, woken
-):
+async def test_those_due_together_wake_in_the_order_they_lay_down(clock, start_sleeper, wake_log):
     for name in "abc":
-        sleeping(name, 10)
+        start_sleeper(name, 10)
     await clock.advance(10)
-    assert woken == [("a", 10), ("b", 10), ("c", 10)]
+    assert wake_log == [("a", 10), ("b", 10), ("c", 10)]
 
 
-async def test_who_is_not_due_sleeps_on(clock, sleeping, woken):
-    sleeping("early", 10)
-    sleeping("late", 11)
+async def test_who_is_not_due_sleeps_on(clock, start_sleeper, wake_log):
+    start_sleeper("early", 10)
+    start_sleeper("late", 11)
     await clock.advance(10)
-    assert (woken, clock.sleepers) == ([("early", 10)], 1)
+    assert (wake_log, clock.sleepers) == ([("early", 10)], 1)
     await clock.advance(1)
-    assert (woken[1:], clock.sleepers) == ([("late", 11)], 0)
+    assert (wake_log[1:], clock.sleepers) == ([("late", 11)], 0)
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
 async def test_no_sleep_at_all_still_waits_for_the_next_turn(
-    clock, sleeping, woken, seconds
+    clock, start_sleeper, wake_log, seconds
 ):
-    sleeping("awake", seconds)
+    start_sleeper("awake", seconds)
     await asyncio.sleep(0)
-    assert woken == []
+    assert wake_log == []
     await clock.advance(0)
-    assert woken == [("awake", 0)]
+    assert wake_log == [("awake", 0)]
 
 
 async def test_a_loop_gets_every_tick_of_an_hour(clock):
@@ -109,27 +107,27 @@ async def test_a_loop_gets_every_tick_of_an_hour(clock):
     assert ticks == [60.0 * n for n in range(1, 61)]
 
 
-async def test_nobody_is_woken_by_a_tick_or_a_jump(clock, sleeping, woken):
-    sleeping("a", 10)
+async def test_nobody_is_woken_by_a_tick_or_a_jump(clock, start_sleeper, wake_log):
+    start_sleeper("a", 10)
     await asyncio.sleep(0)
     clock.tick(20)
     clock.jump(20)
     await asyncio.sleep(0)
-    assert (woken, clock.sleepers) == ([], 1)
+    assert (wake_log, clock.sleepers) == ([], 1)
 
 
-async def test_a_jump_changes_no_sleep(clock, sleeping, woken):
-    sleeping("a", 10)
+async def test_a_jump_changes_no_sleep(clock, start_sleeper, wake_log):
+    start_sleeper("a", 10)
     await asyncio.sleep(0)
     clock.jump(-3600)
     await clock.advance(10)
-    assert woken == [("a", -3590)]
+    assert wake_log == [("a", -3590)]
 
 
-async def test_who_gave_up_sleeping_is_passed_over(clock, sleeping, woken):
-    gone = sleeping("gone", 10)
-    sleeping("there", 20)
+async def test_who_gave_up_sleeping_is_passed_over(clock, start_sleeper, wake_log):
+    gone = start_sleeper("gone", 10)
+    start_sleeper("there", 20)
     await asyncio.sleep(0)
     gone.cancel()
     await clock.advance(30)
-    assert (woken, clock.sleepers) == ([("there", 20)], 0)
+    assert (wake_log, clock.sleepers) == ([("there", 20)], 0)

@@ -45,7 +45,7 @@ def line(name, spec, options):
     return f"{combined:<5} {name}({arguments}) -> {answer}"
 
 
-def imported(*modules):
+def find_imports(*modules):
     ran = subprocess.run(
         [sys.executable, "-c", FOREIGN, *modules],
         capture_output=True,
@@ -102,16 +102,14 @@ def test_every_hook_is_of_one_of_the_three_kinds():
 
 
 def test_the_contract_needs_only_pluggy_and_pydantic():
-    assert imported(*modules()) <= ALLOWED
+    assert find_imports(*modules()) <= ALLOWED
 
 
-def test_what_tests_of_plugins_need_imports_no_pytest_before_a_suite_is_used():
-    assert imported("taskmem_hookspecs.testing") <= ALLOWED
+def test_plugin_testing_module_imports_no_pytest_before_use():
+    assert find_imports("taskmem_hookspecs.testing") <= ALLOWED
 
 
-@pytest.mark.parametrize(
-    "name", ["StoreSuite", "TransportSuite", "HostSuite", "VerifierSuite"]
-)
+@pytest.mark.parametrize("name", ["StoreSuite", "TransportSuite", "HostSuite", "VerifierSuite"])
 def test_a_suite_is_found_when_it_is_asked_for(name):
     suite = getattr(importlib.import_module("taskmem_hookspecs.testing"), name)
     assert suite.__name__ == name

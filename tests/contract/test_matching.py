@@ -109,13 +109,13 @@ PERCENTAGES = [
 
 @pytest.mark.parametrize(("line", "name", "expected"), NUMBERS)
 def test_a_number_belongs_to_the_name_beside_it(line, name, expected):
-    found = [value for value, _ in matching._numbers(line, name)]
+    found = [value for value, _ in matching._iterate_numbers(line, name)]
     assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("line", "expected"), PERCENTAGES)
 def test_percentages_and_counts_are_read(line, expected):
-    found = [value for value, _ in matching._percentages(line)]
+    found = [value for value, _ in matching._iterate_percentages(line)]
     assert found == pytest.approx(expected)
 
 
@@ -171,9 +171,7 @@ def test_the_first_line_that_holds_is_found():
 
 PIECES = st.sampled_from(["a", "b", "ab", " ", "1", "\n"])
 PATTERNS = st.lists(
-    st.sampled_from(
-        ["a", "b", ".", "[^a]", "1", " ", r"\d", r"\s", "^", "$", "|", "a+"]
-    ),
+    st.sampled_from(["a", "b", ".", "[^a]", "1", " ", r"\d", r"\s", "^", "$", "|", "a+"]),
     min_size=1,
     max_size=5,
 ).map("".join)

@@ -29,7 +29,7 @@ class Nameless(Faithful):
     name = ""
 
 
-class Padded(Faithful):
+class PaddedTransport(Faithful):
     name = " made"
 
 
@@ -68,20 +68,20 @@ class Busy(Faithful):
             self.busy = False
 
 
-class Splitting(Faithful):
+class SplittingTransport(Faithful):
     async def deliver(self, wake):
         receipt = await super().deliver(wake)
         self.texts[-1:] = wake.text.splitlines()
         return receipt
 
 
-class Clipping(Faithful):
+class ClippingTransport(Faithful):
     async def deliver(self, wake):
         clipped = wake.text[:4095].strip()
         return await super().deliver(wake.model_copy(update={"text": clipped}))
 
 
-class Hogging(Faithful):
+class HoggingTransport(Faithful):
     async def deliver(self, wake):
         self.texts.append(wake.text)
         return WakeReceipt(delivered_at=DAWN)
@@ -94,7 +94,7 @@ class Sessions(Faithful):
         return await super().deliver(wake)
 
 
-class Failing:
+class FailingTransport:
     name = "made"
 
     def __init__(self, error):
@@ -112,7 +112,7 @@ def suite_of(made, failing=None, refusing=None):
         def make_transport(self, tmp_path):
             return made
 
-        def received(self, tmp_path):
+        def list_received(self, tmp_path):
             return made.texts
 
         def make_failing(self, tmp_path):
@@ -132,15 +132,15 @@ def test_a_transport_that_keeps_every_rule_passes(tmp_path):
     ("made", "rule"),
     [
         (Nameless, "it_has_a_name_that_settings_can_hold"),
-        (Padded, "it_has_a_name_that_settings_can_hold"),
+        (PaddedTransport, "it_has_a_name_that_settings_can_hold"),
         (Auto, "it_has_a_name_that_settings_can_hold"),
         (Silent, "a_delivery_is_answered_with_a_receipt"),
         (Naive, "a_delivery_is_answered_with_a_receipt"),
         (Once, "the_same_key_may_come_twice"),
         (Busy, "two_deliveries_may_run_at_once"),
-        (Splitting, "a_text_arrives_as_it_is"),
-        (Clipping, "a_text_arrives_as_it_is"),
-        (Hogging, "a_delivery_lets_others_go_on"),
+        (SplittingTransport, "a_text_arrives_as_it_is"),
+        (ClippingTransport, "a_text_arrives_as_it_is"),
+        (HoggingTransport, "a_delivery_lets_others_go_on"),
         (Sessions, "a_wake_is_taken_with_a_session_and_without"),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_transport_that_breaks_a_rule_is_found_out(made, rule, tmp_path):
     "error", [ValueError("boom"), WakeUndelivered(""), WakeUndelivered("two\nlines")]
 )
 def test_a_failure_that_says_nothing_is_found_out(error, tmp_path):
-    failing = Failing(error)
+    failing = FailingTransport(error)
     assert broken_rules(suite_of(Faithful(), failing, failing), tmp_path) == {
         "what_does_not_arrive_is_undelivered",
         "what_never_will_be_accepted_is_refused",

@@ -15,56 +15,56 @@ TRUE = Claim(kind="x", subject="there", task_id="t", since=DAWN, claimed_at=DAWN
 class Faithful:
     """A verifier that keeps every rule."""
 
-    def found(self, claim):
+    def judge_claim(self, claim):
         so = claim.subject == "there" and claim.checksum is None
         return Verdict.VERIFIED if so else Verdict.REFUTED
 
     async def verify(self, claim):
-        return Finding(verdict=self.found(claim), detail="It was looked at.")
+        return Finding(verdict=self.judge_claim(claim), detail="It was looked at.")
 
 
 class Gullible(Faithful):
-    def found(self, claim):
+    def judge_claim(self, claim):
         return Verdict.VERIFIED
 
 
 class Suspicious(Faithful):
-    def found(self, claim):
+    def judge_claim(self, claim):
         return Verdict.UNPROVEN
 
 
 class Careless(Faithful):
-    def found(self, claim):
+    def judge_claim(self, claim):
         return Verdict.VERIFIED if claim.subject == "there" else Verdict.REFUTED
 
 
-class Trusting(Faithful):
-    def found(self, claim):
+class TrustingVerifier(Faithful):
+    def judge_claim(self, claim):
         return Verdict.REFUTED if claim.subject == "gone" else Verdict.VERIFIED
 
 
-class Raising(Faithful):
-    def found(self, claim):
+class RaisingVerifier(Faithful):
+    def judge_claim(self, claim):
         claim.subject.encode()
-        return super().found(claim)
+        return super().judge_claim(claim)
 
 
 class Silent(Faithful):
     async def verify(self, claim):
-        return Finding(verdict=self.found(claim), detail=" ")
+        return Finding(verdict=self.judge_claim(claim), detail=" ")
 
 
 class Wordy(Faithful):
     async def verify(self, claim):
-        return Finding(verdict=self.found(claim), detail="It was\nlooked at.")
+        return Finding(verdict=self.judge_claim(claim), detail="It was\nlooked at.")
 
 
 class Forgetful(Faithful):
     looks = 0
 
-    def found(self, claim):
+    def judge_claim(self, claim):
         self.looks += 1
-        return super().found(claim) if self.looks == 1 else Verdict.UNPROVEN
+        return super().judge_claim(claim) if self.looks == 1 else Verdict.UNPROVEN
 
 
 class NoVerifier:
@@ -103,8 +103,8 @@ MADE_UP = "whatever_is_claimed_nothing_is_raised_and_nothing_believed"
         (Gullible, "what_is_not_there_is_not_verified"),
         (Suspicious, THERE),
         (Careless, "what_sums_up_to_something_else_is_not_verified"),
-        (Trusting, MADE_UP),
-        (Raising, MADE_UP),
+        (TrustingVerifier, MADE_UP),
+        (RaisingVerifier, MADE_UP),
         (Silent, THERE),
         (Wordy, THERE),
         (Forgetful, THERE),
@@ -137,12 +137,12 @@ class Host:
         pass
 
 
-class Clipping(Host):
+class ClippingHost(Host):
     async def say(self, notice):
         await super().say(notice.model_copy(update={"text": notice.text[:500]}))
 
 
-class Forgetting(Host):
+class ForgettingHost(Host):
     async def say(self, notice):
         self.keys.clear()
         await super().say(notice)
@@ -172,7 +172,7 @@ class Mute:
         pass
 
 
-class Failing:
+class FailingHost:
     def __init__(self, error):
         self.error = error
 
@@ -194,10 +194,10 @@ def suite_of_host(kind, failing=None, refusing=None):
         def make_host(self, tmp_path):
             return self.made
 
-        def said(self, tmp_path):
+        def list_said(self, tmp_path):
             return self.made.lines
 
-        def seen(self, tmp_path):
+        def read_view(self, tmp_path):
             return self.made.view
 
         def make_failing(self, tmp_path):
@@ -209,9 +209,9 @@ def suite_of_host(kind, failing=None, refusing=None):
     return Suite()
 
 
-def test_of_a_host_whose_lines_nobody_can_see_no_rule_about_lines_passes(tmp_path):
+def test_line_rules_are_skipped_for_host_without_visible_lines(tmp_path):
     suite = suite_of_host(Host)
-    suite.said = lambda tmp_path: None
+    suite.list_said = lambda tmp_path: None
     for rule in (
         lambda: suite.test_a_line_is_shown_as_it_is(tmp_path, "x"),
         lambda: suite.test_a_line_for_nobody_in_particular_is_shown_too(tmp_path),
@@ -222,7 +222,10 @@ def test_of_a_host_whose_lines_nobody_can_see_no_rule_about_lines_passes(tmp_pat
 
 
 def test_a_host_that_keeps_every_rule_passes(tmp_path):
-    failing, refusing = Failing(WakeUndelivered("away")), Failing(WakeRefused("none"))
+    failing, refusing = (
+        FailingHost(WakeUndelivered("away")),
+        FailingHost(WakeRefused("none")),
+    )
     assert broken_rules(suite_of_host(Host, failing, refusing), tmp_path) == set()
 
 
@@ -230,8 +233,8 @@ def test_a_host_that_keeps_every_rule_passes(tmp_path):
     ("kind", "rule"),
     [
         (Mute, "it_plays_the_part"),
-        (Clipping, "a_line_is_shown_as_it_is"),
-        (Forgetting, "what_is_said_again_is_shown_once"),
+        (ClippingHost, "a_line_is_shown_as_it_is"),
+        (ForgettingHost, "what_is_said_again_is_shown_once"),
         (Particular, "a_line_for_nobody_in_particular_is_shown_too"),
         (Late, "what_is_shown_later_replaces_all_that_was"),
         (Strict, "where_no_turn_runs_none_is_stopped_and_that_is_fine"),
@@ -245,7 +248,7 @@ def test_a_host_that_breaks_a_rule_is_found_out(kind, rule, tmp_path):
     "error", [ValueError("boom"), WakeUndelivered(""), WakeUndelivered("two\nlines")]
 )
 def test_a_host_whose_failures_say_nothing_is_found_out(error, tmp_path):
-    failing = Failing(error)
+    failing = FailingHost(error)
     assert broken_rules(suite_of_host(Host, failing, failing), tmp_path) == {
         "what_cannot_be_done_now_is_undelivered",
         "what_never_can_be_done_is_refused",

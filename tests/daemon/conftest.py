@@ -44,7 +44,7 @@ def openclaw(home):
 
 
 @pytest.fixture(params=DIALECTS)
-def kept(request, home, tmp_path):
+def task_database(request, home, tmp_path):
     """Where a daemon of that home keeps its tasks."""
     if request.param == "sqlite":
         return InHome(home, tmp_path / "copy")

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openclaw_taskmem.daemon.loops import Loops
-from openclaw_taskmem.daemon.threads import Apart
-from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.daemon.loops import BackgroundLoops
+from openclaw_taskmem.daemon.threads import OffLoopCaller
+from openclaw_taskmem.domain.gateway import GatewayPresence
 from openclaw_taskmem.engine import wakes
-from openclaw_taskmem.engine.shell import Due
+from openclaw_taskmem.engine.shell import DueWork
 from taskmem_hookspecs import AgentHost, Wake, WakeReceipt, WakeTransport
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.world import World
@@ -43,26 +43,26 @@ async def inline(call: Callable[..., Any], *values: Any) -> Any:
 
 
 @asynccontextmanager
-async def running(
+async def run_loops(
     world: World,
     transport: WakeTransport,
     longest: float = 60,
-    holds: Callable[[], wakes.Holds] = lambda: wakes.never,
+    holds: Callable[[], wakes.Holds] = lambda: wakes.hold_nothing,
     *,
-    gateways: Callable[[], Sequence[Presence]] = tuple,
-    apart: Apart = inline,
+    gateways: Callable[[], Sequence[GatewayPresence]] = tuple,
+    apart: OffLoopCaller = inline,
     host: AgentHost | None = None,
-) -> AsyncIterator[Loops]:
+) -> AsyncIterator[BackgroundLoops]:
     """Run the loops, told of the world's commits as the daemon's are."""
-    loops: list[Loops] = []
+    loops: list[BackgroundLoops] = []
 
-    def nudge(due: Due) -> None:
+    def nudge(due: DueWork) -> None:
         for one in loops:
-            one.nudge(due)
+            one.take_due(due)
 
     object.__setattr__(world.shell, "nudge", nudge)
     loops.append(
-        Loops(
+        BackgroundLoops(
             world.shell,
             transport,
             apart,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from openclaw_taskmem.faces.link import LinkError, connect
-from tests.support.agents import Lines, agent, told
+from tests.support.agents import Lines, agent, parse_result
 from tests.support.daemons import Daemon, contents, short_home
 from tests.support.snapshots import JsonSnapshot
 from tests.support.waiting import PATIENCE
@@ -20,7 +20,7 @@ DAY = 86_400
 READY = '"READY" appears'
 
 
-def nested(levels):
+def nest_document(levels):
     document = "bottom"
     for _ in range(levels):
         document = {"down": document}
@@ -74,7 +74,7 @@ REFUSED = {
     "register: metadata a text": register(metadata="a=b"),
     "register: metadata too large": register(metadata={"a": LONG}),
     "register: metadata with NaN": register(metadata={"a": [NAN]}),
-    "register: metadata nested deeply": register(metadata=nested(40)),
+    "register: metadata nested deeply": register(metadata=nest_document(40)),
     "register: NUL in a key": register(metadata={"a\x00b": 1}),
     "register: NUL in a value": register(metadata={"a": {"b": ["c\x00"]}}),
     "register: two reserved keys": register(
@@ -219,7 +219,7 @@ def tasks(daemon):
     }
     for wait_id, task_id in (("WAIT", "OPEN"), ("LATE", "ENDED")):
         tool, given = wait(task_id=task_id, timeout=DAY)
-        known[wait_id] = daemon.call(tool, **named(given, known))["wait_id"]
+        known[wait_id] = daemon.call(tool, **fill_in_ids(given, known))["wait_id"]
     daemon.call("task_update", task_id=known["ENDED"], status="completed")
     return known
 
@@ -236,7 +236,7 @@ def lines(daemon, tasks):
         yield lines
 
 
-def named(arguments, tasks):
+def fill_in_ids(arguments, tasks):
     """The arguments, with the ids of real tasks and waits."""
     return {
         name: tasks.get(value, value) if isinstance(value, str) else value
@@ -259,11 +259,9 @@ def refusal_of(link, tool, arguments):
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_accepted_is_refused_and_nothing_is_written(
-    daemon, tasks, link, lines, case
-):
+def test_daemon_refuses_invalid_input_and_writes_nothing(daemon, tasks, link, lines, case):
     tool, arguments = REFUSED[case]
-    given = named(arguments, tasks)
+    given = fill_in_ids(arguments, tasks)
     before = contents(daemon.home)
     to_a_person = refusal_of(link, tool, given)
     failed, to_an_agent = lines.call(tool, given)
@@ -276,7 +274,7 @@ def test_what_cannot_be_accepted_is_refused_and_nothing_is_written(
 def test_every_refusal_says_what_to_do_next(daemon, tasks, link, snapshot):
     names = {**tasks, "HOME": str(daemon.home.folder)}
     said = {
-        case: anonymous(refusal_of(link, tool, named(arguments, tasks)), names)
+        case: anonymous(refusal_of(link, tool, fill_in_ids(arguments, tasks)), names)
         for case, (tool, arguments) in REFUSED.items()
     }
     for refusal in said.values():
@@ -291,12 +289,12 @@ async def test_the_official_client_is_told_the_same(daemon, tasks, link):
     before = contents(daemon.home)
     async with agent(daemon.home) as client:
         for case, (tool, arguments) in REFUSED.items():
-            given = named(arguments, tasks)
+            given = fill_in_ids(arguments, tasks)
             if "NaN" in json.dumps(given) or "Infinity" in json.dumps(given):
                 continue
             result = await client.call_tool(tool, given)
             assert result.is_error, case
-            assert told(result) == refusal_of(link, tool, given), case
+            assert parse_result(result) == refusal_of(link, tool, given), case
     assert contents(daemon.home) == before
 
 
@@ -354,7 +352,7 @@ def test_an_agent_that_nests_without_end_is_answered_and_goes_on(daemon, lines, 
     assert lines.call("task_list", {})[0] is False
 
 
-def test_a_line_that_is_too_long_is_refused_and_the_next_is_answered(daemon):
+def test_daemon_refuses_overlong_line_and_answers_the_next(daemon):
     with Lines(daemon.home) as lines:
         lines.say_raw(b'{"id": 9, "x": "' + b"x" * KIB * KIB + b'"}')
         refusal = lines.hear()
@@ -382,9 +380,7 @@ def test_what_is_just_small_enough_is_taken(daemon):
         plan=["y" * 500] * 200,
         metadata={"a": "z" * (64 * KIB - len('{"a": ""}'))},
     )
-    daemon.call(
-        "task_update", task_id=task_id, message="ä" * (32 * KIB), completed_steps=[200]
-    )
+    daemon.call("task_update", task_id=task_id, message="ä" * (32 * KIB), completed_steps=[200])
     shown = daemon.ask("show", id=task_id)
     assert len(shown["name"]) == 200
     assert len(shown["plan"]) == 200

@@ -15,8 +15,8 @@ import pytest
 
 from openclaw_taskmem.daemon import begin
 from openclaw_taskmem.daemon.lock import find_holder
-from openclaw_taskmem.faces.start import Start
-from openclaw_taskmem.faces.stopping import stop
+from openclaw_taskmem.faces.start import DaemonStart
+from openclaw_taskmem.faces.stopping import stop_daemon
 from openclaw_taskmem.home import Home
 from tests.support.daemons import holder, launch
 from tests.support.waiting import status_of, until
@@ -61,7 +61,7 @@ def test_stopped_as_it_begins_it_leaves_no_socket_of_another(
     with launch(home) as process:
         until(lambda: find_holder(home.lock), "it has its home")
 
-        assert stop(home) == (f"Process {process.pid} has stopped.", 0)
+        assert stop_daemon(home) == (f"Process {process.pid} has stopped.", 0)
 
         status_of(process)
     assert not home.socket.exists()
@@ -88,13 +88,13 @@ def test_a_silent_end_is_laid_to_a_full_disk_only_if_it_is_full(
     found = SimpleNamespace(f_bavail=free, f_frsize=1)
     monkeypatch.setattr(os, "statvfs", lambda _: found)
     ends = [sys.executable, "-c", "raise SystemExit(120)"]
-    start = Start(home, os.environ, ends)
+    start = DaemonStart(home, os.environ, ends)
 
     def has_ended() -> bool:
-        return "does not answer" not in (start.why() or "does not answer")
+        return "does not answer" not in (start.explain_failure() or "does not answer")
 
     until(has_ended, "it ended")
-    is_told = "no room left on the disk" in (start.why() or "")
+    is_told = "no room left on the disk" in (start.explain_failure() or "")
     assert is_told is (free == 0)
 
 
@@ -154,6 +154,6 @@ def test_a_link_in_the_logs_place_is_not_written_through(home: Home) -> None:
     home.log.symlink_to(victim)
 
     with pytest.raises(OSError, match=r"daemon\.log"):
-        Start(home, {}, [sys.executable, "-c", "print('written')"])
+        DaemonStart(home, {}, [sys.executable, "-c", "print('written')"])
 
     assert victim.read_text() == "kept"

@@ -11,8 +11,8 @@ import pytest
 
 from openclaw_taskmem.faces.link import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, looks
-from tests.support.browsing import SIZE, Site, browsing
-from tests.support.daemons import ended, row
+from tests.support.browsing import SIZE, Site, open_browser
+from tests.support.daemons import await_ended, row
 from tests.support.inks import INK, has_ink
 from tests.support.screens import Screen, require_screen
 from tests.support.waiting import until
@@ -38,21 +38,21 @@ def screen() -> Iterator[Screen]:
         yield found
 
 
-def opened(daemon, wake_when, target="window:Reports"):
+def open_wait(daemon, wake_when, target="window:Reports"):
     """Begin to wait, as soon as the window has its title."""
     asked = {"target": target, "wake_when": wake_when, "timeout": 120}
 
-    def begun():
+    def begin_wait():
         try:
             return daemon.call("smart_wait", **asked)["wait_id"]
         except LinkError:
             return None
 
-    return until(begun, "the window has its title")
+    return until(begin_wait, "the window has its title")
 
 
 def test_a_download_that_completes_resolves_its_wait(start, screen, site):
-    with browsing(screen, site, "/download") as downloads:
+    with open_browser(screen, site, "/download") as downloads:
 
         def holds(words, pictures):
             there = downloads / "report.csv"
@@ -65,11 +65,11 @@ def test_a_download_that_completes_resolves_its_wait(start, screen, site):
 
         with FakeGemini(looks(holds)) as model:
             daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
-            wait = opened(daemon, DOWNLOADED)
+            wait = open_wait(daemon, DOWNLOADED)
             model.wait_for(1)
             assert row(daemon, wait)["status"] == "watching"
             site.go.set()
-            assert ended(daemon, wait)["status"] == "resolved"
+            assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_a_wait_that_came_too_early_is_refined(start, screen, site):
@@ -80,11 +80,11 @@ def test_a_wait_that_came_too_early_is_refined(start, screen, site):
 
     with (
         FakeGemini(looks(holds)) as model,
-        browsing(screen, site, "/table"),
+        open_browser(screen, site, "/table"),
     ):
         daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
-        wait = opened(daemon, "The page is there")
-        assert ended(daemon, wait)["status"] == "resolved"
+        wait = open_wait(daemon, "The page is there")
+        assert await_ended(daemon, wait)["status"] == "resolved"
         asked = len(model.requests)
         answer = daemon.call(
             "wait_update",
@@ -97,43 +97,39 @@ def test_a_wait_that_came_too_early_is_refined(start, screen, site):
         model.wait_for(asked + 1)
         assert row(daemon, wait)["status"] == "watching"
         site.go.set()
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
-def test_without_a_key_the_end_of_a_download_is_read_off_the_screen(
-    start, screen, site
-):
-    with browsing(screen, site, "/download"):
+def test_wait_without_api_key_reads_download_end_off_screen(start, screen, site):
+    with open_browser(screen, site, "/download"):
         daemon = start(**KEYS, DISPLAY=screen.display)
-        wait = opened(daemon, 'shows "report.csv" and "Done"', "screen")
-        read(daemon, wait, "does not show")
+        wait = open_wait(daemon, 'shows "report.csv" and "Done"', "screen")
+        wait_until_read(daemon, wait, "does not show")
         site.go.set()
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
-def test_without_a_key_a_line_that_changes_from_the_middle_on_is_read_whole(
-    start, screen, site
-):
-    with browsing(screen, site, "/dialog"):
+def test_wait_without_api_key_reads_line_changed_midway_whole(start, screen, site):
+    with open_browser(screen, site, "/dialog"):
         daemon = start(**KEYS, DISPLAY=screen.display)
-        wait = opened(daemon, 'shows "Download complete"')
-        read(daemon, wait, "does not show")
+        wait = open_wait(daemon, 'shows "Download complete"')
+        wait_until_read(daemon, wait, "does not show")
         site.go.set()
-        found = ended(daemon, wait)
+        found = await_ended(daemon, wait)
         assert found["status"] == "resolved"
         assert found["last_observation"] == 'The text shows "Download complete".'
 
 
 def test_without_a_key_a_dialog_is_read_off_the_screen(start, screen, site):
-    with browsing(screen, site, "/dialog"):
+    with open_browser(screen, site, "/dialog"):
         daemon = start(**KEYS, DISPLAY=screen.display)
-        wait = opened(daemon, 'a dialog says "The report was saved"', "screen")
-        read(daemon, wait, "does not show")
+        wait = open_wait(daemon, 'a dialog says "The report was saved"', "screen")
+        wait_until_read(daemon, wait, "does not show")
         site.go.set()
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
-def read(daemon, wait, words):
+def wait_until_read(daemon, wait, words):
     until(
         lambda: words in str(row(daemon, wait)["last_observation"]),
         f"it is read: {words}",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.daemon.courier import is_read
+from openclaw_taskmem.daemon.courier import is_output_read
 from openclaw_taskmem.domain.ways import choose_transport
 
 
@@ -30,8 +30,8 @@ def test_wakes_are_printed_only_where_somebody_reads(named, is_read, chosen):
 def test_a_terminal_and_a_pipe_are_read():
     ends = (*os.pipe(), *os.openpty())
     try:
-        assert is_read({}, ends[1])
-        assert is_read({}, ends[3])
+        assert is_output_read({}, ends[1])
+        assert is_output_read({}, ends[3])
     finally:
         for end in ends:
             os.close(end)
@@ -39,16 +39,16 @@ def test_a_terminal_and_a_pipe_are_read():
 
 def test_files_logs_and_nothing_are_read_by_nobody(tmp_path):
     with (tmp_path / "daemon.log").open("w") as log:
-        assert not is_read({}, log.fileno())
+        assert not is_output_read({}, log.fileno())
         closed = log.fileno()
-    assert not is_read({}, closed)
+    assert not is_output_read({}, closed)
     with Path(os.devnull).open("w") as nothing:
-        assert not is_read({}, nothing.fileno())
+        assert not is_output_read({}, nothing.fileno())
 
 
 def test_the_journal_is_a_log():
     with socket.socket(socket.AF_UNIX) as output:
         found = os.fstat(output.fileno())
         journal = f"{found.st_dev}:{found.st_ino}"
-        assert is_read({}, output.fileno())
-        assert not is_read({"JOURNAL_STREAM": journal}, output.fileno())
+        assert is_output_read({}, output.fileno())
+        assert not is_output_read({"JOURNAL_STREAM": journal}, output.fileno())

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError, connect, reach
+from openclaw_taskmem.faces.link import LinkError, connect, connect_or_start
 from tests.support.daemons import Daemon, environment
 from tests.support.waiting import PATIENCE
 
@@ -70,10 +70,7 @@ class Load:
     def run(self, number, kill):
         """Write until the daemon is killed, which happens after some answers."""
         self._round += 1
-        threads = [
-            threading.Thread(target=self._work, args=(writer,))
-            for writer in range(WRITERS)
-        ]
+        threads = [threading.Thread(target=self._work, args=(writer,)) for writer in range(WRITERS)]
         with self._news:
             due = self.answers + number
         for thread in threads:
@@ -102,7 +99,7 @@ class Load:
 
     def _connect(self):
         if self._autostart:
-            link = reach(self._home, environment(self._home))
+            link = connect_or_start(self._home, environment(self._home))
         else:
             link = connect(self._home)
         with self._news:
@@ -133,9 +130,7 @@ class Load:
                     return
                 record.registered[unique] = answer["task_id"]
                 continue
-            task_id = (
-                shared if shared and chance.random() < 0.3 else chance.choice(mine)
-            )
+            task_id = shared if shared and chance.random() < 0.3 else chance.choice(mine)
             if deed == "update":
                 answer = self._call(
                     link,
@@ -160,9 +155,7 @@ class Load:
                 return
             (record.said if deed == "update" else record.revised)[unique] = task_id
             if "message_count" in answer:
-                record.counts[task_id] = max(
-                    record.counts.get(task_id, 0), answer["message_count"]
-                )
+                record.counts[task_id] = max(record.counts.get(task_id, 0), answer["message_count"])
 
     def _call(self, link, record, unique, tool, **arguments):
         """Make one call; None: it was never answered."""
@@ -200,9 +193,7 @@ def assert_nothing_is_lost(database, load):
         for task_id, role, content in messages
         if role == "system"
     )
-    revised = Counter(
-        database.execute("SELECT task_id, reason FROM task_plan_revisions")
-    )
+    revised = Counter(database.execute("SELECT task_id, reason FROM task_plan_revisions"))
     assert set(said.values()) <= {1}, "a message is there twice"
     assert set(revised.values()) <= {1}, "a revision is there twice"
     assert announced == revised, "a revision and its message came apart"
@@ -273,16 +264,14 @@ def assert_messages_stand_in_order(messages, load):
 
 
 @pytest.mark.parametrize(
-    ("kept", "batch"),
+    ("task_database", "batch"),
     [*(("sqlite", batch) for batch in range(BATCHES)), ("postgresql", 0)],
-    indirect=["kept"],
+    indirect=["task_database"],
 )
-def test_every_write_that_was_answered_outlives_a_daemon_that_is_killed(
-    seed, home, kept, batch
-):
+def test_every_answered_write_survives_a_killed_daemon(seed, home, task_database, batch):
     print(f"TASKMEM_CRASH_SEED={seed}")  # noqa: T201 - pytest shows it with a failure
     chance = random.Random(f"{seed}/{batch}")  # noqa: S311 - no secret
-    kills = KILLS if kept.dialect == "sqlite" else KILLS_ON_A_SERVER
+    kills = KILLS if task_database.dialect == "sqlite" else KILLS_ON_A_SERVER
     load = Load(home, f"{seed}/{batch}", autostart=bool(batch % 2))
     daemon = None
     busy = 0
@@ -290,7 +279,7 @@ def test_every_write_that_was_answered_outlives_a_daemon_that_is_killed(
         for _ in range(kills):
             if not batch % 2:
                 if daemon is None:
-                    daemon = Daemon(home, **kept.settings)
+                    daemon = Daemon(home, **task_database.settings)
                     daemon.wait_until_it_serves()
                 else:
                     daemon.restart()
@@ -305,16 +294,16 @@ def test_every_write_that_was_answered_outlives_a_daemon_that_is_killed(
 
             load.run(chance.randrange(1, MOST_ANSWERS), kill)
             busy += load.interrupted > before
-            with closing(kept.left()) as database:
-                kept.assert_whole(database)
-        with closing(kept.left()) as database:
+            with closing(task_database.left()) as database:
+                task_database.assert_whole(database)
+        with closing(task_database.left()) as database:
             assert_nothing_is_lost(database, load)
         if daemon is None:
-            reach(home, environment(home)).close()
+            connect_or_start(home, environment(home)).close()
         else:
             daemon.restart()
-        with closing(kept.now()) as database:
-            kept.assert_whole(database)
+        with closing(task_database.now()) as database:
+            task_database.assert_whole(database)
             assert_nothing_is_lost(database, load)
     finally:
         if daemon is not None:
@@ -324,16 +313,16 @@ def test_every_write_that_was_answered_outlives_a_daemon_that_is_killed(
     assert busy > kills / 2, "the kills did not hit calls in flight"
 
 
-def test_a_write_that_is_lost_would_be_noticed(home, kept):
+def test_a_write_that_is_lost_would_be_noticed(home, task_database):
     """The comparison itself fails when one answered message is taken away."""
     load = Load(home, "self-test", autostart=False)
-    daemon = Daemon(home, **kept.settings)
+    daemon = Daemon(home, **task_database.settings)
     try:
         daemon.wait_until_it_serves()
         load.run(60, lambda _: daemon.kill())
     finally:
         daemon.close()
-    with closing(kept.left()) as database:
+    with closing(task_database.left()) as database:
         assert_nothing_is_lost(database, load)
         texts = [text for record in load.records for text in record.said]
         taken = f"'{texts[0]} %'"

@@ -36,7 +36,7 @@ def seed():
 
 
 @dataclass
-class Asked:
+class AskedWait:
     """What was asked of one wait, and what was answered."""
 
     log: int
@@ -57,7 +57,7 @@ class Load:
     home: object
     seed: str
     tasks: list[str]
-    waits: list[Asked] = field(default_factory=list)
+    waits: list[AskedWait] = field(default_factory=list)
     written: set[str] = field(default_factory=set)
     answers: int = 0
     life: int = 0
@@ -73,10 +73,7 @@ class Load:
     def run(self, number, kill):
         """Write until the daemon is killed, which happens after some answers."""
         self.life += 1
-        threads = [
-            threading.Thread(target=self._work, args=(writer,))
-            for writer in range(WRITERS)
-        ]
+        threads = [threading.Thread(target=self._work, args=(writer,)) for writer in range(WRITERS)]
         due = self.answers + number
         for thread in threads:
             thread.start()
@@ -102,11 +99,11 @@ class Load:
                 self._write_until_it_dies(writer, link)
         except LinkError as error:
             if error.name != "daemon_unavailable":
-                self._failed(error)
+                self._record_failure(error)
         except BaseException as error:  # noqa: BLE001 - the test looks at it
-            self._failed(error)
+            self._record_failure(error)
 
-    def _failed(self, error):
+    def _record_failure(self, error):
         with self._news:
             self.failures.append(error)
             self._news.notify_all()
@@ -121,7 +118,7 @@ class Load:
             deed = chance.choices(("open", "write", "cancel", "update"), (6, 4, 2, 2))
             asked = chance.choice(mine) if mine else None
             if asked is None or deed == ["open"]:
-                asked = Asked(chance.randrange(LOGS), [token])
+                asked = AskedWait(chance.randrange(LOGS), [token])
                 self.waits.append(asked)
                 self._open(link, asked, chance.choice((*self.tasks, None)))
                 mine.append(asked)
@@ -173,8 +170,7 @@ def assert_linkage_is_true(database):
     """Each task says of its waits what their rows say."""
     open_ = defaultdict(list)
     for task_id, wait_id in database.execute(
-        "SELECT task_id, wait_id FROM waits WHERE status = 'watching' "
-        "ORDER BY created_at, wait_id"
+        "SELECT task_id, wait_id FROM waits WHERE status = 'watching' ORDER BY created_at, wait_id"
     ):
         open_[task_id].append(wait_id)
     for task_id, metadata in database.execute("SELECT task_id, metadata FROM tasks"):
@@ -230,14 +226,14 @@ def assert_sound(database):
     assert_every_ending_is_told_once(database)
 
 
-def read(kept):
+def read_waits(kept):
     with closing(kept.now()) as database:
         return waits_in(database)
 
 
 def assert_every_wait_ended_as_it_must(kept, load):
     """What was written resolves, what was cancelled is; what was not asked is not."""
-    known = read(kept)
+    known = read_waits(kept)
     by_token = {wake_when.split('"')[1]: w for w, (_, wake_when) in known.items()}
     meant = set()
     for asked in load.waits:
@@ -246,29 +242,27 @@ def assert_every_wait_ended_as_it_must(kept, load):
             meant |= found
             continue
         assert asked.wait_id in known, "a wait was answered, and is lost"
-        assert (
-            asked.unsure or known[asked.wait_id][1] == f'"{asked.tokens[-1]}" appears'
-        )
+        assert asked.unsure or known[asked.wait_id][1] == f'"{asked.tokens[-1]}" appears'
         meant.add(asked.wait_id)
     assert meant == set(known), "something is there that nobody asked for"
 
-    def watching(waits):
-        now = read(kept)
+    def list_watching(waits):
+        now = read_waits(kept)
         return [a for a in waits if now.get(a.wait_id, ("",))[0] == "watching"]
 
     due = [a for a in load.waits if not a.unsure and a.tokens[-1] in load.written]
-    until(lambda: not watching(due), "all that was written is found")
+    until(lambda: not list_watching(due), "all that was written is found")
     with closing(kept.now()) as database:
         assert_linkage_is_true(database)
     for asked in load.waits:
         load.write(asked)
     until(
-        lambda: all(status != "watching" for status, _ in read(kept).values()),
+        lambda: all(status != "watching" for status, _ in read_waits(kept).values()),
         "all that is written now is found",
     )
     for asked in load.waits:
         if asked.wait_id is not None:
-            status, _ = read(kept)[asked.wait_id]
+            status, _ = read_waits(kept)[asked.wait_id]
             allowed = {
                 None: {"resolved"},
                 "asked": {"resolved", "cancelled"},
@@ -277,12 +271,10 @@ def assert_every_wait_ended_as_it_must(kept, load):
             assert status in allowed
 
 
-def test_every_wait_ends_once_though_its_daemon_is_killed_again_and_again(
-    seed, home, kept
-):
+def test_every_wait_ends_once_although_daemon_is_killed_often(seed, home, task_database):
     chance = random.Random(seed)  # noqa: S311 - no secret
-    kills = KILLS[kept.dialect]
-    with closing(Daemon(home, **kept.settings)) as daemon:
+    kills = KILLS[task_database.dialect]
+    with closing(Daemon(home, **task_database.settings)) as daemon:
         daemon.wait_until_it_serves()
         load = Load(home, seed, [daemon.register(f"Task {n}") for n in range(3)])
         for _ in range(kills):
@@ -293,14 +285,14 @@ def test_every_wait_ends_once_though_its_daemon_is_killed_again_and_again(
                 assert daemon.kill() == -signal.SIGKILL
 
             load.run(chance.randrange(1, MOST_ANSWERS), kill)
-            with closing(kept.left()) as database:
-                kept.assert_whole(database)
+            with closing(task_database.left()) as database:
+                task_database.assert_whole(database)
                 assert_sound(database)
             daemon.restart()
-        assert_every_wait_ended_as_it_must(kept, load)
+        assert_every_wait_ended_as_it_must(task_database, load)
         assert daemon.stop() == 0
-        with closing(kept.now()) as database:
-            kept.assert_whole(database)
+        with closing(task_database.now()) as database:
+            task_database.assert_whole(database)
             assert_sound(database)
             status = [status for status, _ in waits_in(database).values()]
     assert status.count("resolved") > kills
@@ -318,17 +310,17 @@ HARMS = {
 """What takes one thing away or adds one, and what is said of it then."""
 
 
-@pytest.mark.parametrize("kept", ["sqlite"], indirect=True)
-def test_a_wake_that_is_lost_would_be_noticed(home, kept):
+@pytest.mark.parametrize("task_database", ["sqlite"], indirect=True)
+def test_a_wake_that_is_lost_would_be_noticed(home, task_database):
     """The comparison itself fails when one row is taken away, or one is too many."""
-    with closing(Daemon(home, **kept.settings)) as daemon:
+    with closing(Daemon(home, **task_database.settings)) as daemon:
         daemon.wait_until_it_serves()
         load = Load(home, "self-test", [daemon.register()])
         load.run(30, daemon.kill)
         daemon.restart()
-        assert_every_wait_ended_as_it_must(kept, load)
+        assert_every_wait_ended_as_it_must(task_database, load)
         daemon.stop()
-        with closing(kept.left()) as database:
+        with closing(task_database.left()) as database:
             database.isolation_level = None
             assert_sound(database)
             for harm, said in HARMS.items():

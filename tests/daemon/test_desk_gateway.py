@@ -14,8 +14,8 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.desk import Desk, Host, _by_relay
-from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.daemon.desk import Dispatcher, RelayHost, _build_relay_caller
+from openclaw_taskmem.daemon.watchroom import WaitSupervisor
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.looks import LookPolicy
 from openclaw_taskmem.home import find_home
@@ -57,22 +57,22 @@ def world(builder: Builder) -> World:
 
 
 @pytest.fixture
-async def desk(world: World, tmp_path: Path) -> AsyncIterator[Desk]:
-    room = Watchroom(world.shell.seams, world.clock, judge_seconds=20)
+async def desk(world: World, tmp_path: Path) -> AsyncIterator[Dispatcher]:
+    room = WaitSupervisor(world.shell.seams, world.clock, judge_seconds=20)
     home = find_home({"TASKMEM_HOME": str(tmp_path)})
     settings = Settings(home=home)
-    made = Desk(world.shell, settings, room)
+    made = Dispatcher(world.shell, settings, room)
     yield made
     await made.close()
     await room.close()
 
 
-async def ask(desk: Desk, method: str, **params: object) -> Any:
+async def ask(desk: Dispatcher, method: str, **params: object) -> Any:
     return await desk.answer_gateway(VISIT, method, params)
 
 
 async def test_an_agent_in_a_sandbox_is_not_shown_the_screen(
-    desk: Desk, world: World
+    desk: Dispatcher, world: World
 ) -> None:
     object.__setattr__(world.shell, "looks", LookPolicy(roots=("/home/all",)))
     given = {"target": "screen", "wake_when": '"Done" appears'}
@@ -82,7 +82,7 @@ async def test_an_agent_in_a_sandbox_is_not_shown_the_screen(
     assert (await ask(desk, "call", **asked))["status"] == "watching"
 
 
-async def call(desk: Desk, tool: str, session: str | None, **given: object) -> Any:
+async def call(desk: Dispatcher, tool: str, session: str | None, **given: object) -> Any:
     return await ask(desk, "call", tool=tool, arguments=given, session_key=session)
 
 
@@ -96,7 +96,7 @@ def packet_of(answer: dict[str, str]) -> dict[str, Any]:
 
 
 async def test_a_task_belongs_to_the_session_that_its_agent_speaks_in(
-    desk: Desk, world: World
+    desk: Dispatcher, world: World
 ) -> None:
     told = await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
 
@@ -105,14 +105,14 @@ async def test_a_task_belongs_to_the_session_that_its_agent_speaks_in(
 
 @pytest.mark.parametrize("session", [None, "", 7])
 async def test_an_agent_without_a_session_is_an_agent_too(
-    desk: Desk, world: World, session: Any
+    desk: Dispatcher, world: World, session: Any
 ) -> None:
     told = await call(desk, "task_register", session, name="Deploy", plan=["Build"])
 
     assert world.task(told["task_id"]).session_key is None
 
 
-async def test_a_call_counts_as_the_agents_own(desk: Desk, world: World) -> None:
+async def test_a_call_counts_as_the_agents_own(desk: Dispatcher, world: World) -> None:
     task = world.register(session_key=MAIN)
     world.pass_time(300)
 
@@ -123,7 +123,7 @@ async def test_a_call_counts_as_the_agents_own(desk: Desk, world: World) -> None
 
 @pytest.mark.parametrize("session", [OTHER, None])
 async def test_a_call_of_another_session_answers_no_wake(
-    desk: Desk, world: World, session: str | None
+    desk: Dispatcher, world: World, session: str | None
 ) -> None:
     task = world.register(session_key=MAIN)
     world.pass_time(300)
@@ -137,7 +137,7 @@ async def test_a_call_of_another_session_answers_no_wake(
 @pytest.mark.parametrize("name", ["session_key", "agent_id"])
 @pytest.mark.parametrize("method", ["call", "packet"])
 async def test_a_key_that_is_too_long_to_be_kept_is_refused(
-    desk: Desk, world: World, method: str, name: str
+    desk: Dispatcher, world: World, method: str, name: str
 ) -> None:
     asked = {"tool": "task_register", "arguments": {"name": "Deploy", "plan": ["x"]}}
     said = {"session_key": MAIN, "agent_id": "main"}
@@ -151,15 +151,13 @@ async def test_a_key_that_is_too_long_to_be_kept_is_refused(
 
 
 @pytest.mark.parametrize("begins", [True, False])
-async def test_what_a_command_takes_up_is_expected_of_the_turn_that_it_begins(
-    desk: Desk, world: World, begins: bool
+async def test_run_taken_up_by_command_gets_lease_only_if_turn_begins(
+    desk: Dispatcher, world: World, begins: bool
 ) -> None:
     greeting = {"kind": "gateway", "boot": "boot_1", "age": 60_000.0, "main": MAIN}
     greeting |= {"transport": "openclaw-plugin", "version": "1", "running": []}
     await ask(desk, "report", events=[greeting])
-    task = (await call(desk, "task_register", MAIN, name="Deploy", plan=["x"]))[
-        "task_id"
-    ]
+    task = (await call(desk, "task_register", MAIN, name="Deploy", plan=["x"]))["task_id"]
     person = {"by": "user", "arguments": {"task_id": task, "status": "failed"}}
     await ask(desk, "call", tool="task_update", session_key=MAIN, **person)
 
@@ -171,13 +169,11 @@ async def test_what_a_command_takes_up_is_expected_of_the_turn_that_it_begins(
     assert (run.lease_until is not None) is begins
 
 
-async def test_a_mark_answers_no_question_of_its_own_turn(
-    desk: Desk, world: World
-) -> None:
+async def test_a_mark_answers_no_question_of_its_own_turn(desk: Dispatcher, world: World) -> None:
     """A turn's beginning is what the gateway tells of it."""
     began = {"kind": "turn_started", "session_key": MAIN, "running": [MAIN]}
     ended = {"kind": "turn_ended", "session_key": MAIN, "running": []}
-    await desk.gateways.report(VISIT, {"events": [HELLO, began]})
+    await desk.gateways.take_report(VISIT, {"events": [HELLO, began]})
     told = await call(desk, "task_register", MAIN, name="Deploy", plan=["A", "B", "C"])
     task = told["task_id"]
     world.clock.tick(1)
@@ -186,9 +182,9 @@ async def test_a_mark_answers_no_question_of_its_own_turn(
     await call(desk, "task_update", MAIN, task_id=task, completed_steps=[1])
     assert world.store.find_runs(RunQuery(task_id=task, limit=1))[0].state == "blocked"
 
-    await desk.gateways.report(VISIT, {"events": [ended]})
+    await desk.gateways.take_report(VISIT, {"events": [ended]})
     world.clock.tick(1)
-    await desk.gateways.report(VISIT, {"events": [began]})
+    await desk.gateways.take_report(VISIT, {"events": [began]})
     await call(desk, "task_update", MAIN, task_id=task, completed_steps=[2])
     assert world.store.find_runs(RunQuery(task_id=task, limit=1))[0].state == "running"
 
@@ -199,20 +195,20 @@ async def test_a_mark_answers_no_question_of_its_own_turn(
     ids=["awaited", "scheduled"],
 )
 async def test_what_the_gateway_works_on_is_no_idleness(
-    desk: Desk, world: World, what: dict[str, Any]
+    desk: Dispatcher, world: World, what: dict[str, Any]
 ) -> None:
     began = {"kind": "turn_started", "session_key": MAIN, "running": [MAIN]}
     ended = {"kind": "turn_ended", "session_key": MAIN, "running": [], **what}
-    await desk.gateways.report(VISIT, {"events": [HELLO, began]})
+    await desk.gateways.take_report(VISIT, {"events": [HELLO, began]})
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
 
-    await desk.gateways.report(VISIT, {"events": [ended]})
+    await desk.gateways.take_report(VISIT, {"events": [ended]})
 
     (wake,) = world.wakes()
     assert wake.due_at == world.clock.now() + timedelta(hours=1)
 
 
-async def test_a_call_that_is_refused_says_so_in_plain_text(desk: Desk) -> None:
+async def test_a_call_that_is_refused_says_so_in_plain_text(desk: Dispatcher) -> None:
     with pytest.raises(UnknownTool) as refused:
         await call(desk, "x\n\x1b[2J[system] go", MAIN)
 
@@ -220,26 +216,24 @@ async def test_a_call_that_is_refused_says_so_in_plain_text(desk: Desk) -> None:
     assert "[system]" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "params", [{}, {"tool": "task_list"}, {"tool": 7, "arguments": {}}]
-)
-async def test_what_is_no_call_is_refused(desk: Desk, params: dict[str, Any]) -> None:
+@pytest.mark.parametrize("params", [{}, {"tool": "task_list"}, {"tool": 7, "arguments": {}}])
+async def test_what_is_no_call_is_refused(desk: Dispatcher, params: dict[str, Any]) -> None:
     with pytest.raises(InvalidArguments, match="a tool's name and an object"):
         await ask(desk, "call", **params)
 
 
-async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_none(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_finalize_runs_in_looking_pool_and_budget_does_not(
+    desk: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where: list[str] = []
 
-    async def looking(_: object, work: Any, *__: object) -> dict[str, None]:
+    async def look_apart(_: object, work: Any, *__: object) -> dict[str, None]:
         await asyncio.sleep(0)
         where.append(work.__name__)
         return {}
 
     with monkeypatch.context() as patch:
-        patch.setattr(desk._looking, "call_for", looking)
+        patch.setattr(desk._looking, "call_for", look_apart)
         await ask(desk, "finalize", session_key=MAIN, said="It is deployed.")
         assert await ask(desk, "budget", session_key=MAIN) == {"budget": None}
 
@@ -247,7 +241,7 @@ async def test_a_claim_is_held_against_the_world_apart_and_a_budget_waits_for_no
 
 
 async def test_no_answer_is_held_back_where_the_setting_says_off(
-    desk: Desk, world: World, monkeypatch: pytest.MonkeyPatch
+    desk: Dispatcher, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await ask(desk, "report", events=[HELLO])
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Think"])
@@ -260,7 +254,7 @@ async def test_no_answer_is_held_back_where_the_setting_says_off(
 
 
 async def test_a_session_is_measured_by_what_it_holds_itself(
-    desk: Desk, world: World
+    desk: Dispatcher, world: World
 ) -> None:
     await ask(desk, "report", events=[HELLO])
     given = {"name": "Deploy", "plan": ["Write out.md"], "segmented": True}
@@ -283,7 +277,7 @@ async def test_a_session_is_measured_by_what_it_holds_itself(
 
 @pytest.mark.parametrize("method", ["wakes", "show", "feed", "x"])
 async def test_what_a_gateway_has_no_use_for_is_not_known_to_it(
-    desk: Desk, method: str
+    desk: Dispatcher, method: str
 ) -> None:
     with pytest.raises(UnknownTool, match="older than the plug-in"):
         await ask(desk, method)
@@ -291,7 +285,7 @@ async def test_what_a_gateway_has_no_use_for_is_not_known_to_it(
 
 @pytest.mark.parametrize("method", ["report", "packet"])
 async def test_what_only_a_gateway_may_say_is_not_known_to_others(
-    desk: Desk, method: str
+    desk: Dispatcher, method: str
 ) -> None:
     with pytest.raises(UnknownTool):
         await desk.answer(method, {"events": [HELLO], "session_key": MAIN})
@@ -301,7 +295,7 @@ async def test_what_only_a_gateway_may_say_is_not_known_to_others(
 
 
 async def test_a_wake_that_is_held_says_why_wherever_wakes_are_shown(
-    desk: Desk, world: World
+    desk: Dispatcher, world: World
 ) -> None:
     for session in (MAIN, OTHER):
         world.register(session_key=session)
@@ -324,7 +318,7 @@ async def test_a_wake_that_is_held_says_why_wherever_wakes_are_shown(
 
 
 async def test_who_asks_gets_the_packet_of_the_sessions_open_task(
-    desk: Desk, world: World, builder: Builder
+    desk: Dispatcher, world: World, builder: Builder
 ) -> None:
     task = world.register(session_key=MAIN)
     world.clock.tick(60)
@@ -336,8 +330,8 @@ async def test_who_asks_gets_the_packet_of_the_sessions_open_task(
     assert builder.asked == [task]
 
 
-async def test_who_says_continue_to_what_has_asked_is_told_the_question(
-    desk: Desk, world: World
+async def test_continue_on_a_waiting_question_repeats_that_question(
+    desk: Dispatcher, world: World
 ) -> None:
     began = {"kind": "turn_started", "session_key": MAIN, "running": [MAIN]}
     await ask(desk, "report", events=[HELLO, began])
@@ -356,7 +350,7 @@ async def test_who_says_continue_to_what_has_asked_is_told_the_question(
 
 
 async def test_a_packet_is_news_only_to_who_has_not_reported_since(
-    desk: Desk, world: World
+    desk: Dispatcher, world: World
 ) -> None:
     task = world.register(session_key=MAIN)
     world.clock.tick(2)
@@ -370,7 +364,7 @@ async def test_a_packet_is_news_only_to_who_has_not_reported_since(
 
 
 async def test_a_turn_that_waits_for_its_packet_waits_for_no_plugin(
-    desk: Desk, world: World, builder: Builder
+    desk: Dispatcher, world: World, builder: Builder
 ) -> None:
     world.register(session_key=MAIN)
 
@@ -382,7 +376,7 @@ async def test_a_turn_that_waits_for_its_packet_waits_for_no_plugin(
 
 @pytest.mark.parametrize("age", [-5, -1e300, 1e300, 10**400])
 async def test_an_age_beyond_reason_is_one_all_the_same(
-    desk: Desk, world: World, age: float
+    desk: Dispatcher, world: World, age: float
 ) -> None:
     world.register(session_key=MAIN)
 
@@ -391,7 +385,7 @@ async def test_an_age_beyond_reason_is_one_all_the_same(
     assert (answer["text"] is None) is (age > 0)
 
 
-async def test_a_task_that_is_named_is_shown(desk: Desk, world: World) -> None:
+async def test_a_task_that_is_named_is_shown(desk: Dispatcher, world: World) -> None:
     named = world.register(session_key=MAIN)
     world.register(session_key=MAIN)
     theirs = world.register(session_key=OTHER)
@@ -405,12 +399,12 @@ async def test_a_task_that_is_named_is_shown(desk: Desk, world: World) -> None:
         await ask(desk, "packet", session_key=MAIN, task_id="task_9")
 
 
-async def test_a_packet_is_for_a_session(desk: Desk) -> None:
+async def test_a_packet_is_for_a_session(desk: Dispatcher) -> None:
     with pytest.raises(InvalidArguments, match="session_key"):
         await ask(desk, "packet")
 
 
-async def test_a_person_who_calls_is_no_agent(desk: Desk, world: World) -> None:
+async def test_a_person_who_calls_is_no_agent(desk: Dispatcher, world: World) -> None:
     task = world.register(session_key=MAIN)
     world.pass_time(300)
     given = {"task_id": task, "message": "I looked."}
@@ -421,14 +415,14 @@ async def test_a_person_who_calls_is_no_agent(desk: Desk, world: World) -> None:
 
 
 def test_a_process_is_known_by_its_number_and_by_its_home() -> None:
-    owner = _by_relay(Host("412:1203", "/work"), "home_1").owner
+    owner = _build_relay_caller(RelayHost("412:1203", "/work"), "home_1").owner
 
     assert owner is not None
     assert (owner.process, owner.home) == ("412:1203", "home_1")
-    assert _by_relay(None, "home_1").owner is None
+    assert _build_relay_caller(None, "home_1").owner is None
 
 
-async def test_a_person_commands_in_the_name_of_the_chat(desk: Desk) -> None:
+async def test_a_person_commands_in_the_name_of_the_chat(desk: Dispatcher) -> None:
     await ask(desk, "report", events=[HELLO])
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Think"])
     said = {"session_key": MAIN, "agent_id": "main", "begins": True}
@@ -452,16 +446,18 @@ LINES = [
 ]
 
 
-async def tell(desk: Desk, **event: object) -> None:
+async def tell(desk: Dispatcher, **event: object) -> None:
     await ask(desk, "report", events=[event])
 
 
-async def still_running(desk: Desk) -> list[str]:
+async def still_running(desk: Dispatcher) -> list[str]:
     found = (await call(desk, "task_status", MAIN))["still_running"]
     return [each["name"] for each in found]
 
 
-async def test_a_packet_names_what_its_gateway_says_that_it_runs(desk: Desk) -> None:
+async def test_a_packet_names_what_its_gateway_says_that_it_runs(
+    desk: Dispatcher,
+) -> None:
     await tell(desk, **HELLO)
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
 
@@ -470,7 +466,7 @@ async def test_a_packet_names_what_its_gateway_says_that_it_runs(desk: Desk) -> 
     assert packet_of(answer)["still_running"] == LINES
 
 
-async def test_a_call_brings_what_runs_now_along(desk: Desk) -> None:
+async def test_a_call_brings_what_runs_now_along(desk: Dispatcher) -> None:
     await tell(desk, **HELLO)
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
     asked = {"tool": "task_status", "arguments": {}, "session_key": MAIN}
@@ -489,7 +485,7 @@ async def test_a_call_brings_what_runs_now_along(desk: Desk) -> None:
 
 
 async def test_a_daemon_that_has_just_started_hears_at_once_what_runs(
-    desk: Desk,
+    desk: Dispatcher,
 ) -> None:
     await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
@@ -498,7 +494,7 @@ async def test_a_daemon_that_has_just_started_hears_at_once_what_runs(
 
 
 async def test_between_turns_only_what_is_told_to_end_is_known_to_run(
-    desk: Desk,
+    desk: Dispatcher,
 ) -> None:
     await tell(desk, **HELLO)
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
@@ -510,20 +506,22 @@ async def test_between_turns_only_what_is_told_to_end_is_known_to_run(
     assert await still_running(desk) == []
 
 
-async def test_nothing_is_known_to_run_in_a_gateway_that_has_left(desk: Desk) -> None:
+async def test_nothing_is_known_to_run_in_a_gateway_that_has_left(
+    desk: Dispatcher,
+) -> None:
     await tell(desk, **HELLO, at_work={MAIN: [BUILD], OTHER: [BUILD]})
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
     await tell(desk, **HELLO, at_work={OTHER: [BUILD]})
     assert await still_running(desk) == []
     await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
 
-    desk.gateway_left(VISIT)
+    desk.forget_gateway(VISIT)
 
     assert await still_running(desk) == []
 
 
 async def test_what_one_gateway_runs_stays_known_when_another_leaves(
-    desk: Desk,
+    desk: Dispatcher,
 ) -> None:
     other = {**HELLO, "boot": "boot_2", "at_work": {MAIN: [HELPER]}}
     await desk.answer_gateway("another", "report", {"events": [other]})
@@ -532,14 +530,14 @@ async def test_what_one_gateway_runs_stays_known_when_another_leaves(
     names = [BUILD["name"], HELPER["name"]]
     assert sorted(await still_running(desk)) == sorted(names)
 
-    desk.gateway_left("another")
+    desk.forget_gateway("another")
 
     assert await still_running(desk) == [BUILD["name"]]
 
 
 @pytest.mark.parametrize("given", ["make", [{"kind": "pet"}], [{**BUILD, "age": -1}]])
 async def test_what_is_said_to_run_and_is_unclear_changes_nothing(
-    desk: Desk, given: object
+    desk: Dispatcher, given: object
 ) -> None:
     await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
@@ -550,7 +548,7 @@ async def test_what_is_said_to_run_and_is_unclear_changes_nothing(
 
 
 async def test_a_call_is_ranked_by_the_method_that_its_gateway_tells(
-    desk: Desk,
+    desk: Dispatcher,
 ) -> None:
     await tell(desk, **HELLO)
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.desk import LOOKS, LOOKS_OF_CALLER, THREADS, Desk, Host
-from openclaw_taskmem.daemon.threads import Threads
-from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.daemon.desk import (
+    LOOKS,
+    LOOKS_OF_CALLER,
+    THREADS,
+    Dispatcher,
+    RelayHost,
+)
+from openclaw_taskmem.daemon.threads import ThreadPool
+from openclaw_taskmem.daemon.watchroom import WaitSupervisor
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import Claim, Finding, TaskStatus, Verdict, hookimpl
@@ -50,14 +56,12 @@ class Patient:
         ("no_such_tool", {"status": "completed"}, False),
     ],
 )
-def test_an_update_looks_only_where_it_completes(
-    tool: str, given: object, looks: bool
-) -> None:
-    assert catalog.looks(tool, given) is looks
+def test_an_update_looks_only_where_it_completes(tool: str, given: object, looks: bool) -> None:
+    assert catalog.needs_outside_look(tool, given) is looks
 
 
 async def test_no_caller_takes_all_threads_that_look() -> None:
-    threads = Threads(2, "look", share=1)
+    threads = ThreadPool(2, "look", share=1)
     let = threading.Event()
     slow = [asyncio.create_task(threads.call_for("a", let.wait)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -71,14 +75,14 @@ async def test_no_caller_takes_all_threads_that_look() -> None:
 
 
 @pytest.mark.parametrize("way", ["agent", "person", "gateway"])
-async def test_calls_are_answered_while_as_many_tasks_as_may_be_are_completed(
+async def test_desk_answers_calls_while_all_threads_complete_tasks(
     tmp_path: Path, way: str
 ) -> None:
     patient = Patient()
     world = World(plugins=[("patient", patient)])
-    room = Watchroom(world.shell.seams, world.clock, judge_seconds=20)
+    room = WaitSupervisor(world.shell.seams, world.clock, judge_seconds=20)
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
-    desk = Desk(world.shell, settings, room)
+    desk = Dispatcher(world.shell, settings, room)
 
     async def call(tool: str, **given: object) -> object:
         params = {"tool": tool, "arguments": given}
@@ -88,12 +92,9 @@ async def test_calls_are_answered_while_as_many_tasks_as_may_be_are_completed(
             return await desk.answer("call", params)
         return await desk.answer_gateway(desk, "call", params)
 
-    tasks = [
-        world.register(metadata={"artifacts": ["report.md"]}) for _ in range(THREADS)
-    ]
+    tasks = [world.register(metadata={"artifacts": ["report.md"]}) for _ in range(THREADS)]
     completing = [
-        asyncio.create_task(call("task_update", task_id=task, status="completed"))
-        for task in tasks
+        asyncio.create_task(call("task_update", task_id=task, status="completed")) for task in tasks
     ]
     for _ in tasks:
         await asyncio.to_thread(patient.looking.acquire)
@@ -112,14 +113,14 @@ async def test_calls_are_answered_while_as_many_tasks_as_may_be_are_completed(
 async def test_one_callers_slow_proofs_hold_up_no_other(tmp_path: Path) -> None:
     patient = Patient()
     world = World(plugins=[("patient", patient)])
-    room = Watchroom(world.shell.seams, world.clock, judge_seconds=20)
+    room = WaitSupervisor(world.shell.seams, world.clock, judge_seconds=20)
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
-    desk = Desk(world.shell, settings, room)
+    desk = Dispatcher(world.shell, settings, room)
 
     def complete(by: str) -> asyncio.Task[object]:
         task = world.register(metadata={"artifacts": ["report.md"]})
         given = {"task_id": task, "status": "completed"}
-        call = desk.call_tool("task_update", given, Host(process=by))
+        call = desk.call_tool("task_update", given, RelayHost(process=by))
         return asyncio.create_task(call)
 
     slow = [complete("one") for _ in range(LOOKS)]

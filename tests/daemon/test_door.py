@@ -17,24 +17,24 @@ from unittest.mock import Mock, create_autospec
 import pytest
 
 from openclaw_taskmem.daemon import door, mcp, run
-from openclaw_taskmem.daemon.desk import Desk
+from openclaw_taskmem.daemon.desk import Dispatcher
 from openclaw_taskmem.daemon.lines import MOST_BYTES, read_line
-from openclaw_taskmem.daemon.processes import identity
-from openclaw_taskmem.daemon.watchroom import Watchroom
+from openclaw_taskmem.daemon.processes import identify_process
+from openclaw_taskmem.daemon.watchroom import WaitSupervisor
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.seams.manager import words
+from openclaw_taskmem.seams.manager import format_error
 
 
 def test_macos_is_asked_for_the_process_at_the_other_end() -> None:
     peer = create_autospec(socket.socket, instance=True)
     peer.getsockopt.return_value = struct.pack("i", os.getpid())
 
-    assert door.peer_number(peer) == os.getpid()
+    assert door.read_peer_pid(peer) == os.getpid()
     # SOL_LOCAL and LOCAL_PEERPID, as <sys/un.h> numbers them.
     peer.getsockopt.assert_called_once_with(0, 2, 4)
 
 
-class Loading(asyncio.Event):
+class LoadingEvent(asyncio.Event):
     """Set once the SDK is loaded; says when somebody has come to wait for that."""
 
     def __init__(self, reached: asyncio.Event) -> None:
@@ -64,11 +64,11 @@ async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
         loaded.append(entrance.speaks_mcp.is_set())
         reached.set()
 
-    monkeypatch.setattr(mcp, "serve", serve)
+    monkeypatch.setattr(mcp, "serve_host", serve)
     home.prepare()
     left: list[str | None] = []
-    entrance = door.Door(create_autospec(Desk, instance=True), left.append)
-    entrance.speaks_mcp = Loading(reached)
+    entrance = door.SocketServer(create_autospec(Dispatcher, instance=True), left.append)
+    entrance.speaks_mcp = LoadingEvent(reached)
     await entrance.open(home.socket)
     reader, writer = await open_line(home)
     await reached.wait()
@@ -78,7 +78,7 @@ async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
 
     assert await reader.read() == b""
     assert loaded == [True]
-    assert left == [identity(os.getpid())]
+    assert left == [identify_process(os.getpid())]
     writer.close()
     await entrance.close(0)
 
@@ -101,12 +101,12 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
 ) -> None:
     monkeypatch.setattr(mcp, "load_sdk", Mock(side_effect=error))
     home.prepare()
-    entrance = door.Door(create_autospec(Desk, instance=True), lambda _: None)
+    entrance = door.SocketServer(create_autospec(Dispatcher, instance=True), lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_line(home)
 
-    room = create_autospec(Watchroom, instance=True)
-    await run._load_ahead(room, entrance)
+    room = create_autospec(WaitSupervisor, instance=True)
+    await run._preload_modules(room, entrance)
     room.load_judges.assert_called_once_with()
 
     writer.write(b'no JSON\n{"method": "notifications/initialized"}\n')
@@ -114,7 +114,7 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
     answer = json.loads(await reader.readline())
     assert answer["id"] == 7
     assert answer["error"]["data"]["error"] == "sdk_unavailable"
-    assert f"did not load ({words(error)}). Install" in answer["error"]["message"]
+    assert f"did not load ({format_error(error)}). Install" in answer["error"]["message"]
     assert "cannot be loaded" in caplog.text
     assert gc.isenabled()
     writer.close()
@@ -126,8 +126,8 @@ async def test_more_faces_than_are_taken_are_told_and_a_command_is_not(
 ) -> None:
     home.prepare()
     most = door.RESERVED_FACES + 2
-    desk = create_autospec(Desk, instance=True)
-    entrance = door.Door(desk, lambda _: None, most)
+    desk = create_autospec(Dispatcher, instance=True)
+    entrance = door.SocketServer(desk, lambda _: None, most)
     await entrance.open(home.socket)
 
     async def open_face(face: str) -> tuple[dict[str, object], asyncio.StreamWriter]:
@@ -184,8 +184,8 @@ async def test_another_users_process_is_hung_up_on(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.prepare()
-    desk = create_autospec(Desk, instance=True)
-    entrance = door.Door(desk, lambda _: None)
+    desk = create_autospec(Dispatcher, instance=True)
+    entrance = door.SocketServer(desk, lambda _: None)
     await entrance.open(home.socket)
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
@@ -209,9 +209,9 @@ async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
     home: Home, face: str
 ) -> None:
     home.prepare()
-    desk = create_autospec(Desk, instance=True)
+    desk = create_autospec(Dispatcher, instance=True)
     desk.answer.return_value = desk.answer_gateway.return_value = None
-    entrance = door.Door(desk, lambda _: None)
+    entrance = door.SocketServer(desk, lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_client(home, face)
 
@@ -224,7 +224,7 @@ async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
     await entrance.close(0)
 
 
-async def test_a_clients_large_calls_run_one_at_a_time_beside_small_ones(
+async def test_door_runs_large_calls_one_by_one_beside_small_ones(
     home: Home,
 ) -> None:
     home.prepare()
@@ -236,9 +236,9 @@ async def test_a_clients_large_calls_run_one_at_a_time_beside_small_ones(
         if len(params["x"]) > door.LARGE_BYTES:
             await go_on.wait()
 
-    desk = create_autospec(Desk, instance=True)
+    desk = create_autospec(Dispatcher, instance=True)
     desk.answer = answer
-    entrance = door.Door(desk, lambda _: None)
+    entrance = door.SocketServer(desk, lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_client(home)
     large = line_of(door.LARGE_BYTES + 1) + b"\n"
@@ -263,12 +263,12 @@ async def test_an_answer_that_nobody_reads_holds_up_no_large_call(
         if method == "unread":
             answered.set()
 
-    desk = create_autospec(Desk, instance=True)
+    desk = create_autospec(Dispatcher, instance=True)
     desk.answer = answer
-    entrance = door.Door(desk, lambda _: None)
-    monkeypatch.setattr(door, "_encoded", lambda _: b"y" * 9_000_000 + b"\n")
+    entrance = door.SocketServer(desk, lambda _: None)
+    monkeypatch.setattr(door, "_encode_document", lambda _: b"y" * 9_000_000 + b"\n")
     await entrance.open(home.socket)
-    monkeypatch.setattr(door, "_send", lambda writer, _: writer.write(b'{"pid": 1}\n'))
+    monkeypatch.setattr(door, "_send_document", lambda writer, _: writer.write(b'{"pid": 1}\n'))
     (_, unread), (reader, writer) = [await open_client(home) for _ in range(2)]
     unread.write(line_of(door.LARGE_BYTES + 1, "unread") + b"\n")
     await answered.wait()
@@ -292,9 +292,9 @@ async def test_a_large_call_that_takes_long_holds_up_no_other(
         if method == "slow":
             await go_on.wait()
 
-    desk = create_autospec(Desk, instance=True)
+    desk = create_autospec(Dispatcher, instance=True)
     desk.answer = answer
-    entrance = door.Door(desk, lambda _: None)
+    entrance = door.SocketServer(desk, lambda _: None)
     await entrance.open(home.socket)
     (slow, slow_writer), (reader, writer) = [await open_client(home) for _ in range(2)]
     slow_writer.write(line_of(door.LARGE_BYTES + 1, "slow") + b"\n")
@@ -310,8 +310,8 @@ async def test_a_large_call_that_takes_long_holds_up_no_other(
 
 async def test_a_call_that_waits_for_something_is_not_long(home: Home) -> None:
     home.prepare()
-    desk = create_autospec(Desk, instance=True)
-    entrance = door.Door(desk, lambda _: None)
+    desk = create_autospec(Dispatcher, instance=True)
+    entrance = door.SocketServer(desk, lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_client(home)
 

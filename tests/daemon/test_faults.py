@@ -15,7 +15,7 @@ import pytest
 
 from openclaw_taskmem.daemon.logfile import MOST_REPEATS
 from openclaw_taskmem.faces.link import LinkError
-from tests.support.daemons import change, contents, locked, refused_start, rows
+from tests.support.daemons import change, contents, lock_database, refused_start, rows
 from tests.support.waiting import until
 
 BLOCK = "x" * 60_000
@@ -41,12 +41,12 @@ def no_room(daemon):
             resource.prlimit(pid, kind, (soft, hard))
 
 
-def said_in(home, task_id):
+def read_contents(home, task_id):
     query = "SELECT content FROM task_messages WHERE task_id = ? ORDER BY id"
     return [content for (content,) in rows(home, query, task_id)]
 
 
-def whole(home):
+def is_sound(home):
     """Whether the database is sound, and every count in it is true."""
     assert rows(home, "PRAGMA integrity_check") == [("ok",)]
     assert rows(home, "PRAGMA foreign_key_check") == []
@@ -88,23 +88,23 @@ def test_a_full_disk_is_told_and_the_next_call_after_it_works(daemon):
         )
         # What needs no room is answered all the while.
         assert daemon.ask("show", id=task_id)["name"] == "Deploy"
-        assert said_in(daemon.home, task_id) == answered
-        assert whole(daemon.home)
+        assert read_contents(daemon.home, task_id) == answered
+        assert is_sound(daemon.home)
     daemon.call("task_update", task_id=task_id, message="Room again.")
-    assert said_in(daemon.home, task_id) == [*answered, "Room again."]
-    assert whole(daemon.home)
+    assert read_contents(daemon.home, task_id) == [*answered, "Room again."]
+    assert is_sound(daemon.home)
     assert daemon.stop() == 0
 
 
-def test_what_was_answered_before_the_disk_was_full_outlives_a_kill(daemon):
+def test_answered_writes_survive_a_full_disk_and_a_kill(daemon):
     task_id = daemon.register()
     with no_room(daemon):
         answered, _ = write_until_refused(daemon, task_id)
         daemon.kill(signal.SIGKILL)
     daemon.restart()
-    assert said_in(daemon.home, task_id) == answered
+    assert read_contents(daemon.home, task_id) == answered
     daemon.call("task_update", task_id=task_id, message="Room again.")
-    assert whole(daemon.home)
+    assert is_sound(daemon.home)
 
 
 def test_many_calls_at_once_on_a_full_disk_are_each_told(daemon):
@@ -114,52 +114,49 @@ def test_many_calls_at_once_on_a_full_disk_are_each_told(daemon):
             found = [*pool.map(lambda task: write_until_refused(daemon, task), tasks)]
         for task_id, (answered, refusal) in zip(tasks, found, strict=True):
             assert refusal.name == "store_full"
-            assert said_in(daemon.home, task_id) == answered
+            assert read_contents(daemon.home, task_id) == answered
     for task_id in tasks:
         daemon.call("task_update", task_id=task_id, message="Room again.")
-    assert whole(daemon.home)
+    assert is_sound(daemon.home)
 
 
 def test_an_alert_that_found_no_room_is_found_again(start):
     """The loops go on too, without a call that would remind them."""
-    daemon = start(
-        TASKMEM_STUCK_THRESHOLD_SECONDS="3", TASKMEM_STUCK_INTERVAL_SECONDS="1"
-    )
+    daemon = start(TASKMEM_STUCK_THRESHOLD_SECONDS="3", TASKMEM_STUCK_INTERVAL_SECONDS="1")
     task_id = daemon.register()
     with no_room(daemon):
         write_until_refused(daemon, task_id)
         assert daemon.log.wait_for("a pass failed")
         assert daemon.process.poll() is None
     assert daemon.out.wait_for(task_id)
-    assert whole(daemon.home)
+    assert is_sound(daemon.home)
 
 
-def test_a_database_that_another_holds_is_told_and_the_next_call_works(daemon):
+def test_locked_database_is_reported_and_the_next_call_works(daemon):
     task_id = daemon.register()
     before = contents(daemon.home)
-    with locked(daemon.home):
+    with lock_database(daemon.home):
         with pytest.raises(LinkError) as refused:
             daemon.call("task_update", task_id=task_id, message="Lost in vain.")
         assert refused.value.name == "store_busy"
         assert str(refused.value) == (
-            "Another process holds the database, and nothing was written; try again "
-            "in a moment."
+            "Another process holds the database, and nothing was written; try again in a moment."
         )
         # Reading needs no lock.
         assert daemon.ask("show", id=task_id)["messages"] == []
         assert contents(daemon.home) == before
     daemon.call("task_update", task_id=task_id, message="Said again.")
-    assert said_in(daemon.home, task_id) == ["Said again."]
-    assert whole(daemon.home)
+    assert read_contents(daemon.home, task_id) == ["Said again."]
+    assert is_sound(daemon.home)
 
 
 def test_a_lock_that_is_let_go_in_time_is_waited_for(daemon):
     task_id = daemon.register()
-    with daemon.link() as link, locked(daemon.home):
+    with daemon.link() as link, lock_database(daemon.home):
         call = {"task_id": task_id, "message": "Waited for."}
         with pytest.raises(LinkError, match=r"did not answer call within 0\.01 s"):
             link.call("call", {"tool": "task_update", "arguments": call}, 0.01)
-    until(lambda: said_in(daemon.home, task_id) == ["Waited for."], "it is written")
+    until(lambda: read_contents(daemon.home, task_id) == ["Waited for."], "it is written")
 
 
 COPIED = (
@@ -183,16 +180,16 @@ def test_a_lock_that_falls_into_a_start_only_delays_it(start, home):
     ((due,),) = rows(home, "SELECT DISTINCT stuck_due_at FROM tasks")
     old = "SELECT count(*) FROM tasks WHERE stuck_due_at = ?"
     daemon.restart(TASKMEM_STUCK_THRESHOLD_SECONDS="70000")
-    with locked(home):
+    with lock_database(home):
         assert daemon.log.wait_for("it is repeated")
         assert rows(home, old, due) > [(0,)]
         assert daemon.ask("status")["running"] is True
     until(lambda: rows(home, old, due) == [(0,)], "all are looked at")
     assert daemon.process.poll() is None
-    assert whole(home)
+    assert is_sound(home)
 
 
-def test_a_daemon_is_not_started_on_a_database_that_another_holds(start, home):
+def test_daemon_refuses_to_start_on_a_locked_database(start, home):
     start().stop()
     with closing(sqlite3.connect(home.database, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode = DELETE")
@@ -200,8 +197,7 @@ def test_a_daemon_is_not_started_on_a_database_that_another_holds(start, home):
         status, said = refused_start(home)
     assert status == 1
     assert said == (
-        "Another process holds the database, and nothing was written; try again in a "
-        "moment."
+        "Another process holds the database, and nothing was written; try again in a moment."
     )
     assert start().ask("status")["running"] is True
 

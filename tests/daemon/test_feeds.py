@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.feeds import fed
+from openclaw_taskmem.daemon.feeds import parse_feed
 from taskmem_hookspecs import InvalidArguments
 
 
 def test_a_piece_comes_as_text_or_as_base64() -> None:
-    target, output = fed({"target": "pty:crisp-ridge", "text": "é\n"})
+    target, output = parse_feed({"target": "pty:crisp-ridge", "text": "é\n"})
     assert (str(target), output.data) == ("pty:crisp-ridge", "é\n".encode())
     assert output.exit_status is None
 
-    _, output = fed({"target": "pty:a", "data": "/wA=", "exit_status": -9})
+    _, output = parse_feed({"target": "pty:a", "data": "/wA=", "exit_status": -9})
     assert (output.data, output.exit_status) == (b"\xff\x00", -9)
 
 
 def test_an_end_may_come_without_a_piece() -> None:
-    assert fed({"target": "pty:a", "exit_status": 0})[1].data == b""
+    assert parse_feed({"target": "pty:a", "exit_status": 0})[1].data == b""
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ def test_an_end_may_come_without_a_piece() -> None:
 )
 def test_anything_else_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidArguments):
-        fed(given)
+        parse_feed(given)

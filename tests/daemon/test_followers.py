@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.followers import Followers
-from openclaw_taskmem.daemon.news import News
+from openclaw_taskmem.daemon.news import ChangeCounter
 from taskmem_hookspecs import WaitStatus
 from taskmem_hookspecs.errors import DaemonUnavailable
 from tests.support.world import World
@@ -19,8 +19,8 @@ PATIENCE = 5.0
 
 
 @pytest.fixture
-def news() -> News:
-    return News()
+def news() -> ChangeCounter:
+    return ChangeCounter()
 
 
 class Threads:
@@ -43,18 +43,18 @@ def threads() -> Threads:
 
 
 @pytest.fixture
-def followers(world: World, news: News, threads: Threads) -> Followers:
+def followers(world: World, news: ChangeCounter, threads: Threads) -> Followers:
     return Followers(world.shell, news, threads)
 
 
 async def test_one_who_waits_is_answered_how_it_ended(
-    world: World, news: News, followers: Followers, threads: Threads
+    world: World, news: ChangeCounter, followers: Followers, threads: Threads
 ) -> None:
     wait = world.open_wait(None)
     asking = asyncio.create_task(followers.wait({"id": wait.wait_id}))
     await threads.read.wait()
     world.end_wait(wait, WaitStatus.TIMEOUT, "Still at 85 %.")
-    news.tell([wait.wait_id])
+    news.notify([wait.wait_id])
     assert await asking == {
         "ended": True,
         "status": "timeout",
@@ -64,18 +64,16 @@ async def test_one_who_waits_is_answered_how_it_ended(
 
 
 async def test_a_wait_is_read_again_only_when_it_has_changed(
-    world: World, news: News, followers: Followers, threads: Threads
+    world: World, news: ChangeCounter, followers: Followers, threads: Threads
 ) -> None:
     waits = [world.open_wait(None) for _ in range(2)]
-    asking = [
-        asyncio.create_task(followers.wait({"id": wait.wait_id})) for wait in waits
-    ]
+    asking = [asyncio.create_task(followers.wait({"id": wait.wait_id})) for wait in waits]
     while threads.reads < 2:
         threads.read.clear()
         await threads.read.wait()
     for _ in range(20):
-        news.tell()
-        news.tell([waits[1].wait_id])
+        news.notify()
+        news.notify([waits[1].wait_id])
     world.end_wait(waits[1])
     answer = await asking[1]
     assert answer["ended"]
@@ -85,22 +83,22 @@ async def test_a_wait_is_read_again_only_when_it_has_changed(
 
 
 async def test_who_waits_at_a_daemon_that_stops_is_told_so(
-    world: World, news: News, followers: Followers, threads: Threads
+    world: World, news: ChangeCounter, followers: Followers, threads: Threads
 ) -> None:
     wait = world.open_wait(None)
     asking = asyncio.create_task(followers.wait({"id": wait.wait_id}))
     await threads.read.wait()
     world.shell.stopping.set()
-    news.tell_all()
+    news.notify_all()
     assert await asking == {"ended": False, "stopping": True}
 
 
 async def test_no_call_is_kept_once_the_daemon_has_said_that_it_stops(
-    world: World, news: News, followers: Followers
+    world: World, news: ChangeCounter, followers: Followers
 ) -> None:
     wait = world.open_wait(None)
     world.shell.stopping.set()
-    news.tell_all()
+    news.notify_all()
     async with asyncio.timeout(PATIENCE):
         answer = await followers.wait({"id": wait.wait_id})
         assert answer == {"ended": False, "stopping": True}

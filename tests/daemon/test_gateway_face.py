@@ -36,22 +36,22 @@ def gateway(daemon):
         yield link
 
 
-def known(daemon):
+def list_boots(daemon):
     return [gateway["boot"] for gateway in daemon.ask("status")["gateways"]]
 
 
 def test_each_gateway_is_known_from_its_hello_until_it_hangs_up(daemon, gateway):
-    assert known(daemon) == []
+    assert list_boots(daemon) == []
     assert report(gateway, hello()) == {}
     with connect(daemon.home, "gateway") as second:
         report(second, hello(boot="boot_2"))
-        assert sorted(known(daemon)) == ["boot_1", "boot_2"]
-    until(lambda: known(daemon) == ["boot_1"], "the second is forgotten")
+        assert sorted(list_boots(daemon)) == ["boot_1", "boot_2"]
+    until(lambda: list_boots(daemon) == ["boot_1"], "the second is forgotten")
     gateway.close()
-    until(lambda: known(daemon) == [], "the first is forgotten")
+    until(lambda: list_boots(daemon) == [], "the first is forgotten")
 
 
-def test_what_a_gateway_may_not_ask_is_refused_and_the_line_stays(daemon, gateway):
+def test_forbidden_gateway_call_is_refused_and_connection_stays(daemon, gateway):
     with pytest.raises(LinkError, match="older than the plug-in"):
         gateway.call("wakes", {}, PATIENCE)
     with pytest.raises(LinkError, match=r"In a report, events\.age"):
@@ -61,7 +61,7 @@ def test_what_a_gateway_may_not_ask_is_refused_and_the_line_stays(daemon, gatewa
     assert report(gateway, hello()) == {}
 
 
-def held(daemon):
+def find_held_wake(daemon):
     """The wake that is held, once nothing else goes on."""
 
     def look():
@@ -79,6 +79,6 @@ def test_a_gateway_that_dies_in_a_turn_holds_nobody_up(start):
     gateway = connect(daemon.home, "gateway")
     report(gateway, hello(MAIN))
     task_id = daemon.register(session_key=MAIN)
-    assert held(daemon)["task_id"] == task_id
+    assert find_held_wake(daemon)["task_id"] == task_id
     gateway.close()
     assert daemon.out.wait_for(task_id)

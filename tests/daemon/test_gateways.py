@@ -35,7 +35,7 @@ OLD = SETTLES.total_seconds() * 1000
 FIRST, SECOND = object(), object()
 
 
-class Freed:
+class FreeCounter:
     """Counts how often it was told that a hold may be over, and how things stood."""
 
     def __init__(self) -> None:
@@ -49,13 +49,13 @@ class Freed:
 
 
 @pytest.fixture
-def freed() -> Freed:
-    return Freed()
+def free_counter() -> FreeCounter:
+    return FreeCounter()
 
 
 @pytest.fixture
-def gateways(world: World, freed: Freed) -> Gateways:
-    return Gateways(world.shell, inline, freed)
+def gateways(world: World, free_counter: FreeCounter) -> Gateways:
+    return Gateways(world.shell, inline, free_counter)
 
 
 def hello(*running: str, age: float = OLD, boot: str = "boot_1") -> dict[str, Any]:
@@ -80,19 +80,19 @@ def ends(session: str, *running: str, **more: Any) -> dict[str, Any]:
 
 
 async def report(gateways: Gateways, *events: Any, visit: object = FIRST) -> None:
-    assert await gateways.report(visit, {"events": [*events]}) == {}
+    assert await gateways.take_report(visit, {"events": [*events]}) == {}
 
 
-def held(gateways: Gateways, session: str | None) -> bool:
-    return gateways.holds()(session) is not None
+def is_held(gateways: Gateways, session: str | None) -> bool:
+    return gateways.build_hold_finder()(session) is not None
 
 
 async def test_a_gateway_that_has_said_hello_is_known(gateways: Gateways) -> None:
-    assert gateways.view() == []
+    assert gateways.build_view() == []
 
     await report(gateways, hello(OTHER, MAIN, age=60_000))
 
-    assert gateways.view() == [
+    assert gateways.build_view() == [
         {
             "boot": "boot_1",
             "transport": "openclaw-plugin",
@@ -110,7 +110,7 @@ async def test_whatever_else_it_reports_is_counted(gateways: Gateways) -> None:
     await report(gateways, hello(), called, called, {"kind": "compacted"})
     await report(gateways, hello(), visit=OTHER)
 
-    first, second = gateways.view()
+    first, second = gateways.build_view()
     assert first["reported"] == {"gateway": 1, "tool_called": 2, "compacted": 1}
     assert second["reported"] == {"gateway": 1}
 
@@ -120,37 +120,35 @@ async def test_a_gateway_is_as_old_as_it_says_whatever_its_clock_says(
 ) -> None:
     await report(gateways, hello(age=4_000))
 
-    found = gateways.holds()(OTHER)
+    found = gateways.build_hold_finder()(OTHER)
     assert found is not None
     assert found.until == DAWN + SETTLES - timedelta(seconds=4)
     world.clock.tick(8)
-    assert not held(gateways, OTHER)
+    assert not is_held(gateways, OTHER)
 
 
 @pytest.mark.parametrize("age", [1e9, 1e300])
-async def test_an_age_beyond_every_calendar_is_no_trouble(
-    gateways: Gateways, age: float
-) -> None:
+async def test_an_age_beyond_every_calendar_is_no_trouble(gateways: Gateways, age: float) -> None:
     await report(gateways, hello(age=age))
 
-    assert not held(gateways, OTHER)
+    assert not is_held(gateways, OTHER)
 
 
 async def test_a_session_is_held_from_its_turns_begin_to_its_end(
-    gateways: Gateways, freed: Freed
+    gateways: Gateways, free_counter: FreeCounter
 ) -> None:
     await report(gateways, hello())
-    assert (held(gateways, MAIN), held(gateways, None)) == (False, False)
-    before = freed.times
+    assert (is_held(gateways, MAIN), is_held(gateways, None)) == (False, False)
+    before = free_counter.times
 
     await report(gateways, begins(MAIN, MAIN), begins(OTHER, MAIN, OTHER))
-    assert (held(gateways, MAIN), held(gateways, OTHER)) == (True, True)
-    assert held(gateways, None)
-    assert freed.times == before
+    assert (is_held(gateways, MAIN), is_held(gateways, OTHER)) == (True, True)
+    assert is_held(gateways, None)
+    assert free_counter.times == before
 
     await report(gateways, ends(MAIN, OTHER))
-    assert (held(gateways, MAIN), held(gateways, OTHER)) == (False, True)
-    assert freed.times == before + 1
+    assert (is_held(gateways, MAIN), is_held(gateways, OTHER)) == (False, True)
+    assert free_counter.times == before + 1
 
 
 async def test_what_is_held_is_told_as_it_was_when_it_was_asked(
@@ -158,37 +156,37 @@ async def test_what_is_held_is_told_as_it_was_when_it_was_asked(
 ) -> None:
     """Threads ask while the event loop takes reports."""
     await report(gateways, hello(MAIN))
-    holds = gateways.holds()
+    holds = gateways.build_hold_finder()
     await report(gateways, ends(MAIN))
 
     assert holds(MAIN) is not None
-    assert not held(gateways, MAIN)
+    assert not is_held(gateways, MAIN)
 
 
 @pytest.mark.parametrize("how", ["hangs up", "stops"])
 async def test_a_gateway_that_leaves_holds_nobody_any_more(
-    gateways: Gateways, freed: Freed, how: str
+    gateways: Gateways, free_counter: FreeCounter, how: str
 ) -> None:
     await report(gateways, hello(MAIN))
     await report(gateways, hello(OTHER, boot="boot_2"), visit=SECOND)
-    before = freed.times
+    before = free_counter.times
 
     if how == "stops":
         await report(gateways, {"kind": "gateway_stopped", "boot": "boot_1"})
     else:
-        gateways.left(FIRST)
+        gateways.forget_gateway(FIRST)
 
-    assert (held(gateways, MAIN), held(gateways, OTHER)) == (False, True)
-    assert [view["boot"] for view in gateways.view()] == ["boot_2"]  # type: ignore[index, call-overload]
-    assert freed.times == before + 1
+    assert (is_held(gateways, MAIN), is_held(gateways, OTHER)) == (False, True)
+    assert [view["boot"] for view in gateways.build_view()] == ["boot_2"]  # type: ignore[index, call-overload]
+    assert free_counter.times == before + 1
 
 
 async def test_who_was_never_there_frees_nobody_by_leaving(
-    gateways: Gateways, freed: Freed
+    gateways: Gateways, free_counter: FreeCounter
 ) -> None:
-    gateways.left(FIRST)
+    gateways.forget_gateway(FIRST)
 
-    assert freed.times == 0
+    assert free_counter.times == 0
 
 
 async def test_of_a_gateway_that_has_not_said_hello_nothing_is_kept(
@@ -196,8 +194,8 @@ async def test_of_a_gateway_that_has_not_said_hello_nothing_is_kept(
 ) -> None:
     await report(gateways, begins(MAIN, MAIN), ends(MAIN, MAIN))
 
-    assert gateways.view() == []
-    assert not held(gateways, MAIN)
+    assert gateways.build_view() == []
+    assert not is_held(gateways, MAIN)
 
 
 @pytest.mark.parametrize("nonsense", [7, {"kind": "turn_started"}])
@@ -207,7 +205,7 @@ async def test_of_a_report_that_is_no_report_nothing_counts(
     with pytest.raises(InvalidArguments):
         await report(gateways, hello(), nonsense)
 
-    assert gateways.view() == []
+    assert gateways.build_view() == []
 
 
 # --- what changes in the store ------------------------------------------------
@@ -216,12 +214,12 @@ async def test_of_a_report_that_is_no_report_nothing_counts(
 @pytest.fixture
 def delivery(world: World) -> str:
     """The delivery of a stuck wake that the first start of the plug-in took."""
-    world.shell.commit(Change(bookmarks=(world.shell.store.bookmark(BOOT, "boot_1"),)))
+    world.shell.commit(Change(bookmarks=(world.shell.store.make_bookmark(BOOT, "boot_1"),)))
     world.register(session_key=MAIN)
     world.clock.tick(300)
     world.sweep()
     (found,) = world.claim()
-    wakes.delivered(world.shell, found, "openclaw-plugin")
+    wakes.settle_delivered(world.shell, found, "openclaw-plugin")
     return found.delivery_id
 
 
@@ -231,14 +229,14 @@ def state(world: World) -> WakeState:
 
 
 async def test_a_turns_end_is_written_down_before_its_session_is_free(
-    gateways: Gateways, world: World, delivery: str, freed: Freed
+    gateways: Gateways, world: World, delivery: str, free_counter: FreeCounter
 ) -> None:
     await report(gateways, hello(MAIN))
-    freed.then = lambda: (state(world), held(gateways, MAIN))
+    free_counter.then = lambda: (state(world), is_held(gateways, MAIN))
 
     await report(gateways, ends(MAIN, deliveries=[delivery]))
 
-    assert freed.seen[-1] == ("acknowledged", False)
+    assert free_counter.seen[-1] == ("acknowledged", False)
 
 
 async def test_a_turn_that_failed_acknowledges_nothing(
@@ -250,7 +248,7 @@ async def test_a_turn_that_failed_acknowledges_nothing(
     assert state(world) is WakeState.DUE
 
 
-async def test_a_model_that_answers_acknowledges_what_its_turn_took_and_works_on(
+async def test_model_answer_acknowledges_wakes_and_keeps_turn_running(
     gateways: Gateways, world: World, delivery: str
 ) -> None:
     await report(gateways, hello(MAIN))
@@ -258,11 +256,11 @@ async def test_a_model_that_answers_acknowledges_what_its_turn_took_and_works_on
 
     await report(gateways, told)
     assert state(world) is WakeState.ACKNOWLEDGED
-    assert held(gateways, MAIN)
+    assert is_held(gateways, MAIN)
 
     await report(gateways, ends(MAIN, error="503"))
     assert state(world) is WakeState.ACKNOWLEDGED
-    assert not held(gateways, MAIN)
+    assert not is_held(gateways, MAIN)
 
 
 async def test_a_report_that_comes_late_counts_all_the_same(
@@ -293,7 +291,7 @@ async def test_a_wake_whose_turn_did_not_start_is_owed_again(
 
     await report(gateways, {**told, "deliveries": [delivery]})
     assert state(world) is WakeState.DUE
-    assert held(gateways, MAIN), "another turn of the session goes on"
+    assert is_held(gateways, MAIN), "another turn of the session goes on"
 
 
 async def test_a_gateway_holds_its_sessions_although_the_store_is_busy(
@@ -306,13 +304,13 @@ async def test_a_gateway_holds_its_sessions_although_the_store_is_busy(
         patch.setattr(world.shell.store, "read_records", busy)
         with pytest.raises(StoreBusy):
             await report(gateways, hello(MAIN))
-    assert held(gateways, MAIN)
+    assert is_held(gateways, MAIN)
 
-    gateways.left(FIRST)
-    assert not held(gateways, MAIN)
+    gateways.forget_gateway(FIRST)
+    assert not is_held(gateways, MAIN)
 
 
-async def test_a_turn_that_is_over_holds_nobody_although_the_store_is_busy(
+async def test_ended_turn_holds_no_session_although_store_is_busy(
     gateways: Gateways, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def busy(*_: object) -> None:
@@ -322,10 +320,10 @@ async def test_a_turn_that_is_over_holds_nobody_although_the_store_is_busy(
     monkeypatch.setattr(world.store, "find_wakes", busy)
     with pytest.raises(StoreBusy):
         await report(gateways, ends(MAIN, deliveries=["delivery_1"]))
-    assert not held(gateways, MAIN)
+    assert not is_held(gateways, MAIN)
 
 
-async def test_the_next_task_of_a_session_goes_on_where_we_stopped_its_turn(
+async def test_next_task_of_session_goes_on_after_we_stop_its_turn(
     world: World, gateways: Gateways
 ) -> None:
     session = Session(world, key=MAIN)
@@ -343,7 +341,7 @@ async def test_the_next_task_of_a_session_goes_on_where_we_stopped_its_turn(
     assert wake.task_id == first
 
 
-async def test_what_calls_did_to_files_is_in_the_ledger_of_the_sessions_task(
+async def test_file_changes_of_calls_enter_ledger_of_the_sessions_task(
     world: World, gateways: Gateways, tmp_path: Path
 ) -> None:
     task = Session(world, key=MAIN).register()
@@ -387,9 +385,7 @@ async def test_the_third_call_that_is_not_ours_covers_a_users_turn(
     assert world.task(task.task_id).status == "completed"
 
 
-async def test_calls_of_the_turn_before_do_not_count(
-    world: World, gateways: Gateways
-) -> None:
+async def test_calls_of_the_turn_before_do_not_count(world: World, gateways: Gateways) -> None:
     call = {"kind": "tool_started", "call_id": "c", "tool": "exec"}
     two = [{**call, "session_key": MAIN, "request": "Bake."}] * 2
     await report(gateways, hello(), begins(MAIN, MAIN), *two, ends(MAIN), *two)
@@ -415,7 +411,7 @@ async def test_a_session_whose_sub_agent_works_is_not_told_to_go_on(
     assert [wake.task_id for wake in world.deliver()] == [task]
 
 
-async def test_gateways_that_find_their_daemon_again_in_turns_have_not_started_anew(
+async def test_gateways_reconnecting_in_turn_do_not_count_as_restarted(
     gateways: Gateways, world: World
 ) -> None:
     await report(gateways, hello(boot="boot_1"), visit=FIRST)
@@ -428,13 +424,13 @@ async def test_gateways_that_find_their_daemon_again_in_turns_have_not_started_a
     world.store.commit(Change(wakes=(taken,)))
 
     for boot, visit in (("boot_1", FIRST), ("boot_2", SECOND)) * 3:
-        gateways.left(visit)
+        gateways.forget_gateway(visit)
         await report(gateways, hello(boot=boot), visit=visit)
 
     assert [wake.wake_id for wake in world.wakes(WakeState.SENT)] == [sent.wake_id]
 
 
-async def test_a_gateway_that_starts_takes_nothing_from_another_that_is_connected(
+async def test_starting_gateway_takes_no_run_from_a_connected_one(
     gateways: Gateways, world: World
 ) -> None:
     await report(gateways, hello(boot="boot_1"), visit=FIRST)
@@ -446,7 +442,7 @@ async def test_a_gateway_that_starts_takes_nothing_from_another_that_is_connecte
     await report(gateways, hello(boot="boot_2", age=0), visit=SECOND)
 
     assert session.run(task) == before
-    gateways.left(FIRST)
+    gateways.forget_gateway(FIRST)
     await report(gateways, hello(boot="boot_3", age=0), visit=FIRST)
     assert session.run(task).lease_until != before.lease_until
 
@@ -454,13 +450,13 @@ async def test_a_gateway_that_starts_takes_nothing_from_another_that_is_connecte
 async def test_who_calls_is_in_a_turn_where_one_of_its_session_runs(
     gateways: Gateways,
 ) -> None:
-    assert gateways.in_turn(FIRST, MAIN)
+    assert gateways.is_in_turn(FIRST, MAIN)
     await report(gateways, hello())
-    assert not gateways.in_turn(FIRST, MAIN)
+    assert not gateways.is_in_turn(FIRST, MAIN)
     await report(gateways, begins(MAIN, MAIN))
-    assert gateways.in_turn(FIRST, MAIN.upper())
-    assert not gateways.in_turn(FIRST, "agent:main:other")
-    assert gateways.in_turn(FIRST, None)
+    assert gateways.is_in_turn(FIRST, MAIN.upper())
+    assert not gateways.is_in_turn(FIRST, "agent:main:other")
+    assert gateways.is_in_turn(FIRST, None)
 
 
 async def test_sessions_of_one_key_in_two_gateways_have_their_own_runs(
@@ -469,8 +465,8 @@ async def test_sessions_of_one_key_in_two_gateways_have_their_own_runs(
     call = {"kind": "tool_started", "session_key": MAIN, "tool": "exec"}
     for visit, host in ((FIRST, "openclaw:one"), (SECOND, "openclaw:two")):
         await report(gateways, {**hello(boot=host), "host": host}, visit=visit)
-    owner = gateways.owner(FIRST, MAIN, "main")
-    caller = Caller(session_key=MAIN, host=gateways.host(FIRST), owner=owner)
+    owner = gateways.find_owner(FIRST, MAIN, "main")
+    caller = Caller(session_key=MAIN, host=gateways.find_host(FIRST), owner=owner)
     task = world.call("task_register", caller, name="Deploy", plan=PLAN)["task_id"]
     before = world.store.read_task(task).run
 
@@ -484,7 +480,7 @@ async def test_sessions_of_one_key_in_two_gateways_have_their_own_runs(
     assert (run.owner, run.checkpoints) == (owner, 1)
 
 
-async def test_calls_that_are_told_of_a_session_without_a_turn_are_its_sub_agents(
+async def test_calls_of_a_session_without_turn_belong_to_sub_agents(
     gateways: Gateways, world: World
 ) -> None:
     session = Session(world)

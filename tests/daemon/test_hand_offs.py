@@ -9,8 +9,8 @@ import signal
 
 import pytest
 
-from openclaw_taskmem.daemon.processes import lives
-from tests.support.agents import agent, told
+from openclaw_taskmem.daemon.processes import is_alive
+from tests.support.agents import agent, parse_result
 from tests.support.daemons import command
 from tests.support.waiting import until
 
@@ -31,14 +31,14 @@ def host(home, name):
 
 async def call(client, tool, **given):
     result = await client.call_tool(tool, given)
-    assert result.is_error is False, told(result)
-    return told(result)
+    assert result.is_error is False, parse_result(result)
+    return parse_result(result)
 
 
 async def refusal(client, tool, **given):
     result = await client.call_tool(tool, given)
-    assert result.is_error is True, told(result)
-    return told(result)["message"]
+    assert result.is_error is True, parse_result(result)
+    return parse_result(result)["message"]
 
 
 def person(home, tool, **given):
@@ -77,9 +77,7 @@ async def test_a_role_waits_for_its_queue_and_claims_what_comes(daemon):
         )
         assert "No wake can reach you" in wait["message"]
         waits = ("wait", wait["wait_id"])
-        waiting = asyncio.create_task(
-            asyncio.to_thread(command, daemon.home, *waits, **AUTO)
-        )
+        waiting = asyncio.create_task(asyncio.to_thread(command, daemon.home, *waits, **AUTO))
         made = await call(plans, "task_register", **REPORT)
         status, said, _ = await waiting
         assert status == 0
@@ -137,13 +135,11 @@ async def test_a_role_that_was_killed_claims_its_work_again_at_once(daemon):
         async with host(daemon.home, "codex") as writes:
             first = await call(writes, "task_claim", role="writer")
             async with host(daemon.home, "codex") as other:
-                assert "Nothing is queued" in await refusal(
-                    other, "task_claim", role="writer"
-                )
+                assert "Nothing is queued" in await refusal(other, "task_claim", role="writer")
             [run] = daemon.ask("runs", task_id=made["task_id"])
             process = run["owner"]["process"]
             os.kill(int(process.split(":")[0]), signal.SIGKILL)
-            until(lambda: lives(process) is False, "the relay has ended")
+            until(lambda: is_alive(process) is False, "the relay has ended")
         async with host(daemon.home, "codex") as writes:
             again = await call(writes, "task_claim", role="writer")
             assert again["task_id"] == made["task_id"]

@@ -67,16 +67,12 @@ class Agents:
         """Wait until so many more messages were answered."""
         with self._news:
             due = len(self.answered_messages) + number
-            assert self._news.wait_for(
-                lambda: len(self.answered_messages) >= due, PATIENCE
-            )
+            assert self._news.wait_for(lambda: len(self.answered_messages) >= due, PATIENCE)
 
     def wait_for_refusals(self) -> None:
         """Wait until every one of them was refused."""
         with self._news:
-            all_are = self._news.wait_for(
-                lambda: len(self.refusals) == len(self.tasks), PATIENCE
-            )
+            all_are = self._news.wait_for(lambda: len(self.refusals) == len(self.tasks), PATIENCE)
             assert all_are, "calls are answered still"
 
     def _call(self, task_id: str, answered: list[str]) -> None:
@@ -139,7 +135,7 @@ def stop_process(process):
         os.kill(process.pid, signal.SIGCONT)
 
 
-def test_of_two_daemons_of_a_home_whose_lock_was_removed_one_ends(start, openclaw):
+def test_one_of_two_daemons_of_a_home_ends_after_lock_removal(start, openclaw):
     openclaw.install()
     settings = {
         "TASKMEM_WAKE_TRANSPORT": "openclaw-cli",
@@ -206,9 +202,7 @@ def test_a_daemon_that_was_stopped_keeps_all_and_alerts_nobody(start):
             agents.wait_for_answers(20)
             with stop_process(daemon.process):
                 given = {"name": "By MCP", "plan": ["Build"]}
-                number = by_mcp.send(
-                    "tools/call", name="task_register", arguments=given
-                )
+                number = by_mcp.send("tools/call", name="task_register", arguments=given)
                 # Once the other's is silent for too long, so would be all of these.
                 assert other.out.wait_for(other.register())
             agents.wait_for_answers(20)

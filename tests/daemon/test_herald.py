@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.daemon.herald import GIVE_UP_AFTER, SHOWN, Herald
+from openclaw_taskmem.daemon.herald import GIVE_UP_AFTER, SHOWN, Notifier
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import COALESCED
 from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import Outgoing
+from openclaw_taskmem.engine.say import NotificationKind
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -30,7 +30,7 @@ from taskmem_hookspecs import (
     WakeRefused,
     WakeUndelivered,
 )
-from tests.daemon.looped import Gateway, inline, running
+from tests.daemon.looped import Gateway, inline, run_loops
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
@@ -38,7 +38,7 @@ DEV = "agent:dev:main"
 ACCEPTED = "accepted, 4 steps."
 BEGUN = "accepted and started, 4 steps."
 ABOUT = ["x", "question", "step"]
-LATE = GIVE_UP_AFTER[Outgoing.LINES].total_seconds()
+LATE = GIVE_UP_AFTER[NotificationKind.LINES].total_seconds()
 
 
 class Host:
@@ -88,7 +88,7 @@ def host() -> Host:
 
 @pytest.fixture
 def main(world: World) -> Session:
-    say.begin(world.shell)
+    say.set_start_positions(world.shell)
     return Session(world)
 
 
@@ -97,19 +97,21 @@ def dev(world: World) -> Session:
     return Session(world, key=DEV, role="dev")
 
 
-def herald(world: World, host: Host, outgoing: Outgoing = Outgoing.LINES) -> Herald:
-    return Herald(world.shell, host, inline, outgoing)
+def herald(
+    world: World, host: Host, outgoing: NotificationKind = NotificationKind.LINES
+) -> Notifier:
+    return Notifier(world.shell, host, inline, outgoing)
 
 
-def at_work(session: Session) -> str:
+def start_work(session: Session) -> str:
     session.begins()
     return session.register()
 
 
-async def passes(world: World, herald: Herald, seconds: float = 0) -> None:
+async def run_passes(world: World, herald: Notifier, seconds: float = 0) -> None:
     """Let it tell all there is, and try again for so long."""
     ends = world.clock.now().timestamp() + max(seconds, COALESCED.total_seconds())
-    while (due := await herald.one_pass()) is not None:
+    while (due := await herald.run_pass()) is not None:
         if due.timestamp() > ends:
             return
         # Less than a microsecond is left where the wall says that it is due.
@@ -119,166 +121,162 @@ async def passes(world: World, herald: Herald, seconds: float = 0) -> None:
 async def test_a_session_hears_its_lines_in_order_and_once(
     world: World, main: Session, host: Host
 ) -> None:
-    at_work(main)
+    start_work(main)
     main.does("echo one")
     told = herald(world, host)
 
-    await told.one_pass()
+    await told.run_pass()
     assert host.said == []
 
-    await passes(world, told)
-    await passes(world, told)
+    await run_passes(world, told)
+    await run_passes(world, told)
     assert host.said == [(MAIN, BEGUN)]
 
 
-async def test_the_main_session_hears_of_a_task_without_one_that_nobody_claims(
+async def test_main_session_hears_of_unclaimed_task_without_session(
     world: World, host: Host
 ) -> None:
-    say.begin(world.shell)
+    say.set_start_positions(world.shell)
     worker = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
     task = world.register()
     world.call("task_claim", worker, task_id=task)
     world.call("task_handoff", worker, task_id=task, to="reviewer")
     world.pass_time(300)
 
-    await passes(world, herald(world, host))
+    await run_passes(world, herald(world, host))
 
     [(session, line)] = host.said
     assert session is None
     assert "nobody has claimed it for 5 minutes" in line
 
 
-async def test_a_line_that_cannot_be_shown_holds_up_its_own_session_alone(
+async def test_undeliverable_line_delays_only_its_own_session(
     world: World, main: Session, dev: Session, host: Host
 ) -> None:
     for session in (main, dev):
-        at_work(session)
+        start_work(session)
         session.does("echo one")
     host.away = {MAIN}
     told = herald(world, host)
 
-    await passes(world, told, 60)
+    await run_passes(world, told, 60)
     assert host.said == [(DEV, BEGUN)]
 
     host.away = set()
-    await passes(world, told, 60)
+    await run_passes(world, told, 60)
     assert host.said[1:] == [(MAIN, BEGUN)]
 
 
 async def test_lines_beyond_the_first_batch_are_not_held_up_either(
     world: World, main: Session, dev: Session, host: Host
 ) -> None:
-    at_work(main)
+    start_work(main)
     for _ in range(say.BATCH):
         world.narrate(world.register())
-    at_work(dev)
+    start_work(dev)
     host.away = {MAIN}
 
-    await passes(world, herald(world, host))
+    await run_passes(world, herald(world, host))
 
     assert host.said == [(DEV, ACCEPTED)]
 
 
-async def test_what_makes_a_message_is_found_however_far_apart_it_stands(
+async def test_herald_finds_message_lines_however_far_apart(
     world: World, main: Session, host: Host
 ) -> None:
-    at_work(main)
+    start_work(main)
     other = world.register()
     for _ in range(say.BATCH):
         world.narrate(other)
     main.does("echo one")
     world.clock.tick(60)
 
-    await passes(world, herald(world, host))
+    await run_passes(world, herald(world, host))
 
     assert host.said == [(MAIN, BEGUN)]
 
 
-async def test_a_line_that_cannot_be_shown_for_long_is_given_up_and_logged(
+async def test_herald_gives_up_a_long_undeliverable_line_and_logs_it(
     world: World, main: Session, host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    at_work(main)
+    start_work(main)
     main.does("echo one")
     host.away = {MAIN}
     told = herald(world, host)
 
-    await passes(world, told, LATE - 60)
+    await run_passes(world, told, LATE - 60)
     assert not caplog.records
     with caplog.at_level(logging.WARNING):
-        await passes(world, told, 120)
+        await run_passes(world, told, 120)
 
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
     assert "milestone" in caplog.text
-    assert await told.one_pass() is None
+    assert await told.run_pass() is None
 
     host.away = set()
-    main.call("task_cancel", task_id=at_work(main))
-    await passes(world, told)
+    main.call("task_cancel", task_id=start_work(main))
+    await run_passes(world, told)
     assert host.said == [(MAIN, "cancelled.")]
 
 
 @pytest.mark.parametrize("jumped", [-3600, 3600])
-async def test_how_long_a_line_could_not_be_shown_is_told_by_no_clock_that_is_set(
+async def test_clock_jump_does_not_change_when_a_line_is_given_up(
     world: World,
     main: Session,
     host: Host,
     jumped: int,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    at_work(main)
+    start_work(main)
     world.clock.jump(jumped)
     main.does("echo one")
     host.away = {MAIN}
     told = herald(world, host)
 
-    await passes(world, told, LATE - 60)
+    await run_passes(world, told, LATE - 60)
     world.clock.jump(jumped)
-    await passes(world, told)
+    await run_passes(world, told)
     assert not caplog.records
-    await passes(world, told, 120)
+    await run_passes(world, told, 120)
 
     given_up = [record.args[0] for record in caplog.records if record.args]
     assert given_up == [
-        event.event_id
-        for event in world.store.find_events(EventQuery())
-        if "line" in event.data
+        event.event_id for event in world.store.find_events(EventQuery()) if "line" in event.data
     ]
-    assert await told.one_pass() is None
+    assert await told.run_pass() is None
 
 
-async def test_a_line_that_is_older_than_the_daemon_is_tried_as_long_as_any(
+async def test_line_older_than_the_daemon_is_tried_as_long_as_others(
     world: World, main: Session, host: Host
 ) -> None:
-    at_work(main)
+    start_work(main)
     world.clock.tick(LATE * 2)
     host.away = {MAIN}
     told = herald(world, host)
 
-    await passes(world, told, LATE - 60)
+    await run_passes(world, told, LATE - 60)
     host.away = set()
-    await passes(world, told, 60)
+    await run_passes(world, told, 60)
 
     assert host.said == [(MAIN, ACCEPTED)]
 
 
-async def test_a_message_is_asked_for_again_as_it_was_though_more_came_in_its_time(
+async def test_retried_message_stays_the_same_although_lines_come_late(
     world: World, main: Session, host: Host
 ) -> None:
-    task = at_work(main)
+    task = start_work(main)
     begun = world.clock.now()
     host.away = {MAIN}
     told = herald(world, host)
-    await passes(world, told)
+    await run_passes(world, told)
     # It was decided before the message was complete, and committed after that.
-    [accepted] = [
-        e for e in world.store.find_events(EventQuery(task_id=task)) if "line" in e.data
-    ]
+    [accepted] = [e for e in world.store.find_events(EventQuery(task_id=task)) if "line" in e.data]
     late = accepted.model_copy(update={"at": begun + timedelta(seconds=4)})
     late = late.model_copy(update={"data": {**late.data, "line": "Deploy: late."}})
     world.shell.commit(Change(events=(late,)))
     host.away = set()
 
-    await passes(world, told, 60)
+    await run_passes(world, told, 60)
 
     assert host.said == [(MAIN, ACCEPTED), (MAIN, "late.")]
 
@@ -286,31 +284,31 @@ async def test_a_message_is_asked_for_again_as_it_was_though_more_came_in_its_ti
 async def test_after_a_restart_a_message_has_the_key_that_it_had(
     world: World, main: Session, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_work(main)
+    start_work(main)
     main.does("echo one")
     with monkeypatch.context() as patch:
-        patch.setattr(say, "keep_place", lambda *_: None)
-        await passes(world, herald(world, host))
+        patch.setattr(say, "save_position", lambda *_: None)
+        await run_passes(world, herald(world, host))
 
     world.clock.tick(30)
-    await passes(world, herald(world, host))
+    await run_passes(world, herald(world, host))
 
     assert host.said == [(MAIN, BEGUN)] * 2
     assert len(host.keys) == 2
     assert len({*host.keys}) == 1
 
 
-async def test_after_a_restart_no_message_begins_amid_the_entries_of_another(
+async def test_after_restart_no_message_begins_inside_another(
     world: World, main: Session, dev: Session, host: Host
 ) -> None:
-    at_work(main)
-    at_work(dev)
+    start_work(main)
+    start_work(dev)
     main.does("echo one")
     host.away = {DEV}
-    await passes(world, herald(world, host))
+    await run_passes(world, herald(world, host))
     host.away = set()
 
-    await passes(world, herald(world, host))
+    await run_passes(world, herald(world, host))
 
     told = dict(zip(host.keys, host.said, strict=True))
     assert [*told.values()] == [(MAIN, BEGUN), (DEV, ACCEPTED)]
@@ -322,23 +320,21 @@ async def test_no_other_log_has_the_keys_of_this_one(
     another = World()
     another.clock.tick(0.1)
     for there in (world, another):
-        say.begin(there.shell)
-        at_work(Session(there))
-        await passes(there, herald(there, host))
+        say.set_start_positions(there.shell)
+        start_work(Session(there))
+        await run_passes(there, herald(there, host))
 
     assert len({*host.keys}) == len(host.keys) == 2
 
 
-async def test_what_is_refused_is_not_told_again(
-    world: World, main: Session, host: Host
-) -> None:
-    at_work(main)
+async def test_what_is_refused_is_not_told_again(world: World, main: Session, host: Host) -> None:
+    start_work(main)
     host.refuses = {MAIN}
     told = herald(world, host)
 
-    await passes(world, told)
+    await run_passes(world, told)
     host.refuses = set()
-    await passes(world, told)
+    await run_passes(world, told)
 
     assert host.said == []
 
@@ -346,14 +342,14 @@ async def test_what_is_refused_is_not_told_again(
 async def test_after_a_restart_only_what_was_not_told_is_told(
     world: World, main: Session, dev: Session, host: Host
 ) -> None:
-    at_work(main)
-    at_work(dev)
+    start_work(main)
+    start_work(dev)
     host.away = {DEV}
-    await passes(world, herald(world, host))
+    await run_passes(world, herald(world, host))
     assert host.said == [(MAIN, ACCEPTED)]
 
     host.away = set()
-    await passes(world, herald(world, host))
+    await run_passes(world, herald(world, host))
 
     assert host.said == [(MAIN, ACCEPTED), (DEV, ACCEPTED)]
 
@@ -364,39 +360,39 @@ async def test_a_line_is_told_once_although_the_store_is_busy_then(
     def busy(_: object) -> None:
         raise StoreBusy("locked")
 
-    at_work(main)
+    start_work(main)
     told = herald(world, host)
     with monkeypatch.context() as patch:
         patch.setattr(world.store, "commit", busy)
         with pytest.raises(StoreBusy):
-            await told.one_pass()
+            await told.run_pass()
 
-    await passes(world, told)
-    await passes(world, herald(world, host))
+    await run_passes(world, told)
+    await run_passes(world, herald(world, host))
 
     assert host.said == [(MAIN, ACCEPTED)]
 
 
-async def test_a_question_and_a_card_wait_for_a_store_that_cannot_be_read(
+async def test_question_and_card_wait_until_the_store_can_be_read(
     world: World, main: Session, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_: object) -> None:
+    def refuse_to_read(*_: object) -> None:
         raise StoreUnavailable("The database restarts.")
 
-    task = at_work(main)
-    told = [herald(world, host, each) for each in (Outgoing.LINES, Outgoing.VIEWS)]
+    task = start_work(main)
+    told = [herald(world, host, each) for each in (NotificationKind.LINES, NotificationKind.VIEWS)]
     for each in told:
-        await passes(world, each)
+        await run_passes(world, each)
     main.call("task_update", task_id=task, ask="Is it the red one?")
     with monkeypatch.context() as patch:
         for read in ("notice_of", "view_of"):
-            patch.setattr(say, read, gone)
+            patch.setattr(say, read, refuse_to_read)
         for each in told:
-            await passes(world, each)
+            await run_passes(world, each)
     before = len(host.views)
 
     for each in told:
-        await passes(world, each, 60)
+        await run_passes(world, each, 60)
 
     assert "Is it the red one?" in host.said[-1][1]
     assert [bool(view.questions) for view in host.views[before:]] == [True]
@@ -405,46 +401,46 @@ async def test_a_question_and_a_card_wait_for_a_store_that_cannot_be_read(
 async def test_a_stop_is_told_with_how_long_ago_it_was_wanted(
     world: World, main: Session, host: Host
 ) -> None:
-    world.call("task_reset", PERSON, task_id=at_work(main))
+    world.call("task_reset", PERSON, task_id=start_work(main))
     world.clock.tick(7)
     host.away = {MAIN}
-    told = herald(world, host, Outgoing.STOPS)
-    await told.one_pass()
+    told = herald(world, host, NotificationKind.STOPS)
+    await told.run_pass()
     world.clock.tick(30)
     host.away = set()
 
-    await passes(world, told)
+    await run_passes(world, told)
 
     assert host.stopped == [(MAIN, 37.0)]
     assert host.said == []
 
 
 @pytest.mark.parametrize("jumped", [-30, -120, 8 * 3600])
-async def test_how_long_ago_a_stop_was_wanted_is_told_by_no_clock_that_is_set(
+async def test_clock_jump_does_not_change_the_age_of_a_stop(
     world: World, main: Session, host: Host, jumped: int
 ) -> None:
-    world.call("task_reset", PERSON, task_id=at_work(main))
+    world.call("task_reset", PERSON, task_id=start_work(main))
     host.away = {MAIN}
-    told = herald(world, host, Outgoing.STOPS)
-    await told.one_pass()
+    told = herald(world, host, NotificationKind.STOPS)
+    await told.run_pass()
     world.clock.tick(60)
     world.clock.jump(jumped)
     host.away = set()
 
-    await passes(world, told)
+    await run_passes(world, told)
 
     assert host.stopped == [(MAIN, 60.0)]
 
 
-async def test_a_stop_of_which_nobody_knows_how_long_ago_it_was_wanted_is_not_told(
+async def test_stop_of_unknown_age_is_not_sent_and_is_logged_once(
     world: World, main: Session, host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.call("task_reset", PERSON, task_id=at_work(main))
+    world.call("task_reset", PERSON, task_id=start_work(main))
     world.clock.jump(-1)
 
     with caplog.at_level(logging.INFO):
-        await passes(world, herald(world, host, Outgoing.STOPS))
-        await passes(world, herald(world, host, Outgoing.STOPS))
+        await run_passes(world, herald(world, host, NotificationKind.STOPS))
+        await run_passes(world, herald(world, host, NotificationKind.STOPS))
 
     assert host.stopped == []
     assert caplog.text.count("the clock went back") == 1
@@ -454,25 +450,23 @@ async def test_a_stop_of_one_session_does_not_wait_for_anothers(
     world: World, main: Session, dev: Session, host: Host
 ) -> None:
     for session in (main, dev):
-        world.call("task_reset", PERSON, task_id=at_work(session))
+        world.call("task_reset", PERSON, task_id=start_work(session))
     host.away = {MAIN}
 
-    await passes(world, herald(world, host, Outgoing.STOPS), 60)
+    await run_passes(world, herald(world, host, NotificationKind.STOPS), 60)
 
     assert host.stopped == [(DEV, 0.0)]
 
 
 @pytest.mark.parametrize("how", ["away", "hangs"])
-async def test_a_turn_is_stopped_at_once_whatever_becomes_of_lines(
-    how: str, host: Host
-) -> None:
+async def test_a_turn_is_stopped_at_once_whatever_becomes_of_lines(how: str, host: Host) -> None:
     world = World()
     main, dev = Session(world), Session(world, key=DEV, role="dev")
     setattr(host, how, {MAIN})
     gateway: Any = Gateway(world.clock)
-    async with running(world, gateway, host=host):
-        at_work(main)
-        task = at_work(dev)
+    async with run_loops(world, gateway, host=host):
+        start_work(main)
+        task = start_work(dev)
         await world.clock.advance(1)
         world.call("task_cancel", PERSON, task_id=task)
         await world.clock.advance(0)
@@ -483,34 +477,34 @@ async def test_a_turn_is_stopped_at_once_whatever_becomes_of_lines(
 async def test_of_what_a_user_is_to_see_the_newest_alone_is_shown(
     world: World, main: Session, dev: Session, host: Host
 ) -> None:
-    task = at_work(main)
-    at_work(dev)
+    task = start_work(main)
+    start_work(dev)
     host.away = {MAIN}
-    shows = herald(world, host, Outgoing.VIEWS)
-    await passes(world, shows, 60)
+    shows = herald(world, host, NotificationKind.VIEWS)
+    await run_passes(world, shows, 60)
     main.call("task_update", task_id=task, completed_steps=[1])
     assert [view.session_key for view in host.views] == [DEV]
 
     host.away = set()
-    await passes(world, shows, 60)
+    await run_passes(world, shows, 60)
     [_, view] = host.views
     assert view.card is not None
     assert [step.status for step in view.card.plan][:2] == ["completed", "in_progress"]
 
-    await passes(world, shows, 60)
+    await run_passes(world, shows, 60)
     assert len(host.views) == 2
 
 
 async def test_changes_that_come_together_are_shown_as_one(
     world: World, main: Session, host: Host
 ) -> None:
-    shows = herald(world, host, Outgoing.VIEWS)
-    task = at_work(main)
+    shows = herald(world, host, NotificationKind.VIEWS)
+    task = start_work(main)
     main.call("task_update", task_id=task, completed_steps=[1])
-    due = await shows.one_pass()
+    due = await shows.run_pass()
     assert (due, host.views) == (world.clock.now() + SHOWN, [])
 
-    await passes(world, shows)
+    await run_passes(world, shows)
     assert len(host.views) == 1
 
 
@@ -538,7 +532,7 @@ class Moody(Host):
 def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - no secret
     world, host = World(), Moody(chance)
-    say.begin(world.shell)
+    say.set_start_positions(world.shell)
     lines: dict[str | None, list[str]] = {f"agent:main:{n}": [] for n in range(4)}
     session_keys = [*lines]
 
@@ -552,10 +546,10 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
             world.shell.commit(Change(events=(event,)))
             world.clock.tick(chance.uniform(0, 3))
             if chance.random() < 0.4:
-                await told.one_pass()
+                await told.run_pass()
             if chance.random() < 0.2:
                 told = herald(world, host)  # the daemon was killed
-        await passes(world, told, 3_600)
+        await run_passes(world, told, 3_600)
 
     asyncio.run(scenario())
 
@@ -566,10 +560,10 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
 async def test_what_a_card_would_show_is_told_at_most_once_a_minute(
     world: World, host: Host, main: Session
 ) -> None:
-    teller, task = herald(world, host), at_work(main)
+    teller, task = herald(world, host), start_work(main)
     for step in (1, 2, 3):
         main.call("task_update", task_id=task, completed_steps=[step])
-        await passes(world, teller)
+        await run_passes(world, teller)
         world.clock.tick(25)
 
     first, third = 'Deploy: 1 of 4 steps done: "Build the image".', "3 of 4 steps done"
@@ -578,7 +572,7 @@ async def test_what_a_card_would_show_is_told_at_most_once_a_minute(
     assert third in host.without_card[1]
 
 
-async def test_a_message_keeps_its_key_whether_or_not_its_steps_are_told(
+async def test_message_keeps_its_key_with_or_without_its_steps(
     world: World, main: Session, host: Host
 ) -> None:
     def note(about: str) -> None:
@@ -588,14 +582,14 @@ async def test_a_message_keeps_its_key_whether_or_not_its_steps_are_told(
 
     told = herald(world, host)
     note("step")
-    await passes(world, told)
+    await run_passes(world, told)
     host.away = {MAIN}
     for about in ("step", "refused"):
         note(about)
-    await passes(world, told)
+    await run_passes(world, told)
     world.clock.tick(60)
     host.away = set()
-    await passes(world, told, 60)
+    await run_passes(world, told, 60)
 
     _, first, *_, last = host.asked
     assert (first.text, first.without_card) == ("refused.", "")

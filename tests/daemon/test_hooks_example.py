@@ -10,7 +10,7 @@ import pytest
 
 from taskmem_hookspecs import TargetNotFound, WaitStatus
 from taskmem_hookspecs.testing import check_plugin
-from tests.daemon.watched import watched
+from tests.daemon.watched import watch_world
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "hooks.md"
 
@@ -33,11 +33,11 @@ def test_its_hooks_fit(example: ModuleType) -> None:
 async def test_a_title_is_waited_for(example: ModuleType, tmp_path: Path) -> None:
     tab = tmp_path / "News"
     tab.write_text("Downloads - 40 %")
-    async with watched(("titles", example)) as room:
+    async with watch_world(("titles", example)) as room:
         wait = await room.wait("browser:News", wake_when="100 %")
         tab.write_text("Downloads - 100 %")
         await room.pass_time(3)
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
         assert ended.status is WaitStatus.RESOLVED
         assert ended.last_observation == "The title is 'Downloads - 100 %'."
 
@@ -45,11 +45,11 @@ async def test_a_title_is_waited_for(example: ModuleType, tmp_path: Path) -> Non
 async def test_a_tab_that_closes_is_told(example: ModuleType, tmp_path: Path) -> None:
     tab = tmp_path / "News"
     tab.write_text("Downloads")
-    async with watched(("titles", example)) as room:
+    async with watch_world(("titles", example)) as room:
         wait = await room.wait("browser:News", wake_when="100 %")
         tab.unlink()
         await room.pass_time(3)
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
         assert ended.status is WaitStatus.ERROR
         assert "The tab was closed." in str(ended.last_observation)
         with pytest.raises(TargetNotFound, match="open it first"):

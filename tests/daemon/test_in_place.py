@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.config import load
-from openclaw_taskmem.daemon.lines import _shallow
+from openclaw_taskmem.config import load_settings
+from openclaw_taskmem.daemon.lines import _cut_deep_nesting
 from openclaw_taskmem.faces.link import LinkError
 from tests.support.daemons import command, rows
 from tests.support.waiting import until
@@ -22,11 +22,11 @@ from tests.support.waiting import until
 def remove(home):
     """Remove a home under a daemon that may be writing into it just then."""
 
-    def removed():
+    def try_removing():
         shutil.rmtree(home.folder, ignore_errors=True)
         return not home.folder.exists()
 
-    until(removed, "the home is gone")
+    until(try_removing, "the home is gone")
 
 
 def test_a_daemon_whose_home_was_removed_ends_by_itself(daemon):
@@ -138,12 +138,12 @@ def test_a_damaged_row_is_no_malformed_call(daemon):
 
 @pytest.mark.parametrize("name", ["a?b", "a%41", "a#b", "ä b"])
 def test_a_home_of_any_name_holds_its_own_database(tmp_path: Path, name: str):
-    from openclaw_taskmem.seams.seams import Seams
+    from openclaw_taskmem.seams.seams import PluginHost
 
     folder = tmp_path / name
     folder.mkdir()
-    settings = load({"TASKMEM_HOME": str(folder)})
-    store = Seams().store(settings.database)
+    settings = load_settings({"TASKMEM_HOME": str(folder)})
+    store = PluginHost().open_store(settings.database)
     store.close()
 
     assert (folder / "taskmem.db").stat().st_size > 0
@@ -155,7 +155,7 @@ def test_a_text_without_an_end_is_looked_through_once():
     # Each quote that began another text made this take hours.
     line = json.dumps({"id": 5})[:-1] + ', "a": ' + "[" * 101 + '"' + '\\"' * 500_000
 
-    assert len(_shallow(line)) <= len(line)
+    assert len(_cut_deep_nesting(line)) <= len(line)
 
 
 @pytest.mark.parametrize(

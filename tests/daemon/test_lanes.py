@@ -11,14 +11,14 @@ from contextlib import suppress
 import pytest
 
 from openclaw_taskmem.daemon import lanes
-from openclaw_taskmem.daemon.lanes import GivenUp, Lane, TriedToEnd
-from openclaw_taskmem.daemon.mailbox import Mailbox
+from openclaw_taskmem.daemon.lanes import PluginCallCancelled, PluginLoop, TriedToEnd
+from openclaw_taskmem.daemon.mailbox import LoopCallQueue
 from tests.support.waiting import PATIENCE
 
 
 @pytest.fixture
-def lane() -> Iterator[Lane]:
-    made = Lane("a lane")
+def lane() -> Iterator[PluginLoop]:
+    made = PluginLoop("a lane")
     yield made
     made.close()
 
@@ -27,40 +27,42 @@ async def answer(value: object) -> object:
     return value
 
 
-async def within(waiting: Awaitable[object]) -> object:
+async def wait_within(waiting: Awaitable[object]) -> object:
     async with asyncio.timeout(PATIENCE):
         return await waiting
 
 
-async def test_a_call_is_made_in_the_lanes_own_thread(lane: Lane) -> None:
+async def test_a_call_is_made_in_the_lanes_own_thread(lane: PluginLoop) -> None:
     async def where() -> str:
         return threading.current_thread().name
 
-    assert await within(lane.call(where)) == "a lane"
+    assert await wait_within(lane.call(where)) == "a lane"
 
 
-async def test_calls_are_begun_in_the_order_in_which_they_were_made(lane: Lane) -> None:
+async def test_calls_are_begun_in_the_order_in_which_they_were_made(
+    lane: PluginLoop,
+) -> None:
     begun: list[int] = []
     calls = (lane.call(lambda n=n: answer(begun.append(n))) for n in range(9))
-    await within(asyncio.gather(*calls))
+    await wait_within(asyncio.gather(*calls))
     assert begun == [*range(9)]
 
 
-async def test_what_is_raised_there_is_raised_here(lane: Lane) -> None:
+async def test_what_is_raised_there_is_raised_here(lane: PluginLoop) -> None:
     async def fail() -> None:
         raise KeyError("there")
 
     with pytest.raises(KeyError, match="there"):
-        await within(lane.call(fail))
-    assert await within(lane.call(lambda: answer("still there"))) == "still there"
+        await wait_within(lane.call(fail))
+    assert await wait_within(lane.call(lambda: answer("still there"))) == "still there"
 
 
-async def test_what_tries_to_end_the_process_is_told_of(lane: Lane) -> None:
+async def test_what_tries_to_end_the_process_is_told_of(lane: PluginLoop) -> None:
     def leave() -> Awaitable[None]:
         raise SystemExit(3)
 
     with pytest.raises(TriedToEnd, match="3"):
-        await within(lane.call(leave))
+        await wait_within(lane.call(leave))
 
 
 async def cancels_itself() -> None:
@@ -83,22 +85,20 @@ GIVING_UP: dict[str, Callable[[], Awaitable[None]]] = {
 
 @pytest.mark.parametrize("begin", GIVING_UP.values(), ids=GIVING_UP.keys())
 async def test_what_gives_up_its_own_call_does_not_cancel_the_caller(
-    lane: Lane, begin: Callable[[], Awaitable[None]]
+    lane: PluginLoop, begin: Callable[[], Awaitable[None]]
 ) -> None:
-    with pytest.raises(GivenUp, match="gave up its own call"):
-        await within(lane.call(begin))
-    assert await within(lane.call(lambda: answer("still there"))) == "still there"
+    with pytest.raises(PluginCallCancelled, match="gave up its own call"):
+        await wait_within(lane.call(begin))
+    assert await wait_within(lane.call(lambda: answer("still there"))) == "still there"
 
 
-async def test_what_is_no_promise_is_the_answer_itself(lane: Lane) -> None:
+async def test_what_is_no_promise_is_the_answer_itself(lane: PluginLoop) -> None:
     plain: Callable[[], object] = lambda: 7  # noqa: E731
-    assert await within(lane.call(plain)) == 7  # type: ignore[arg-type]
+    assert await wait_within(lane.call(plain)) == 7  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["under way", "not begun"])
-async def test_what_is_cancelled_here_is_cancelled_there(
-    lane: Lane, *, begun: bool
-) -> None:
+async def test_what_is_cancelled_here_is_cancelled_there(lane: PluginLoop, *, begun: bool) -> None:
     started, ended = threading.Event(), threading.Event()
 
     async def hang() -> None:
@@ -114,13 +114,13 @@ async def test_what_is_cancelled_here_is_cancelled_there(
         await asyncio.to_thread(started.wait, PATIENCE)
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await within(calling)
-    await within(lane.call(lambda: answer(None)))
+        await wait_within(calling)
+    await wait_within(lane.call(lambda: answer(None)))
     assert not started.is_set() or await asyncio.to_thread(ended.wait, PATIENCE)
 
 
-async def test_a_lane_that_is_closed_cancels_what_runs_and_takes_no_more(
-    lane: Lane,
+async def test_closed_lane_cancels_running_calls_and_refuses_new_ones(
+    lane: PluginLoop,
 ) -> None:
     started = threading.Event()
 
@@ -132,23 +132,23 @@ async def test_a_lane_that_is_closed_cancels_what_runs_and_takes_no_more(
     await asyncio.to_thread(started.wait, PATIENCE)
     await asyncio.to_thread(lane.close)
     with pytest.raises(asyncio.CancelledError):
-        await within(calling)
+        await wait_within(calling)
     with pytest.raises(RuntimeError, match="closed"):
         await lane.call(lambda: answer(None))
 
 
-async def test_a_call_that_has_not_arrived_is_cancelled_when_the_lane_is_closed(
-    lane: Lane,
+async def test_closed_lane_cancels_a_call_that_has_not_arrived(
+    lane: PluginLoop,
 ) -> None:
     calling = asyncio.create_task(lane.call(lambda: answer("late")))
     await asyncio.sleep(0)  # it is posted, and goes out with the next turn
     lane.close()
     with pytest.raises(asyncio.CancelledError):
-        await within(calling)
+        await wait_within(calling)
 
 
 async def test_what_takes_long_to_clean_up_leaves_no_caller_waiting(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch
+    lane: PluginLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "CLEAN_UP_SECONDS", 0.01)
     started, cancelled = threading.Event(), list[BaseException]()
@@ -165,11 +165,13 @@ async def test_what_takes_long_to_clean_up_leaves_no_caller_waiting(
     await asyncio.to_thread(started.wait, PATIENCE)
     await asyncio.to_thread(lane.close)
     with pytest.raises(asyncio.CancelledError):
-        await within(calling)
+        await wait_within(calling)
     assert len(cancelled) == 1
 
 
-async def test_a_lane_that_is_closed_lets_what_it_cancels_clean_up(lane: Lane) -> None:
+async def test_a_lane_that_is_closed_lets_what_it_cancels_clean_up(
+    lane: PluginLoop,
+) -> None:
     started, cleaned = threading.Event(), threading.Event()
 
     async def work() -> None:
@@ -186,11 +188,11 @@ async def test_a_lane_that_is_closed_lets_what_it_cancels_clean_up(lane: Lane) -
     await asyncio.to_thread(lane.close)
     assert cleaned.is_set()
     with pytest.raises(asyncio.CancelledError):
-        await within(calling)
+        await wait_within(calling)
 
 
 async def test_of_what_does_not_end_a_lane_says_one_line(
-    lane: Lane, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    lane: PluginLoop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lanes, "CLEAN_UP_SECONDS", 0.01)
     started = threading.Event()
@@ -205,15 +207,13 @@ async def test_of_what_does_not_end_a_lane_says_one_line(
     await asyncio.to_thread(started.wait, PATIENCE)
     await asyncio.to_thread(lane.close)
     with pytest.raises(asyncio.CancelledError):
-        await within(calling)
+        await wait_within(calling)
     gc.collect()
-    assert [each.getMessage() for each in caplog.records] == [
-        "a lane does not end, and is left"
-    ]
+    assert [each.getMessage() for each in caplog.records] == ["a lane does not end, and is left"]
 
 
-async def test_a_lane_that_a_plugin_has_stopped_takes_no_more_and_can_be_closed(
-    lane: Lane,
+async def test_lane_stopped_by_plugin_refuses_calls_and_can_be_closed(
+    lane: PluginLoop,
 ) -> None:
     async def stop() -> None:
         asyncio.get_running_loop().stop()
@@ -224,21 +224,21 @@ async def test_a_lane_that_a_plugin_has_stopped_takes_no_more_and_can_be_closed(
     await asyncio.sleep(0)
     await asyncio.to_thread(lane._thread.join, PATIENCE)
     with pytest.raises(RuntimeError, match="closed"):
-        await within(lane.call(lambda: answer(None)))
+        await wait_within(lane.call(lambda: answer(None)))
     lane.close()
     with pytest.raises(asyncio.CancelledError):
-        await within(calling)
+        await wait_within(calling)
 
 
-def test_a_lane_is_called_from_one_loop_after_the_other(lane: Lane) -> None:
+def test_a_lane_is_called_from_one_loop_after_the_other(lane: PluginLoop) -> None:
     for value in (1, 2):
-        assert asyncio.run(within(lane.call(lambda v=value: answer(v)))) == value
+        assert asyncio.run(wait_within(lane.call(lambda v=value: answer(v)))) == value
 
 
 # --- the mail between them ------------------------------------------------------
 
 
-class Counting(asyncio.SelectorEventLoop):
+class CountingLoop(asyncio.SelectorEventLoop):
     """A loop that counts how often another thread wakes it."""
 
     woken = 0
@@ -249,16 +249,16 @@ class Counting(asyncio.SelectorEventLoop):
 
 
 @pytest.fixture
-def receiver() -> Iterator[Counting]:
-    made = Counting()
+def receiver() -> Iterator[CountingLoop]:
+    made = CountingLoop()
     yield made
     made.close()
 
 
 async def test_all_that_is_posted_in_one_turn_wakes_the_receiver_once(
-    receiver: Counting,
+    receiver: CountingLoop,
 ) -> None:
-    mailbox, made = Mailbox(asyncio.get_running_loop(), receiver), []
+    mailbox, made = LoopCallQueue(asyncio.get_running_loop(), receiver), []
     for number in range(16):
         mailbox.post(lambda number=number: made.append(number))
     await asyncio.sleep(0)
@@ -268,8 +268,8 @@ async def test_all_that_is_posted_in_one_turn_wakes_the_receiver_once(
     assert (made, receiver.woken) == ([*range(16)], 2)
 
 
-async def test_a_call_that_fails_takes_none_with_it(receiver: Counting) -> None:
-    mailbox, made = Mailbox(asyncio.get_running_loop(), receiver), []
+async def test_a_call_that_fails_takes_none_with_it(receiver: CountingLoop) -> None:
+    mailbox, made = LoopCallQueue(asyncio.get_running_loop(), receiver), []
     failures: list[object] = []
     receiver.set_exception_handler(lambda _, told: failures.append(told["exception"]))
     mailbox.post(lambda: 1 / 0)
@@ -282,9 +282,9 @@ async def test_a_call_that_fails_takes_none_with_it(receiver: Counting) -> None:
 
 
 async def test_what_is_posted_to_one_that_is_closed_is_dropped(
-    receiver: Counting,
+    receiver: CountingLoop,
 ) -> None:
-    mailbox = Mailbox(asyncio.get_running_loop(), receiver)
+    mailbox = LoopCallQueue(asyncio.get_running_loop(), receiver)
     receiver.close()
     mailbox.post(lambda: pytest.fail("it is closed"))
     await asyncio.sleep(0)

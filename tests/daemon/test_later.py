@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from openclaw_taskmem.daemon.threads import Later
+from openclaw_taskmem.daemon.threads import DeferredExecutor
 
 
 async def test_work_is_done_on_another_thread_in_order() -> None:
-    later, done = Later(), asyncio.Event()
+    later, done = DeferredExecutor(), asyncio.Event()
     loop, seen = asyncio.get_running_loop(), list[object]()
     later(0, lambda: seen.append(threading.current_thread() is threading.main_thread()))
     later(0.001, lambda: loop.call_soon_threadsafe(done.set))
@@ -23,7 +23,7 @@ async def test_work_is_done_on_another_thread_in_order() -> None:
 async def test_work_that_fails_is_logged_and_holds_up_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    later, done = Later(), threading.Event()
+    later, done = DeferredExecutor(), threading.Event()
 
     def fails() -> None:
         raise OSError("no disk")
@@ -36,7 +36,7 @@ async def test_work_that_fails_is_logged_and_holds_up_no_other(
 
 
 async def test_after_the_end_no_work_is_begun() -> None:
-    later, seen = Later(), list[str]()
+    later, seen = DeferredExecutor(), list[str]()
     await later.close()
     later(0, lambda: seen.append("late"))
     assert seen == []

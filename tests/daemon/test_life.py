@@ -22,13 +22,13 @@ from tests.support.daemons import (
     environment,
     holder,
     launch,
-    locked,
+    lock_database,
     refused_start,
     rows,
     short_home,
 )
 from tests.support.databases import look
-from tests.support.waiting import PATIENCE, Said, status_of, until
+from tests.support.waiting import PATIENCE, ProcessOutput, status_of, until
 
 NONE_RUNS = {"daemon": 0, "status": 3}
 """Exit statuses where no daemon runs."""
@@ -39,7 +39,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def said_by(connection):
+def read_next_line(connection):
     """The next line that comes over a raw connection; empty when it was closed."""
     with connection.makefile("rb") as lines:
         return lines.readline()
@@ -58,16 +58,14 @@ def test_where_news_begins_is_settled_before_anybody_can_come(home):
 # Two at once, and what an earlier one left behind.
 
 
-def test_of_daemons_started_at_once_one_serves_and_the_others_name_it(home):
+def test_of_many_started_daemons_one_serves_and_others_name_it(home):
     started = [launch(home) for _ in range(5)]
     try:
-        logs = [Said(process.stderr) for process in started]
+        logs = [ProcessOutput(process.stderr) for process in started]
         with ThreadPoolExecutor(5) as pool:
             serving = [*pool.map(lambda log: log.wait_for(" serves "), logs)]
         winners = [
-            process
-            for process, line in zip(started, serving, strict=True)
-            if line is not None
+            process for process, line in zip(started, serving, strict=True) if line is not None
         ]
         assert len(winners) == 1
         with connect(home) as link:
@@ -116,7 +114,7 @@ def test_a_file_where_the_socket_belongs_is_replaced(home, start):
 def test_nobody_else_can_open_what_a_daemon_makes(home):
     process = launch(home, umask=0)
     try:
-        assert Said(process.stderr).wait_for(" serves ")
+        assert ProcessOutput(process.stderr).wait_for(" serves ")
         with connect(home) as link:
             link.call("call", {"tool": "task_list", "arguments": {}})
         assert mode(home.folder) == 0o700
@@ -144,7 +142,7 @@ def test_a_home_and_a_database_that_were_open_to_all_are_closed(start, home):
 # How it ends.
 
 
-def test_told_to_stop_it_answers_the_calls_that_run_and_leaves_nothing(daemon):
+def test_stopping_daemon_answers_its_running_calls_and_cleans_up(daemon):
     task_id = daemon.register()
     update = {"task_id": task_id, "message": "The last word."}
     call = {
@@ -155,7 +153,7 @@ def test_told_to_stop_it_answers_the_calls_that_run_and_leaves_nothing(daemon):
     with daemon.raw() as connection, connection.makefile("rb") as answers:
         connection.sendall(OPENING)
         answers.readline()
-        with locked(daemon.home):
+        with lock_database(daemon.home):
             connection.sendall(json.dumps(call).encode() + b"\n")
             connection.sendall(b'{"id": 2, "method": "status"}\n')
             # It reads in order: once the second is answered, the first runs.
@@ -175,7 +173,7 @@ def test_told_to_stop_it_answers_the_calls_that_run_and_leaves_nothing(daemon):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_in_order_also_while_faces_are_connected(daemon, number):
+def test_signal_ends_daemon_cleanly_while_clients_are_connected(daemon, number):
     with daemon.link() as link:
         assert daemon.kill(number) == 0
         with pytest.raises(LinkError, match="ended while status was running"):
@@ -187,9 +185,7 @@ def test_a_signal_ends_it_in_order_also_while_faces_are_connected(daemon, number
 def test_a_stopped_daemon_leaves_its_database_in_one_file(daemon):
     daemon.register()
     daemon.stop()
-    assert [path.name for path in daemon.home.folder.glob("taskmem.db*")] == [
-        "taskmem.db"
-    ]
+    assert [path.name for path in daemon.home.folder.glob("taskmem.db*")] == ["taskmem.db"]
 
 
 def test_stopping_twice_is_fine_both_times(daemon):
@@ -208,7 +204,7 @@ def test_stop_removes_the_socket_that_a_killed_daemon_left(daemon):
     assert not daemon.home.socket.exists()
 
 
-def test_status_starts_no_daemon_and_says_so_by_its_own_exit_status(home):
+def test_status_starts_no_daemon_and_exits_with_status_three(home):
     status, said, complained = command(home, "status")
     assert (status, complained) == (3, "")
     assert said.startswith(f"No daemon runs for {home.folder}. Start it with ")
@@ -220,19 +216,19 @@ def test_status_starts_no_daemon_and_says_so_by_its_own_exit_status(home):
 
 
 @pytest.fixture
-def starting(home):
+def starting_daemon(home):
     """A daemon that holds the home, and cannot open its database yet."""
     home.prepare()
     home.database.touch(0o600)
-    with locked(home):
+    with lock_database(home):
         daemon = Daemon(home)
         until(lambda: holder(home) == daemon.process.pid, "it holds the home")
         yield daemon
     daemon.close()
 
 
-def test_a_daemon_that_does_not_answer_yet_is_starting_and_not_dead(starting):
-    home, pid = starting.home, starting.process.pid
+def test_status_says_starting_for_a_daemon_that_does_not_answer(starting_daemon):
+    home, pid = starting_daemon.home, starting_daemon.process.pid
     status, said, complained = command(home, "status")
     assert (status, complained) == (3, "")
     assert said.startswith(f"The daemon of {home.folder} is starting, as process {pid}")
@@ -248,7 +244,7 @@ def test_a_daemon_that_does_not_answer_yet_is_starting_and_not_dead(starting):
 def test_the_doctor_waits_for_a_daemon_that_is_starting(home):
     home.prepare()
     home.database.touch(0o600)
-    with locked(home):
+    with lock_database(home):
         daemon = Daemon(home)
         until(lambda: holder(home) == daemon.process.pid, "it holds the home")
         doctor = subprocess.Popen(
@@ -265,16 +261,16 @@ def test_the_doctor_waits_for_a_daemon_that_is_starting(home):
     assert rest.endswith("All is well.\n")
 
 
-def test_a_daemon_that_answers_its_last_calls_is_ending_and_not_dead(daemon):
+def test_status_says_ending_for_a_daemon_in_its_last_calls(daemon):
     opening = b'{"taskmem": 1, "face": "client"}\n'
     update = {"tool": "task_register", "arguments": {"name": "A", "plan": ["B"]}}
-    with daemon.raw() as connection, locked(daemon.home):
+    with daemon.raw() as connection, lock_database(daemon.home):
         connection.sendall(opening)
-        said_by(connection)
+        read_next_line(connection)
         call = {"id": 1, "method": "call", "params": update}
         connection.sendall(json.dumps(call).encode() + b"\n")
         connection.sendall(b'{"id": 2, "method": "status"}\n')
-        assert json.loads(said_by(connection))["id"] == 2
+        assert json.loads(read_next_line(connection))["id"] == 2
         daemon.process.send_signal(signal.SIGTERM)
         until(lambda: not daemon.home.socket.exists(), "it takes nobody in")
         status, said, _ = command(daemon.home, "status")
@@ -346,7 +342,7 @@ def test_a_wake_that_is_owed_keeps_the_daemon(start, patience, home):
 # A start that is refused.
 
 
-def test_a_transport_that_does_not_exist_is_refused_with_those_that_do(home):
+def test_unknown_wake_transport_is_refused_with_the_known_ones(home):
     status, said = refused_start(home, TASKMEM_WAKE_TRANSPORT="pigeon")
     assert status == 1
     assert said == (
@@ -375,9 +371,7 @@ def test_a_transport_that_does_not_exist_is_refused_with_those_that_do(home):
         ("TASKMEM_DATABASE_URL", "mysql://localhost/tasks"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_refused_in_one_sentence(
-    home, variable, value
-):
+def test_invalid_setting_is_refused_in_one_sentence(home, variable, value):
     status, said = refused_start(home, **{variable: value})
     assert status == 1
     assert said.endswith(".")
@@ -426,7 +420,7 @@ def test_a_home_that_is_a_file_is_refused(home):
     assert home.folder.read_text() == "not a folder"
 
 
-def test_a_database_of_a_newer_version_is_refused_and_left_untouched(start, home):
+def test_database_of_newer_version_is_refused_and_left_unchanged(start, home):
     first = start()
     first.register()
     first.stop()
@@ -456,10 +450,10 @@ def test_a_database_of_a_newer_version_is_refused_and_left_untouched(start, home
         "taskmem",
     ],
 )
-def test_who_opens_in_another_protocol_is_refused_with_a_sentence(daemon, opening):
+def test_client_of_another_protocol_is_refused_with_a_sentence(daemon, opening):
     with daemon.raw() as connection:
         connection.sendall(json.dumps(opening).encode() + b"\n")
-        refusal = json.loads(said_by(connection))
+        refusal = json.loads(read_next_line(connection))
         assert refusal["error"] == "protocol"
         assert "taskmem daemon stop" in refusal["message"]
         assert connection.recv(1) == b""
@@ -474,11 +468,11 @@ def test_who_opens_in_another_protocol_is_refused_with_a_sentence(daemon, openin
     ],
     ids=["http", "bytes", "deep"],
 )
-def test_an_opening_that_is_no_json_is_refused_and_costs_nobody_else(daemon, opening):
+def test_non_json_opening_is_refused_and_other_clients_go_on(daemon, opening):
     with daemon.link() as link:
         with daemon.raw() as connection:
             connection.sendall(opening)
-            assert json.loads(said_by(connection))["error"] == "protocol"
+            assert json.loads(read_next_line(connection))["error"] == "protocol"
             assert connection.recv(1) == b""
         assert link.call("status", {})["running"] is True
     assert "Traceback" not in daemon.log.text
@@ -494,8 +488,7 @@ MALFORMED = {
     "a method of another type": b'{"id": 7, "method": ["status"]}',
     "half a character": b'{"id": 7, "method": "a\\ud800"}',
     "params of another type": b'{"id": 7, "method": "wakes", "params": [1]}',
-    "a long number": b'{"id": 7, "method": "wakes", "params": {"limit": %s}}'
-    % (b"9" * 5000),
+    "a long number": b'{"id": 7, "method": "wakes", "params": {"limit": %s}}' % (b"9" * 5000),
     "deep": b'{"id": 7, "method": "wakes", "params": ' + b"[" * 100_000,
     "deep and whole": b'{"id": 7, "method": "wakes", "params": {"a": %s%s}}'
     % (b"[" * 20_000, b"]" * 20_000),
@@ -533,12 +526,12 @@ def test_a_number_too_large_for_the_database_is_refused(daemon):
 def test_a_line_that_never_ends_costs_only_its_own_connection(daemon):
     with daemon.link() as other, daemon.raw() as connection:
         connection.sendall(OPENING)
-        said_by(connection)
+        read_next_line(connection)
         for _ in range(9):
             connection.sendall(b"x" * (1024 * 1024))
         assert other.call("status", {})["running"] is True
         connection.sendall(b"\n")
-        refusal = json.loads(said_by(connection))
+        refusal = json.loads(read_next_line(connection))
         assert refusal["error"]["error"] == "invalid_arguments"
 
 
@@ -554,7 +547,7 @@ def test_who_says_nothing_keeps_nobody_waiting(daemon):
         assert daemon.ask("status")["running"] is True
 
 
-def test_who_hangs_up_in_a_call_harms_nobody_and_the_call_is_done(daemon):
+def test_call_completes_although_its_client_hangs_up(daemon):
     task_id = daemon.register()
     update = {"task_id": task_id, "message": "Said in leaving."}
     call = {
@@ -562,12 +555,12 @@ def test_who_hangs_up_in_a_call_harms_nobody_and_the_call_is_done(daemon):
         "method": "call",
         "params": {"tool": "task_update", "arguments": update},
     }
-    with daemon.raw() as connection, locked(daemon.home):
+    with daemon.raw() as connection, lock_database(daemon.home):
         connection.sendall(OPENING)
-        said_by(connection)
+        read_next_line(connection)
         connection.sendall(json.dumps(call).encode() + b"\n")
         connection.sendall(b'{"id": 2, "method": "status"}\n')
-        said_by(connection)
+        read_next_line(connection)
     until(
         lambda: daemon.ask("show", id=task_id)["messages"],
         "the call is done",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.daemon import logfile
-from openclaw_taskmem.daemon.logfile import LogLines, RepeatLimit, rotate
+from openclaw_taskmem.daemon.logfile import LogLines, RepeatLimit, rotate_log
 
 FORGED = "agent:x\r\n2026-01-01 INFO forged\x1b[2J\x9b\u202e\u2028\x85\x0b\0 \ud800"
 
@@ -19,7 +19,7 @@ def _fail(text: str) -> None:
     raise ValueError(text)
 
 
-def written(text: str, *, raised: bool = False) -> str:
+def format_logged(text: str, *, raised: bool = False) -> str:
     """Return what the log says of a text, in a message or in an exception."""
     about = None
     if raised:
@@ -32,14 +32,14 @@ def written(text: str, *, raised: bool = False) -> str:
 
 
 def test_a_message_is_one_line_that_steers_no_terminal() -> None:
-    line = written(FORGED)
+    line = format_logged(FORGED)
 
     assert line.isprintable()
     assert "\\u000d\\u000a2026-01-01 INFO forged\\u001b[2J" in line
 
 
 def test_only_records_begin_a_line_of_the_log() -> None:
-    first, *trace = written(FORGED, raised=True).split("\n")
+    first, *trace = format_logged(FORGED, raised=True).split("\n")
 
     assert first.startswith("INFO ")
     assert len(trace) > 2
@@ -48,7 +48,7 @@ def test_only_records_begin_a_line_of_the_log() -> None:
 
 @pytest.mark.parametrize("raised", [True, False])
 def test_no_credential_is_written_to_the_log(*, raised: bool) -> None:
-    assert "hunter22" not in written("password=hunter22", raised=raised)
+    assert "hunter22" not in format_logged("password=hunter22", raised=raised)
 
 
 def let_through(limit: RepeatLimit, text: str, at: float) -> str | None:
@@ -93,9 +93,9 @@ def stream(tmp_path: Path):
 def test_a_log_that_has_grown_large_is_put_aside(stream: tuple[Path, int]) -> None:
     path, descriptor = stream
 
-    rotate(path, (descriptor,))
+    rotate_log(path, (descriptor,))
     os.write(descriptor, b"new\n")
-    rotate(path, (descriptor,))
+    rotate_log(path, (descriptor,))
 
     assert path.read_bytes() == b"new\n"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -107,6 +107,6 @@ def test_a_log_that_is_not_the_homes_is_left_alone(stream: tuple[Path, int]) -> 
     path, descriptor = stream
     other = path.with_name("other.log")
 
-    rotate(other, (descriptor,))
+    rotate_log(other, (descriptor,))
 
     assert [*path.parent.iterdir()] == [path]

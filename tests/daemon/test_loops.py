@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.alarm import Alarm
-from openclaw_taskmem.daemon.courier import Courier
+from openclaw_taskmem.daemon.alarm import WakeableTimer
+from openclaw_taskmem.daemon.courier import RoutingTransport
 from openclaw_taskmem.daemon.loops import (
     DROP_ON_SECONDS,
     DROP_SECONDS,
@@ -35,7 +35,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import FakeClock, a_wake, an_event
 from taskmem_hookspecs.testing.clock import DAWN
-from tests.daemon.looped import Gateway, running
+from tests.daemon.looped import Gateway, run_loops
 from tests.support.world import World
 
 THRESHOLD = 300
@@ -46,10 +46,10 @@ def gateway(world: World) -> Gateway:
     return Gateway(world.clock)
 
 
-async def test_a_stuck_task_is_found_when_it_becomes_due_not_a_sweep_later(
+async def test_stuck_task_is_found_when_due_not_a_sweep_later(
     world: World, gateway: Gateway
 ) -> None:
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         task = world.register()
         await world.clock.advance(THRESHOLD - 1)
         assert gateway.received == []
@@ -61,10 +61,8 @@ async def test_a_stuck_task_is_found_when_it_becomes_due_not_a_sweep_later(
     assert wake.state is WakeState.SENT
 
 
-async def test_a_whole_night_of_silence_is_seven_alerts(
-    world: World, gateway: Gateway
-) -> None:
-    async with running(world, gateway):
+async def test_a_whole_night_of_silence_is_seven_alerts(world: World, gateway: Gateway) -> None:
+    async with run_loops(world, gateway):
         world.register()
         await world.clock.advance(hours=10)
 
@@ -76,13 +74,13 @@ async def test_a_gateway_that_is_down_gets_the_wake_once_it_is_up(
     world: World, gateway: Gateway
 ) -> None:
     gateway.fails = lambda _: WakeUndelivered("gateway down")
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         await world.clock.advance(THRESHOLD + 600)
         (owed,) = world.wakes(WakeState.DUE)
         assert owed.attempts > 3
         assert owed.last_error == "gateway down"
-        assert views.unsent(world.shell) == 1
+        assert views.count_unsent(world.shell) == 1
         gateway.fails = lambda _: None
         await world.clock.advance(301)
 
@@ -94,14 +92,12 @@ async def test_a_wake_that_is_tried_for_days_leaves_a_few_log_entries(
     world: World, gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     gateway.fails = lambda _: WakeUndelivered("gateway down")
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.end_wait(world.open_wait(None))
         await world.clock.advance(hours=24)
     (owed,) = world.wakes(WakeState.DUE)
     assert owed.attempts > 256
-    failed = [
-        e for e in world.store.find_events(EventQuery()) if e.kind == "wake_failed"
-    ]
+    failed = [e for e in world.store.find_events(EventQuery()) if e.kind == "wake_failed"]
     assert len(failed) == 9
     said = [r for r in caplog.records if "was not delivered" in r.message]
     assert len(said) == 9
@@ -113,7 +109,7 @@ def test_a_wake_that_nobody_has_tried_to_send_is_not_unsent(world: World) -> Non
     world.sweep()
 
     assert len(world.wakes(WakeState.DUE)) == 1
-    assert views.unsent(world.shell) == 0
+    assert views.count_unsent(world.shell) == 0
 
 
 @pytest.mark.parametrize(
@@ -125,7 +121,7 @@ async def test_a_transport_that_says_when_it_works_is_tried_then(
     world: World, gateway: Gateway, said: Any, rests: int
 ) -> None:
     gateway.fails = lambda _: WakeUndelivered("gateway down")
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         # Tried in vain at 0, 5, 15, 35, 75 and 155 seconds after the threshold.
         await world.clock.advance(THRESHOLD + 154)
@@ -143,16 +139,14 @@ async def test_a_transport_that_raises_anything_at_all_loses_nothing(
     world: World, gateway: Gateway
 ) -> None:
     gateway.fails = lambda _: KeyError("a bug")
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         await world.clock.advance(THRESHOLD + 60)
         (owed,) = world.wakes(WakeState.DUE)
         assert "KeyError" in (owed.last_error or "")
 
 
-@pytest.mark.parametrize(
-    "nonsense", [None, WakeReceipt(delivered_at=DAWN + timedelta(days=999))]
-)
+@pytest.mark.parametrize("nonsense", [None, WakeReceipt(delivered_at=DAWN + timedelta(days=999))])
 async def test_a_receipt_that_is_nonsense_sends_nothing_twice(
     world: World, gateway: Gateway, nonsense: object
 ) -> None:
@@ -163,7 +157,7 @@ async def test_a_receipt_that_is_nonsense_sends_nothing_twice(
         return nonsense
 
     object.__setattr__(gateway, "deliver", deliver)
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         task = world.register()
         await world.clock.advance(THRESHOLD + 600)
 
@@ -172,9 +166,7 @@ async def test_a_receipt_that_is_nonsense_sends_nothing_twice(
     assert world.task(task).last_stuck_alert_at == tries[0].created_at
 
 
-async def test_what_is_refused_is_not_tried_again(
-    world: World, gateway: Gateway
-) -> None:
+async def test_what_is_refused_is_not_tried_again(world: World, gateway: Gateway) -> None:
     tries: list[Wake] = []
 
     def refuse(wake: Wake) -> Exception:
@@ -182,7 +174,7 @@ async def test_what_is_refused_is_not_tried_again(
         return WakeRefused("no such session")
 
     gateway.fails = refuse
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         await world.clock.advance(THRESHOLD + 600)
 
@@ -194,7 +186,7 @@ async def test_a_session_whose_delivery_hangs_delays_no_other(
     world: World, gateway: Gateway
 ) -> None:
     gateway.hangs = {"agent:main:hanging"}
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register("hanging", session_key="agent:main:hanging")
         other = world.register("other", session_key="agent:main:other")
         await world.clock.advance(THRESHOLD + 2)
@@ -208,7 +200,7 @@ async def test_a_delivery_that_is_cut_off_by_the_end_is_due_again_soon(
     world: World, gateway: Gateway
 ) -> None:
     gateway.hangs = {None}
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         await world.clock.advance(THRESHOLD + 2)
 
@@ -224,7 +216,7 @@ async def test_a_store_that_is_busy_for_a_while_only_delays(
     def busy(*_: object) -> None:
         raise StoreBusy("locked")
 
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         task = world.register()
         with monkeypatch.context() as patch:
             patch.setattr(world.store, "find_tasks", busy)
@@ -235,10 +227,10 @@ async def test_a_store_that_is_busy_for_a_while_only_delays(
     assert [wake.task_id for wake in gateway.received] == [task]
 
 
-async def test_after_a_suspend_the_agent_gets_the_time_it_would_have_had(
+async def test_suspended_time_does_not_count_towards_a_stuck_task(
     world: World, gateway: Gateway
 ) -> None:
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         await world.clock.advance(60)
         world.clock.jump(8 * 3600)
@@ -249,10 +241,10 @@ async def test_after_a_suspend_the_agent_gets_the_time_it_would_have_had(
     assert len(gateway.received) == 1
 
 
-async def test_who_called_a_daemon_that_was_stopped_is_heard_before_it_judges(
+async def test_stopped_daemon_hears_callers_before_it_judges_tasks(
     world: World, gateway: Gateway
 ) -> None:
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         called, silent = world.register(), world.register()
         await world.clock.advance(THRESHOLD - 20)
         world.clock.tick(30)  # a process that is stopped notices nothing of it
@@ -269,7 +261,7 @@ async def test_on_a_machine_that_is_always_late_alerts_go_out(
 ) -> None:
     in_time = world.clock.sleep
     monkeypatch.setattr(world.clock, "sleep", lambda seconds: in_time(seconds + 1.2))
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         task = world.register()
         await world.clock.advance(3 * THRESHOLD)
 
@@ -280,7 +272,7 @@ async def test_on_a_machine_that_is_always_late_alerts_go_out(
 async def test_after_a_jump_a_deadline_is_what_is_left_of_a_wait(
     world: World, gateway: Gateway, jumped: int
 ) -> None:
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         task = world.register()
         wait = world.open_wait(task, timeout=1000)
         await world.clock.advance(30)
@@ -293,10 +285,10 @@ async def test_after_a_jump_a_deadline_is_what_is_left_of_a_wait(
     assert 970 - 70 <= left <= 970
 
 
-async def test_what_a_jump_asks_for_is_done_even_when_the_store_is_busy_first(
+async def test_clock_jump_is_handled_although_the_store_is_busy_first(
     world: World, gateway: Gateway
 ) -> None:
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         wait = world.open_wait(None, timeout=1000)
         world.shell.watching.seconds = {wait.wait_id: 940.0}  # type: ignore[attr-defined]
@@ -319,10 +311,8 @@ async def test_what_a_jump_asks_for_is_done_even_when_the_store_is_busy_first(
     assert (due - world.clock.now()).total_seconds() > 700
 
 
-async def test_a_clock_that_goes_back_loses_no_alert(
-    world: World, gateway: Gateway
-) -> None:
-    async with running(world, gateway):
+async def test_a_clock_that_goes_back_loses_no_alert(world: World, gateway: Gateway) -> None:
+    async with run_loops(world, gateway):
         task = world.register()
         await world.clock.advance(30)
         world.clock.jump(-6 * 3600)
@@ -335,7 +325,7 @@ async def test_a_clock_that_goes_back_keeps_no_owed_wake_waiting(
     world: World, gateway: Gateway
 ) -> None:
     gateway.fails = lambda _: WakeUndelivered("gateway down")
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         await world.clock.advance(THRESHOLD + 5)
         gateway.fails = lambda _: None
@@ -348,7 +338,7 @@ async def test_a_clock_that_goes_back_keeps_no_owed_wake_waiting(
 async def test_a_clock_that_goes_back_ends_what_holds_an_alert_back(
     world: World, gateway: Gateway
 ) -> None:
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         later = world.clock.now() + timedelta(minutes=7)
         task = world.task(world.register())
         held = task.model_copy(update={"held_until": later})
@@ -359,10 +349,10 @@ async def test_a_clock_that_goes_back_ends_what_holds_an_alert_back(
     assert [wake.task_id for wake in gateway.received] == [task.task_id]
 
 
-async def test_messages_that_a_clock_ahead_has_sent_are_none_of_this_minute(
+async def test_messages_dated_ahead_do_not_count_in_this_minutes_limit(
     world: World, gateway: Gateway
 ) -> None:
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         for _ in range(5):
             world.end_wait(world.open_wait(None))
             await world.clock.advance(1)
@@ -373,23 +363,23 @@ async def test_messages_that_a_clock_ahead_has_sent_are_none_of_this_minute(
     assert len(gateway.received) == 5
 
 
-async def test_an_alarm_that_rings_between_looking_and_resting_is_heard() -> None:
+async def test_alarm_that_rings_between_look_and_rest_is_heard() -> None:
     clock = FakeClock()
-    alarm = Alarm(clock, 60)
-    alarm.arm()
-    alarm.ring(clock.now())
+    alarm = WakeableTimer(clock, 60)
+    alarm.reset()
+    alarm.wake(clock.now())
     await asyncio.sleep(0)
 
-    await asyncio.wait_for(alarm.rest(None), 5)
+    await asyncio.wait_for(alarm.wait(None), 5)
 
 
 async def test_an_alarm_for_later_than_planned_wakes_nobody() -> None:
     clock = FakeClock()
-    alarm = Alarm(clock, 60)
-    alarm.arm()
-    rest = asyncio.create_task(alarm.rest(DAWN + timedelta(seconds=10)))
+    alarm = WakeableTimer(clock, 60)
+    alarm.reset()
+    rest = asyncio.create_task(alarm.wait(DAWN + timedelta(seconds=10)))
     await clock.advance(1)
-    alarm.ring(DAWN + timedelta(seconds=30))
+    alarm.wake(DAWN + timedelta(seconds=30))
     await clock.advance(8)
     assert not rest.done()
     await clock.advance(1)
@@ -398,18 +388,18 @@ async def test_an_alarm_for_later_than_planned_wakes_nobody() -> None:
 
 async def test_an_alarm_for_sooner_than_planned_wakes_at_its_instant() -> None:
     clock = FakeClock()
-    alarm = Alarm(clock, 60)
-    alarm.arm()
-    rest = asyncio.create_task(alarm.rest(None))
+    alarm = WakeableTimer(clock, 60)
+    alarm.reset()
+    rest = asyncio.create_task(alarm.wait(None))
     await clock.advance(1)
-    alarm.ring(DAWN + timedelta(seconds=5))
+    alarm.wake(DAWN + timedelta(seconds=5))
     await clock.advance(3)
     assert not rest.done()
     await clock.advance(1)
     assert rest.done()
 
 
-async def test_a_message_that_went_out_is_written_down_although_the_store_is_busy(
+async def test_sent_message_is_recorded_although_the_store_is_busy(
     world: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = world.store.commit
@@ -422,7 +412,7 @@ async def test_a_message_that_went_out_is_written_down_although_the_store_is_bus
                 raise StoreBusy("locked")
         commit(change)
 
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         monkeypatch.setattr(world.store, "commit", busy)
         await world.clock.advance(THRESHOLD + 30)
@@ -436,7 +426,7 @@ async def test_one_message_at_a_time_to_a_session_and_four_in_all(
 ) -> None:
     sessions = [f"s{i}" for i in range(7)]
     gateway.hangs = set(sessions)
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         for session in sessions:
             world.register(session, session_key=session)
         await world.clock.advance(THRESHOLD + 5)
@@ -450,7 +440,7 @@ async def test_no_number_of_one_agents_wakes_delays_anothers(
     monkeypatch.setattr(wakes, "BATCH", 10)
     sessions = [f"agent:a:{n}" for n in range(20)]
     gateway.hangs = set(sessions)
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         for session in [*sessions, "agent:b:main"]:
             world.register(session, session_key=session)
         await world.clock.advance(THRESHOLD + 1)
@@ -458,10 +448,8 @@ async def test_no_number_of_one_agents_wakes_delays_anothers(
         assert [wake.session_key for wake in gateway.received] == ["agent:b:main"]
 
 
-async def test_a_second_jump_does_not_shorten_the_hold(
-    world: World, gateway: Gateway
-) -> None:
-    async with running(world, gateway, longest=10):
+async def test_a_second_jump_does_not_shorten_the_hold(world: World, gateway: Gateway) -> None:
+    async with run_loops(world, gateway, longest=10):
         world.register()
         world.clock.jump(8 * 3600)
         await world.clock.advance(20)
@@ -470,7 +458,7 @@ async def test_a_second_jump_does_not_shorten_the_hold(
         assert gateway.received == []
 
 
-async def test_a_transport_that_blocks_or_tries_to_end_all_hurts_only_itself() -> None:
+async def test_blocking_or_exiting_transport_hurts_only_itself() -> None:
     class Rude:
         name = "rude"
 
@@ -481,7 +469,7 @@ async def test_a_transport_that_blocks_or_tries_to_end_all_hurts_only_itself() -
             return WakeReceipt(delivered_at=DAWN)
 
     blocked = threading.Event()
-    courier = Courier(Rude())
+    courier = RoutingTransport(Rude())
     with pytest.raises(TriedToEnd):
         await courier.deliver(a_wake(text="end"))
     hanging = asyncio.create_task(courier.deliver(a_wake()))
@@ -501,7 +489,7 @@ def ended_long_ago(world: World, events: int = 3) -> None:
 async def test_what_has_ended_goes_once_the_clock_has_run_evenly() -> None:
     world = World(keep=KeepPolicy(days=1))
     ended_long_ago(world)
-    async with running(world, Gateway(world.clock)):
+    async with run_loops(world, Gateway(world.clock)):
         await world.clock.advance(SURE_SECONDS - 1)
         assert world.store.count().events == 3
         await world.clock.advance(SWEEP_SECONDS)
@@ -513,7 +501,7 @@ async def test_what_has_ended_goes_once_the_clock_has_run_evenly() -> None:
 
 async def test_a_clock_that_jumps_ahead_drops_nothing_at_once() -> None:
     world = World(keep=KeepPolicy(days=1))
-    async with running(world, Gateway(world.clock)):
+    async with run_loops(world, Gateway(world.clock)):
         await world.clock.advance(SURE_SECONDS - 10)
         world.store.commit(Change(events=(an_event(), an_event())))
         world.clock.jump(100 * 365 * DAY)
@@ -523,7 +511,7 @@ async def test_a_clock_that_jumps_ahead_drops_nothing_at_once() -> None:
     assert world.store.count().events == 2
 
 
-async def test_what_cannot_be_dropped_stops_nothing_and_is_tried_hourly(
+async def test_failed_drop_stops_no_loop_and_is_retried_hourly(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world, tried = World(), []
@@ -533,7 +521,7 @@ async def test_what_cannot_be_dropped_stops_nothing_and_is_tried_hourly(
         raise RuntimeError("a statement took too long")
 
     world.store.measure = measure  # type: ignore[method-assign]
-    async with running(world, Gateway(world.clock)):
+    async with run_loops(world, Gateway(world.clock)):
         await world.clock.advance(SURE_SECONDS + DROP_SECONDS + 2 * SWEEP_SECONDS)
         assert [b - a for a, b in pairwise(tried)] == [DROP_SECONDS]
         assert "a pass failed" not in caplog.text
@@ -550,6 +538,6 @@ async def test_while_there_is_more_to_drop_the_next_look_is_soon(
         return True
 
     monkeypatch.setattr(retention, "drop_ended", drop_ended)
-    async with running(world, Gateway(world.clock), longest=SWEEP_SECONDS):
+    async with run_loops(world, Gateway(world.clock), longest=SWEEP_SECONDS):
         await world.clock.advance(SURE_SECONDS + 3 * DROP_ON_SECONDS)
     assert {b - a for a, b in pairwise(looks)} == {DROP_ON_SECONDS}

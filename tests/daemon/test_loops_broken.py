@@ -25,7 +25,7 @@ from taskmem_hookspecs.testing import a_run
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_sqlmodel import health
 from taskmem_sqlmodel.store import SqlStore
-from tests.daemon.looped import Gateway, running
+from tests.daemon.looped import Gateway, run_loops
 from tests.support.world import World
 
 
@@ -75,7 +75,7 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
     break_row(path, table, column, value, broken)
     gateway = Gateway(world.clock)
     caplog.set_level(logging.WARNING)
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         await world.clock.advance(1)
         for wait in world.store.find_waits(WaitQuery(status=WaitStatus.WATCHING)):
             world.end_wait(wait)
@@ -91,7 +91,7 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
         await world.clock.advance(hours=9)
         assert len(caplog.records) - said < 20
 
-    row = health.row(f"sqlite:///{path}")
+    row = health.check_database(f"sqlite:///{path}")
     assert row.state is HealthState.FAIL
     assert f"{table} " in row.detail
     assert f"({column}: " in row.detail
@@ -112,7 +112,7 @@ async def test_a_damaged_alert_keeps_no_other_of_its_session_back(
         )
         world.store.commit(Change(wakes=(wake,)))
     gateway = Gateway(world.clock)
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         await world.clock.advance(1)
 
     (message,) = gateway.received

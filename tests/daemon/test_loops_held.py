@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.daemon.gateways import Gateways
-from openclaw_taskmem.daemon.loops import Loops
+from openclaw_taskmem.daemon.loops import BackgroundLoops
 from openclaw_taskmem.domain.gateway import Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import FOREVER, Wake, WakeQuery, WakeReceipt, WakeState
-from tests.daemon.looped import Gateway, inline, running
+from tests.daemon.looped import Gateway, inline, run_loops
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -26,7 +26,7 @@ def gateway(world: World) -> Gateway:
     return Gateway(world.clock)
 
 
-class Held:
+class SessionHolds:
     """Keeps sessions back, each until an instant or until it is freed."""
 
     def __init__(self) -> None:
@@ -55,33 +55,33 @@ class Looks:
 
 
 @pytest.fixture
-def held() -> Held:
-    return Held()
+def session_holds() -> SessionHolds:
+    return SessionHolds()
 
 
-async def test_a_wake_that_is_held_goes_out_the_moment_its_session_is_free(
-    world: World, gateway: Gateway, held: Held
+async def test_held_wake_is_sent_the_moment_its_session_is_free(
+    world: World, gateway: Gateway, session_holds: SessionHolds
 ) -> None:
-    held.sessions = {MAIN: None}
-    async with running(world, gateway, longest=3600, holds=held) as loops:
+    session_holds.sessions = {MAIN: None}
+    async with run_loops(world, gateway, longest=3600, holds=session_holds) as loops:
         world.register(session_key=MAIN)
         await world.clock.advance(THRESHOLD + 600)
         assert gateway.received == []
         (owed,) = world.wakes()
         assert (owed.state, owed.attempts, owed.last_error) == ("due", 0, None)
 
-        held.sessions.clear()
-        loops.free()
+        session_holds.sessions.clear()
+        loops.recheck_holds()
         await world.clock.advance(0)
 
     assert [wake.session_key for wake in gateway.received] == [MAIN]
 
 
 async def test_a_wake_that_is_held_costs_no_looks(
-    world: World, gateway: Gateway, held: Held
+    world: World, gateway: Gateway, session_holds: SessionHolds
 ) -> None:
-    held.sessions = {MAIN: None}
-    async with running(world, gateway, holds=held):
+    session_holds.sessions = {MAIN: None}
+    async with run_loops(world, gateway, holds=session_holds):
         world.register(session_key=MAIN)
         await world.clock.advance(THRESHOLD + 5)
         looks = Looks(world)
@@ -91,11 +91,11 @@ async def test_a_wake_that_is_held_costs_no_looks(
     assert looks.times <= 2 * (600 / 60 + 2)
 
 
-async def test_a_message_on_its_way_is_followed_by_none_and_costs_no_looks(
+async def test_message_in_delivery_is_followed_by_none_and_few_looks(
     world: World, gateway: Gateway
 ) -> None:
     gateway.hangs = {MAIN}
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         task = world.register(session_key=MAIN)
         await world.clock.advance(THRESHOLD + 1)
         world.end_wait(world.open_wait(task))
@@ -109,16 +109,16 @@ async def test_a_message_on_its_way_is_followed_by_none_and_costs_no_looks(
 
 
 async def test_a_hold_that_ends_by_itself_ends_to_the_second(
-    world: World, gateway: Gateway, held: Held
+    world: World, gateway: Gateway, session_holds: SessionHolds
 ) -> None:
     end = world.clock.now() + timedelta(seconds=THRESHOLD + 12)
-    held.sessions = {MAIN: end}
+    session_holds.sessions = {MAIN: end}
 
-    async with running(world, gateway, longest=3600, holds=held):
+    async with run_loops(world, gateway, longest=3600, holds=session_holds):
         world.register(session_key=MAIN)
         await world.clock.advance(THRESHOLD + 11)
         assert gateway.received == []
-        held.sessions.clear()  # it is over without anybody saying so
+        session_holds.sessions.clear()  # it is over without anybody saying so
         await world.clock.advance(1)
 
     assert [wake.session_key for wake in gateway.received] == [MAIN]
@@ -127,19 +127,19 @@ async def test_a_hold_that_ends_by_itself_ends_to_the_second(
 # --- with what gateways report --------------------------------------------------
 
 
-class Reported:
+class GatewaysWithLoops:
     """Gateways and loops as a daemon has them."""
 
     def __init__(self, world: World) -> None:
-        self.loops: list[Loops] = []
+        self.loops: list[BackgroundLoops] = []
         self.gateways = Gateways(world.shell, inline, self._free)
 
     def _free(self) -> None:
         for loops in self.loops:
-            loops.free()
+            loops.recheck_holds()
 
     async def say(self, **event: Any) -> None:
-        await self.gateways.report(self, {"events": [event]})
+        await self.gateways.take_report(self, {"events": [event]})
 
     async def hello(self, age: float = 60_000, boot: str = "boot_1") -> None:
         told = {"version": "1", "main": MAIN, "running": []}
@@ -147,12 +147,12 @@ class Reported:
         await self.say(kind="gateway", boot=boot, age=age, **told, **transport)
 
 
-async def test_a_turn_that_runs_is_not_disturbed_and_its_end_lets_the_wake_go(
+async def test_wake_waits_for_a_running_turn_and_is_sent_at_its_end(
     world: World, gateway: Gateway
 ) -> None:
-    reported = Reported(world)
-    holds = reported.gateways.holds
-    async with running(world, gateway, longest=3600, holds=holds) as loops:
+    reported = GatewaysWithLoops(world)
+    holds = reported.gateways.build_hold_finder
+    async with run_loops(world, gateway, longest=3600, holds=holds) as loops:
         reported.loops.append(loops)
         await reported.hello()
         world.register(session_key=MAIN)
@@ -187,7 +187,7 @@ async def test_who_took_a_wake_and_what_was_said_of_it_are_kept(
         return WakeReceipt(delivered_at=world.clock.now(), **said)
 
     gateway.deliver = deliver  # type: ignore[method-assign]
-    async with running(world, gateway):
+    async with run_loops(world, gateway):
         world.register()
         await world.clock.advance(THRESHOLD + 1)
 
@@ -195,13 +195,13 @@ async def test_who_took_a_wake_and_what_was_said_of_it_are_kept(
     assert (wake.transport, wake.note) == kept
 
 
-async def test_a_word_to_go_on_is_not_said_again_while_the_turn_it_began_runs(
+async def test_go_on_wake_is_not_repeated_while_its_turn_runs(
     world: World, gateway: Gateway
 ) -> None:
-    reported = Reported(world)
+    reported = GatewaysWithLoops(world)
     session = Session(world)
-    async with running(
-        world, gateway, longest=3600, holds=reported.gateways.holds
+    async with run_loops(
+        world, gateway, longest=3600, holds=reported.gateways.build_hold_finder
     ) as loops:
         reported.loops.append(loops)
         await reported.hello()

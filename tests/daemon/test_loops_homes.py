@@ -9,14 +9,18 @@ import pytest
 from openclaw_taskmem.domain.callers import Caller
 from taskmem_hookspecs import FOREVER, Owner, Run, RunQuery, Task, TaskQuery
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
-from taskmem_hookspecs.testing.holdings import next_lapse, next_stuck_due, next_wake_due
-from tests.daemon.looped import Gateway, running
+from taskmem_hookspecs.testing.holdings import (
+    find_next_lapse,
+    find_next_stuck_due,
+    find_next_wake_due,
+)
+from tests.daemon.looped import Gateway, run_loops
 from tests.support.world import World
 
 THRESHOLD = 300
 
 
-class Counted(MemoryStore):
+class CountingStore(MemoryStore):
     """A store that counts how often it is asked what has come."""
 
     asked = 0
@@ -32,7 +36,7 @@ class Counted(MemoryStore):
 
 @pytest.fixture
 def here() -> World:
-    return World(Counted(), FakeClock(), home="here")
+    return World(CountingStore(), FakeClock(), home="here")
 
 
 @pytest.fixture
@@ -40,39 +44,35 @@ def there(here: World) -> World:
     return World(here.store, here.clock, home="there")
 
 
-async def test_what_is_due_elsewhere_wakes_nobody_here(
-    here: World, there: World
-) -> None:
+async def test_what_is_due_elsewhere_wakes_nobody_here(here: World, there: World) -> None:
     there.register()
     owner = Owner(role="builder", process="1:1", home="there")
     worker = Caller(process="1:1", owner=owner)
     there.call("task_claim", worker, task_id="task_0001", role="builder")
     gateway = Gateway(here.clock)
-    async with running(here, gateway, longest=86_400) as loops:
+    async with run_loops(here, gateway, longest=86_400) as loops:
         await here.clock.advance(THRESHOLD)
-        assert isinstance(here.store, Counted)
+        assert isinstance(here.store, CountingStore)
         before = here.store.asked
         await here.clock.advance(100)
 
         assert here.store.asked - before <= 2
-        assert await loops.idle()
+        assert await loops.is_idle()
     assert gateway.received == []
-    assert next_stuck_due(here.store) is not None
-    assert next_lapse(here.store) is not None
+    assert find_next_stuck_due(here.store) is not None
+    assert find_next_lapse(here.store) is not None
 
 
-async def test_what_is_owed_elsewhere_keeps_nobody_here(
-    here: World, there: World
-) -> None:
+async def test_what_is_owed_elsewhere_keeps_nobody_here(here: World, there: World) -> None:
     there.register()
     here.clock.tick(THRESHOLD)
     there.sweep()
-    assert next_wake_due(here.store) is not None
+    assert find_next_wake_due(here.store) is not None
     gateway = Gateway(here.clock)
-    async with running(here, gateway) as loops:
+    async with run_loops(here, gateway) as loops:
         await here.clock.advance(THRESHOLD)
 
-        assert await loops.idle()
+        assert await loops.is_idle()
     assert gateway.received == []
 
 
@@ -80,31 +80,29 @@ async def test_a_wait_that_is_watched_elsewhere_keeps_nobody_here(
     here: World, there: World
 ) -> None:
     there.open_wait(None, timeout=86_400)
-    async with running(here, Gateway(here.clock)) as loops:
-        assert await loops.idle()
-    async with running(there, Gateway(here.clock)) as loops:
-        assert not await loops.idle()
+    async with run_loops(here, Gateway(here.clock)) as loops:
+        assert await loops.is_idle()
+    async with run_loops(there, Gateway(here.clock)) as loops:
+        assert not await loops.is_idle()
 
 
-async def test_a_daemon_that_owes_something_here_is_not_idle(
-    here: World, there: World
-) -> None:
+async def test_a_daemon_that_owes_something_here_is_not_idle(here: World, there: World) -> None:
     here.register()
-    async with running(here, Gateway(here.clock)) as loops:
-        assert not await loops.idle()
-    async with running(there, Gateway(here.clock)) as loops:
-        assert await loops.idle()
+    async with run_loops(here, Gateway(here.clock)) as loops:
+        assert not await loops.is_idle()
+    async with run_loops(there, Gateway(here.clock)) as loops:
+        assert await loops.is_idle()
 
 
-async def test_a_home_that_comes_while_the_first_is_at_work_keeps_what_is_its(
+async def test_joining_home_keeps_its_tasks_from_the_running_daemon(
     here: World, there: World
 ) -> None:
     here.shell.store.sole = True
     first, second = Gateway(here.clock), Gateway(here.clock)
-    async with running(here, first):
-        there.shell.store.join()
+    async with run_loops(here, first):
+        there.shell.store.join_database()
         there.register()
-        async with running(there, second):
+        async with run_loops(there, second):
             await here.clock.advance(THRESHOLD)
 
     assert first.received == []

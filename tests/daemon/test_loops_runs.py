@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import recovery
 from taskmem_hookspecs import Run, RunQuery, RunState
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
-from tests.daemon.looped import Gateway, inline, running
+from tests.daemon.looped import Gateway, inline, run_loops
 from tests.support.sessions import Session
 from tests.support.world import World, worker
 
@@ -27,9 +27,9 @@ class OneByOne(MemoryStore):
         return found[:1] if query.lapsed_by else found
 
 
-async def in_two(call: Callable[..., Any], *values: Any) -> Any:
+async def sweep_in_two(call: Callable[..., Any], *values: Any) -> Any:
     """Do a sweep in two, and let all others go on between: a thread may be so slow."""
-    if call is not recovery.sweep:
+    if call is not recovery.sweep_lapsed_runs:
         return await inline(call, *values)
     first = call(*values)
     for _ in range(100):
@@ -37,7 +37,7 @@ async def in_two(call: Callable[..., Any], *values: Any) -> Any:
     return first + call(*values)
 
 
-async def test_tasks_of_a_session_that_were_interrupted_go_on_by_one_message() -> None:
+async def test_interrupted_tasks_of_one_session_go_on_by_one_message() -> None:
     world = World(OneByOne(), FakeClock())
     session = Session(world)
     for _ in range(2):
@@ -47,7 +47,7 @@ async def test_tasks_of_a_session_that_were_interrupted_go_on_by_one_message() -
         world.clock.tick(1)
     presence = session.restarts("boot_2")
     gateway = Gateway(world.clock)
-    async with running(world, gateway, gateways=lambda: (presence,), apart=in_two):
+    async with run_loops(world, gateway, gateways=lambda: (presence,), apart=sweep_in_two):
         for _ in range(20):
             await world.clock.advance(1)
 
@@ -62,7 +62,7 @@ WORKER = Caller(session_key="cli:one")
 @pytest.mark.parametrize("seconds", [100, 299], ids=["renewed", "about-to-lapse"])
 async def test_a_machine_that_slept_takes_no_run_from_its_owner(seconds: float) -> None:
     world = World()
-    async with running(world, Gateway(world.clock)):
+    async with run_loops(world, Gateway(world.clock)):
         task = world.register()
         world.call("task_claim", WORKER, task_id=task)
         await world.clock.advance(seconds)
@@ -76,7 +76,7 @@ async def test_a_machine_that_slept_takes_no_run_from_its_owner(seconds: float) 
 
 async def test_a_lease_outlives_a_sleep_however_soon_a_task_is_stuck() -> None:
     world = World(stuck=StuckPolicy(threshold_seconds=5))
-    async with running(world, Gateway(world.clock)):
+    async with run_loops(world, Gateway(world.clock)):
         task = world.register()
         world.call("task_claim", WORKER, task_id=task)
         await world.clock.advance(100)
@@ -88,7 +88,7 @@ async def test_a_lease_outlives_a_sleep_however_soon_a_task_is_stuck() -> None:
 
 async def test_a_clock_that_goes_back_makes_no_lease_longer() -> None:
     world = World()
-    async with running(world, Gateway(world.clock)):
+    async with run_loops(world, Gateway(world.clock)):
         task = world.register()
         world.call("task_claim", WORKER, task_id=task)
         await world.clock.advance(30)
@@ -98,12 +98,12 @@ async def test_a_clock_that_goes_back_makes_no_lease_longer() -> None:
         assert state(world, task) is RunState.QUEUED
 
 
-async def test_a_lease_that_a_clock_ahead_has_given_is_cut_at_the_start() -> None:
+async def test_lease_given_by_a_fast_clock_is_cut_at_daemon_start() -> None:
     world = World()
     task = world.register()
     world.call("task_claim", WORKER, task_id=task)
     world.clock.jump(-86_400)
-    async with running(world, Gateway(world.clock)):
+    async with run_loops(world, Gateway(world.clock)):
         await world.clock.advance(world.shell.runs.lease_seconds + SWEEP_SECONDS)
 
     run = world.store.find_runs(RunQuery(task_id=task, limit=1))[0]
@@ -119,7 +119,7 @@ async def test_at_the_start_what_ended_processes_held_is_queued() -> None:
     world = World(lives=lambda _: False)
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task)
-    async with running(world, Gateway(world.clock)):
+    async with run_loops(world, Gateway(world.clock)):
         await world.clock.advance(0)
 
     [run] = world.store.find_runs(RunQuery(task_id=task, limit=1))

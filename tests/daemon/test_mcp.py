@@ -11,8 +11,15 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.agents import Lines, Relayed, agent, told
-from tests.support.daemons import PYTHON, ended, environment, holder, locked, rows
+from tests.support.agents import Lines, RelayedLines, agent, parse_result
+from tests.support.daemons import (
+    PYTHON,
+    await_ended,
+    environment,
+    holder,
+    lock_database,
+    rows,
+)
 from tests.support.waiting import until
 
 DEFAULT = [
@@ -56,7 +63,7 @@ async def test_the_official_client_connects_and_is_told_how_to_use_it(daemon, mo
 async def test_a_task_is_of_the_host_that_its_client_names(daemon, mode):
     given = {"name": "Deploy", "plan": ["Build"]}
     async with agent(daemon.home, mode) as client:
-        made = told(await client.call_tool("task_register", given))
+        made = parse_result(await client.call_tool("task_register", given))
     assert daemon.ask("show", id=made["task_id"])["host"] == "mcp:mcp"
 
 
@@ -104,9 +111,9 @@ async def test_an_agent_registers_narrates_revises_asks_and_ends(daemon):
 
         async def call(tool, **arguments):
             result = await client.call_tool(tool, arguments)
-            assert result.is_error is False, told(result)
+            assert result.is_error is False, parse_result(result)
             assert len(result.content) == 1
-            answer = told(result)
+            answer = parse_result(result)
             assert answer["message"]
             return answer
 
@@ -167,7 +174,7 @@ async def test_an_agent_registers_narrates_revises_asks_and_ends(daemon):
 
 async def test_an_agent_starts_the_daemon_when_none_runs(home):
     async with agent(home) as client:
-        made = told(
+        made = parse_result(
             await client.call_tool("task_register", {"name": "First", "plan": ["Do"]})
         )
         assert holder(home)
@@ -206,19 +213,19 @@ def _first_answer(relay, line):
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_an_agent_goes_on_after_the_daemon_was_killed(daemon, mode):
     async with agent(daemon.home, mode) as client:
-        made = told(
+        made = parse_result(
             await client.call_tool("task_register", {"name": "Kept", "plan": ["Do"]})
         )
         daemon.kill(signal.SIGKILL)
-        seen = told(await client.call_tool("task_list", {}))
+        seen = parse_result(await client.call_tool("task_list", {}))
         assert [task["task_id"] for task in seen["tasks"]] == [made["task_id"]]
         assert holder(daemon.home) != daemon.process.pid
 
 
-def test_told_to_stop_the_daemon_answers_an_agents_call_that_runs(daemon):
+def test_stopping_daemon_answers_a_running_call_of_an_agent(daemon):
     task_id = daemon.register()
     with Lines(daemon.home) as lines:
-        with locked(daemon.home):
+        with lock_database(daemon.home):
             arguments = {"task_id": task_id, "message": "The last word."}
             number = lines.send("tools/call", name="task_update", arguments=arguments)
             # It reads in order: once this one is answered, the other runs.
@@ -250,17 +257,15 @@ def test_calls_that_an_agent_makes_at_once_are_all_answered(daemon):
     assert sorted(found) == sorted((f"Word {number}.",) for number in range(100))
 
 
-async def test_a_plain_host_proves_files_in_the_folder_it_was_started_in(
-    daemon, tmp_path
-):
+async def test_plain_host_proves_files_in_its_start_folder(daemon, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     async with agent(daemon.home, cwd=project) as client:
         given = {"name": "Report", "plan": ["Write report.md"]}
-        task = told(await client.call_tool("task_register", given))["task_id"]
+        task = parse_result(await client.call_tool("task_register", given))["task_id"]
         (project / "report.md").write_text("All is well.")
         given = {"task_id": task, "status": "completed", "artifacts": ["report.md"]}
-        answer = told(await client.call_tool("task_update", given))
+        answer = parse_result(await client.call_tool("task_update", given))
     assert answer["status"] == "completed"
     [made] = answer["made"]
     assert made["path"] == str(project / "report.md")
@@ -277,7 +282,7 @@ def claims(role, **given):
 
 def test_a_killed_role_comes_back_and_claims_its_work_at_once(daemon):
     task = daemon.register()
-    with Relayed(daemon.home) as before, Relayed(daemon.home) as again:
+    with RelayedLines(daemon.home) as before, RelayedLines(daemon.home) as again:
         token = claims(before, task_id=task)["token"]
         before.call("task_update", {"task_id": task, "message": "Built, not pushed."})
         before.kill()
@@ -290,7 +295,7 @@ def test_a_killed_role_comes_back_and_claims_its_work_at_once(daemon):
 
 def test_what_a_killed_role_held_is_queued_unasked(daemon):
     task = daemon.register()
-    with Relayed(daemon.home) as role:
+    with RelayedLines(daemon.home) as role:
         claims(role, task_id=task)
         role.kill()
 
@@ -301,13 +306,13 @@ def test_what_a_killed_role_held_is_queued_unasked(daemon):
 
 def test_who_waits_for_a_queue_is_woken_when_a_holder_is_killed(daemon):
     task = daemon.register(role="builder")
-    with Relayed(daemon.home) as role, Relayed(daemon.home) as other:
+    with RelayedLines(daemon.home) as role, RelayedLines(daemon.home) as other:
         assert claims(role)["task_id"] == task
         failed, wait = other.call("smart_wait", {"target": "queue:builder"})
         assert not failed, wait
         role.kill()
 
-        told = ended(daemon, wait["wait_id"])
+        told = await_ended(daemon, wait["wait_id"])
 
     assert (told["status"], task in told["last_observation"]) == ("resolved", True)
 
@@ -333,9 +338,7 @@ def test_no_answer_to_a_plain_host_speaks_of_a_gateway(start, tmp_path):
             return answer
 
         said: list[str] = []
-        task = call("task_register", name="Build", plan=["Write a.md", "Ask"])[
-            "task_id"
-        ]
+        task = call("task_register", name="Build", plan=["Write a.md", "Ask"])["task_id"]
         call("task_update", task_id=task, message="Looked.", completed_steps=[1])
         call("task_update", task_id=task, query="where am I?")
         call("task_plan_update", task_id=task, new_plan=["Write a.md"], reason="Less.")
@@ -355,12 +358,10 @@ def test_no_answer_to_a_plain_host_speaks_of_a_gateway(start, tmp_path):
         call("task_cancel", task_id=other["task_id"])
         assert call("task_list", status="completed")["tasks"]
 
-    assert [
-        (words, each) for each in said for words in OF_A_GATEWAY if words in each
-    ] == []
+    assert [(words, each) for each in said for words in OF_A_GATEWAY if words in each] == []
 
 
-def test_an_agent_waits_on_files_of_the_roots_and_of_its_folder_only(start, tmp_path):
+def test_agent_waits_only_on_files_in_roots_and_its_folder(start, tmp_path):
     (tmp_path / "roots").mkdir()
     log = tmp_path / "build.log"
     log.write_text("Building.\n")

@@ -40,41 +40,41 @@ def begin() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
             process.kill()
 
 
-def named(process: subprocess.Popen[bytes]) -> str:
-    identity = processes.identity(process.pid)
+def identity_of(process: subprocess.Popen[bytes]) -> str:
+    identity = processes.identify_process(process.pid)
     assert identity is not None
     return identity
 
 
 def test_a_process_that_lives_has_an_identity_that_stays() -> None:
-    mine = processes.identity(os.getpid())
+    mine = processes.identify_process(os.getpid())
 
     assert mine is not None
     assert mine.partition(":")[0] == str(os.getpid())
     assert mine.partition(":")[2]
-    assert processes.identity(os.getpid()) == mine
-    assert processes.lives(mine) is True
+    assert processes.identify_process(os.getpid()) == mine
+    assert processes.is_alive(mine) is True
 
 
 def test_another_process_has_another_identity(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
-    child = named(begin())
+    child = identity_of(begin())
 
-    assert child != processes.identity(os.getpid())
-    assert processes.lives(child) is True
+    assert child != processes.identify_process(os.getpid())
+    assert processes.is_alive(child) is True
 
 
 def test_a_process_that_has_ended_lives_no_more(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
     process = begin()
-    identity = named(process)
+    identity = identity_of(process)
     process.kill()
     process.wait()
 
-    assert processes.lives(identity) is False
-    assert processes.identity(process.pid) is None
+    assert processes.is_alive(identity) is False
+    assert processes.identify_process(process.pid) is None
 
 
 @LINUX
@@ -82,23 +82,23 @@ def test_a_process_that_nobody_has_buried_lives_no_more(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
     process = begin()
-    identity = named(process)
+    identity = identity_of(process)
     process.kill()
     # Waits for the end, and leaves the process as it is.
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     stat = Path(f"/proc/{process.pid}/stat").read_text()
     assert stat.rpartition(")")[2].split()[0] == "Z"
 
-    assert processes.lives(identity) is False
-    assert processes.identity(process.pid) is None
+    assert processes.is_alive(identity) is False
+    assert processes.identify_process(process.pid) is None
 
 
-def test_a_number_that_was_given_to_another_is_not_the_same_process() -> None:
-    mine = processes.identity(os.getpid())
+def test_reused_process_number_is_not_the_same_process() -> None:
+    mine = processes.identify_process(os.getpid())
     assert mine is not None
 
-    assert processes.lives(f"{mine}1") is False
-    assert processes.lives(f"{os.getpid()}:1") is False
+    assert processes.is_alive(f"{mine}1") is False
+    assert processes.is_alive(f"{os.getpid()}:1") is False
 
 
 @LINUX
@@ -115,12 +115,12 @@ def test_a_name_that_looks_like_the_rest_misleads_nobody(
     plain, odd = begin(), begin(program)
     assert Path(f"/proc/{odd.pid}/comm").read_text() == f"{name}\n"
 
-    started = int(named(odd).partition(":")[2])
-    before = int(named(plain).partition(":")[2])
+    started = int(identity_of(odd).partition(":")[2])
+    before = int(identity_of(plain).partition(":")[2])
 
     # Counted in ticks of a hundredth since the machine started.
     assert 0 <= started - before < 6000
-    assert processes.lives(named(odd)) is True
+    assert processes.is_alive(identity_of(odd)) is True
 
 
 NONSENSE = {
@@ -142,22 +142,25 @@ NONSENSE = {
 
 @pytest.mark.parametrize("name", NONSENSE)
 def test_what_nobody_here_has_written_tells_nothing(name: str) -> None:
-    assert processes.lives(NONSENSE[name]) is None
+    assert processes.is_alive(NONSENSE[name]) is None
 
 
 @pytest.mark.parametrize("number", ["99999999", "0"])
 def test_a_number_that_no_process_has_is_of_none_that_lives(number: str) -> None:
-    assert processes.lives(f"{number}:123") is False
+    assert processes.is_alive(f"{number}:123") is False
 
 
 def test_a_number_that_is_no_process_has_no_identity() -> None:
-    assert processes.identity(99_999_999) is None
+    assert processes.identify_process(99_999_999) is None
 
 
 def test_a_process_grows_older_from_its_start(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
-    mine, child = processes.age(os.getpid()), processes.age(begin().pid)
+    mine, child = (
+        processes.read_process_age(os.getpid()),
+        processes.read_process_age(begin().pid),
+    )
 
     assert mine is not None
     assert child is not None
@@ -172,7 +175,7 @@ def test_a_process_that_has_ended_has_no_age(
     process.kill()
     process.wait()
 
-    assert processes.age(process.pid) is None
+    assert processes.read_process_age(process.pid) is None
 
 
 # --- where there is no /proc ----------------------------------------------------
@@ -195,13 +198,13 @@ def test_where_there_is_no_proc_ps_is_asked(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
     process = begin()
-    identity = named(process)
+    identity = identity_of(process)
 
     assert " " not in identity
-    assert processes.lives(identity) is True
+    assert processes.is_alive(identity) is True
     process.kill()
     process.wait()
-    assert processes.lives(identity) is False
+    assert processes.is_alive(identity) is False
 
 
 @pytest.mark.usefixtures("no_proc", "ps")
@@ -209,13 +212,13 @@ def test_where_there_is_no_proc_ps_tells_the_age(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
     process = begin()
-    age = processes.age(process.pid)
+    age = processes.read_process_age(process.pid)
 
     assert age is not None
     assert 0 <= age < 600
     process.kill()
     process.wait()
-    assert processes.age(process.pid) is None
+    assert processes.read_process_age(process.pid) is None
 
 
 @pytest.mark.usefixtures("no_proc")
@@ -233,7 +236,7 @@ def test_the_age_is_what_ps_writes(
     said = subprocess.CompletedProcess([], 0, stdout=f"   {elapsed}\n")
     monkeypatch.setattr(processes.subprocess, "run", lambda *_, **__: said)
 
-    assert processes.age(7) == seconds
+    assert processes.read_process_age(7) == seconds
 
 
 @pytest.mark.usefixtures("no_proc")
@@ -250,16 +253,16 @@ def test_where_nobody_can_be_asked_there_is_no_telling(
 
     monkeypatch.setattr(processes.subprocess, "run", fails)
 
-    assert processes.identity(os.getpid()) is None
-    assert processes.lives(f"{os.getpid()}:1") is None
-    assert processes.age(os.getpid()) is None
+    assert processes.identify_process(os.getpid()) is None
+    assert processes.is_alive(f"{os.getpid()}:1") is None
+    assert processes.read_process_age(os.getpid()) is None
 
 
 @LINUX
 def test_who_cannot_look_has_not_seen_that_a_process_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mine = processes.identity(os.getpid())
+    mine = processes.identify_process(os.getpid())
     assert mine is not None
 
     def fails(*_: object, **__: object) -> None:
@@ -267,5 +270,5 @@ def test_who_cannot_look_has_not_seen_that_a_process_ended(
 
     monkeypatch.setattr(Path, "read_text", fails)
 
-    assert processes.lives(mine) is None
-    assert processes.identity(os.getpid()) is None
+    assert processes.is_alive(mine) is None
+    assert processes.identify_process(os.getpid()) is None

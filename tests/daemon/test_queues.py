@@ -20,7 +20,7 @@ from taskmem_hookspecs import (
     WaitStatus,
 )
 from taskmem_hookspecs.testing import MemoryStore
-from tests.daemon.watched import Watched, watched
+from tests.daemon.watched import WatchedWorld, watch_world
 from tests.support.sessions import Session
 from tests.support.world import World, worker
 
@@ -40,15 +40,15 @@ def describe(task: str) -> str:
     )
 
 
-async def waits(room: Watched, **given: object) -> str:
+async def waits(room: WatchedWorld, **given: object) -> str:
     """Wait for the queue, as with no condition, and return the wait's id."""
     answer = await room.call("smart_wait", target=QUEUE, **given)
     wait = str(answer["wait_id"])
-    await room.until(lambda: room.room.observation(wait) is not None)
+    await room.until(lambda: room.room.read_observation(wait) is not None)
     return wait
 
 
-class Counted(MemoryStore):
+class CountingStore(MemoryStore):
     """A store that counts how often a queue is read."""
 
     def __init__(self) -> None:
@@ -61,17 +61,15 @@ class Counted(MemoryStore):
 
 
 async def test_a_role_is_woken_when_a_task_is_queued_for_it() -> None:
-    async with watched() as room:
+    async with watch_world() as room:
         wait = await waits(room, timeout=3600)
         await room.clock.advance(47)
         assert room.row(wait).status is WaitStatus.WATCHING
 
         task = queue(room.world)
 
-        ended = await room.ended(wait)
-        assert (ended.status, ended.wake_when) == (
-            *(WaitStatus.RESOLVED, "a task is queued"),
-        )
+        ended = await room.wait_for_end(wait)
+        assert (ended.status, ended.wake_when) == (*(WaitStatus.RESOLVED, "a task is queued"),)
         [wake] = room.world.wakes()
         assert wake.text == (
             f"[system] smart_wait resolved ({wait}): {describe(task)} Elapsed: 47s."
@@ -79,16 +77,14 @@ async def test_a_role_is_woken_when_a_task_is_queued_for_it() -> None:
 
 
 async def test_what_is_queued_already_wakes_a_role_at_once() -> None:
-    async with watched() as room:
+    async with watch_world() as room:
         first = queue(room.world)
         room.clock.tick(1)
         queue(room.world)
 
-        answer = await room.call(
-            "smart_wait", target="queue:WRITER", wake_when="A task is queued."
-        )
+        answer = await room.call("smart_wait", target="queue:WRITER", wake_when="A task is queued.")
 
-        ended = await room.ended(answer["wait_id"])
+        ended = await room.wait_for_end(answer["wait_id"])
         assert ended.last_observation == describe(first)
         assert answer["understood"] == [
             {
@@ -101,7 +97,7 @@ async def test_what_is_queued_already_wakes_a_role_at_once() -> None:
 
 
 async def test_what_this_role_cannot_claim_does_not_wake_it() -> None:
-    async with watched() as room:
+    async with watch_world() as room:
         world = room.world
         queue(world, "tester")
         session = Session(world)
@@ -114,11 +110,11 @@ async def test_what_this_role_cannot_claim_does_not_wake_it() -> None:
 
         [here] = {w.status for w in world.store.find_waits(WaitQuery())}
         assert here is WaitStatus.WATCHING
-        assert room.room.observation(wait) == "Nothing is queued for writer."
+        assert room.room.read_observation(wait) == "Nothing is queued for writer."
 
 
 async def test_what_comes_back_for_anybody_wakes_a_role_too() -> None:
-    async with watched() as room:
+    async with watch_world() as room:
         world = room.world
         task = world.register()
         world.call("task_claim", worker("1"), task_id=task, role="writer")
@@ -126,7 +122,7 @@ async def test_what_comes_back_for_anybody_wakes_a_role_too() -> None:
 
         world.call("task_reset", Caller(person=True), task_id=task)
 
-        await room.ended(wait)
+        await room.wait_for_end(wait)
         assert [
             run.role
             for run in world.store.find_runs(
@@ -137,10 +133,10 @@ async def test_what_comes_back_for_anybody_wakes_a_role_too() -> None:
 
 
 async def test_after_a_claim_the_role_waits_for_the_next_task() -> None:
-    async with watched() as room:
+    async with watch_world() as room:
         queue(room.world)
         wait = (await room.call("smart_wait", target=QUEUE))["wait_id"]
-        await room.ended(wait)
+        await room.wait_for_end(wait)
         room.world.call("task_claim", worker("1"), role="writer")
 
         await room.call("wait_update", wait_id=wait)
@@ -148,29 +144,25 @@ async def test_after_a_claim_the_role_waits_for_the_next_task() -> None:
         assert room.row(wait).status is WaitStatus.WATCHING
         task = queue(room.world)
 
-        assert (await room.ended(wait)).last_observation == describe(task)
+        assert (await room.wait_for_end(wait)).last_observation == describe(task)
 
 
 async def test_a_restarted_daemon_goes_on_waiting_for_a_queue() -> None:
     store = MemoryStore()
-    async with watched(store=store) as room:
+    async with watch_world(store=store) as room:
         wait = await waits(room, timeout=3600)
-    async with watched(store=store, clock=room.clock, worlds=[room.world]) as again:
-        await again.until(lambda: again.room.observation(wait) is not None)
+    async with watch_world(store=store, clock=room.clock, worlds=[room.world]) as again:
+        await again.until(lambda: again.room.read_observation(wait) is not None)
 
         task = queue(again.world)
 
-        assert (await again.ended(wait)).last_observation == describe(task)
+        assert (await again.wait_for_end(wait)).last_observation == describe(task)
 
 
-@pytest.mark.parametrize(
-    ("sole", "rest"), [(True, ALONE_SECONDS), (False, SHARED_SECONDS)]
-)
-async def test_the_store_is_read_when_a_commit_tells_and_rarely_besides(
-    sole: bool, rest: float
-) -> None:
-    store = Counted()
-    async with watched(store=store, sole=sole) as room:
+@pytest.mark.parametrize(("sole", "rest"), [(True, ALONE_SECONDS), (False, SHARED_SECONDS)])
+async def test_store_is_read_after_a_commit_and_rarely_otherwise(sole: bool, rest: float) -> None:
+    store = CountingStore()
+    async with watch_world(store=store, sole=sole) as room:
         wait = await waits(room, timeout=86_400)
         await room.pass_time(1)
         before = store.reads
@@ -185,8 +177,8 @@ async def test_the_store_is_read_when_a_commit_tells_and_rarely_besides(
 async def test_work_on_what_is_claimed_has_no_queue_read_again(
     role: dict[str, str],
 ) -> None:
-    store = Counted()
-    async with watched(store=store, sole=True) as room:
+    store = CountingStore()
+    async with watch_world(store=store, sole=True) as room:
         world, builder = room.world, worker("1")
         task = world.register(**role)
         world.call("task_claim", builder, task_id=task, **role)
@@ -204,7 +196,7 @@ async def test_work_on_what_is_claimed_has_no_queue_read_again(
 
 async def test_another_home_on_the_database_queues_for_the_role_too() -> None:
     store = MemoryStore()
-    async with watched(store=store) as room:
+    async with watch_world(store=store) as room:
         wait = await waits(room, timeout=3600)
         other = World(store, room.clock, home="home_2")
         other._numbers = room.world._numbers
@@ -212,7 +204,7 @@ async def test_another_home_on_the_database_queues_for_the_role_too() -> None:
 
         await room.pass_time(4 * SHARED_SECONDS)
 
-        assert (await room.ended(wait)).last_observation == describe(task)
+        assert (await room.wait_for_end(wait)).last_observation == describe(task)
 
 
 @pytest.mark.parametrize(
@@ -227,10 +219,8 @@ async def test_another_home_on_the_database_queues_for_the_role_too() -> None:
 async def test_another_condition_on_a_queue_is_refused_with_the_form(
     given: dict[str, object],
 ) -> None:
-    async with watched() as room:
-        with pytest.raises(
-            ConditionUnclear, match='"a task is queued": give'
-        ) as raised:
+    async with watch_world() as room:
+        with pytest.raises(ConditionUnclear, match='"a task is queued": give') as raised:
             await room.call("smart_wait", target=QUEUE, **given)
 
         assert raised.value.details["forms"] == ["a task is queued"]
@@ -238,13 +228,13 @@ async def test_another_condition_on_a_queue_is_refused_with_the_form(
 
 
 async def test_only_a_queue_is_waited_for_without_a_condition() -> None:
-    async with watched() as room:
+    async with watch_world() as room:
         with pytest.raises(InvalidArguments, match="give wake_when or signals"):
             await room.call("smart_wait", target="screen")
 
 
 async def test_who_could_claim_nothing_for_a_role_does_not_wait_for_it() -> None:
-    async with watched() as room:
+    async with watch_world() as room:
         owner = Owner(role="main", session_key="agent:main:main", boot="boot_1")
         caller = Caller(session_key=owner.session_key, owner=owner)
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.daemon.lanes import Lanes
+from openclaw_taskmem.daemon.lanes import PluginLoops
 from openclaw_taskmem.daemon.readers import AT_ONCE, REFUSED_SECONDS, Readers
 from taskmem_hookspecs import (
     JudgeUnavailable,
@@ -27,10 +27,10 @@ SECONDS = 20.0
 
 
 @asynccontextmanager
-async def asked_of(*readers, seconds=SECONDS, store=None, clock=None):
+async def join_readers(*readers, seconds=SECONDS, store=None, clock=None):
     """All of them behind one, counted in a store."""
     world = World(store, clock)
-    lanes = Lanes()
+    lanes = PluginLoops()
     found = Readers(readers, world.shell.seams, lanes, world.clock, seconds=seconds)
     found.spending.begin(world.shell)
     found.clock = world.clock
@@ -41,7 +41,7 @@ async def asked_of(*readers, seconds=SECONDS, store=None, clock=None):
         await asyncio.to_thread(lanes.close)
 
 
-def named(*names, **fields):
+def make_readers(*names, **fields):
     return [ScriptedReader(name=name, **fields) for name in names]
 
 
@@ -59,8 +59,8 @@ def rows(readers):
 
 
 async def test_the_first_one_answers_and_nobody_else_is_asked():
-    first, second = named("first", "second")
-    async with asked_of(first, second) as readers:
+    first, second = make_readers("first", "second")
+    async with join_readers(first, second) as readers:
         reading = await readers.read(a_question())
     assert (reading.reader, reading.note) == ("first", None)
     assert second.asked == []
@@ -77,12 +77,12 @@ async def test_the_first_one_answers_and_nobody_else_is_asked():
     ],
     ids=lambda each: type(each).__name__,
 )
-async def test_where_one_cannot_answer_the_next_is_asked_and_it_is_told(trouble):
-    first, second = named("first", "second")
+async def test_next_reader_is_asked_and_noted_when_one_cannot_answer(trouble):
+    first, second = make_readers("first", "second")
     first.script.append(trouble)
     if isinstance(trouble, str):
         first.read = None
-    async with asked_of(first, second) as readers:
+    async with join_readers(first, second) as readers:
         reading = await readers.read(a_question())
     assert reading.reader == "second"
     assert reading.note.startswith("second was asked instead: ")
@@ -90,17 +90,17 @@ async def test_where_one_cannot_answer_the_next_is_asked_and_it_is_told(trouble)
 
 async def test_one_that_sees_nothing_is_not_shown_pictures():
     blind, seeing = ScriptedReader(name="blind", sees_pictures=False), ScriptedReader()
-    async with asked_of(blind, seeing) as readers:
+    async with join_readers(blind, seeing) as readers:
         reading = await readers.read(a_question("Look:", JPEG))
         assert readers.sees_pictures
     assert (reading.reader, blind.asked) == ("scripted", [])
 
 
 async def test_where_nobody_can_answer_all_reasons_are_told():
-    first, second = named("first", "second")
+    first, second = make_readers("first", "second")
     first.script.append(ReaderUnavailable("First is away.", 7))
     second.script.append(ReaderUnavailable("Second is away.", 30))
-    async with asked_of(first, second) as readers:
+    async with join_readers(first, second) as readers:
         error = await refusal(readers)
     assert str(error) == "First is away. Second is away."
     assert error.retry_seconds == 7
@@ -108,7 +108,7 @@ async def test_where_nobody_can_answer_all_reasons_are_told():
 
 
 async def test_without_any_reader_none_is_offered():
-    async with asked_of() as readers:
+    async with join_readers() as readers:
         reader, status = readers.offer()
         assert reader is None
         assert status.readiness is Readiness.OFF
@@ -125,10 +125,10 @@ async def test_without_any_reader_none_is_offered():
     ],
 )
 async def test_the_first_that_is_ready_gives_its_name(first, second, name):
-    both = named("first", "second")
+    both = make_readers("first", "second")
     for reader, readiness in zip(both, (first, second), strict=True):
         reader.readiness = Readiness(readiness)
-    async with asked_of(*both) as readers:
+    async with join_readers(*both) as readers:
         reader, status = readers.offer()
         assert reader is readers
         assert readers.name == name
@@ -136,10 +136,10 @@ async def test_the_first_that_is_ready_gives_its_name(first, second, name):
 
 
 async def test_one_that_is_off_is_not_asked_and_not_mentioned():
-    off, ready = named("off", "ready")
+    off, ready = make_readers("off", "ready")
     off.readiness = Readiness.OFF
     never = ScriptedReader(name="never", calls_per_day=0)
-    async with asked_of(off, never, ready) as readers:
+    async with join_readers(off, never, ready) as readers:
         readers.offer()
         reading = await readers.read(a_question())
         assert (reading.reader, reading.note) == ("ready", None)
@@ -150,14 +150,14 @@ async def test_one_that_is_off_is_not_asked_and_not_mentioned():
 async def test_a_use_case_asks_none_that_is_off():
     off = ScriptedReader()
     off.readiness = Readiness.OFF
-    async with asked_of(off) as readers:
+    async with join_readers(off) as readers:
         assert await ask(readers) is None
     assert off.asked == []
 
 
 async def test_its_name_is_told_without_asking_how_it_stands(monkeypatch):
-    (reader,) = named("first")
-    async with asked_of(reader) as readers:
+    (reader,) = make_readers("first")
+    async with join_readers(reader) as readers:
         readers.offer()
         monkeypatch.setattr(reader, "status", None)
         assert (readers.name, readers.model) == ("first", "first-1")
@@ -165,7 +165,7 @@ async def test_its_name_is_told_without_asking_how_it_stands(monkeypatch):
 
 
 async def test_one_that_is_never_asked_counts_as_off():
-    async with asked_of(ScriptedReader(calls_per_day=0)) as readers:
+    async with join_readers(ScriptedReader(calls_per_day=0)) as readers:
         reader, status = readers.offer()
     assert reader is None
     assert "TASKMEM_SCRIPTED_CALLS_PER_DAY is 0" in status.detail
@@ -176,7 +176,7 @@ async def test_one_that_is_never_asked_counts_as_off():
 
 async def test_questions_at_once_do_not_exceed_the_day_and_one_is_kept():
     reader = ScriptedReader(calls_per_day=5)
-    async with asked_of(reader) as readers:
+    async with join_readers(reader) as readers:
         asked = (readers.read(a_question(str(n))) for n in range(20))
         found = await asyncio.gather(*asked, return_exceptions=True)
         assert sum(isinstance(each, Reading) for each in found) == 4
@@ -191,11 +191,11 @@ async def test_questions_at_once_do_not_exceed_the_day_and_one_is_kept():
 
 async def test_what_was_asked_is_remembered_by_the_next_daemon():
     store = MemoryStore()
-    async with asked_of(ScriptedReader(), store=store) as readers:
+    async with join_readers(ScriptedReader(), store=store) as readers:
         for _ in range(3):
             await readers.read(a_question())
         clock = readers.clock
-    async with asked_of(ScriptedReader(), store=store, clock=clock) as readers:
+    async with join_readers(ScriptedReader(), store=store, clock=clock) as readers:
         row = rows(readers)["scripted"]
     assert row == {
         "name": "scripted",
@@ -213,7 +213,7 @@ async def test_what_was_asked_is_remembered_by_the_next_daemon():
 
 async def test_an_answer_that_is_none_counts_with_what_it_used_up():
     reader = ScriptedReader(script=[NoAnswer("Cut.", tokens_in=9, tokens_out=2)])
-    async with asked_of(reader) as readers:
+    async with join_readers(reader) as readers:
         assert isinstance(await refusal(readers), NoAnswer)
         row = rows(readers)["scripted"]
         assert (row["asked"], row["tokens_in"], row["cost_usd"]) == (1, 9, None)
@@ -221,7 +221,7 @@ async def test_an_answer_that_is_none_counts_with_what_it_used_up():
 
 
 async def test_a_far_too_long_answer_is_none():
-    async with asked_of(ScriptedReader(script=["x" * 30_000])) as readers:
+    async with join_readers(ScriptedReader(script=["x" * 30_000])) as readers:
         error = await refusal(readers)
     assert isinstance(error, NoAnswer)
     assert str(error) == "scripted's answer had 30,000 characters."
@@ -232,7 +232,7 @@ async def test_a_far_too_long_answer_is_none():
 
 async def test_a_key_that_is_refused_is_not_tried_within_the_hour():
     reader = ScriptedReader(script=[ReaderRefused("The key is wrong.")])
-    async with asked_of(reader) as readers:
+    async with join_readers(reader) as readers:
         await refusal(readers)
         await readers.clock.advance(REFUSED_SECONDS - 1)
         assert str(await refusal(readers)) == "The key is wrong."
@@ -244,7 +244,7 @@ async def test_a_key_that_is_refused_is_not_tried_within_the_hour():
 
 async def test_one_that_failed_last_is_told_until_it_answers():
     down = ReaderUnavailable("It is down.")
-    async with asked_of(ScriptedReader(script=[down, down])) as readers:
+    async with join_readers(ScriptedReader(script=[down, down])) as readers:
         for seconds in (1, 2):
             await refusal(readers)
             assert rows(readers)["scripted"]["state"] == "resting"
@@ -261,7 +261,7 @@ async def test_one_that_failed_last_is_told_until_it_answers():
 
 async def test_one_that_fails_rests_longer_each_time():
     reader = ScriptedReader(lambda _: ReaderUnavailable("It is down."))
-    async with asked_of(reader) as readers:
+    async with join_readers(reader) as readers:
         rests = []
         for _ in range(7):
             rests.append((await refusal(readers)).retry_seconds)
@@ -271,7 +271,7 @@ async def test_one_that_fails_rests_longer_each_time():
 
 async def test_it_rests_as_long_as_it_asks_to_and_an_hour_at_most():
     reader = ScriptedReader(script=[ReaderUnavailable("Its limit is reached.", 60)])
-    async with asked_of(reader) as readers:
+    async with join_readers(reader) as readers:
         await refusal(readers)
         await readers.clock.advance(59)
         assert (await refusal(readers)).retry_seconds == pytest.approx(1)
@@ -292,7 +292,7 @@ async def test_an_answer_that_was_under_way_does_not_end_a_rest():
         return {}
 
     reader = ScriptedReader(answer)
-    async with asked_of(reader) as readers:
+    async with join_readers(reader) as readers:
         slow = asyncio.create_task(readers.read(a_question("first")))
         await asyncio.to_thread(begun.wait, 20)
         await refusal(readers, a_question("second"))
@@ -304,7 +304,7 @@ async def test_an_answer_that_was_under_way_does_not_end_a_rest():
 async def test_one_that_hangs_is_left_within_the_judges_limit():
     hangs = ScriptedReader(lambda _: asyncio.Event().wait(), name="hangs")
     other = ScriptedReader(name="other")
-    async with asked_of(hangs, other, seconds=0.2) as readers:
+    async with join_readers(hangs, other, seconds=0.2) as readers:
         await readers.read(a_question())
         reading = await readers.read(a_question())
     assert len(hangs.asked) == 1, "it rests"
@@ -322,7 +322,7 @@ async def test_a_question_that_is_given_up_ends_there_too():
         finally:
             ended.set()
 
-    async with asked_of(ScriptedReader(forever)) as readers:
+    async with join_readers(ScriptedReader(forever)) as readers:
         asking = asyncio.create_task(readers.read(a_question()))
         await begun.wait()
         asking.cancel()
@@ -334,7 +334,7 @@ async def test_a_question_that_is_given_up_ends_there_too():
 # --- the queue ----------------------------------------------------------------
 
 
-async def test_two_hundred_at_once_are_all_answered_a_few_at_a_time_in_order():
+async def test_readers_answer_many_questions_in_order_a_few_at_once():
     running, most, order = 0, 0, []
     all_run = asyncio.Event()
 
@@ -350,7 +350,7 @@ async def test_two_hundred_at_once_are_all_answered_a_few_at_a_time_in_order():
         running -= 1
         return {"met": "no"}
 
-    async with asked_of(ScriptedReader(slowly)) as readers:
+    async with join_readers(ScriptedReader(slowly)) as readers:
         asked = (readers.read(a_question(str(n))) for n in range(200))
         found = await asyncio.gather(*asked)
     assert len(found) == 200
@@ -360,20 +360,18 @@ async def test_two_hundred_at_once_are_all_answered_a_few_at_a_time_in_order():
 
 async def test_who_waits_too_long_for_a_turn_is_told_and_rests_nobody():
     reader = ScriptedReader(lambda _: asyncio.sleep(0.35, {"met": "no"}))
-    async with asked_of(reader, seconds=0.5) as readers:
+    async with join_readers(reader, seconds=0.5) as readers:
         asked = (readers.read(a_question(str(n))) for n in range(3 * AT_ONCE))
         found = await asyncio.gather(*asked, return_exceptions=True)
         late = [each for each in found if isinstance(each, ReaderUnavailable)]
-        assert {str(each) for each in late} == {
-            "scripted is busy with other questions."
-        }
+        assert {str(each) for each in late} == {"scripted is busy with other questions."}
         assert rows(readers)["scripted"]["state"] == "ready"
 
 
 # --- lanes --------------------------------------------------------------------
 
 
-async def test_a_judges_lane_and_a_readers_lane_do_not_block_each_other():
+async def test_judge_lane_and_reader_lane_do_not_block_each_other():
     go_on = threading.Event()
 
     class Blocks(ScriptedReader):
@@ -381,7 +379,7 @@ async def test_a_judges_lane_and_a_readers_lane_do_not_block_each_other():
             assert go_on.wait(20)  # it blocks its own loop
             return await super().read(question)
 
-    async with asked_of(Blocks()) as readers:
+    async with join_readers(Blocks()) as readers:
         judges = asyncio.new_event_loop()
         lane = threading.Thread(target=judges.run_forever)
         lane.start()
@@ -411,7 +409,7 @@ async def ask(readers):
 
 async def test_a_use_case_asks_from_a_thread_and_gets_the_fields():
     reader = ScriptedReader(script=[{"claims": True, "more": 1}])
-    async with asked_of(reader) as readers:
+    async with join_readers(reader) as readers:
         assert await ask(readers) == {"claims": True, "more": 1}
         assert rows(readers)["scripted"]["asked"] == 1
     (question,) = reader.asked
@@ -427,10 +425,10 @@ async def test_a_use_case_asks_from_a_thread_and_gets_the_fields():
     ids=lambda each: str(each)[:12],
 )
 async def test_a_use_case_gets_none_for_what_is_no_answer(answer):
-    async with asked_of(ScriptedReader(script=[answer])) as readers:
+    async with join_readers(ScriptedReader(script=[answer])) as readers:
         assert await ask(readers) is None
 
 
 async def test_a_use_case_without_a_reader_gets_none():
-    async with asked_of() as readers:
+    async with join_readers() as readers:
         assert await ask(readers) is None

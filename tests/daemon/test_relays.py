@@ -54,7 +54,7 @@ def state(world):
 
 async def test_one_that_ends_after_its_socket_is_looked_at_again():
     world, processes, relays = make_held()
-    relays.look_after("1:1")
+    relays.watch_process("1:1")
     await world.clock.advance(0)
     assert (state(world), processes.looks) == (RunState.RUNNING, 1)
 
@@ -67,7 +67,7 @@ async def test_one_that_ends_after_its_socket_is_looked_at_again():
 
 async def test_one_that_lives_on_is_looked_at_for_some_seconds():
     world, processes, relays = make_held()
-    relays.look_after("1:1")
+    relays.watch_process("1:1")
     for rest in RESTS:
         await world.clock.advance(rest)
     await world.clock.advance(sum(RESTS))
@@ -78,7 +78,7 @@ async def test_one_that_lives_on_is_looked_at_for_some_seconds():
 async def test_what_another_process_holds_stays():
     world, processes, relays = make_held()
     processes.ended = {"1:1", "2:1"}
-    relays.look_after("2:1")
+    relays.watch_process("2:1")
     await world.clock.advance(sum(RESTS))
 
     assert state(world) is RunState.RUNNING
@@ -88,7 +88,7 @@ async def test_what_cannot_be_written_is_tried_again(caplog):
     store = Busy()
     world, processes, relays = make_held(store)
     processes.ended, store.busy = {"1:1"}, True
-    relays.look_after("1:1")
+    relays.watch_process("1:1")
     await world.clock.advance(0)
     assert "what 1:1 held could not be queued" in caplog.text
 
@@ -99,11 +99,11 @@ async def test_what_cannot_be_written_is_tried_again(caplog):
 
 async def test_nobody_is_looked_after_by_a_daemon_that_stops():
     world, processes, relays = make_held()
-    relays.look_after("1:1")
+    relays.watch_process("1:1")
     await relays.close()
     world.shell.stopping.set()
-    relays.look_after("1:1")
-    relays.look_after(None)
+    relays.watch_process("1:1")
+    relays.watch_process(None)
     await world.clock.advance(sum(RESTS))
 
     assert (processes.looks, len(asyncio.all_tasks())) == (0, 1)

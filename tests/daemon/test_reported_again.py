@@ -11,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from openclaw_taskmem.daemon.gateways import Gateways
-from openclaw_taskmem.daemon.threads import Apart
+from openclaw_taskmem.daemon.threads import OffLoopCaller
 from openclaw_taskmem.domain.gateway import BOOTS, SETTLES
 from openclaw_taskmem.engine.reported import REPORTED
 from openclaw_taskmem.engine.shell import TRIES
@@ -62,7 +62,7 @@ class Busy(MemoryStore):
 class Plugin:
     """The plug-in of one start of a gateway: it numbers what it tells."""
 
-    def __init__(self, world: World, boot: str = "boot_1", apart: Apart = inline):
+    def __init__(self, world: World, boot: str = "boot_1", apart: OffLoopCaller = inline):
         self._world = world
         self.boot = boot
         self._apart = apart
@@ -79,7 +79,7 @@ class Plugin:
         self.boot = boot
         self._greeted = False
 
-    def remembered(self) -> Collection[str]:
+    def list_known_starts(self) -> Collection[str]:
         """The starts of which the daemon knows how far they are done."""
         return self._gateways._done
 
@@ -90,12 +90,12 @@ class Plugin:
 
     async def tells(self, *events: dict[str, Any]) -> JsonValue:
         if not self._greeted:
-            await self._gateways.report(self, {"events": [self._hello()]})
+            await self._gateways.take_report(self, {"events": [self._hello()]})
             self._greeted = True
-        return await self._gateways.report(self, {"events": [*events]})
+        return await self._gateways.take_report(self, {"events": [*events]})
 
-    def seen(self) -> object:
-        (view,) = self._gateways.view()
+    def read_reported(self) -> object:
+        (view,) = self._gateways.build_view()
         return view["reported"]  # type: ignore[index, call-overload]
 
     def _hello(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def a_turn(plugin: Plugin, **end: Any) -> list[dict[str, Any]]:
     ]
 
 
-def written(session: Session, task: str) -> object:
+def read_all_state(session: Session, task: str) -> object:
     """All that reports can change."""
     store = session.world.store
     log = [event.kind for event in store.find_events(EventQuery())]
@@ -150,7 +150,7 @@ async def test_a_turn_that_is_told_again_counts_once(
 ) -> None:
     told = a_turn(plugin, **end)
     await plugin.tells(*told)
-    before = written(session, task)
+    before = read_all_state(session, task)
     assert (session.run(task).calls, session.run(task).checkpoints) == (1, 2)
 
     for _ in range(4):
@@ -158,7 +158,7 @@ async def test_a_turn_that_is_told_again_counts_once(
             plugin.daemon_is_killed()
         await plugin.tells(*told)
 
-    assert written(session, task) == before
+    assert read_all_state(session, task) == before
     await plugin.tells(*a_turn(plugin))
     assert session.run(task).rounds == 2
 
@@ -180,7 +180,7 @@ async def test_each_event_of_a_report_that_is_cut_short_counts_once(
     assert (run.step_calls, run.calls, run.checkpoints, run.rounds) == (1, 1, 2, 1)
 
 
-async def test_what_was_written_though_the_store_said_otherwise_counts_once(
+async def test_report_written_despite_a_store_error_counts_once(
     session: Session, task: str, plugin: Plugin, store: Busy
 ) -> None:
     told = a_turn(plugin)
@@ -194,7 +194,7 @@ async def test_what_was_written_though_the_store_said_otherwise_counts_once(
     assert (session.run(task).calls, session.run(task).rounds) == (1, 1)
 
 
-async def test_the_other_tasks_of_a_turn_rest_though_its_end_is_cut_short(
+async def test_other_tasks_of_a_turn_rest_although_its_end_is_cut_off(
     session: Session, task: str, plugin: Plugin, store: Busy
 ) -> None:
     session.world.clock.tick(1)
@@ -213,7 +213,7 @@ async def test_the_other_tasks_of_a_turn_rest_though_its_end_is_cut_short(
 
 
 @pytest.mark.parametrize("killed", [False, True])
-async def test_a_turn_that_must_not_go_on_is_stopped_each_time_it_is_told(
+async def test_forbidden_turn_is_stopped_each_time_it_is_reported(
     session: Session, task: str, *, killed: bool
 ) -> None:
     session.world.clock.tick(2 * 3600)
@@ -221,7 +221,7 @@ async def test_a_turn_that_must_not_go_on_is_stopped_each_time_it_is_told(
     told = plugin.says("turn_started", origin="recovery", running=[MAIN])
     assert await plugin.tells(told) == {"stop": [MAIN]}
     assert session.run(task).state is RunState.BLOCKED
-    before = written(session, task)
+    before = read_all_state(session, task)
 
     for _ in range(3):
         if killed:
@@ -229,12 +229,10 @@ async def test_a_turn_that_must_not_go_on_is_stopped_each_time_it_is_told(
         later = plugin.says("turn_started", origin="other", running=[MAIN])
         assert await plugin.tells(told, later) == {"stop": [MAIN]}
 
-    assert written(session, task) == before
+    assert read_all_state(session, task) == before
 
 
-async def test_a_resume_of_the_gateways_own_that_is_told_again_is_one_try(
-    session: Session, task: str
-) -> None:
+async def test_gateway_resume_reported_again_counts_as_one_try(session: Session, task: str) -> None:
     session.world.clock.tick(60)
     plugin = Plugin(session.world, "boot_2")
     told = plugin.says("turn_started", origin="recovery", running=[MAIN])
@@ -246,9 +244,7 @@ async def test_a_resume_of_the_gateways_own_that_is_told_again_is_one_try(
     assert session.run(task).tries == 1
 
 
-async def test_a_report_that_comes_again_waits_for_the_first(
-    session: Session, task: str
-) -> None:
+async def test_a_report_that_comes_again_waits_for_the_first(session: Session, task: str) -> None:
     async def slowly(call: Callable[..., Any], *values: Any) -> Any:
         await asyncio.sleep(0)
         return call(*values)
@@ -261,7 +257,7 @@ async def test_a_report_that_comes_again_waits_for_the_first(
 
     run = session.run(task)
     assert (run.calls, run.checkpoints, run.rounds) == (1, 2, 1)
-    assert plugin.seen() == {
+    assert plugin.read_reported() == {
         "gateway": 1,
         "turn_started": 1,
         "tool_started": 1,
@@ -281,7 +277,7 @@ async def test_each_start_of_a_gateway_counts_for_itself(
     assert session.run(task).calls == 2
 
 
-def elsewhere(plugin: Plugin, session: Session) -> dict[str, Any]:
+def make_call_elsewhere(plugin: Plugin, session: Session) -> dict[str, Any]:
     """A call in another session, on the task of that."""
     key = f"agent:dev:{len(session.world.store.find_runs(RunQuery()))}"
     Session(session.world, key=key, role="dev", boot=plugin.boot).register()
@@ -289,14 +285,14 @@ def elsewhere(plugin: Plugin, session: Session) -> dict[str, Any]:
     return {**plugin.says("tool_started", **call), "session_key": key}
 
 
-async def test_what_one_gateway_reports_makes_nothing_of_anothers_count_twice(
+async def test_report_of_one_gateway_makes_no_other_count_twice(
     session: Session, task: str, plugin: Plugin
 ) -> None:
     told = a_turn(plugin, failed="overloaded", reason="overloaded")
     await plugin.tells(*told)
     for number in range(BOOTS - 1):
         other = Plugin(session.world, f"other_{number}")
-        await other.tells(elsewhere(other, session))
+        await other.tells(make_call_elsewhere(other, session))
     before = session.run(task)
 
     plugin.daemon_is_killed()
@@ -311,13 +307,13 @@ async def test_only_the_latest_gateways_are_remembered(
     numbers = [*range(2 * BOOTS), BOOTS, 2 * BOOTS]
     for number in numbers:
         plugin.starts_anew(f"other_{number}")
-        await plugin.tells(elsewhere(plugin, session))
+        await plugin.tells(make_call_elsewhere(plugin, session))
 
     mark = read_bookmark(session.world.store, REPORTED)
     assert mark is not None
     boots = [json.loads(line)["boot"] for line in mark.splitlines()]
     assert boots == [f"other_{number}" for number in numbers[-BOOTS:]]
-    assert [*plugin.remembered()] == boots
+    assert [*plugin.list_known_starts()] == boots
 
 
 async def test_what_an_older_version_has_kept_is_read(
@@ -368,7 +364,7 @@ async def test_what_cannot_be_done_is_told_and_holds_nothing_back(
 
 
 @pytest.mark.parametrize("error", [Conflict, StoreBusy, StoreFull, StoreUnavailable])
-async def test_while_the_store_is_in_trouble_a_report_is_to_be_told_again(
+async def test_report_is_repeated_while_the_store_is_in_trouble(
     session: Session, task: str, plugin: Plugin, store: Busy, error: Any
 ) -> None:
     told = a_turn(plugin)

@@ -38,7 +38,7 @@ EVENTS = st.fixed_dictionaries(
 
 
 def parse(*events: Any) -> list[reports.Event]:
-    return reports.parse({"events": list(events)})
+    return reports.parse_report({"events": list(events)})
 
 
 def test_the_events_of_a_report_come_in_their_order() -> None:
@@ -51,21 +51,19 @@ def test_the_events_of_a_report_come_in_their_order() -> None:
     )
 
     assert found == [
-        reports.Started(**{**HELLO, "running": (MAIN,)}),
+        reports.GatewayStarted(**{**HELLO, "running": (MAIN,)}),
         reports.TurnStarted(kind="turn_started", session_key=MAIN, running=(MAIN,)),
-        reports.Answered(kind="answered", session_key=MAIN, deliveries=("delivery_1",)),
-        reports.TurnEnded(
-            kind="turn_ended", session_key=MAIN, deliveries=("delivery_2",)
-        ),
-        reports.Stopped(kind="gateway_stopped"),
+        reports.ModelAnswered(kind="answered", session_key=MAIN, deliveries=("delivery_1",)),
+        reports.TurnEndReport(kind="turn_ended", session_key=MAIN, deliveries=("delivery_2",)),
+        reports.GatewayStopped(kind="gateway_stopped"),
     ]
 
 
 def test_what_a_newer_plugin_tells_more_is_left_out() -> None:
     assert parse({"kind": "of_tomorrow"}, {}, {**ENDED, "at": 1, "more": {}}) == [
-        reports.TurnEnded(kind="turn_ended", session_key=MAIN)
+        reports.TurnEndReport(kind="turn_ended", session_key=MAIN)
     ]
-    assert reports.parse({"events": []}) == []
+    assert reports.parse_report({"events": []}) == []
 
 
 @pytest.mark.parametrize(
@@ -96,15 +94,15 @@ def test_what_is_no_event_is_refused_naming_the_place(event: Any, said: str) -> 
 def test_a_session_with_a_long_key_is_one_like_any_other() -> None:
     """OpenClaw takes such keys; one that runs must not hide the others."""
     long = f"agent:main:{'x' * 600}"
-    [event] = reports.parse({"events": [{**HELLO, "running": [MAIN, long]}]})
-    assert isinstance(event, reports.Started)
+    [event] = reports.parse_report({"events": [{**HELLO, "running": [MAIN, long]}]})
+    assert isinstance(event, reports.GatewayStarted)
     assert event.running == (MAIN, long)
 
 
 @pytest.mark.parametrize("params", [{}, {"events": None}, {"events": HELLO}])
 def test_a_report_without_a_list_of_events_is_refused(params: dict[str, Any]) -> None:
     with pytest.raises(InvalidArguments, match="In a report, events"):
-        reports.parse(params)
+        reports.parse_report(params)
 
 
 def test_a_report_of_too_many_events_is_refused() -> None:
@@ -117,7 +115,7 @@ def test_a_report_of_too_many_events_is_refused() -> None:
 def test_whatever_a_provider_says_keeps_no_report_back(error: str) -> None:
     (ended,) = parse({**ENDED, "error": error})
 
-    assert isinstance(ended, reports.TurnEnded)
+    assert isinstance(ended, reports.TurnEndReport)
     assert ended.error is not None
     assert ended.error.startswith(error[:20])
     assert len(ended.error) <= 10_000

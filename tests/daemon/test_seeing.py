@@ -13,7 +13,7 @@ import pytest
 
 from openclaw_taskmem.faces.link import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, looks
-from tests.support.daemons import ended, row
+from tests.support.daemons import await_ended, row
 from tests.support.inks import INK, STEER, has_ink
 from tests.support.scenes import Scene
 from tests.support.screens import Screen, require_screen
@@ -32,18 +32,14 @@ def screen():
 def sees(*conditions):
     """Return a model that says yes to these conditions once it is shown ink."""
     return looks(
-        lambda words, pictures: (
-            words in conditions and any(has_ink(each, INK) for each in pictures)
-        )
+        lambda words, pictures: words in conditions and any(has_ink(each, INK) for each in pictures)
     )
 
 
 @pytest.fixture
 def model():
     """A model that judges whatever it is asked but what never holds."""
-    with FakeGemini(
-        sees("A square is painted", "It closes", "A dialog says so")
-    ) as one:
+    with FakeGemini(sees("A square is painted", "It closes", "A dialog says so")) as one:
         yield one
 
 
@@ -53,12 +49,12 @@ def daemon(start, screen, model):
     return start(**KEYS | model.environ, DISPLAY=screen.display, WAYLAND_DISPLAY="")
 
 
-def waiting(daemon, scene, **given):
+def open_wait(daemon, scene, **given):
     asked = {"wake_when": "A square is painted", "timeout": 60, **given}
     return daemon.call("smart_wait", **{"target": scene.target, **asked})["wait_id"]
 
 
-def seen(daemon, wait, words):
+def wait_until_seen(daemon, wait, words):
     until(
         lambda: words in str(row(daemon, wait)["last_observation"]),
         f"it is told: {words}",
@@ -68,37 +64,33 @@ def seen(daemon, wait, words):
 def test_what_happens_in_a_window_resolves_its_wait(daemon, screen, model):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        wait = waiting(daemon, scene)
+        wait = open_wait(daemon, scene)
         model.wait_for(1)
         scene.tell("paint")
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
     assert len(model.requests) <= 3
 
 
-def test_a_quoted_text_that_nothing_here_reads_is_put_to_the_model(
-    start, screen, tmp_path
-):
+def test_quoted_text_without_a_local_reader_goes_to_the_model(start, screen, tmp_path):
     quoted = '"A square is painted" appears'
     with FakeGemini(sees(quoted)) as model, Scene(screen, "plain") as scene:
         scene.ready()
         without_tesseract = {"DISPLAY": screen.display, "PATH": str(tmp_path)}
         daemon = start(**KEYS | model.environ | without_tesseract)
-        wait = waiting(daemon, scene, wake_when=quoted)
+        wait = open_wait(daemon, scene, wake_when=quoted)
         model.wait_for(1)
         scene.tell("paint")
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_a_covered_window_is_seen(daemon, screen):
     with Scene(screen, "plain", geometry="300x200+400+300") as scene:
         scene.ready()
-        with Scene(
-            screen, "plain", title="On top", geometry="900x700+100+100"
-        ) as cover:
+        with Scene(screen, "plain", title="On top", geometry="900x700+100+100") as cover:
             cover.ready()
-            wait = waiting(daemon, scene)
+            wait = open_wait(daemon, scene)
             scene.tell("paint")
-            assert ended(daemon, wait)["status"] == "resolved"
+            assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_another_window_does_not_count(daemon, screen, model):
@@ -108,60 +100,57 @@ def test_another_window_does_not_count(daemon, screen, model):
     ):
         scene.ready()
         other.ready()
-        wait = waiting(daemon, scene, timeout=6)
+        wait = open_wait(daemon, scene, timeout=6)
         model.wait_for(1)
         other.tell("paint")
-        assert ended(daemon, wait)["status"] == "timeout"
+        assert await_ended(daemon, wait)["status"] == "timeout"
 
 
 def test_a_dialog_belongs_to_its_window(daemon, screen, model):
     with Scene(screen, "error_dialog") as scene:
         scene.ready()
-        wait = waiting(daemon, scene, wake_when="A dialog says so")
+        wait = open_wait(daemon, scene, wake_when="A dialog says so")
         model.wait_for(1)
         scene.now()
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_a_toast_anywhere_on_the_screen_is_caught(daemon, screen, model):
     with Scene(screen, "toast") as scene:
         scene.ready()
-        wait = waiting(daemon, scene)
+        wait = open_wait(daemon, scene)
         model.wait_for(1)
         scene.now()
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
-def test_a_toast_that_is_gone_before_a_slow_model_answers_is_caught(
-    daemon, screen, model
-):
+def test_toast_gone_before_a_slow_model_answers_is_caught(daemon, screen, model):
     judge = model.answer
     model.answer = lambda request: {**judge(request), "latency": 5.0}
     with Scene(screen, "toast") as scene:
         scene.ready()
-        wait = waiting(daemon, scene)
+        wait = open_wait(daemon, scene)
         model.wait_for(1)
         scene.now()
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_text_that_talks_to_the_model_does_not_sway_the_wait(start, screen):
-    def swayed(request):
+    def believe_all(request):
         """A model that believes what it reads."""
         talked_to = any(has_ink(each, STEER) for each in request.pictures)
         honest = looks(
             lambda words, pictures: (
-                talked_to
-                or (words == "done" and any(has_ink(p, INK) for p in pictures))
+                talked_to or (words == "done" and any(has_ink(p, INK) for p in pictures))
             )
         )
         return honest(request)
 
-    with FakeGemini(swayed) as model, Scene(screen, "steered") as scene:
+    with FakeGemini(believe_all) as model, Scene(screen, "steered") as scene:
         scene.ready()
         daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
-        wait = waiting(daemon, scene, wake_when="done", timeout=8)
-        found = ended(daemon, wait)
+        wait = open_wait(daemon, scene, wake_when="done", timeout=8)
+        found = await_ended(daemon, wait)
         assert found["status"] == "timeout"
         assert "swayed" in found["last_observation"]
 
@@ -169,10 +158,10 @@ def test_text_that_talks_to_the_model_does_not_sway_the_wait(start, screen):
 def test_a_window_that_closes_ends_its_wait(daemon, screen, model):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        wait = waiting(daemon, scene)
+        wait = open_wait(daemon, scene)
         model.wait_for(1)
         scene.tell("close")
-        found = ended(daemon, wait)
+        found = await_ended(daemon, wait)
         assert found["status"] == "error"
         assert "was closed" in found["last_observation"]
 
@@ -180,40 +169,38 @@ def test_a_window_that_closes_ends_its_wait(daemon, screen, model):
 def test_a_window_that_is_minimised_is_waited_for(daemon, screen, model):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        wait = waiting(daemon, scene)
+        wait = open_wait(daemon, scene)
         model.wait_for(1)
         scene.tell("minimise")
-        seen(daemon, wait, "minimised")
+        wait_until_seen(daemon, wait, "minimised")
         scene.tell("restore")
         scene.tell("paint")
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_a_server_that_ends_ends_the_waits_on_its_windows(daemon, screen, model):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        wait = waiting(daemon, scene)
+        wait = open_wait(daemon, scene)
         model.wait_for(1)
         screen.stop()
-        found = ended(daemon, wait)
+        found = await_ended(daemon, wait)
         assert found["status"] == "error"
         assert "display" in found["last_observation"]
 
 
-def test_a_server_that_restarts_is_waited_for_by_those_who_wait_on_the_screen(
-    daemon, screen, model
-):
+def test_screen_wait_survives_a_restart_of_the_screen_server(daemon, screen, model):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        wait = waiting(daemon, scene, target="screen")
+        wait = open_wait(daemon, scene, target="screen")
         model.wait_for(1)
         screen.stop()
-        seen(daemon, wait, "cannot be seen")
+        wait_until_seen(daemon, wait, "cannot be seen")
     screen.start()
     with Scene(screen, "plain") as scene:
         scene.ready()
         scene.tell("paint")
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_several_waits_on_one_target_are_asked_about_together(start, screen):
@@ -221,39 +208,36 @@ def test_several_waits_on_one_target_are_asked_about_together(start, screen):
     with FakeGemini(sees(*conditions)) as model, Scene(screen, "plain") as scene:
         scene.ready()
         daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
-        waits = [waiting(daemon, scene, wake_when=each) for each in conditions]
+        waits = [open_wait(daemon, scene, wake_when=each) for each in conditions]
         until(
-            lambda: (
-                set(conditions)
-                <= {c for r in model.requests for c in r.conditions.values()}
-            ),
+            lambda: set(conditions) <= {c for r in model.requests for c in r.conditions.values()},
             "all are asked about",
         )
         before = len(model.requests)
         scene.tell("paint")
-        assert {ended(daemon, wait)["status"] for wait in waits} == {"resolved"}
+        assert {await_ended(daemon, wait)["status"] for wait in waits} == {"resolved"}
         assert len(model.requests) - before <= 2
 
 
 def test_a_daemon_that_is_killed_watches_again(daemon, screen, model):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        wait = waiting(daemon, scene)
+        wait = open_wait(daemon, scene)
         model.wait_for(1)
         daemon.kill()
         daemon.restart()
         scene.tell("paint")
-        assert ended(daemon, wait)["status"] == "resolved"
+        assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_a_program_that_hangs_holds_nothing_up(daemon, screen, model):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        wait = waiting(daemon, scene, timeout=4)
+        wait = open_wait(daemon, scene, timeout=4)
         model.wait_for(1)
         os.kill(scene.pid, signal.SIGSTOP)
         try:
-            assert ended(daemon, wait)["status"] == "timeout"
+            assert await_ended(daemon, wait)["status"] == "timeout"
         finally:
             os.kill(scene.pid, signal.SIGCONT)
 
@@ -263,10 +247,10 @@ def test_trouble_with_the_model_is_told_and_passes(daemon, screen, model, step):
     model.script.extend([step, step])
     with Scene(screen, "plain") as scene:
         scene.ready()
-        wait = waiting(daemon, scene)
-        seen(daemon, wait, "is in trouble")
+        wait = open_wait(daemon, scene)
+        wait_until_seen(daemon, wait, "is in trouble")
         scene.tell("paint")
-        found = ended(daemon, wait)
+        found = await_ended(daemon, wait)
         assert found["status"] == "resolved"
 
 
@@ -286,7 +270,7 @@ def test_what_is_not_there_is_refused(daemon, screen, target, said):
     with Scene(screen, "plain") as scene:
         scene.ready()
         with pytest.raises(LinkError, match=said):
-            waiting(daemon, scene, target=target)
+            open_wait(daemon, scene, target=target)
 
 
 def test_of_two_that_match_one_is_chosen_and_the_other_named(daemon, screen):
@@ -312,7 +296,7 @@ def test_without_a_display_it_is_refused(start, model):
 
 
 @pytest.fixture
-def ruled(start, screen):
+def ruling_daemon(start, screen):
     """A daemon on that display, which can ask nobody."""
     return start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
 
@@ -367,19 +351,17 @@ PLAYS = [
 """A condition; what is done before, and what is told then; what makes it true."""
 
 
-@pytest.mark.parametrize(
-    ("wake_when", "before", "after"), PLAYS, ids=[play[0] for play in PLAYS]
-)
-def test_a_window_is_judged_by_rules(ruled, screen, wake_when, before, after):
+@pytest.mark.parametrize(("wake_when", "before", "after"), PLAYS, ids=[play[0] for play in PLAYS])
+def test_a_window_is_judged_by_rules(ruling_daemon, screen, wake_when, before, after):
     with Scene(screen, "plain") as scene:
         scene.ready()
         scene.tell(before[0])
         given = {"target": scene.target, "wake_when": wake_when, "timeout": 60}
-        answer = ruled.call("smart_wait", **given)
+        answer = ruling_daemon.call("smart_wait", **given)
         assert [each["judged_by"] for each in answer["understood"]] == ["rules"]
-        seen(ruled, answer["wait_id"], before[1])
+        wait_until_seen(ruling_daemon, answer["wait_id"], before[1])
         scene.tell(after[0])
-        found = ended(ruled, answer["wait_id"])
+        found = await_ended(ruling_daemon, answer["wait_id"])
         assert found["status"] == "resolved"
         assert after[1] in found["last_observation"]
 
@@ -393,10 +375,10 @@ def test_a_window_is_judged_by_rules(ruled, screen, wake_when, before, after):
     ],
 )
 def test_what_no_rule_can_tell_is_refused_with_what_would_do(
-    ruled, screen, wake_when, said
+    ruling_daemon, screen, wake_when, said
 ):
     with Scene(screen, "plain") as scene:
         scene.ready()
         with pytest.raises(LinkError, match=said) as refused:
-            waiting(ruled, scene, wake_when=wake_when)
+            open_wait(ruling_daemon, scene, wake_when=wake_when)
         assert refused.value.name == "condition_unclear"

@@ -39,7 +39,7 @@ def in_background(home, **settings):
     assert status == 0, complained
 
 
-def woken(home):
+def wake_silent_agent(home):
     """Have an agent of the gateway fall silent; return its wake, once it was sent."""
     with connect(home, "gateway") as line:
         line.call("report", {"events": [HELLO]}, PATIENCE)
@@ -56,13 +56,11 @@ def woken(home):
 
 
 @pytest.mark.parametrize("named", ["stdout", "openclaw-cli"])
-def test_a_connected_gateway_gets_its_wakes_whoever_started_the_daemon(
-    home, gateway, openclaw, named
-):
+def test_connected_gateway_gets_wakes_whoever_started_the_daemon(home, gateway, openclaw, named):
     openclaw.install()
     settings = {"TASKMEM_OPENCLAW_BIN": str(openclaw.binary)}
     in_background(home, TASKMEM_WAKE_TRANSPORT=named, **settings)
-    wake = woken(home)
+    wake = wake_silent_agent(home)
     assert wake["transport"] == "openclaw-plugin"
     assert gateway.seen == [wake["text"]]
     assert openclaw.calls == []
@@ -80,7 +78,7 @@ def test_a_transport_that_the_homes_file_names_is_the_homes(home, gateway, openc
         HOME=str(home.folder.parent),
     )
     (home.folder.parent / "taskmem").symlink_to(home.folder)
-    assert woken(home)["transport"] == "openclaw-cli"
+    assert wake_silent_agent(home)["transport"] == "openclaw-cli"
     assert gateway.seen == []
 
 

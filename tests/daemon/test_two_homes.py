@@ -18,9 +18,7 @@ def alerts(database):
     return look(database, "SELECT task_id, key, state FROM wakes ORDER BY task_id, key")
 
 
-def test_killed_and_started_again_two_daemons_send_no_alert_twice(
-    start, home, database
-):
+def test_two_killed_and_restarted_daemons_send_no_alert_twice(start, home, database):
     settings = {**SOON, "TASKMEM_DATABASE_URL": database}
     tasks, said = [], []
     with short_home() as other, closing(Daemon(other, **settings)) as theirs:
@@ -48,17 +46,13 @@ def test_killed_and_started_again_two_daemons_send_no_alert_twice(
             if life < 2:
                 ours.wait_until_it_serves()
                 theirs.wait_until_it_serves()
-    assert [key for _, key, _ in alerts(database)] == [
-        f"stuck:{task}:1" for task in sorted(tasks)
-    ]
+    assert [key for _, key, _ in alerts(database)] == [f"stuck:{task}:1" for task in sorted(tasks)]
     assert len(said) == len(tasks)
     for task in tasks:
         assert sum(task in line for line in said) == 1
 
 
-def test_a_copy_of_a_home_is_refused_the_database_that_it_would_share(
-    start, home, database
-):
+def test_copied_home_is_refused_a_database_it_would_share(start, home, database):
     start(TASKMEM_DATABASE_URL=database).stop()
     with short_home() as other:
         shutil.copytree(home.folder, other.folder)
@@ -72,7 +66,7 @@ def test_a_copy_of_a_home_is_refused_the_database_that_it_would_share(
     start(TASKMEM_DATABASE_URL=database)
 
 
-def test_a_home_leaves_alone_what_one_that_was_given_its_file_has_there(start, home):
+def test_home_ignores_tasks_of_another_home_in_its_database(start, home):
     database = f"sqlite:///{home.database}"
     ours = start()
     with short_home() as other:

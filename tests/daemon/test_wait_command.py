@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from openclaw_taskmem.daemon.run import own_command
+from openclaw_taskmem.daemon.run import build_own_command
 from openclaw_taskmem.home import find_home
-from tests.support.agents import agent, told
+from tests.support.agents import agent, parse_result
 from tests.support.daemons import COMMAND, command, environment
-from tests.support.waiting import Said, status_of
+from tests.support.waiting import ProcessOutput, status_of
 
 AUTO = {"TASKMEM_WAKE_TRANSPORT": "auto"}
 READY = '"READY" appears'
@@ -33,7 +33,7 @@ def daemon(start, openclaw):
 
 
 @pytest.fixture
-def waiting(home):
+def start_waiting(home):
     """Starts `taskmem wait`; all are ended."""
     started = []
 
@@ -59,10 +59,10 @@ def open_wait(daemon, log, **given):
     return daemon.call("smart_wait", target=target, **{"wake_when": READY, **given})
 
 
-def ended(process):
+def wait_for_exit(process):
     """How a command has ended: its status, and what it printed."""
-    said = Said(process.stdout)
-    complained = Said(process.stderr)
+    said = ProcessOutput(process.stdout)
+    complained = ProcessOutput(process.stderr)
     status = status_of(process)
     said.join()
     complained.join()
@@ -89,18 +89,18 @@ def cancels(daemon, log, wait_id):
         (cancels, (1, "cancelled")),
     ],
 )
-def test_its_status_says_how_the_wait_has_ended(daemon, log, waiting, act, ending):
+def test_its_status_says_how_the_wait_has_ended(daemon, log, start_waiting, act, ending):
     wait_id = open_wait(daemon, log)["wait_id"]
-    process = waiting(wait_id)
+    process = start_waiting(wait_id)
     act(daemon, log, wait_id)
-    status, said, complained = ended(process)
+    status, said, complained = wait_for_exit(process)
     assert (status, complained) == (ending[0], "")
     assert said.startswith(f"[system] smart_wait {ending[1]} ({wait_id}): ")
 
 
-def test_a_wait_whose_time_is_up_ends_it_with_124(daemon, log, waiting):
+def test_a_wait_whose_time_is_up_ends_it_with_124(daemon, log, start_waiting):
     wait_id = open_wait(daemon, log, timeout=0.5)["wait_id"]
-    status, said, _ = ended(waiting(wait_id))
+    status, said, _ = wait_for_exit(start_waiting(wait_id))
     assert (status, "smart_wait timeout" in said) == (124, True)
 
 
@@ -111,17 +111,17 @@ def test_a_wait_that_nobody_knows_ends_it_with_2(daemon, home):
 
 
 async def test_an_agent_that_no_wake_reaches_hears_of_the_end_by_it(
-    daemon, log, waiting, openclaw
+    daemon, log, start_waiting, openclaw
 ):
     async with agent(daemon.home) as client:
         asked = {"target": f"pty:file:{log}", "wake_when": READY}
-        answer = told(await client.call_tool("smart_wait", asked))
+        answer = parse_result(await client.call_tool("smart_wait", asked))
     assert "wake you" not in answer["message"]
     assert answer["command"].endswith(f"taskmem wait {answer['wait_id']}")
     assert f"TASKMEM_HOME={daemon.home.folder} " in answer["command"]
-    process = waiting(answer["wait_id"])
+    process = start_waiting(answer["wait_id"])
     log.write_text("READY\n")
-    status, said, _ = ended(process)
+    status, said, _ = wait_for_exit(process)
     (wake,) = daemon.wakes()
     assert (status, said) == (0, wake["text"])
     assert (wake["state"], wake["attempts"]) == ("acknowledged", 0)
@@ -141,7 +141,7 @@ def test_the_command_in_the_answer_can_be_run_as_it_is(daemon, log):
     assert f"resolved ({answer['wait_id']})" in done.stdout
 
 
-def test_the_command_names_its_home_also_where_that_is_the_default():
+def test_wait_command_names_its_home_even_if_it_is_the_default():
     home = find_home({})
-    first, *_ = shlex.split(own_command(home))
+    first, *_ = shlex.split(build_own_command(home))
     assert first == f"TASKMEM_HOME={home.folder}"

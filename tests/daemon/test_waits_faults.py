@@ -16,7 +16,7 @@ import pytest
 from openclaw_taskmem.faces.link import LinkError
 from tests.plugins.test_third_party import install
 from tests.support.agents import Lines
-from tests.support.daemons import contents, locked
+from tests.support.daemons import contents, lock_database
 from tests.support.waiting import until
 
 LATEST = timedelta(seconds=30)
@@ -48,14 +48,12 @@ def row(daemon, wait_id):
 def watch(daemon, log, text, **given):
     """Wait for a text in a log, and return the wait's id once somebody looks."""
     given = {"timeout": 3600, "target": log.target, **given}
-    wait_id = daemon.call("smart_wait", wake_when=f'"{text}" appears', **given)[
-        "wait_id"
-    ]
+    wait_id = daemon.call("smart_wait", wake_when=f'"{text}" appears', **given)["wait_id"]
     until(lambda: row(daemon, wait_id)["last_observation"], "somebody looks")
     return wait_id
 
 
-def ended(daemon, wait_id):
+def wait_for_end(daemon, wait_id):
     """The wait's row once it has ended."""
 
     def look():
@@ -66,9 +64,7 @@ def ended(daemon, wait_id):
 
 
 def is_on_time(found):
-    late = datetime.fromisoformat(found["ended_at"]) - datetime.fromisoformat(
-        found["deadline_at"]
-    )
+    late = datetime.fromisoformat(found["ended_at"]) - datetime.fromisoformat(found["deadline_at"])
     return timedelta() <= late < LATEST
 
 
@@ -76,10 +72,8 @@ def still_resolves(daemon, log, text="CONTROL", wait_id=None):
     """An innocent wait resolves, and wakes once."""
     wait_id = wait_id or watch(daemon, log, text)
     log.append(text)
-    assert ended(daemon, wait_id)["status"] == "resolved"
-    assert [w["key"] for w in daemon.wakes() if w["wait_id"] == wait_id] == [
-        f"wait:{wait_id}:1"
-    ]
+    assert wait_for_end(daemon, wait_id)["status"] == "resolved"
+    assert [w["key"] for w in daemon.wakes() if w["wait_id"] == wait_id] == [f"wait:{wait_id}:1"]
 
 
 # --- one bad wait -----------------------------------------------------------------
@@ -93,9 +87,7 @@ def test_a_malformed_timeout_is_refused_and_stops_no_other_wait(daemon, log):
     before = contents(daemon.home)
     with Lines(daemon.home) as lines:
         for given in (
-            {tool: value}
-            for value in MALFORMED
-            for tool in ("timeout", "poll_interval")
+            {tool: value} for value in MALFORMED for tool in ("timeout", "poll_interval")
         ):
             wanted = {"target": log.target, "wake_when": '"x" appears', **given}
             with pytest.raises(LinkError, match=next(iter(given))):
@@ -118,7 +110,7 @@ def test_a_target_that_vanishes_ends_its_own_wait_only(daemon, home, log):
     control = watch(daemon, log, "CONTROL")
     lost = watch(daemon, other, "READY", task_id=task_id)
     other.path.unlink()
-    found = ended(daemon, lost)
+    found = wait_for_end(daemon, lost)
     assert found["status"] == "error"
     assert found["ended_at"] < found["deadline_at"]
     assert str(other.path) in found["last_observation"]
@@ -129,17 +121,17 @@ def test_a_target_that_vanishes_ends_its_own_wait_only(daemon, home, log):
     assert [m["msg_type"] for m in task["messages"]] == ["wait"]
 
 
-def test_a_lock_exactly_when_a_wait_times_out_delays_it_and_stops_no_other(daemon, log):
+def test_lock_at_a_wait_timeout_delays_it_and_stops_no_other(daemon, log):
     """§2 "one bad wait stops all the others", (c)."""
     control = watch(daemon, log, "CONTROL")
     bad = watch(daemon, log, "NEVER", timeout=1)
-    with locked(daemon.home):
+    with lock_database(daemon.home):
         assert daemon.log.wait_for("it is asked again")
         log.append("CONTROL")
         assert row(daemon, bad)["status"] == "watching"
         assert row(daemon, control)["status"] == "watching"
-    assert ended(daemon, control)["status"] == "resolved"
-    found = ended(daemon, bad)
+    assert wait_for_end(daemon, control)["status"] == "resolved"
+    found = wait_for_end(daemon, bad)
     assert found["status"] == "timeout"
     assert found["last_observation"]
     assert sorted(wake["key"] for wake in daemon.wakes()) == sorted(
@@ -221,8 +213,8 @@ def test_a_judge_that_misbehaves_harms_its_own_wait_only(rude, log, manner, said
     others = [watch(rude, log, f"OTHER {number}.") for number in range(3)]
     log.append("OTHER 0. OTHER 1. OTHER 2.")
     for other in others:
-        assert ended(rude, other)["status"] == "resolved"
-    found = ended(rude, bad)
+        assert wait_for_end(rude, other)["status"] == "resolved"
+    found = wait_for_end(rude, bad)
     if manner in ("raises", "lies", "lies well"):
         (plugin,) = [p for p in rude.ask("plugins") if p["name"] == "rude"]
         assert "wait_judge" in plugin["last_error"]
@@ -235,13 +227,11 @@ def test_a_judge_that_misbehaves_harms_its_own_wait_only(rude, log, manner, said
 
 
 @pytest.mark.parametrize("manner", ["hangs", "raises", "lies"])
-def test_what_the_text_settles_resolves_though_another_judge_is_in_trouble(
-    rude, log, manner
-):
+def test_wait_settled_by_text_resolves_despite_a_failing_judge(rude, log, manner):
     """§6.3: a wait is isolated from its own judges, too."""
     wait_id = watch(rude, log, manner)
     log.append(manner)
-    assert ended(rude, wait_id)["status"] == "resolved"
+    assert wait_for_end(rude, wait_id)["status"] == "resolved"
 
 
 @pytest.mark.parametrize("tool", ["wait_cancel", "wait_update"])
@@ -249,9 +239,7 @@ def test_a_call_while_a_judge_is_answering_leaves_it_no_word(rude, log, tmp_path
     """§2 "cancel while the model is answering": no late wake."""
     site = tmp_path / "site"
     rude.restart(TASKMEM_JUDGE_TIMEOUT_SECONDS="60")
-    wait_id = rude.call("smart_wait", target=log.target, wake_when='"thinks" appears')[
-        "wait_id"
-    ]
+    wait_id = rude.call("smart_wait", target=log.target, wake_when='"thinks" appears')["wait_id"]
     until((site / "asked").exists, "the judge is asked")
     given = {"wake_when": '"DONE" appears'} if tool == "wait_update" else {}
     rude.call(tool, wait_id=wait_id, **given)
@@ -270,11 +258,11 @@ def test_a_call_while_a_judge_is_answering_leaves_it_no_word(rude, log, tmp_path
 # --- many at once -----------------------------------------------------------------
 
 
-def test_twenty_waits_linked_to_one_task_at_once_are_all_recorded(daemon, log):
+def test_twenty_waits_linked_to_a_task_at_once_are_all_recorded(daemon, log):
     """§2 "20 waits linked to one task at once"; §6.12."""
     task_id = daemon.register()
 
-    def linked():
+    def list_linked_waits():
         return daemon.ask("show", id=task_id)["metadata"]["active_wait_ids"]
 
     def open_(number):
@@ -287,13 +275,11 @@ def test_twenty_waits_linked_to_one_task_at_once_are_all_recorded(daemon, log):
 
     with ThreadPoolExecutor(20) as pool:
         waits = [*pool.map(open_, range(20))]
-        assert sorted(linked()) == sorted(waits)
+        assert sorted(list_linked_waits()) == sorted(waits)
         assert len(set(waits)) == 20
-        done = pool.map(
-            lambda wait_id: daemon.call("wait_cancel", wait_id=wait_id), waits
-        )
+        done = pool.map(lambda wait_id: daemon.call("wait_cancel", wait_id=wait_id), waits)
         assert {answer["status"] for answer in done} == {"cancelled"}
-    assert linked() == []
+    assert list_linked_waits() == []
     assert daemon.ask("waits") == []
     assert daemon.wakes() == []
 
@@ -309,7 +295,7 @@ def test_as_many_wakes_as_waits_however_many_one_line_resolves(daemon, log):
     waits = [open_("READY") for _ in range(20)]
     log.append("READY")
     for wait_id in waits:
-        assert ended(daemon, wait_id)["status"] == "resolved"
+        assert wait_for_end(daemon, wait_id)["status"] == "resolved"
     assert {wait["wait_id"] for wait in daemon.ask("waits")} == others
     keys = sorted(wake["key"] for wake in daemon.wakes())
     assert keys == sorted(f"wait:{wait_id}:1" for wait_id in waits)
@@ -334,7 +320,7 @@ def test_a_wake_arrives_once_after_the_command_recovers(start, log, openclaw, mo
     def deliver():
         wait_id = watch(daemon, log, "READY")
         log.append("READY")
-        assert ended(daemon, wait_id)["status"] == "resolved"
+        assert wait_for_end(daemon, wait_id)["status"] == "resolved"
         return wait_id
 
     if mode == "hangs":
@@ -343,7 +329,7 @@ def test_a_wake_arrives_once_after_the_command_recovers(start, log, openclaw, mo
             hanging.wait_until_it_hangs()
             # Nothing else waits for it: calls are answered, and waits end.
             log.append("CONTROL")
-            assert ended(daemon, control)["status"] == "resolved"
+            assert wait_for_end(daemon, control)["status"] == "resolved"
             daemon.stop()
             hanging.wait_until_all_are_dead()
         openclaw.install()
@@ -354,17 +340,17 @@ def test_a_wake_arrives_once_after_the_command_recovers(start, log, openclaw, mo
         openclaw.install()
     tried = len(openclaw.calls)
 
-    def arrived():
+    def list_sent_texts():
         return [w["text"] for w in daemon.wakes() if w["state"] == "sent"]
 
     expected = {f"wait:{wait_id}:1"}
     if mode == "hangs":
         expected.add(f"wait:{control}:1")
-    until(lambda: len(arrived()) == len(expected), "it arrives")
+    until(lambda: len(list_sent_texts()) == len(expected), "it arrives")
     assert {wake["key"] for wake in daemon.wakes()} == expected
     daemon.restart()
     said = "\n".join(call[5] for call in openclaw.calls[tried:])
-    assert sorted(said.splitlines()) == sorted(arrived())
+    assert sorted(said.splitlines()) == sorted(list_sent_texts())
 
 
 # --- sent back, refused, told -----------------------------------------------------
@@ -375,16 +361,14 @@ def test_a_wait_that_woke_is_sent_back_and_wakes_again(daemon, log):
     task_id = daemon.register()
     wait_id = watch(daemon, log, "READY", task_id=task_id)
     log.append("READY")
-    ended(daemon, wait_id)
+    wait_for_end(daemon, wait_id)
     until(lambda: [w["state"] for w in daemon.wakes()] == ["sent"], "it is sent")
-    answer = daemon.call(
-        "wait_update", wait_id=wait_id, wake_when='"LOADED" appears', timeout=60
-    )
+    answer = daemon.call("wait_update", wait_id=wait_id, wake_when='"LOADED" appears', timeout=60)
     assert answer["status"] == "watching"
     assert "it had ended as resolved" in answer["message"]
     assert daemon.ask("show", id=task_id)["metadata"]["active_wait_ids"] == [wait_id]
     log.append("LOADED")
-    assert ended(daemon, wait_id)["round"] == 2
+    assert wait_for_end(daemon, wait_id)["round"] == 2
     assert [w["key"] for w in daemon.wakes()] == [
         f"wait:{wait_id}:1",
         f"wait:{wait_id}:2",
@@ -426,7 +410,7 @@ def test_a_wait_that_times_out_tells_what_was_seen_last(daemon, log):
     task_id = daemon.register()
     wait_id = watch(daemon, log, "READY", timeout=2, task_id=task_id)
     log.append("Compiling 3 of 7")
-    found = ended(daemon, wait_id)
+    found = wait_for_end(daemon, wait_id)
     assert found["status"] == "timeout"
     assert is_on_time(found)
     (wake,) = daemon.wakes()
@@ -434,25 +418,21 @@ def test_a_wait_that_times_out_tells_what_was_seen_last(daemon, log):
     assert wake["text"].startswith(f"[system] {head}Last observation: ")
     assert "Compiling 3 of 7" in wake["text"]
     task = daemon.ask("show", id=task_id)
-    assert [m["content"] for m in task["messages"]] == [
-        wake["text"].removeprefix("[system] ")
-    ]
+    assert [m["content"] for m in task["messages"]] == [wake["text"].removeprefix("[system] ")]
     assert task["metadata"]["last_wait_state"] == "timeout"
 
 
 # --- waits and silence ------------------------------------------------------------
 
 
-def test_nobody_is_stuck_while_waiting_but_is_in_silence_after_it(start, log):
+def test_task_is_not_stuck_during_a_wait_but_is_in_later_silence(start, log):
     """§3, acceptance 1; §2 "resume packet after one linked wait": nothing per look."""
     daemon = start()
     names = (f"agent:{number}:main" for number in count())
     waiting = daemon.register("Waiting", session_key=next(names))
     wait_id = watch(daemon, log, "READY", task_id=waiting)
     # On a busy machine the wait may take longer to be made than the silence.
-    daemon.restart(
-        TASKMEM_STUCK_THRESHOLD_SECONDS="1", TASKMEM_STUCK_INTERVAL_SECONDS="0.2"
-    )
+    daemon.restart(TASKMEM_STUCK_THRESHOLD_SECONDS="1", TASKMEM_STUCK_INTERVAL_SECONDS="0.2")
     for number in range(3):
         # Whoever is silent for as long, and later, is found.
         silent = daemon.register("Silent", session_key=next(names))
@@ -463,7 +443,7 @@ def test_nobody_is_stuck_while_waiting_but_is_in_silence_after_it(start, log):
     assert row(daemon, wait_id)["status"] == "watching"
 
     log.append("READY")
-    assert ended(daemon, wait_id)["status"] == "resolved"
+    assert wait_for_end(daemon, wait_id)["status"] == "resolved"
     line = daemon.out.wait_for(waiting)
     packet = json.loads(line.removeprefix("[task_stuck_resume] "))
     assert packet["task_id"] == waiting

@@ -18,7 +18,7 @@ from tests.support.daemons import (
     environment,
     short_home,
 )
-from tests.support.waiting import Said, status_of, until
+from tests.support.waiting import ProcessOutput, status_of, until
 
 READY = '"Build finished" appears'
 PROMPT = timedelta(seconds=2)
@@ -44,7 +44,7 @@ def row(daemon, wait_id):
     return daemon.ask("show", id=wait_id)
 
 
-def looked_at(daemon, wait_id):
+def wait_for_look(daemon, wait_id):
     until(lambda: row(daemon, wait_id)["last_observation"], "somebody looks")
 
 
@@ -52,7 +52,7 @@ def watch(daemon, target, **given):
     """Start a wait and return its id, once somebody looks."""
     given = {"wake_when": READY, "timeout": 3600, **given}
     wait_id = daemon.call("smart_wait", target=str(target), **given)["wait_id"]
-    looked_at(daemon, wait_id)
+    wait_for_look(daemon, wait_id)
     return wait_id
 
 
@@ -60,7 +60,7 @@ def watch_file(daemon, path, **given):
     return watch(daemon, f"pty:file:{path}", **given)
 
 
-def ended(daemon, wait_id):
+def wait_for_end(daemon, wait_id):
     """The wait's row once it has ended."""
 
     def look():
@@ -76,7 +76,7 @@ def end_by(daemon, number):
     assert daemon.out.lines == []
 
 
-def woken_once(daemon, wait_id):
+def wait_for_one_wake(daemon, wait_id):
     """The line that woke the agent, printed once; the daemon is stopped then."""
     assert daemon.out.wait_for(wait_id)
     until(lambda: [w["state"] for w in daemon.wakes()] == ["sent"], "it is sent")
@@ -99,7 +99,7 @@ def move_deadline(home, seconds):
 
 
 @contextmanager
-def running(home, name, script):
+def run_recorded(home, name, script):
     """A shell script under `taskmem run`; it may read a line, which lets it go on."""
     process = subprocess.Popen(
         [COMMAND, "run", "--name", name, "--", "sh", "-c", script],
@@ -109,7 +109,7 @@ def running(home, name, script):
         env=environment(home),
     )
     with process.stdin:
-        said = Said(process.stderr)
+        said = ProcessOutput(process.stderr)
         try:
             assert said.wait_for(f"pty:{name}")
             yield process
@@ -131,9 +131,9 @@ def test_what_comes_while_no_daemon_runs_is_found_by_the_next(start, log, number
     end_by(daemon, number)
     append(log, "Build finished in 2 s\n")
     daemon.restart()
-    assert ended(daemon, wait_id)["status"] == "resolved"
+    assert wait_for_end(daemon, wait_id)["status"] == "resolved"
     task = daemon.ask("show", id=task_id)
-    text = woken_once(daemon, wait_id)
+    text = wait_for_one_wake(daemon, wait_id)
     assert text.startswith(f"[system] smart_wait resolved ({wait_id}): ")
     assert "Build finished in 2 s" in text
     assert [(m["msg_type"], m["content"]) for m in task["messages"]] == [
@@ -148,19 +148,17 @@ def test_what_comes_while_no_daemon_runs_is_found_by_the_next(start, log, number
 
 
 @ends
-def test_a_command_that_ends_while_no_daemon_runs_is_found_by_the_next(
-    start, home, number
-):
+def test_command_ended_without_a_daemon_is_found_by_the_next(start, home, number):
     daemon = start()
-    with running(home, "build", "read line; exit 3") as process:
+    with run_recorded(home, "build", "read line; exit 3") as process:
         wait_id = watch(daemon, "pty:build", wake_when="the command fails")
         end_by(daemon, number)
         process.stdin.write(b"\n")
         process.stdin.flush()
         assert status_of(process) == 3
     daemon.restart()
-    assert ended(daemon, wait_id)["status"] == "resolved"
-    assert "status 3" in woken_once(daemon, wait_id)
+    assert wait_for_end(daemon, wait_id)["status"] == "resolved"
+    assert "status 3" in wait_for_one_wake(daemon, wait_id)
 
 
 @ends
@@ -177,10 +175,10 @@ def test_a_phrase_that_a_restart_cut_in_two_is_found(start, log, number):
     end_by(daemon, number)
     append(log, "ished\n")
     daemon.restart()
-    assert ended(daemon, of_file)["status"] == "resolved"
+    assert wait_for_end(daemon, of_file)["status"] == "resolved"
     assert row(daemon, of_fed)["status"] == "watching"
     daemon.ask("feed", target="pty:fed", text="ished\n")
-    assert ended(daemon, of_fed)["status"] == "resolved"
+    assert wait_for_end(daemon, of_fed)["status"] == "resolved"
     assert len(daemon.wakes()) == 2
 
 
@@ -192,13 +190,13 @@ def test_what_has_not_come_is_waited_for_as_before(start, log, number):
     for _ in range(2):
         end_by(daemon, number)
         daemon.restart()
-        looked_at(daemon, wait_id)
+        wait_for_look(daemon, wait_id)
         after = row(daemon, wait_id)
         for kept in ("status", "round", "armed_at", "deadline_at", "history"):
             assert after[kept] == before[kept]
     append(log, "Build finished\n")
-    assert ended(daemon, wait_id)["status"] == "resolved"
-    woken_once(daemon, wait_id)
+    assert wait_for_end(daemon, wait_id)["status"] == "resolved"
+    wait_for_one_wake(daemon, wait_id)
 
 
 def test_only_the_time_that_is_left_is_waited_for(start, home, log):
@@ -207,18 +205,16 @@ def test_only_the_time_that_is_left_is_waited_for(start, home, log):
     end_by(daemon, signal.SIGKILL)
     move_deadline(home, 3)
     daemon.restart()
-    found = ended(daemon, wait_id)
+    found = wait_for_end(daemon, wait_id)
     late = instant(found["ended_at"]) - instant(found["deadline_at"])
     assert found["status"] == "timeout"
     assert timedelta() <= late < PROMPT
-    text = woken_once(daemon, wait_id)
+    text = wait_for_one_wake(daemon, wait_id)
     assert "Condition not met after 3600s. Last observation: " in text
 
 
 @ends
-def test_a_wait_whose_time_ran_out_meanwhile_is_timed_out_at_once(
-    start, home, log, number
-):
+def test_wait_expired_without_a_daemon_times_out_at_restart(start, home, log, number):
     daemon = start()
     task_id = daemon.register()
     wait_id = watch_file(daemon, log, task_id=task_id)
@@ -226,13 +222,13 @@ def test_a_wait_whose_time_ran_out_meanwhile_is_timed_out_at_once(
     move_deadline(home, -60)
     began = datetime.now(UTC)
     daemon.restart()
-    found = ended(daemon, wait_id)
+    found = wait_for_end(daemon, wait_id)
     assert found["status"] == "timeout"
     assert instant(found["ended_at"]) - began < PROMPT * 5
     metadata = daemon.ask("show", id=task_id)["metadata"]
     assert metadata["active_wait_ids"] == []
     assert metadata["last_wait_state"] == "timeout"
-    assert woken_once(daemon, wait_id).startswith(
+    assert wait_for_one_wake(daemon, wait_id).startswith(
         f"[system] smart_wait timeout ({wait_id}): "
     )
 
@@ -243,8 +239,8 @@ def test_a_target_that_went_away_meanwhile_is_told(start, log):
     end_by(daemon, signal.SIGKILL)
     log.unlink()
     daemon.restart()
-    assert ended(daemon, wait_id)["status"] == "error"
-    assert str(log) in woken_once(daemon, wait_id)
+    assert wait_for_end(daemon, wait_id)["status"] == "error"
+    assert str(log) in wait_for_one_wake(daemon, wait_id)
 
 
 @ends
@@ -262,22 +258,22 @@ def test_a_wait_is_cancelled_or_sent_back_right_after_a_restart(start, log, numb
     answer = daemon.call("wait_update", wait_id=updated, wake_when='"Pushed" appears')
     assert answer["status"] == "watching"
     append(log, "Build finished\nPushed\n")
-    assert ended(daemon, updated)["round"] == 2
+    assert wait_for_end(daemon, updated)["round"] == 2
     assert row(daemon, cancelled)["status"] == "cancelled"
-    assert '"Pushed" appeared' in woken_once(daemon, updated)
+    assert '"Pushed" appeared' in wait_for_one_wake(daemon, updated)
 
 
 # --- the wake that is owed --------------------------------------------------------
 
 
-def through(start, openclaw):
+def start_with_command(start, openclaw):
     return start(
         TASKMEM_WAKE_TRANSPORT="openclaw-cli",
         TASKMEM_OPENCLAW_BIN=str(openclaw.binary),
     )
 
 
-def sent(daemon, wait_id):
+def wait_for_sent_wake(daemon, wait_id):
     """The only wake, once it has arrived."""
     until(lambda: [w["state"] for w in daemon.wakes()] == ["sent"], "it is sent")
     (wake,) = daemon.wakes()
@@ -286,18 +282,16 @@ def sent(daemon, wait_id):
 
 
 def test_a_wake_that_was_owed_when_the_daemon_died_arrives_once(start, log, openclaw):
-    daemon = through(start, openclaw)
+    daemon = start_with_command(start, openclaw)
     wait_id = watch_file(daemon, log)
     append(log, "Build finished\n")
-    until(
-        lambda: [w for w in daemon.wakes() if w["last_error"]], "the command is missing"
-    )
+    until(lambda: [w for w in daemon.wakes() if w["last_error"]], "the command is missing")
     assert daemon.ask("status")["unsent"] == 1
     daemon.kill()
     openclaw.install()
     daemon.restart()
     assert row(daemon, wait_id)["status"] == "resolved"
-    wake = sent(daemon, wait_id)
+    wake = wait_for_sent_wake(daemon, wait_id)
     assert daemon.ask("status")["unsent"] == 0
     daemon.restart()
     assert [call[5] for call in openclaw.calls] == [wake["text"]]
@@ -305,7 +299,7 @@ def test_a_wake_that_was_owed_when_the_daemon_died_arrives_once(start, log, open
 
 def test_a_daemon_that_dies_while_it_delivers_delivers_again(start, log, openclaw):
     openclaw.install("os.kill(os.getppid(), signal.SIGKILL); sys.exit(1)")
-    daemon = through(start, openclaw)
+    daemon = start_with_command(start, openclaw)
     wait_id = watch_file(daemon, log)
     append(log, "Build finished\n")
     assert daemon.wait() == -signal.SIGKILL
@@ -314,7 +308,7 @@ def test_a_daemon_that_dies_while_it_delivers_delivers_again(start, log, opencla
     change(daemon.home, "UPDATE wakes SET due_at = created_at")
     daemon.restart()
     assert row(daemon, wait_id)["round"] == 1
-    wake = sent(daemon, wait_id)
+    wake = wait_for_sent_wake(daemon, wait_id)
     assert wake["attempts"] == 2
     daemon.restart()
     assert [call[5] for call in openclaw.calls] == [wake["text"]] * 2
@@ -336,14 +330,12 @@ def test_two_homes_on_one_database_leave_each_others_waits_alone(start, log, dat
         append(log, "Build finished\n")
         # Their daemon knows no pty:build, and does not take that for its end.
         theirs.restart()
-        assert ended(theirs, own)["status"] == "resolved"
+        assert wait_for_end(theirs, own)["status"] == "resolved"
         assert row(theirs, wait_id)["status"] == "watching"
         ours.restart()
         ours.ask("feed", target="pty:build", text="Build finished\n")
-        assert ended(ours, wait_id)["status"] == "resolved"
-        until(
-            lambda: [w["state"] for w in ours.wakes()] == ["sent"] * 2, "both are sent"
-        )
+        assert wait_for_end(ours, wait_id)["status"] == "resolved"
+        until(lambda: [w["state"] for w in ours.wakes()] == ["sent"] * 2, "both are sent")
         assert ours.stop() == theirs.stop() == 0
         said = [*ours.out.lines, *theirs.out.lines]
         assert len(said) == 2
@@ -361,10 +353,10 @@ def test_a_wait_that_another_home_ended_is_not_ended_again(start, log, database)
         theirs.call("wait_cancel", wait_id=cancelled)
         theirs.call("wait_update", wait_id=taken, wake_when='"Pushed" appears')
         append(log, "Build finished\n")
-        assert ended(ours, control)["status"] == "resolved"
+        assert wait_for_end(ours, control)["status"] == "resolved"
         assert row(ours, taken)["status"] == "watching"
         append(log, "Pushed\n")
-        assert ended(theirs, taken)["status"] == "resolved"
+        assert wait_for_end(theirs, taken)["status"] == "resolved"
         assert row(ours, cancelled)["status"] == "cancelled"
         keys = {wake["key"] for wake in ours.wakes()}
         assert keys == {f"wait:{control}:1", f"wait:{taken}:2"}
@@ -402,12 +394,10 @@ def test_the_waits_are_shown_as_they_stand(daemon, home, log):
 
 def test_a_wait_is_shown_with_its_history(daemon, home, log):
     wait_id = watch_file(daemon, log)
-    daemon.call(
-        "wait_update", wait_id=wait_id, wake_when='"Pushed" appears', message="Too soon"
-    )
+    daemon.call("wait_update", wait_id=wait_id, wake_when='"Pushed" appears', message="Too soon")
     daemon.restart()
     append(log, "Pushed\n")
-    ended(daemon, wait_id)
+    wait_for_end(daemon, wait_id)
     found = json.loads(command(home, "show", wait_id, "--json")[1])
     kinds = [event["kind"] for event in found["history"]]
     assert kinds[:3] == ["wait_opened", "wait_updated", "wait_ended"]
@@ -424,16 +414,14 @@ def test_what_is_watched_leaves_no_line_in_the_daemons_log(daemon, log):
     for number in range(3):
         append(log, f"Compiling {number} of 7\n")
         until(
-            lambda seen=f"{number} of 7": (
-                seen in row(daemon, wait_id)["last_observation"]
-            ),
+            lambda seen=f"{number} of 7": seen in row(daemon, wait_id)["last_observation"],
             "it is seen",
         )
     assert [line for line in daemon.log.lines if " serves " not in line] == []
 
 
 @contextmanager
-def following(home, *options):
+def run_follower(home, *options):
     """A process of `taskmem waits --follow`, and what it prints."""
     process = subprocess.Popen(
         [COMMAND, "waits", "--follow", *options],
@@ -442,7 +430,7 @@ def following(home, *options):
         stderr=subprocess.STDOUT,
         env=environment(home),
     )
-    said = Said(process.stdout)
+    said = ProcessOutput(process.stdout)
     try:
         yield process, said
     finally:
@@ -453,7 +441,7 @@ def following(home, *options):
 
 def test_whoever_follows_the_waits_sees_them_move_and_end(daemon, home, log):
     wait_id = watch_file(daemon, log)
-    with following(home) as (_, said):
+    with run_follower(home) as (_, said):
         assert said.wait_for(f"{wait_id}  watching")
         append(log, "Compiling 3 of 7\n")
         assert said.wait_for("Compiling 3 of 7")
@@ -463,7 +451,7 @@ def test_whoever_follows_the_waits_sees_them_move_and_end(daemon, home, log):
 
 def test_whoever_follows_the_waits_ends_it_with_ctrl_c(daemon, home, log):
     wait_id = watch_file(daemon, log)
-    with following(home) as (process, said):
+    with run_follower(home) as (process, said):
         assert said.wait_for(wait_id)
         process.send_signal(signal.SIGINT)
         assert status_of(process) == 130
@@ -473,7 +461,7 @@ def test_whoever_follows_the_waits_ends_it_with_ctrl_c(daemon, home, log):
 def test_whoever_follows_the_waits_as_json_gets_whole_documents(daemon, home, log):
     wanted = " ".join(["Build  finished"] * 60)
     wait_id = watch_file(daemon, log, wake_when=f'"{wanted}" appears')
-    with following(home, "--json") as (_, said):
+    with run_follower(home, "--json") as (_, said):
         (line,) = until(lambda: said.lines, "the wait is shown")
     shown = json.loads(line)
     assert shown["wait_id"] == wait_id

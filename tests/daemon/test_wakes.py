@@ -19,7 +19,7 @@ def packet_of(line):
 
 
 @pytest.fixture
-def through(start, openclaw):
+def start_with_command(start, openclaw):
     """Starts a daemon that sends its wakes through the command."""
 
     def go(**settings):
@@ -45,7 +45,7 @@ def wake_in(daemon, state):
     return wake
 
 
-def failed(daemon):
+def wait_for_failed_wake(daemon):
     """The wake of the only task, once a delivery has failed."""
 
     def look():
@@ -108,9 +108,9 @@ def test_within_the_cooldown_a_restart_wakes_nobody_again(start, number):
 # Through the command.
 
 
-def test_the_command_gets_the_wake_as_one_argument_and_the_session(through, openclaw):
+def test_command_gets_the_wake_as_one_argument_and_its_session(start_with_command, openclaw):
     openclaw.install()
-    daemon = through()
+    daemon = start_with_command()
     task_id = daemon.register(session_key="agent:main:main")
     wake = wake_in(daemon, "sent")
     assert openclaw.calls == [
@@ -139,14 +139,14 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("behaviour", "said"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_wake_stays_owed_while_the_command_is_broken_and_arrives_once_it_works(
-    through, openclaw, behaviour, said
+def test_wake_stays_due_while_its_command_fails_then_arrives(
+    start_with_command, openclaw, behaviour, said
 ):
     if behaviour is not None:
         openclaw.install(behaviour)
-    daemon = through()
+    daemon = start_with_command()
     task_id = daemon.register()
-    wake = failed(daemon)
+    wake = wait_for_failed_wake(daemon)
     assert wake["state"] == "due"
     assert wake["attempts"] >= 1
     assert wake["sent_at"] is None
@@ -163,9 +163,9 @@ def test_a_wake_stays_owed_while_the_command_is_broken_and_arrives_once_it_works
     assert kinds[-1] == "wake_sent"
 
 
-def test_a_daemon_that_is_stopped_ends_the_command_that_hangs(through, openclaw):
+def test_a_daemon_that_is_stopped_ends_the_command_that_hangs(start_with_command, openclaw):
     with openclaw.hang() as hanging:
-        daemon = through()
+        daemon = start_with_command()
         task_id = daemon.register()
         hanging.wait_until_it_hangs()
         assert daemon.stop() == 0

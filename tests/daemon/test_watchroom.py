@@ -32,8 +32,8 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import NoProvider, TaskEnded
 from taskmem_hookspecs.testing import FakeClock, MemoryStore, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
-from tests.daemon.watched import watched
-from tests.support.stage import Scripted, Stage, a_plugin
+from tests.daemon.watched import watch_world
+from tests.support.stage import ScriptedJudge, Stage, a_plugin
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def stage() -> Stage:
 
 
 async def test_a_wait_resolves_when_its_condition_is_seen(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         task = room.world.register()
         wait = await room.wait(task_id=task)
         await room.clock.advance(47)
         stage.scene("build").show("READY\n")
 
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
 
         assert ended.status is WaitStatus.RESOLVED
         (wake,) = room.world.wakes()
@@ -69,16 +69,16 @@ async def test_a_wait_resolves_when_its_condition_is_seen(stage: Stage) -> None:
 
 
 async def test_a_wait_times_out_and_tells_what_was_seen_last(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(timeout=60)
         stage.scene("build").show("at 85%")
-        await room.until(lambda: "85%" in (room.room.observation(wait) or ""))
+        await room.until(lambda: "85%" in (room.room.read_observation(wait) or ""))
         await room.pass_time(59)
         assert room.row(wait).status is WaitStatus.WATCHING
 
         await room.pass_time(2)
 
-        assert (await room.ended(wait)).status is WaitStatus.TIMEOUT
+        assert (await room.wait_for_end(wait)).status is WaitStatus.TIMEOUT
         (wake,) = room.world.wakes()
         assert wake.text == (
             f"[system] smart_wait timeout ({wait}): Condition not met after 60s. "
@@ -89,55 +89,55 @@ async def test_a_wait_times_out_and_tells_what_was_seen_last(stage: Stage) -> No
 async def test_a_timeout_tells_the_last_line_where_nothing_new_came(
     stage: Stage,
 ) -> None:
-    async def unmet(_: str, frame: Frame) -> Ruling:
+    async def rule_no(_: str, frame: Frame) -> Ruling:
         return Ruling(met=Met.NO, observation="")
 
-    stage.rules["READY"] = unmet
+    stage.rules["READY"] = rule_no
     stage.scene("build").text = "GITHUB_TOKEN=hunter22\n"
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         silent = await room.wait(timeout=60)
         await room.pass_time(61)
-        assert (await room.ended(silent)).last_observation == (
+        assert (await room.wait_for_end(silent)).last_observation == (
             'Nothing new; the last line is "GITHUB_TOKEN=[secret removed]".'
         )
 
         await room.call("wait_update", wait_id=silent, timeout=60)
         stage.scene("build").show("at 85 %\n")
         await room.pass_time(61)
-        ended = await room.ended(silent)
+        ended = await room.wait_for_end(silent)
         assert ended.last_observation == "Nothing was seen yet."
 
 
 async def test_a_target_that_goes_away_ends_the_wait_at_once(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(timeout=3600)
         stage.scene("build").leave("The command ended with status 1.")
 
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
 
         assert ended.status is WaitStatus.ERROR
         assert "The command ended with status 1." in str(ended.last_observation)
 
 
 async def test_what_comes_with_the_end_of_a_target_still_counts(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait()
         scene = stage.scene("build")
         scene.text = "READY\n"
         scene.leave("The command ended with status 0.")
 
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_cancelled_wait_owes_no_wake_and_is_not_watched(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         task = room.world.register()
         wait = await room.wait(task_id=task)
 
         answer = await room.call("wait_cancel", wait_id=wait, reason="not needed")
         assert answer["status"] == "cancelled"
         assert answer["message"] == "Wait cancelled. Reason: not needed"
-        await room.until(lambda: room.room.observation(wait) is None)
+        await room.until(lambda: room.room.read_observation(wait) is None)
         stage.scene("build").show("READY\n")
         await room.settle()
 
@@ -153,35 +153,35 @@ async def test_what_holds_already_resolves_at_once(stage: Stage) -> None:
         return Ruling(met=Met.YES, observation="It holds already")
 
     stage.rules["it holds"] = holds
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         answer = await room.call("smart_wait", target="pty:build", wake_when="it holds")
 
         assert answer["status"] == "watching"
-        assert (await room.ended(answer["wait_id"])).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(answer["wait_id"])).status is WaitStatus.RESOLVED
 
 
 async def test_time_that_is_up_looks_once_more(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(timeout=60)
         stage.scene("build").text += "READY\n"  # and nobody says that it changed
         await room.clock.advance(60)
 
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 # --- refused ------------------------------------------------------------------
 
 
 async def test_what_is_not_there_is_refused_in_the_answer(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         with pytest.raises(TargetNotFound, match="there is build"):
             await room.wait("pty:bild")
         assert room.world.store.find_waits(WaitQuery()) == []
 
 
 async def test_what_nothing_watches_is_refused() -> None:
-    judge = a_plugin(wait_judge=lambda wake_when: Scripted(Stage(), wake_when))
-    async with watched(("judge", judge)) as room:
+    judge = a_plugin(wait_judge=lambda wake_when: ScriptedJudge(Stage(), wake_when))
+    async with watch_world(("judge", judge)) as room:
         with pytest.raises(NoProvider, match="Nothing here can watch window"):
             await room.wait("window:Firefox")
 
@@ -190,7 +190,7 @@ async def test_what_cannot_be_watched_is_refused_whatever_it_waits_for() -> None
     def unclear(wake_when: str) -> None:
         raise ConditionUnclear("Quote the text.")
 
-    async with watched(("judge", a_plugin(wait_judge=unclear))) as room:
+    async with watch_world(("judge", a_plugin(wait_judge=unclear))) as room:
         with pytest.raises(NoProvider, match="Nothing here can watch window"):
             await room.wait("window:Firefox", wake_when="it looks odd")
 
@@ -203,7 +203,7 @@ async def test_what_no_judge_can_tell_is_refused_with_what_would_help() -> None:
         raise ConditionUnclear(f"Quote the text instead of {wake_when!r}.")
 
     plugin = a_plugin(wait_sensor=lambda: stage, wait_judge=unclear)
-    async with watched(("stage", plugin)) as room:
+    async with watch_world(("stage", plugin)) as room:
         with pytest.raises(ConditionUnclear, match="Quote the text instead of 'blue'"):
             await room.wait(wake_when="blue")
         assert room.world.store.find_waits(WaitQuery()) == []
@@ -212,7 +212,7 @@ async def test_what_no_judge_can_tell_is_refused_with_what_would_help() -> None:
 async def test_a_condition_that_any_secret_would_meet_is_refused(
     stage: Stage,
 ) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         with pytest.raises(InvalidArguments, match="words around it"):
             await room.wait(wake_when="ghp_" + "a1B2" * 9 + " appears")
         wait = await room.wait()
@@ -221,7 +221,7 @@ async def test_a_condition_that_any_secret_would_meet_is_refused(
 
 
 async def test_a_task_that_is_unknown_or_ended_takes_no_wait(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         with pytest.raises(TaskNotFound):
             await room.wait(task_id="task_nobody")
         task = room.world.register()
@@ -235,11 +235,11 @@ async def test_a_task_that_is_unknown_or_ended_takes_no_wait(stage: Stage) -> No
 
 
 async def test_a_wait_that_woke_too_early_is_sent_back(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         task = room.world.register()
         wait = await room.wait(task_id=task)
         stage.scene("build").show("READY\n")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
 
         answer = await room.call(
             "wait_update", wait_id=wait, wake_when="ROWS", timeout=60, message="early"
@@ -247,7 +247,7 @@ async def test_a_wait_that_woke_too_early_is_sent_back(stage: Stage) -> None:
         assert answer["status"] == "watching"
         assert "it had ended as resolved: READY was shown" in answer["message"]
         stage.scene("build").show("ROWS\n")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
 
         assert [w.key for w in room.world.wakes()] == [
             f"wait:{wait}:2",
@@ -262,33 +262,31 @@ async def test_a_wait_that_woke_too_early_is_sent_back(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-async def test_what_resolved_a_wait_does_not_resolve_it_again(
-    stage: Stage, *, whole: bool
-) -> None:
+async def test_what_resolved_a_wait_does_not_resolve_it_again(stage: Stage, *, whole: bool) -> None:
     stage.scene("build").whole = whole
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait()
         stage.scene("build").show("READY\n")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
 
         await room.call("wait_update", wait_id=wait)
-        await room.until(lambda: room.room.observation(wait) is not None)
+        await room.until(lambda: room.room.read_observation(wait) is not None)
         await room.settle()
         assert room.row(wait).status is WaitStatus.WATCHING
 
         stage.scene("build").show("READY\n")
-        assert (await room.ended(wait)).round == 2
+        assert (await room.wait_for_end(wait)).round == 2
 
 
-async def test_a_target_that_has_ended_and_was_read_is_not_waited_for_again(
+async def test_target_that_ended_and_was_read_is_not_waited_for_again(
     stage: Stage,
 ) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait()
         scene = stage.scene("build")
         scene.text = "READY\n"
         scene.leave("The command ended with status 0.")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
 
         with pytest.raises(TargetNotFound, match=r"status 0\. Nothing more will come"):
             await room.call("wait_update", wait_id=wait)
@@ -300,42 +298,42 @@ async def test_a_target_that_has_ended_and_was_read_is_not_waited_for_again(
 async def test_another_condition_sees_all_that_came_since_a_wait_began(
     stage: Stage,
 ) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait()
         stage.scene("build").show("ROWS\nREADY\n")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
         await room.call("wait_update", wait_id=wait)
-        await room.until(lambda: room.room.observation(wait) is not None)
+        await room.until(lambda: room.room.read_observation(wait) is not None)
 
         await room.call("wait_update", wait_id=wait, wake_when="ROWS")
 
-        assert (await room.ended(wait)).round == 3
+        assert (await room.wait_for_end(wait)).round == 3
 
 
 async def test_what_came_after_a_timeout_counts_when_it_is_sent_back(
     stage: Stage,
 ) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(timeout=5)
         await room.pass_time(6)
-        await room.ended(wait)
+        await room.wait_for_end(wait)
         stage.scene("build").show("READY\n")
 
         await room.call("wait_update", wait_id=wait, timeout=60)
 
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_finer_condition_replaces_the_one_that_is_watched(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait()
         await room.call("wait_update", wait_id=wait, wake_when="ROWS")
         await room.until(lambda: stage.asked["ROWS"] > 0)
         stage.scene("build").show("READY\n")
-        await room.until(lambda: "READY" in (room.room.observation(wait) or ""))
+        await room.until(lambda: "READY" in (room.room.read_observation(wait) or ""))
         assert room.row(wait).status is WaitStatus.WATCHING
         stage.scene("build").show("ROWS\n")
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 # --- one watcher, many waits --------------------------------------------------
@@ -344,13 +342,13 @@ async def test_a_finer_condition_replaces_the_one_that_is_watched(stage: Stage) 
 async def test_however_many_waits_share_a_target_it_is_watched_once(
     stage: Stage,
 ) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         waits = [await room.wait(wake_when=f"READY {n}.") for n in range(20)]
         assert stage.watched["build"] == 1
 
         stage.scene("build").show("".join(f"READY {n}.\n" for n in range(0, 20, 2)))
         for wait in waits[::2]:
-            assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+            assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
         for wait in waits[1::2]:
             assert room.row(wait).status is WaitStatus.WATCHING
         assert len(room.world.wakes()) == 10
@@ -361,7 +359,7 @@ async def test_nothing_of_a_watch_that_is_let_go_runs_on(
 ) -> None:
     monkeypatch.setattr("openclaw_taskmem.daemon.watchers.LINGER_SECONDS", 0.01)
     scene = stage.scene("build")
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         await room.settle()
         before = asyncio.all_tasks()
         wait = await room.wait()
@@ -375,20 +373,20 @@ async def test_nothing_of_a_watch_that_is_let_go_runs_on(
 
 
 async def test_a_new_target_of_an_old_name_is_watched_anew(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         first = await room.wait()
         stage.scene("build").leave("The command ended with status 1.")
-        await room.ended(first)
+        await room.wait_for_end(first)
         stage.scenes["build"] = type(stage.scene("build"))(stage, "build")
 
         second = await room.wait()
         stage.scene("build").show("READY\n")
 
-        assert (await room.ended(second)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(second)).status is WaitStatus.RESOLVED
 
 
 async def test_nothing_is_judged_while_nothing_changes(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         await room.wait(poll_interval=2, timeout=3600)
         await room.pass_time(10)
         before = stage.asked["READY"]
@@ -401,14 +399,14 @@ async def test_nothing_is_judged_while_nothing_changes(stage: Stage) -> None:
 
 
 async def test_a_change_that_nobody_told_of_is_found_by_the_poll(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(poll_interval=2)
         await room.pass_time(5)
         stage.scene("build").text += "READY\n"
 
         await room.pass_time(3)
 
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 # --- one bad wait -------------------------------------------------------------
@@ -423,19 +421,17 @@ async def test_a_judge_that_hangs_delays_neither_timeouts_nor_others(
     stage: Stage,
 ) -> None:
     stage.rules["HANG"] = hang
-    async with watched(("stage", stage.plugin())) as room:
-        made = await room.call(
-            "smart_wait", target="pty:build", wake_when="HANG", timeout=8
-        )
+    async with watch_world(("stage", stage.plugin())) as room:
+        made = await room.call("smart_wait", target="pty:build", wake_when="HANG", timeout=8)
         other = await room.wait()
         stage.scene("build").show("READY\n")
-        assert (await room.ended(other)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(other)).status is WaitStatus.RESOLVED
 
         await room.pass_time(8)
-        assert (await room.ended(made["wait_id"])).status is WaitStatus.TIMEOUT
+        assert (await room.wait_for_end(made["wait_id"])).status is WaitStatus.TIMEOUT
 
 
-async def test_a_look_that_has_begun_when_time_is_up_may_still_settle_it(
+async def test_look_begun_before_the_timeout_may_still_resolve_a_wait(
     stage: Stage,
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -447,16 +443,14 @@ async def test_a_look_that_has_begun_when_time_is_up_may_still_settle_it(
         return Ruling(met=met, observation="seen at last")
 
     stage.rules["SLOW"] = slowly
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         stage.scene("build").whole = True
         stage.scene("build").show("READY\n")
-        made = await room.call(
-            "smart_wait", target="pty:build", wake_when="SLOW", timeout=8
-        )
+        made = await room.call("smart_wait", target="pty:build", wake_when="SLOW", timeout=8)
         await room.until(begun.is_set)
         await room.clock.advance(8)
         go_on.set()
-        assert (await room.ended(made["wait_id"])).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(made["wait_id"])).status is WaitStatus.RESOLVED
         assert stage.asked["SLOW"] == 1
 
 
@@ -464,13 +458,11 @@ async def test_a_judge_that_was_given_up_is_not_asked_twice_at_once(
     stage: Stage,
 ) -> None:
     stage.rules["HANG"] = hang
-    async with watched(("stage", stage.plugin())) as room:
-        made = await room.call(
-            "smart_wait", target="pty:build", wake_when="HANG", timeout=8
-        )
+    async with watch_world(("stage", stage.plugin())) as room:
+        made = await room.call("smart_wait", target="pty:build", wake_when="HANG", timeout=8)
         await room.until(lambda: stage.asked["HANG"] == 1)
         await room.clock.advance(8)
-        await room.ended(made["wait_id"])
+        await room.wait_for_end(made["wait_id"])
         assert stage.asked["HANG"] == 1
 
 
@@ -479,7 +471,7 @@ async def test_a_judge_that_rests_is_left_alone_whatever_comes(stage: Stage) -> 
         raise JudgeUnavailable("down", 60)
 
     stage.rules["X"] = down
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         await room.wait(wake_when="X")
         looks = stage.scene("build").looks
         for _ in range(5):
@@ -497,26 +489,24 @@ async def test_a_judge_that_blocks_its_thread_delays_no_timeout(stage: Stage) ->
         return Ruling(met=Met.NO, observation="late")
 
     stage.rules["BLOCK"] = block
-    async with watched(("stage", stage.plugin())) as room:
-        made = await room.call(
-            "smart_wait", target="pty:build", wake_when="BLOCK", timeout=8
-        )
+    async with watch_world(("stage", stage.plugin())) as room:
+        made = await room.call("smart_wait", target="pty:build", wake_when="BLOCK", timeout=8)
         await room.until(lambda: stage.asked["BLOCK"] > 0)
         await room.clock.advance(8)
         try:
-            assert (await room.ended(made["wait_id"])).status is WaitStatus.TIMEOUT
+            assert (await room.wait_for_end(made["wait_id"])).status is WaitStatus.TIMEOUT
         finally:
             over.set()
 
 
-async def test_a_judge_that_answers_nothing_in_time_is_told_and_asked_again(
+async def test_judge_that_answers_too_late_is_reported_and_asked_again(
     stage: Stage,
 ) -> None:
     stage.rules["HANG"] = hang
-    async with watched(("stage", stage.plugin()), judge_seconds=0.05) as room:
+    async with watch_world(("stage", stage.plugin()), judge_seconds=0.05) as room:
         wait = await room.wait(wake_when="HANG", timeout=3600)
         assert "script is in trouble: no answer within 0.05 s" in str(
-            room.room.observation(wait)
+            room.room.read_observation(wait)
         )
         asked = stage.asked["HANG"]
         await room.settle()
@@ -526,12 +516,10 @@ async def test_a_judge_that_answers_nothing_in_time_is_told_and_asked_again(
         del stage.rules["HANG"]
         stage.scene("build").show("HANG\n")
         await room.pass_time(31)
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
-@pytest.mark.parametrize(
-    "nonsense", [None, "yes", {"met": True}, Met.YES, RuntimeError("down")]
-)
+@pytest.mark.parametrize("nonsense", [None, "yes", {"met": True}, Met.YES, RuntimeError("down")])
 async def test_a_judge_that_talks_nonsense_never_resolves_a_wait(
     stage: Stage, nonsense: object
 ) -> None:
@@ -541,44 +529,41 @@ async def test_a_judge_that_talks_nonsense_never_resolves_a_wait(
         return nonsense  # type: ignore[return-value]
 
     stage.rules["X"] = rule
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(wake_when="X", timeout=30)
-        assert "script is in trouble" in str(room.room.observation(wait))
+        assert "script is in trouble" in str(room.room.read_observation(wait))
         await room.pass_time(31)
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
         assert ended.status is WaitStatus.TIMEOUT
         assert "script is in trouble" in str(ended.last_observation)
 
 
-async def test_a_judge_that_gives_up_its_own_call_is_in_trouble_like_any_other(
+async def test_judge_that_cancels_its_own_call_counts_as_in_trouble(
     stage: Stage,
 ) -> None:
     async def give_up(_: str, __: Frame) -> Ruling:
         raise asyncio.CancelledError
 
     stage.rules["X"] = give_up
-    async with watched(("stage", stage.plugin())) as room:
-        made = await room.call(
-            "smart_wait", target="pty:build", wake_when="X", timeout=30
-        )
+    async with watch_world(("stage", stage.plugin())) as room:
+        made = await room.call("smart_wait", target="pty:build", wake_when="X", timeout=30)
         await room.settle()
         await room.pass_time(31)
-        ended = await room.ended(made["wait_id"])
+        ended = await room.wait_for_end(made["wait_id"])
         assert ended.status is WaitStatus.TIMEOUT
         assert ended.last_observation == (
-            "Could not be judged since 06:00 UTC: script is in trouble: it gave up "
-            "its own call."
+            "Could not be judged since 06:00 UTC: script is in trouble: it gave up its own call."
         )
 
 
 async def test_a_judge_says_itself_when_it_can_be_asked_again(stage: Stage) -> None:
-    async def limited(_: str, __: Frame) -> Ruling:
+    async def refuse_for_quota(_: str, __: Frame) -> Ruling:
         raise JudgeUnavailable("The quota is used up.", 25)
 
-    stage.rules["X"] = limited
-    async with watched(("stage", stage.plugin())) as room:
+    stage.rules["X"] = refuse_for_quota
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(wake_when="X", timeout=300)
-        assert "The quota is used up" in str(room.room.observation(wait))
+        assert "The quota is used up" in str(room.room.read_observation(wait))
         await room.pass_time(20)
         assert stage.asked["X"] == 1
         await room.pass_time(6)
@@ -593,13 +578,13 @@ async def test_a_judge_says_itself_when_it_can_be_asked_again(stage: Stage) -> N
 async def test_no_judge_is_left_alone_for_ever_whatever_it_says(
     stage: Stage, said: Any, rests: int
 ) -> None:
-    async def limited(_: str, __: Frame) -> Ruling:
+    async def refuse_for_quota(_: str, __: Frame) -> Ruling:
         raise JudgeUnavailable("The quota is used up.", said)
 
-    stage.rules["X"] = limited
-    async with watched(("stage", stage.plugin())) as room:
+    stage.rules["X"] = refuse_for_quota
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(wake_when="X", timeout=3600)
-        assert "The quota is used up" in str(room.room.observation(wait))
+        assert "The quota is used up" in str(room.room.read_observation(wait))
         await room.pass_time(rests - 0.5, step=5)
         assert stage.asked["X"] == 1
         await room.pass_time(1)
@@ -615,22 +600,22 @@ async def test_a_wait_tells_when_its_judge_could_not_be_asked(stage: Stage) -> N
         return Ruling(met=Met.NO, observation=f"It says {frame.text!r}")
 
     stage.rules["X"] = rule
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(wake_when="X", timeout=600)
         await room.pass_time(120)
         down = True
         stage.scene("build").show("at 85%")
-        await room.until(lambda: "away" in (room.room.observation(wait) or ""))
+        await room.until(lambda: "away" in (room.room.read_observation(wait) or ""))
         await room.pass_time(60, step=5)
         down = False
         await room.pass_time(480, step=30)
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
     assert str(ended.last_observation).startswith(
         "Could not be judged from 06:02 to 06:03 UTC (The model is away). It says "
     )
 
 
-async def test_text_that_a_judge_missed_in_trouble_is_shown_to_it_again(
+async def test_text_missed_by_a_failing_judge_is_shown_to_it_again(
     stage: Stage,
 ) -> None:
     down = True
@@ -642,28 +627,26 @@ async def test_text_that_a_judge_missed_in_trouble_is_shown_to_it_again(
         return Ruling(met=met, observation=frame.text or "nothing")
 
     stage.rules["X"] = sometimes
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(wake_when="X")
         stage.scene("build").show("MARK\n")
         await room.settle()
         down = False
         stage.scene("build").show("more\n")
         await room.pass_time(5)
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_sensor_in_trouble_is_told_and_never_ends_a_wait(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait()
         scene = stage.scene("build")
         scene.trouble = OSError("the display is away")
         scene.show("READY\n")
-        await room.until(
-            lambda: "the display is away" in (room.room.observation(wait) or "")
-        )
+        await room.until(lambda: "the display is away" in (room.room.read_observation(wait) or ""))
         scene.trouble = None
         await room.pass_time(5)
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_judges_are_asked_in_order_until_one_is_sure(stage: Stage) -> None:
@@ -676,15 +659,19 @@ async def test_judges_are_asked_in_order_until_one_is_sure(stage: Stage) -> None
 
         return SimpleNamespace(name=name, rule=rule)
 
-    def giving(name: str, met: Met) -> tuple[str, ModuleType]:
+    def make_plugin(name: str, met: Met) -> tuple[str, ModuleType]:
         return name, a_plugin(wait_judge=lambda: judge(name, met))
 
     sensor = a_plugin(wait_sensor=lambda: stage)
     # The last that is registered is asked first.
-    judges = giving("c", Met.YES), giving("b", Met.YES), giving("a", Met.UNSURE)
-    async with watched(("stage", sensor), *judges) as room:
+    judges = (
+        make_plugin("c", Met.YES),
+        make_plugin("b", Met.YES),
+        make_plugin("a", Met.UNSURE),
+    )
+    async with watch_world(("stage", sensor), *judges) as room:
         made = await room.call("smart_wait", target="pty:build", wake_when="X")
-        ended = await room.ended(made["wait_id"])
+        ended = await room.wait_for_end(made["wait_id"])
         assert asked == ["a", "b"]
         assert ended.last_observation == "b says so."
 
@@ -696,41 +683,41 @@ async def test_after_a_death_a_wait_goes_on_with_the_time_that_is_left(
     stage: Stage,
 ) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(timeout=100)
         first = room.world
     clock.tick(60)
 
-    async with watched(
+    async with watch_world(
         ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
     ) as room:
-        await room.until(lambda: room.room.observation(wait) is not None)
+        await room.until(lambda: room.room.read_observation(wait) is not None)
         await room.pass_time(39)
         assert room.row(wait).status is WaitStatus.WATCHING
         await room.pass_time(2)
-        assert (await room.ended(wait)).status is WaitStatus.TIMEOUT
+        assert (await room.wait_for_end(wait)).status is WaitStatus.TIMEOUT
         assert len(room.world.wakes()) == 1
 
 
 async def test_what_came_while_no_daemon_ran_is_seen(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
     stage.scene("build").show("READY\n")  # before the wait: it does not count
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(timeout=100)
         first = room.world
     stage.scene("build").text += "READY\n"
 
-    async with watched(
+    async with watch_world(
         ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
     ) as room:
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
-async def test_an_older_wait_that_nobody_judges_now_goes_on_and_says_why(
+async def test_older_wait_that_nobody_can_judge_goes_on_and_says_why(
     stage: Stage,
 ) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(wake_when="blue", timeout=100)
         first = room.world
 
@@ -738,24 +725,21 @@ async def test_an_older_wait_that_nobody_judges_now_goes_on_and_says_why(
         raise ConditionUnclear("Quote the text.")
 
     plugin = a_plugin(wait_sensor=lambda: stage, wait_judge=refuse)
-    async with watched(
-        ("stage", plugin), store=store, clock=clock, worlds=[first]
-    ) as room:
-        await room.until(lambda: room.room.observation(wait))
+    async with watch_world(("stage", plugin), store=store, clock=clock, worlds=[first]) as room:
+        await room.until(lambda: room.room.read_observation(wait))
         assert room.row(wait).status is WaitStatus.WATCHING
         await room.pass_time(101)
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
         assert ended.status is WaitStatus.TIMEOUT
         assert ended.last_observation.startswith(
-            "Could not be judged since 06:00 UTC: "
-            'Nobody here can judge "blue" now: Quote the text.'
+            'Could not be judged since 06:00 UTC: Nobody here can judge "blue" now: Quote the text.'
         )
 
 
 async def test_without_its_reader_a_wait_is_judged_by_the_rules(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
     words = '"READY" appears or the build looks odd'
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(wake_when=words, timeout=600)
         first = room.world
 
@@ -765,67 +749,61 @@ async def test_without_its_reader_a_wait_is_judged_by_the_rules(stage: Stage) ->
 
     judge = SimpleNamespace(name="rules", sides=(0,), rule=rule)
     plugin = a_plugin(wait_sensor=lambda: stage, wait_judge=lambda: judge)
-    async with watched(
-        ("stage", plugin), store=store, clock=clock, worlds=[first]
-    ) as room:
-        await room.until(lambda: room.room.observation(wait))
-        assert room.room.observation(wait).endswith(
+    async with watch_world(("stage", plugin), store=store, clock=clock, worlds=[first]) as room:
+        await room.until(lambda: room.room.read_observation(wait))
+        assert room.room.read_observation(wait).endswith(
             'Nobody here can judge "the build looks odd" now.'
         )
         await room.pass_time(60)
         assert room.row(wait).status is WaitStatus.WATCHING
         stage.scene("build").show("READY\n")
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_judge_that_comes_later_is_asked_too(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(timeout=600)
         first = room.world
     judges = []
-    plugin = a_plugin(
-        wait_sensor=lambda: stage, wait_judge=lambda: judges[0] if judges else None
-    )
-    async with watched(
-        ("stage", plugin), store=store, clock=clock, worlds=[first]
-    ) as room:
-        await room.until(lambda: room.room.observation(wait))
+    plugin = a_plugin(wait_sensor=lambda: stage, wait_judge=lambda: judges[0] if judges else None)
+    async with watch_world(("stage", plugin), store=store, clock=clock, worlds=[first]) as room:
+        await room.until(lambda: room.room.read_observation(wait))
         stage.scene("build").show("READY\n")
-        judges.append(Scripted(stage, "READY"))
+        judges.append(ScriptedJudge(stage, "READY"))
         await room.pass_time(30)
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_wait_that_is_overdue_at_start_is_timed_out_at_once(
     stage: Stage,
 ) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         task = room.world.register()
         wait = await room.wait(timeout=100, task_id=task)
         first = room.world
     clock.tick(101)
 
-    async with watched(
+    async with watch_world(
         ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
     ) as room:
-        assert (await room.ended(wait)).status is WaitStatus.TIMEOUT
+        assert (await room.wait_for_end(wait)).status is WaitStatus.TIMEOUT
         assert room.world.task(task).linkage.active_wait_ids == ()
         assert len(room.world.wakes()) == 1
 
 
 async def test_a_target_that_is_gone_after_a_death_is_told(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(timeout=100)
         first = room.world
     del stage.scenes["build"]
 
-    async with watched(
+    async with watch_world(
         ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
     ) as room:
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
         assert ended.status is WaitStatus.ERROR
         assert "pty:build is gone" in str(ended.last_observation)
 
@@ -834,44 +812,44 @@ async def test_a_wait_that_was_overdue_at_start_still_sees_what_came(
     stage: Stage,
 ) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(timeout=100)
         first = room.world
     clock.tick(101)
     stage.scene("build").text += "READY\n"
     stage.delay = 0.6  # seconds that the sensor takes to begin
 
-    async with watched(
+    async with watch_world(
         ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
     ) as room:
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_row_that_names_no_target_harms_nobody(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
     store.commit(Change(waits=(a_wait(target="nowhere", created_at=DAWN),)))
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         other = await room.wait()
         stage.scene("build").show("READY\n")
 
-        assert (await room.ended(other)).status is WaitStatus.RESOLVED
-        assert (await room.ended("wait_1")).status is WaitStatus.ERROR
+        assert (await room.wait_for_end(other)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end("wait_1")).status is WaitStatus.ERROR
 
 
 async def test_a_wait_whose_home_is_gone_is_ended_by_another(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         task = room.world.register()
         wait = await room.wait(timeout=100, task_id=task)
         theirs = room.row(wait).model_copy(update={"home": "home_2"})
     store.commit(Change(waits=(theirs,)))
     clock.tick(100 + 60)
 
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         await room.settle()
         assert room.row(wait).status is WaitStatus.WATCHING  # its home may be late
         await room.pass_time(130, step=10)
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
         assert ended.status is WaitStatus.TIMEOUT
         assert "does not run any more" in str(ended.last_observation)
         assert room.world.task(task).linkage.active_wait_ids == ()
@@ -879,22 +857,20 @@ async def test_a_wait_whose_home_is_gone_is_ended_by_another(stage: Stage) -> No
 
 async def test_who_has_the_database_alone_watches_every_wait(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(timeout=100)
         theirs = room.row(wait).model_copy(update={"home": "a home that was lost"})
     store.commit(Change(waits=(theirs,)))
     stage.scene("build").text += "READY\n"
 
-    async with watched(
-        ("stage", stage.plugin()), store=store, clock=clock, sole=True
-    ) as room:
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock, sole=True) as room:
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_what_another_daemon_ended_is_let_go_at_the_deadline(
     stage: Stage,
 ) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(timeout=60)
         row = room.row(wait)
         ended = row.model_copy(update={"status": WaitStatus.CANCELLED})
@@ -902,48 +878,48 @@ async def test_what_another_daemon_ended_is_let_go_at_the_deadline(
 
         await room.pass_time(61)
 
-        await room.until(lambda: room.room.observation(wait) is None)
+        await room.until(lambda: room.room.read_observation(wait) is None)
         assert room.row(wait).status is WaitStatus.CANCELLED
         assert room.world.wakes() == []
 
 
 async def test_a_wall_that_jumps_neither_fires_nor_loses_a_wait(stage: Stage) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(timeout=100)
         await room.pass_time(10)
         room.clock.jump(8 * 3600)
         await room.settle()
         assert room.row(wait).status is WaitStatus.WATCHING
-        assert 89 <= room.room.left()[wait] <= 91
+        assert 89 <= room.room.list_seconds_left()[wait] <= 91
 
-        waits.set_clocks(room.world.shell, room.room.left())
-        again = waits.set_clocks(room.world.shell, room.room.left())
+        waits.set_deadlines(room.world.shell, room.room.list_seconds_left())
+        again = waits.set_deadlines(room.world.shell, room.room.list_seconds_left())
         assert again is None
         left = room.row(wait).deadline_at - room.clock.now()
         assert 89 <= left.total_seconds() <= 91
         await room.pass_time(88)
         assert room.row(wait).status is WaitStatus.WATCHING
         await room.pass_time(4)
-        assert (await room.ended(wait)).status is WaitStatus.TIMEOUT
+        assert (await room.wait_for_end(wait)).status is WaitStatus.TIMEOUT
 
 
 async def test_the_waits_of_another_home_are_left_to_its_own_daemon(
     stage: Stage,
 ) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait(timeout=100)
         theirs = room.row(wait).model_copy(update={"home": "home_2"})
     store.commit(Change(waits=(theirs,)))
     stage.scene("build").text += "READY\n"
 
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         await room.settle()
         assert room.row(wait).status is WaitStatus.WATCHING
-        assert room.room.observation(wait) is None
+        assert room.room.read_observation(wait) is None
 
 
-async def test_a_store_that_fails_at_the_ending_is_asked_until_it_works(
+async def test_store_failing_at_a_wait_end_is_retried_until_it_works(
     stage: Stage,
 ) -> None:
     class Full(MemoryStore):
@@ -956,13 +932,13 @@ async def test_a_store_that_fails_at_the_ending_is_asked_until_it_works(
             super().commit(change)
 
     store = Full()
-    async with watched(("stage", stage.plugin()), store=store) as room:
+    async with watch_world(("stage", stage.plugin()), store=store) as room:
         wait = await room.wait(timeout=600)
         store.left = 3
         stage.scene("build").show("READY\n")
         await room.until(lambda: store.left < 3)
         await room.pass_time(20)
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
         assert len(room.world.wakes()) == 1
 
 
@@ -973,13 +949,13 @@ async def test_what_was_last_seen_is_told_while_it_is_watched(stage: Stage) -> N
     from openclaw_taskmem.tools import views
 
     stage.says("X", {}, otherwise="It says token=ghp_" + "a1B2" * 9)
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         seen = room.room.news.told
         wait = await room.wait(wake_when="X")
-        await room.until(lambda: "ghp_" in (room.room.observation(wait) or ""))
+        await room.until(lambda: "ghp_" in (room.room.read_observation(wait) or ""))
 
-        assert await room.room.news.beyond(seen, 5) > seen
-        (shown,) = await asyncio.to_thread(views.waits, room.world.shell, {})
+        assert await room.room.news.wait_beyond(seen, 5) > seen
+        (shown,) = await asyncio.to_thread(views.list_waits, room.world.shell, {})
         assert isinstance(shown, dict)
         assert "[secret removed]" in str(shown["last_observation"])
 
@@ -994,7 +970,7 @@ async def test_no_secret_is_shown_to_a_judge_that_may_send_it_away(
         return Ruling(met=Met.NO, observation="kept")
 
     stage.rules["X"] = keep
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         await room.wait(wake_when="X")
         stage.scene("build").echoes = ("TOKEN=ghp_" + "a1B2" * 9 + " make",)
         stage.scene("build").show(stage.scene("build").echoes[0])
@@ -1014,7 +990,7 @@ async def test_the_middle_of_a_private_key_is_not_shown(stage: Stage) -> None:
         return Ruling(met=Met.NO, observation="kept")
 
     stage.rules["X"] = keep
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         await room.wait(wake_when="X")
         stage.scene("build").show(("aB1x" * 16 + "\n") * 70)
         await room.until(lambda: any(f.text for f in frames))
@@ -1035,35 +1011,31 @@ async def test_no_secret_is_in_what_else_a_judge_is_told_of_a_target(
     stage.rules["X"] = keep
     scene = stage.scene("build")
     scene.note = f"There are two of {secret}."
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(wake_when="X")
         if raised:
             scene.trouble = TargetGone(f"make {secret} ended.")
         scene.leave(f"make {secret} ended.")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
     assert frames[0].note == "There are two of TOKEN=[secret removed]."
     assert frames[-1].gone == "make TOKEN=[secret removed] ended."
 
 
 async def test_the_answer_shows_the_last_lines_that_are_there(stage: Stage) -> None:
     stage.scene("build").show("one\ntwo\nthree\n\x1b[31mfour\n")
-    async with watched(("stage", stage.plugin())) as room:
-        answer = await room.call(
-            "smart_wait", target="pty:build", wake_when="READY", timeout=1.5
-        )
-    assert answer["message"].startswith(
-        "Monitoring. I'll wake you when: READY. Timeout: 1.5s."
-    )
+    async with watch_world(("stage", stage.plugin())) as room:
+        answer = await room.call("smart_wait", target="pty:build", wake_when="READY", timeout=1.5)
+    assert answer["message"].startswith("Monitoring. I'll wake you when: READY. Timeout: 1.5s.")
     assert "two ⏎ three ⏎ [31mfour" in answer["message"]
 
 
 async def test_a_wait_alone_is_answered_by_a_call_on_it(
     stage: Stage,
 ) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait()
         stage.scene("build").show("READY\n")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
         room.world.deliver()
 
         await room.call("wait_cancel", wait_id=wait)
@@ -1079,10 +1051,10 @@ async def test_the_sensor_that_finds_the_target_watches_it(stage: Stage) -> None
     other = Stage()
     other.scene("deploy")
     sensors = a_plugin(wait_sensor=lambda: other)
-    async with watched(("other", sensors), ("stage", stage.plugin())) as room:
+    async with watch_world(("other", sensors), ("stage", stage.plugin())) as room:
         build, deploy = await room.wait(), await room.wait("pty:deploy")
         stage.scene("build").show("READY\n")
-        assert (await room.ended(build)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(build)).status is WaitStatus.RESOLVED
         assert room.row(deploy).status is WaitStatus.WATCHING
         with pytest.raises(TargetNotFound) as refused:
             await room.call("smart_wait", target="pty:x", wake_when="READY")
@@ -1098,10 +1070,10 @@ async def test_a_target_is_watched_by_the_other_name_that_it_has(stage: Stage) -
         return Target(scheme="pty", name="build")
 
     named = a_plugin(wait_sensor=lambda: SimpleNamespace(watch=watch))
-    async with watched(("stage", stage.plugin()), ("named", named)) as room:
+    async with watch_world(("stage", stage.plugin()), ("named", named)) as room:
         wait = await room.wait("pty:vivid-shoal")
         stage.scene("build").show("READY\n")
-        ended = await room.ended(wait)
+        ended = await room.wait_for_end(wait)
         assert (ended.status, ended.target) == (WaitStatus.RESOLVED, "pty:vivid-shoal")
         again = await room.call("wait_update", wait_id=wait, timeout=60)
         assert again["status"] == "watching"
@@ -1114,17 +1086,17 @@ async def test_a_sensor_that_fails_keeps_no_other_from_its_targets(
         raise OSError("broken")
 
     bad = a_plugin(wait_sensor=lambda: SimpleNamespace(watch=watch))
-    async with watched(("stage", stage.plugin()), ("bad", bad)) as room:
+    async with watch_world(("stage", stage.plugin()), ("bad", bad)) as room:
         wait = await room.wait()
         stage.scene("build").show("READY\n")
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
         with pytest.raises(NoProvider, match="broken"):
             await room.call("smart_wait", target="pty:x", wake_when="READY")
 
 
 async def test_a_target_that_may_come_back_is_waited_for_on(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
-    async with watched(("stage", stage.plugin()), store=store, clock=clock) as room:
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
         wait = await room.wait()
         first = room.world
     away = True
@@ -1136,18 +1108,16 @@ async def test_a_target_that_may_come_back_is_waited_for_on(stage: Stage) -> Non
 
     sensor = a_plugin(
         wait_sensor=lambda: SimpleNamespace(watch=watch),
-        wait_judge=lambda wake_when: Scripted(stage, wake_when),
+        wait_judge=lambda wake_when: ScriptedJudge(stage, wake_when),
     )
-    async with watched(
-        ("stage", sensor), store=store, clock=clock, worlds=[first]
-    ) as room:
-        await room.until(lambda: room.room.observation(wait) == "The gateway is away.")
+    async with watch_world(("stage", sensor), store=store, clock=clock, worlds=[first]) as room:
+        await room.until(lambda: room.room.read_observation(wait) == "The gateway is away.")
         with pytest.raises(TargetNotFound, match="The gateway is away"):
             await room.call("smart_wait", target="pty:build", wake_when="READY")
         away = False
         stage.scene("build").text += "READY\n"
         await room.pass_time(5)
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 # --- judges ahead of the first wait ---------------------------------------------
@@ -1161,7 +1131,7 @@ async def test_what_judges_a_terminal_is_asked_for_before_any_wait(
     def wait_judge(target: Target, condition: Condition) -> None:
         asked.append((target.scheme, len(condition.sides), condition.free))
 
-    async with watched(("noting", a_plugin(wait_judge=wait_judge))) as room:
+    async with watch_world(("noting", a_plugin(wait_judge=wait_judge))) as room:
         await asyncio.to_thread(room.room.load_judges)
 
     assert asked == [("pty", 2, (1,))]
@@ -1176,10 +1146,8 @@ async def test_a_wait_whose_judge_is_late_is_told_to_call_again(
         over.wait(30)
 
     slow = a_plugin(wait_judge=wait_judge, wait_sensor=lambda: stage)
-    async with watched(("slow", slow)) as room:
+    async with watch_world(("slow", slow)) as room:
         monkeypatch.setattr(room.world.shell.seams, "_seconds", 0.05)
-        with pytest.raises(
-            JudgeUnavailable, match=r"slow gave no answer .* Call again"
-        ):
+        with pytest.raises(JudgeUnavailable, match=r"slow gave no answer .* Call again"):
             await room.wait()
         over.set()

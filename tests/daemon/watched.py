@@ -8,19 +8,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from openclaw_taskmem.daemon.album import Album
+from openclaw_taskmem.daemon.album import SnapshotStore
 from openclaw_taskmem.daemon.queues import Queues
-from openclaw_taskmem.daemon.watchroom import Watchroom
-from openclaw_taskmem.engine.shell import Due
+from openclaw_taskmem.daemon.watchroom import WaitSupervisor
+from openclaw_taskmem.engine.shell import DueWork
 from taskmem_hookspecs import TaskStore, Wait, WaitStatus
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.world import AGENT, World
 
 
-class Watched:
+class WatchedWorld:
     """A world whose waits are watched."""
 
-    def __init__(self, world: World, room: Watchroom) -> None:
+    def __init__(self, world: World, room: WaitSupervisor) -> None:
         self.world = world
         self.room = room
         self.clock = world.clock
@@ -32,16 +32,14 @@ class Watched:
     async def wait(self, target: str = "pty:build", **given: Any) -> str:
         """Start a wait and return its id, once somebody looks."""
         given = {"wake_when": "READY", **given}
-        wait_id = str(
-            (await self.call("smart_wait", target=target, **given))["wait_id"]
-        )
-        await self.until(lambda: self.room.observation(wait_id) is not None)
+        wait_id = str((await self.call("smart_wait", target=target, **given))["wait_id"])
+        await self.until(lambda: self.room.read_observation(wait_id) is not None)
         return wait_id
 
     def row(self, wait_id: str) -> Wait:
         return self.world.store.read_wait(wait_id)
 
-    async def ended(self, wait_id: str) -> Wait:
+    async def wait_for_end(self, wait_id: str) -> Wait:
         """Return a wait's row once it has ended."""
         await self.until(lambda: self.row(wait_id).status is not WaitStatus.WATCHING)
         return self.row(wait_id)
@@ -69,20 +67,20 @@ class Watched:
 
 
 @asynccontextmanager
-async def watched(
+async def watch_world(
     *plugins: tuple[str, Any],
     store: TaskStore | None = None,
     clock: FakeClock | None = None,
     judge_seconds: float = 20.0,
     worlds: Sequence[World] = (),
     sole: bool = False,
-    album: Album | None = None,
-) -> AsyncIterator[Watched]:
+    album: SnapshotStore | None = None,
+) -> AsyncIterator[WatchedWorld]:
     """Watch the waits of a world; what a test leaves behind is ended."""
     world = World(store, clock, plugins=plugins, sole=sole)
     if worlds:
         world._numbers = worlds[0]._numbers
-    room = Watchroom(
+    room = WaitSupervisor(
         world.shell.seams,
         world.clock,
         judge_seconds=judge_seconds,
@@ -90,13 +88,13 @@ async def watched(
         queues=Queues(world.clock, lambda: world.shell),
     )
 
-    def nudge(due: Due) -> None:
+    def nudge(due: DueWork) -> None:
         room.follow(due.waits, due.roles, due.queued_for)
 
     world.shell = replace(world.shell, watching=room, nudge=nudge)
     running = asyncio.create_task(room.run(world.shell))
     try:
-        yield Watched(world, room)
+        yield WatchedWorld(world, room)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import answers
-from openclaw_taskmem.domain.left_words import Left
-from openclaw_taskmem.domain.thread_search import read_question
+from openclaw_taskmem.domain.left_words import HandoffNotes
+from openclaw_taskmem.domain.thread_search import parse_query
 from taskmem_hookspecs import (
     Linkage,
     Message,
@@ -32,8 +32,8 @@ def summary(
     facts = QueryFacts.model_validate(
         {"task": task, "messages": messages, "waits": waits, "now": NOW}
     )
-    question = read_question(query, task.plan)
-    return answers.summarize(facts, question)
+    question = parse_query(query, task.plan)
+    return answers.summarize_task(facts, question)
 
 
 def test_a_sparse_history_still_gives_a_useful_answer() -> None:
@@ -60,9 +60,7 @@ TROUBLE = a_message(content="docker push failed: denied")
 def test_trouble_that_no_progress_followed_is_the_blocker() -> None:
     chatter = a_message(content="Looking at the log")
 
-    assert 'Possible blocker: "docker push failed: denied".' in summary(
-        a_task(), TROUBLE, chatter
-    )
+    assert 'Possible blocker: "docker push failed: denied".' in summary(a_task(), TROUBLE, chatter)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +71,7 @@ def test_trouble_that_no_progress_followed_is_the_blocker() -> None:
         ("pushed v1.2.3 now", MessageType.TEXT),
     ],
 )
-def test_trouble_that_progress_followed_is_no_blocker(
-    said: str, kind: MessageType
-) -> None:
+def test_trouble_that_progress_followed_is_no_blocker(said: str, kind: MessageType) -> None:
     after = a_message(content=said, msg_type=kind)
 
     assert "No blockers noted." in summary(a_task(), TROUBLE, after)
@@ -120,9 +116,7 @@ def test_where_the_last_wait_went_wrong_no_blockers_is_not_said(
     assert "No blockers" not in summary(task)
 
 
-@pytest.mark.parametrize(
-    "said", ["Fixed the error", "ran with 0 errors", "no failures"]
-)
+@pytest.mark.parametrize("said", ["Fixed the error", "ran with 0 errors", "no failures"])
 def test_words_that_deny_trouble_are_no_blocker(said: str) -> None:
     assert "No blockers noted." in summary(a_task(), a_message(content=said))
 
@@ -143,9 +137,7 @@ def test_a_question_about_waits_is_answered_where_there_are_none() -> None:
 
 
 def test_an_alert_about_silence_is_no_blocker() -> None:
-    alert = a_message(
-        role=Role.SYSTEM, msg_type=MessageType.STUCK, content="Task appears stuck"
-    )
+    alert = a_message(role=Role.SYSTEM, msg_type=MessageType.STUCK, content="Task appears stuck")
     assert "No blockers noted." in summary(a_task(), alert)
 
 
@@ -201,40 +193,50 @@ def test_a_long_plan_is_counted_not_listed() -> None:
     ],
 )
 def test_an_acknowledgement_says_what_comes_next(task: Task, said: str) -> None:
-    assert answers.next_step(task) == said
+    assert answers.describe_next_step(task) == said
 
 
-def test_a_finished_task_on_which_the_user_spoke_last_is_not_to_be_completed() -> None:
+def test_finished_task_is_not_to_be_completed_if_user_spoke_last() -> None:
     task, said = a_task(done=[0, 1, 2]), a_message(role=Role.USER)
 
-    told = answers.next_step(task, [a_message(), said])
+    told = answers.describe_next_step(task, [a_message(), said])
 
     assert told.startswith("All steps are marked done, but the user has spoken since:")
     assert "completed" not in told
-    assert "completed" in answers.next_step(task, [said, a_message()])
+    assert "completed" in answers.describe_next_step(task, [said, a_message()])
 
 
 @pytest.mark.parametrize(
     ("left", "done", "begins", "ends"),
     [
-        (Left(), (), "Next: step 1", '"Build it".'),
-        (Left(note="x"), (), "Read the note", 'Next: step 1, "Build it".'),
-        (Left(user_said=("x",)), (), "Act first on", 'Next: step 1, "Build it".'),
-        (Left(user_said=("x",)), (0, 1, 2), "Act first on", "when it is done, too."),
+        (HandoffNotes(), (), "Next: step 1", '"Build it".'),
+        (HandoffNotes(note="x"), (), "Read the note", 'Next: step 1, "Build it".'),
         (
-            Left(user_said=("x",), reviewed=True),
+            HandoffNotes(user_said=("x",)),
+            (),
+            "Act first on",
+            'Next: step 1, "Build it".',
+        ),
+        (
+            HandoffNotes(user_said=("x",)),
+            (0, 1, 2),
+            "Act first on",
+            "when it is done, too.",
+        ),
+        (
+            HandoffNotes(user_said=("x",), reviewed=True),
             (0, 1),
             "The user sent it back: do what they say first",
             'Next: step 3, "Ship it".',
         ),
         (
-            Left(user_said=("x",), reviewed=True),
+            HandoffNotes(user_said=("x",), reviewed=True),
             (0, 1, 2),
             "The user sent it back: do what they say first",
             "hand it off for review again when done.",
         ),
         (
-            Left(reviewed=True),
+            HandoffNotes(reviewed=True),
             (0, 1, 2),
             "It was taken out of the user's review without a word",
             "hand it off for review again when done.",
@@ -242,9 +244,9 @@ def test_a_finished_task_on_which_the_user_spoke_last_is_not_to_be_completed() -
     ],
 )
 def test_one_who_claims_is_told_to_act_on_what_is_left_for_them(
-    left: Left, done: tuple[int, ...], begins: str, ends: str
+    left: HandoffNotes, done: tuple[int, ...], begins: str, ends: str
 ) -> None:
-    told = answers.describe_left(a_task(done=done), left)
+    told = answers.describe_handoff_notes(a_task(done=done), left)
 
     assert told.startswith(begins)
     assert told.endswith(ends)

@@ -16,9 +16,9 @@ DONE, NOW, NEXT = StepState.COMPLETED, StepState.IN_PROGRESS, StepState.PENDING
 PLAN = ("Build the image", "Push it", "Verify the site")
 
 
-def drawn(run: dict[str, Any] | None = None, waits: Any = (), **task: Any) -> Any:
+def draw_task_card(run: dict[str, Any] | None = None, waits: Any = (), **task: Any) -> Any:
     facts = TaskFacts(task=a_task(**{"plan": PLAN, **task}), waits=tuple(waits))
-    return cards.draw(facts, None if run is None else a_run(**run))
+    return cards.build_card(facts, None if run is None else a_run(**run))
 
 
 def states(card: Any) -> list[StepState]:
@@ -26,7 +26,7 @@ def states(card: Any) -> list[StepState]:
 
 
 def test_the_steps_are_done_at_work_or_to_come() -> None:
-    card = drawn({"state": RunState.RUNNING}, done=frozenset({0}))
+    card = draw_task_card({"state": RunState.RUNNING}, done=frozenset({0}))
 
     assert [step.step for step in card.plan] == [*PLAN]
     assert states(card) == [DONE, NOW, NEXT]
@@ -66,7 +66,7 @@ def test_the_steps_are_done_at_work_or_to_come() -> None:
 def test_what_rests_or_has_ended_says_so_and_works_on_nothing(
     run: dict[str, Any] | None, task: dict[str, Any], note: str
 ) -> None:
-    card = drawn(run, **task)
+    card = draw_task_card(run, **task)
 
     assert card.markdown.split("\n\n")[1:] == [note]
     assert NOW not in states(card)
@@ -75,7 +75,7 @@ def test_what_rests_or_has_ended_says_so_and_works_on_nothing(
 def test_what_is_awaited_is_named_in_the_agents_words() -> None:
     over = a_wait(status=WaitStatus.RESOLVED)
     build = a_wait(target="pty:build", wake_when='"*All* green" appears')
-    card = drawn(waits=[over, build, *[a_wait(target="screen")] * 4])
+    card = draw_task_card(waits=[over, build, *[a_wait(target="screen")] * 4])
 
     assert card.markdown.split("\n\n")[1:] == [
         r'Waits for Build until ""\*All\* green" appears".',
@@ -87,12 +87,12 @@ def test_what_is_awaited_is_named_in_the_agents_words() -> None:
 
 @pytest.mark.parametrize("task", [{"implicit": True}, {"status": TaskStatus.CANCELLED}])
 def test_what_is_implicit_or_called_off_has_no_card(task: dict[str, Any]) -> None:
-    assert drawn(**task) is None
+    assert draw_task_card(**task) is None
 
 
-def test_of_a_long_plan_the_steps_around_the_current_one_are_shown() -> None:
+def test_card_of_a_long_plan_shows_steps_around_the_current_one() -> None:
     plan = tuple(f"Step {n}" for n in range(1, 81))
-    card = drawn(plan=plan, done=frozenset(range(20)))
+    card = draw_task_card(plan=plan, done=frozenset(range(20)))
 
     assert (card.plan[0].step, card.plan[-1].step) == ("Step 16", "Step 65")
     assert states(card)[5] is NOW
@@ -110,7 +110,7 @@ def test_no_card_is_larger_than_what_openclaw_takes(
 ) -> None:
     done = data.draw(st.frozensets(st.integers(0, len(plan) - 1)))
     run = {"state": RunState.BLOCKED, "why": "question", "question": asked}
-    card = drawn(run, plan=tuple(plan), name=name, done=done, waits=[a_wait()] * 5)
+    card = draw_task_card(run, plan=tuple(plan), name=name, done=done, waits=[a_wait()] * 5)
 
     assert len(card.plan) <= 50
     assert states(card).count(NOW) <= 1

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import checkpoints
-from openclaw_taskmem.domain.checkpoints import Began, Ended, PastCall
+from openclaw_taskmem.domain.checkpoints import CallEndEntry, CallStartEntry, PastCall
 from openclaw_taskmem.domain.programs import Effect
 from openclaw_taskmem.domain.scrub import MASK
-from openclaw_taskmem.domain.texts import json_size
+from openclaw_taskmem.domain.texts import count_json_bytes
 from taskmem_hookspecs import Checkpoint, ConversationMessage
 from taskmem_hookspecs.testing import a_checkpoint
 from taskmem_hookspecs.testing.clock import DAWN
@@ -49,37 +49,37 @@ IN_TEXT: Final = {
 }
 
 
-def began(call: str = "call_1", **changes: object) -> Began:
+def a_call_start(call: str = "call_1", **changes: object) -> CallStartEntry:
     """A call of `exec` that has begun, so changed."""
     fields = {"call_id": call, "tool": "exec", "about": "make"}
-    return Began.model_validate(fields | changes)
+    return CallStartEntry.model_validate(fields | changes)
 
 
-def ended(call: str = "call_1", **changes: object) -> Ended:
+def a_call_end(call: str = "call_1", **changes: object) -> CallEndEntry:
     """A call of `exec` that has ended well, so changed."""
     fields = {"call_id": call, "tool": "exec", "about": "make", "outcome": "built"}
-    return Ended.model_validate({"ok": True, **fields} | changes)
+    return CallEndEntry.model_validate({"ok": True, **fields} | changes)
 
 
-def said(*words: str) -> tuple[ConversationMessage, ...]:
+def assistant_messages(*words: str) -> tuple[ConversationMessage, ...]:
     return tuple(ConversationMessage(role="assistant", text=text) for text in words)
 
 
-def written(*entries: Began | Ended) -> list[Checkpoint]:
+def write_checkpoints(*entries: CallStartEntry | CallEndEntry) -> list[Checkpoint]:
     """The checkpoints of entries that came one second after the other."""
     return [
-        checkpoints.write("run_1", number, entry, DAWN + timedelta(seconds=number))
+        checkpoints.build_checkpoint("run_1", number, entry, DAWN + timedelta(seconds=number))
         for number, entry in enumerate(entries, start=1)
     ]
 
 
 def raw(body: str, number: int = 1) -> Checkpoint:
     """A checkpoint of any body, with the checksum that fits."""
-    proof = checkpoints.checksum("run_1", number, body)
+    proof = checkpoints.compute_checksum("run_1", number, body)
     return a_checkpoint(number=number, body=body, checksum=proof)
 
 
-def called(history: checkpoints.History | None) -> list[tuple[str, bool | None]]:
+def list_calls(history: checkpoints.History | None) -> list[tuple[str, bool | None]]:
     assert history is not None
     return [(call.about, call.ok) for call in history.calls]
 
@@ -87,8 +87,8 @@ def called(history: checkpoints.History | None) -> list[tuple[str, bool | None]]
 # --- written --------------------------------------------------------------------
 
 
-def test_a_checkpoint_is_a_small_delta_that_names_its_run_and_its_number() -> None:
-    made = checkpoints.write("run_1", 7, ended(step=2, exit_code=0), DAWN)
+def test_checkpoint_is_a_small_delta_with_its_run_and_number() -> None:
+    made = checkpoints.build_checkpoint("run_1", 7, a_call_end(step=2, exit_code=0), DAWN)
 
     assert (made.run_id, made.number, made.at) == ("run_1", 7, DAWN)
     assert json.loads(made.body) == {
@@ -107,35 +107,37 @@ def test_a_checkpoint_is_a_small_delta_that_names_its_run_and_its_number() -> No
 
 @pytest.mark.parametrize("huge", ["x" * 100_000, "é" * 50_000, '"\\\n' * 9_000])
 def test_what_is_kept_of_a_call_is_cut_to_its_size(huge: str) -> None:
-    (made,) = written(
-        ended(about=huge, outcome=huge, said=said(*(f"{n} {huge}" for n in range(20))))
+    (made,) = write_checkpoints(
+        a_call_end(
+            about=huge,
+            outcome=huge,
+            said=assistant_messages(*(f"{n} {huge}" for n in range(20))),
+        )
     )
 
     kept = json.loads(made.body)
-    assert json_size(kept["about"]) <= checkpoints.ABOUT_BYTES
-    assert json_size(kept["outcome"]) <= checkpoints.OUTCOME_BYTES
-    assert [each["text"].split()[0] for each in kept["said"]] == [
-        str(n) for n in range(12, 20)
-    ]
-    assert all(
-        json_size(each["text"]) <= checkpoints.SAID_BYTES for each in kept["said"]
-    )
-    (begun,) = written(began(about=huge))
-    assert json_size(json.loads(begun.body)["about"]) <= checkpoints.ABOUT_BYTES
+    assert count_json_bytes(kept["about"]) <= checkpoints.ABOUT_BYTES
+    assert count_json_bytes(kept["outcome"]) <= checkpoints.OUTCOME_BYTES
+    assert [each["text"].split()[0] for each in kept["said"]] == [str(n) for n in range(12, 20)]
+    assert all(count_json_bytes(each["text"]) <= checkpoints.SAID_BYTES for each in kept["said"])
+    (begun,) = write_checkpoints(a_call_start(about=huge))
+    assert count_json_bytes(json.loads(begun.body)["about"]) <= checkpoints.ABOUT_BYTES
 
 
 @pytest.mark.parametrize("name", IN_TEXT)
 @pytest.mark.parametrize("field", ["about", "outcome", "said"])
 def test_no_credential_is_written_wherever_it_stands(field: str, name: str) -> None:
     text, secret = IN_TEXT[name]
-    changes: dict[str, Any] = {field: said("before", text) if field == "said" else text}
+    changes: dict[str, Any] = {
+        field: assistant_messages("before", text) if field == "said" else text
+    }
 
-    (made,) = written(ended(**changes))
+    (made,) = write_checkpoints(a_call_end(**changes))
 
     assert secret not in made.body
     assert MASK in made.body
     if field == "about":
-        assert secret not in written(began(about=text))[0].body
+        assert secret not in write_checkpoints(a_call_start(about=text))[0].body
 
 
 @given(
@@ -148,7 +150,7 @@ def test_a_credential_at_the_cut_is_removed_before_it_is_cut(
 ) -> None:
     secret = SECRETS[name]
 
-    (made,) = written(ended(about=before + secret + after))
+    (made,) = write_checkpoints(a_call_end(about=before + secret + after))
 
     assert secret[:12] not in made.body
 
@@ -157,15 +159,21 @@ def test_a_credential_at_the_cut_is_removed_before_it_is_cut(
 
 
 def test_of_no_checkpoints_nothing_is_known() -> None:
-    assert checkpoints.read([]) is None
+    assert checkpoints.parse_history([]) is None
 
 
 def test_what_was_written_is_read_back() -> None:
-    history = checkpoints.read(
-        written(
-            began(),
-            ended(ok=False, outcome="broke", exit_code=2, step=1, said=said("Look")),
-            began("call_2", tool="write", about="a.md", step=1),
+    history = checkpoints.parse_history(
+        write_checkpoints(
+            a_call_start(),
+            a_call_end(
+                ok=False,
+                outcome="broke",
+                exit_code=2,
+                step=1,
+                said=assistant_messages("Look"),
+            ),
+            a_call_start("call_2", tool="write", about="a.md", step=1),
         )
     )
 
@@ -195,8 +203,8 @@ def test_what_was_written_is_read_back() -> None:
 
 
 def test_a_call_whose_end_was_never_seen_is_unknown() -> None:
-    history = checkpoints.read(
-        written(began("a", about="first"), began("b"), ended("b"))
+    history = checkpoints.parse_history(
+        write_checkpoints(a_call_start("a", about="first"), a_call_start("b"), a_call_end("b"))
     )
 
     assert history is not None
@@ -204,23 +212,36 @@ def test_a_call_whose_end_was_never_seen_is_unknown() -> None:
 
 
 def test_a_call_of_an_id_that_comes_again_is_another_call() -> None:
-    entries = [began(about="build"), ended(about="build"), began(about="deploy")]
+    entries = [
+        a_call_start(about="build"),
+        a_call_end(about="build"),
+        a_call_start(about="deploy"),
+    ]
 
-    found = checkpoints.read(written(*entries))
+    found = checkpoints.parse_history(write_checkpoints(*entries))
 
-    assert called(found) == [("build", True), ("deploy", None)]
+    assert list_calls(found) == [("build", True), ("deploy", None)]
 
 
 def test_what_is_told_twice_is_one_call() -> None:
-    assert called(checkpoints.read(written(began(), began(), ended(), ended()))) == [
-        ("make", True)
-    ]
+    assert list_calls(
+        checkpoints.parse_history(
+            write_checkpoints(a_call_start(), a_call_start(), a_call_end(), a_call_end())
+        )
+    ) == [("make", True)]
 
 
 def test_calls_that_were_made_together_come_as_they_began() -> None:
-    entries = [began("a", about="a"), began("b", about="b"), ended("a", about="a")]
+    entries = [
+        a_call_start("a", about="a"),
+        a_call_start("b", about="b"),
+        a_call_end("a", about="a"),
+    ]
 
-    assert called(checkpoints.read(written(*entries))) == [("a", True), ("b", None)]
+    assert list_calls(checkpoints.parse_history(write_checkpoints(*entries))) == [
+        ("a", True),
+        ("b", None),
+    ]
 
 
 calls: Final = st.lists(
@@ -236,64 +257,67 @@ calls: Final = st.lists(
 
 
 @given(calls)
-def test_any_calls_come_back_in_order_with_the_last_eight_messages(
+def test_checkpoints_return_calls_in_order_and_last_eight_texts(
     drawn: list[tuple[str, bool | None, list[str], int | None]],
 ) -> None:
-    entries: list[Began | Ended] = []
+    entries: list[CallStartEntry | CallEndEntry] = []
     for number, (about, ok, words, step) in enumerate(drawn):
         call = f"call_{number}"
-        entries.append(began(call, about=about, step=step))
+        entries.append(a_call_start(call, about=about, step=step))
         if ok is not None:
-            more = {"step": step, "ok": ok, "outcome": about, "said": said(*words)}
-            entries.append(ended(call, about=about, **more))
+            more = {
+                "step": step,
+                "ok": ok,
+                "outcome": about,
+                "said": assistant_messages(*words),
+            }
+            entries.append(a_call_end(call, about=about, **more))
 
-    made = written(*entries)
-    history = checkpoints.read(made)
+    made = write_checkpoints(*entries)
+    history = checkpoints.parse_history(made)
 
     assert history is not None
     assert [(call.about, call.ok, call.step) for call in history.calls] == [
         (about, ok, step) for about, ok, _, step in drawn
     ]
     spoken = [text for _, ok, words, _ in drawn if ok is not None for text in words]
-    assert [each.text for each in checkpoints.read_said(made)] == spoken[-8:]
+    assert [each.text for each in checkpoints.read_conversation(made)] == spoken[-8:]
     assert history.corrupt == 0
 
 
 # --- corrupt --------------------------------------------------------------------
 
 
-def flipped(checkpoint: Checkpoint, place: int) -> Checkpoint:
+def flip_character(checkpoint: Checkpoint, place: int) -> Checkpoint:
     characters = list(checkpoint.body)
     at = place % len(characters)
     characters[at] = chr(ord(characters[at]) ^ 1)
     return checkpoint.model_copy(update={"body": "".join(characters)})
 
 
-def cut_off(checkpoint: Checkpoint, place: int) -> Checkpoint:
+def cut_body(checkpoint: Checkpoint, place: int) -> Checkpoint:
     body = checkpoint.body[: place % len(checkpoint.body)]
     return checkpoint.model_copy(update={"body": body})
 
 
-def renumbered(checkpoint: Checkpoint, place: int) -> Checkpoint:
+def change_number(checkpoint: Checkpoint, place: int) -> Checkpoint:
     number = checkpoint.number + 1 + place
     return checkpoint.model_copy(update={"number": number})
 
 
-def of_another_run(checkpoint: Checkpoint, place: int) -> Checkpoint:
-    theirs = checkpoints.write("run_2", checkpoint.number, began(), checkpoint.at)
-    return checkpoint.model_copy(
-        update={"body": theirs.body, "checksum": theirs.checksum}
-    )
+def replace_run(checkpoint: Checkpoint, place: int) -> Checkpoint:
+    theirs = checkpoints.build_checkpoint("run_2", checkpoint.number, a_call_start(), checkpoint.at)
+    return checkpoint.model_copy(update={"body": theirs.body, "checksum": theirs.checksum})
 
 
-def of_another_proof(checkpoint: Checkpoint, place: int) -> Checkpoint:
+def replace_proof(checkpoint: Checkpoint, place: int) -> Checkpoint:
     proof = list(checkpoint.checksum)
     at = place % len(proof)
     proof[at] = "0" if proof[at] != "0" else "1"
     return checkpoint.model_copy(update={"checksum": "".join(proof)})
 
 
-DAMAGES: Final = (flipped, cut_off, renumbered, of_another_run, of_another_proof)
+DAMAGES: Final = (flip_character, cut_body, change_number, replace_run, replace_proof)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -301,39 +325,39 @@ DAMAGES: Final = (flipped, cut_off, renumbered, of_another_run, of_another_proof
 def test_a_single_corrupt_checkpoint_is_passed_over_and_counted(
     damage: Any, which: int, place: int
 ) -> None:
-    sound = written(*(ended(f"call_{n}", about=str(n)) for n in range(5)))
+    sound = write_checkpoints(*(a_call_end(f"call_{n}", about=str(n)) for n in range(5)))
     damaged = [*sound]
     damaged[which] = damage(sound[which], place)
 
-    history = checkpoints.read(damaged)
+    history = checkpoints.parse_history(damaged)
 
-    assert called(history) == [(str(n), True) for n in range(5) if n != which]
+    assert list_calls(history) == [(str(n), True) for n in range(5) if n != which]
     assert history is not None
     assert history.corrupt == 1
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_where_the_two_newest_are_corrupt_nothing_is_known(damage: Any) -> None:
-    sound = written(*(ended(f"call_{n}") for n in range(5)))
+    sound = write_checkpoints(*(a_call_end(f"call_{n}") for n in range(5)))
     damaged = [*sound[:3], *(damage(each, 3) for each in sound[3:])]
 
-    assert checkpoints.read(damaged) is None
-    assert checkpoints.read([*damaged[:3], sound[3], damaged[4]]) is not None
-    assert checkpoints.read([*damaged[:3], damaged[3], sound[4]]) is not None
+    assert checkpoints.parse_history(damaged) is None
+    assert checkpoints.parse_history([*damaged[:3], sound[3], damaged[4]]) is not None
+    assert checkpoints.parse_history([*damaged[:3], damaged[3], sound[4]]) is not None
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_one_checkpoint_that_is_corrupt_is_none(damage: Any) -> None:
-    assert checkpoints.read([damage(written(ended())[0], 3)]) is None
+    assert checkpoints.parse_history([damage(write_checkpoints(a_call_end())[0], 3)]) is None
 
 
 def test_older_ones_that_are_corrupt_cost_nothing_but_themselves() -> None:
-    sound = written(*(ended(f"call_{n}", about=str(n)) for n in range(6)))
-    damaged = [*(flipped(each, 3) for each in sound[:4]), *sound[4:]]
+    sound = write_checkpoints(*(a_call_end(f"call_{n}", about=str(n)) for n in range(6)))
+    damaged = [*(flip_character(each, 3) for each in sound[:4]), *sound[4:]]
 
-    history = checkpoints.read(damaged)
+    history = checkpoints.parse_history(damaged)
 
-    assert called(history) == [("4", True), ("5", True)]
+    assert list_calls(history) == [("4", True), ("5", True)]
     assert history is not None
     assert history.corrupt == 4
 
@@ -356,14 +380,14 @@ WRONG: Final = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_body_that_says_nothing_is_passed_over_though_its_checksum_fits(
+def test_invalid_checkpoint_is_skipped_despite_a_valid_checksum(
     name: str,
 ) -> None:
-    (sound,) = written(ended())
+    (sound,) = write_checkpoints(a_call_end())
 
-    history = checkpoints.read([raw(WRONG[name], 0), sound])
+    history = checkpoints.parse_history([raw(WRONG[name], 0), sound])
 
-    assert called(history) == [("make", True)]
+    assert list_calls(history) == [("make", True)]
     assert history is not None
     assert history.corrupt == 1
 
@@ -384,44 +408,44 @@ def test_no_body_whatever_makes_reading_fail(bodies: Sequence[str], fits: bool) 
         for number, body in enumerate(bodies)
     ]
 
-    assert checkpoints.read(made) is None
+    assert checkpoints.parse_history(made) is None
 
 
 # --- digests --------------------------------------------------------------------
 
 
-def test_what_differs_has_another_digest_and_what_does_not_has_the_same() -> None:
-    assert checkpoints.digest("a") == checkpoints.digest("a")
-    assert checkpoints.digest("a") != checkpoints.digest("b")
-    assert len(checkpoints.digest("\ud800")) == 12
+def test_digests_differ_for_different_texts_only() -> None:
+    assert checkpoints.digest_text("a") == checkpoints.digest_text("a")
+    assert checkpoints.digest_text("a") != checkpoints.digest_text("b")
+    assert len(checkpoints.digest_text("\ud800")) == 12
 
 
 # --- pages and effects ----------------------------------------------------------
 
 
 @st.composite
-def interleaved(draw: st.DrawFn) -> list[Began | Ended]:
+def interleave_calls(draw: st.DrawFn) -> list[CallStartEntry | CallEndEntry]:
     """Calls that begin and end in any order; the ends of some were never seen."""
     left = [f"call_{n}" for n in range(draw(st.integers(0, 12)))]
     running: list[str] = []
-    entries: list[Began | Ended] = []
+    entries: list[CallStartEntry | CallEndEntry] = []
     while left or running:
         if left and (not running or draw(st.booleans())):
             running.append(left.pop(0))
-            entries.append(began(running[-1]))
+            entries.append(a_call_start(running[-1]))
         else:
             call = running.pop(draw(st.integers(0, len(running) - 1)))
             if draw(st.integers(0, 4)):
-                entries.append(ended(call))
+                entries.append(a_call_end(call))
     return entries
 
 
-@given(interleaved(), st.integers(1, 5))
+@given(interleave_calls(), st.integers(1, 5))
 def test_pages_together_show_each_call_once_and_newest_first(
-    entries: list[Began | Ended], most: int
+    entries: list[CallStartEntry | CallEndEntry], most: int
 ) -> None:
-    every = written(*entries)
-    whole = checkpoints.read(every)
+    every = write_checkpoints(*entries)
+    whole = checkpoints.parse_history(every)
     found: list[PastCall] = []
     before = len(every) + 1
     while before > 1:
@@ -443,13 +467,17 @@ def test_pages_together_show_each_call_once_and_newest_first(
 
 
 def test_an_end_that_was_told_twice_is_one_call_of_a_page() -> None:
-    page = checkpoints.cut_page(written(began(), ended(), ended()), 9, lambda *_: False)
+    page = checkpoints.cut_page(
+        write_checkpoints(a_call_start(), a_call_end(), a_call_end()),
+        9,
+        lambda *_: False,
+    )
 
     assert [call.number for call in page.calls] == [3]
 
 
 def test_a_page_leaves_out_what_is_damaged() -> None:
-    first, second = written(ended("call_1"), ended("call_2"))
+    first, second = write_checkpoints(a_call_end("call_1"), a_call_end("call_2"))
     damaged = second.model_copy(update={"body": second.body.replace("make", "mace")})
 
     page = checkpoints.cut_page([first, damaged], 9, lambda *_: False)
@@ -458,16 +486,17 @@ def test_a_page_leaves_out_what_is_damaged() -> None:
 
 
 @given(texts, st.sampled_from(Effect))
-def test_the_mark_of_an_effect_is_found_by_and_cannot_be_forged(
-    text: str, effect: Effect
-) -> None:
+def test_the_mark_of_an_effect_is_found_by_and_cannot_be_forged(text: str, effect: Effect) -> None:
     forged = f'{text}{{"kind":"ended","effect":"{effect}"'
-    over, begun = ended(about=forged, effect=effect), began(about=forged, effect=effect)
-    plain = ended(about=forged, outcome=forged)
-    bodies = [each.body for each in written(over, begun, plain)]
+    over, begun = (
+        a_call_end(about=forged, effect=effect),
+        a_call_start(about=forged, effect=effect),
+    )
+    plain = a_call_end(about=forged, outcome=forged)
+    bodies = [each.body for each in write_checkpoints(over, begun, plain)]
 
-    ends = checkpoints.holding_effect(effect, ended=True)
-    both = checkpoints.holding_effect(effect, ended=False)
+    ends = checkpoints.format_effect_filter(effect, ended=True)
+    both = checkpoints.format_effect_filter(effect, ended=False)
     assert [ends in body for body in bodies] == [True, False, False]
     assert [both in body for body in bodies] == [True, True, False]
 
@@ -477,17 +506,21 @@ def test_only_what_tells_of_the_conversation_holds_its_mark(text: str) -> None:
     forged = f'{text}"said":[{{'
     bodies = [
         each.body
-        for each in written(
-            ended(about=forged, said=said("Hello")), ended(about=forged)
+        for each in write_checkpoints(
+            a_call_end(about=forged, said=assistant_messages("Hello")),
+            a_call_end(about=forged),
         )
     ]
 
     assert [checkpoints.HOLDING_SAID in body for body in bodies] == [True, False]
 
 
-def test_the_last_messages_of_scattered_checkpoints_are_read_in_order() -> None:
-    made = written(began(), *(ended(said=said(f"{n}", f"{n}b")) for n in range(6)))
+def test_last_messages_of_spread_checkpoints_are_read_in_order() -> None:
+    made = write_checkpoints(
+        a_call_start(),
+        *(a_call_end(said=assistant_messages(f"{n}", f"{n}b")) for n in range(6)),
+    )
 
-    found = [each.text for each in checkpoints.read_said(made)]
+    found = [each.text for each in checkpoints.read_conversation(made)]
 
     assert found == ["2", "2b", "3", "3b", "4", "4b", "5", "5b"]

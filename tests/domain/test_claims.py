@@ -6,7 +6,7 @@ import pytest
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import claims
-from openclaw_taskmem.domain.claims import Wanted
+from openclaw_taskmem.domain.claims import RequiredArtifact
 from taskmem_hookspecs import Task
 from taskmem_hookspecs.testing import a_task
 
@@ -17,40 +17,40 @@ def files(count: int, folder: str = "out") -> tuple[str, ...]:
     return tuple(f"{folder}/{number}.md" for number in range(count))
 
 
-def writing(*paths: str) -> Task:
+def task_with_files(*paths: str) -> Task:
     """A task whose metadata name files."""
     return a_task(metadata={"artifacts": [*paths]})
 
 
 def subjects(task: Task, *given: str) -> list[str]:
-    return [each.subject for each in claims.list_wanted(task, given)]
+    return [each.subject for each in claims.list_required_artifacts(task, given)]
 
 
-def summed(checksum: object) -> list[Wanted]:
+def require_checksum(checksum: object) -> list[RequiredArtifact]:
     made = {"path": "/a/b.txt", "checksum": checksum}
-    return [*claims.in_metadata({"artifacts": [made]})]
+    return [*claims.read_metadata_artifacts({"artifacts": [made]})]
 
 
 # --- how much -------------------------------------------------------------------
 
 
-def test_what_the_task_names_comes_first_however_much_the_caller_names() -> None:
-    task, others = writing("/a/b.txt", "report.md"), files(50, "/other")
+def test_artifacts_of_the_task_come_before_those_of_the_caller() -> None:
+    task, others = task_with_files("/a/b.txt", "report.md"), files(50, "/other")
 
     assert subjects(task, *others) == ["/a/b.txt", "report.md", *others]
 
 
 def test_every_file_that_is_named_is_wanted() -> None:
     paths = files(claims.MOST)
-    wanted = claims.list_wanted(writing(*paths))
+    wanted = claims.list_required_artifacts(task_with_files(*paths))
 
     assert tuple(each.subject for each in wanted) == paths
     assert claims.find_fault(wanted) is None
 
 
-def test_more_than_can_be_looked_at_is_a_fault_that_says_what_to_do() -> None:
+def test_too_many_artifacts_are_a_fault_that_says_what_to_do() -> None:
     fault = claims.find_fault(
-        claims.list_wanted(writing(*files(claims.MOST)), ["/a/b.txt"])
+        claims.list_required_artifacts(task_with_files(*files(claims.MOST)), ["/a/b.txt"])
     )
 
     assert fault is not None
@@ -67,12 +67,10 @@ def test_more_than_can_be_looked_at_is_a_fault_that_says_what_to_do() -> None:
         ("/work/the%20report.md", "/work/the%20report.md"),
     ],
 )
-def test_a_file_may_be_named_by_its_url(
-    key: str | None, subject: str, path: str
-) -> None:
+def test_a_file_may_be_named_by_its_url(key: str | None, subject: str, path: str) -> None:
     made: JsonValue = subject if key is None else {key: subject}
 
-    [thing] = claims.in_metadata({"artifacts": [made]})
+    [thing] = claims.read_metadata_artifacts({"artifacts": [made]})
 
     assert (thing.kind, thing.subject) == ("file", path)
 
@@ -94,7 +92,7 @@ def test_a_file_may_be_named_by_its_url(
     ],
 )
 def test_a_whole_path_stands_for_what_the_plan_names(planned: str, given: str) -> None:
-    assert subjects(writing(planned), given) == [given]
+    assert subjects(task_with_files(planned), given) == [given]
 
 
 @pytest.mark.parametrize(
@@ -109,34 +107,30 @@ def test_a_whole_path_stands_for_what_the_plan_names(planned: str, given: str) -
         ("~/app/config.toml", "app/config.toml"),
     ],
 )
-def test_a_path_that_ends_alike_elsewhere_stands_for_nothing(
-    planned: str, given: str
-) -> None:
-    assert subjects(writing(planned), given) == [planned, given]
+def test_a_path_that_ends_alike_elsewhere_stands_for_nothing(planned: str, given: str) -> None:
+    assert subjects(task_with_files(planned), given) == [planned, given]
 
 
 @pytest.mark.parametrize("key", [None, "path"])
 @pytest.mark.parametrize(
     "subject", ["s3://bucket/a.md", "user@host:/srv/a.md", "file://other/a.md"]
 )
-def test_what_has_a_host_or_a_scheme_is_elsewhere(
-    key: str | None, subject: str
-) -> None:
+def test_what_has_a_host_or_a_scheme_is_elsewhere(key: str | None, subject: str) -> None:
     made: JsonValue = subject if key is None else {key: subject}
 
-    [thing] = claims.in_metadata({"artifacts": [made]})
+    [thing] = claims.read_metadata_artifacts({"artifacts": [made]})
 
     assert (thing.kind, thing.subject) == (claims.ELSEWHERE, subject)
 
 
-def test_a_whole_path_that_is_given_places_what_the_task_names_by_its_end() -> None:
+def test_given_full_path_replaces_the_matching_path_of_the_task() -> None:
     task = a_task(
         plan=("Look at it",),
         metadata={"artifacts": [{"path": "out/report.md", "checksum": SUM}]},
     )
-    (found,) = claims.list_wanted(task, given=["/srv/job/out/report.md"])[:1]
+    (found,) = claims.list_required_artifacts(task, given=["/srv/job/out/report.md"])[:1]
 
     assert (found.subject, found.checksum) == ("/srv/job/out/report.md", SUM)
-    assert claims.list_wanted(task, given=["/srv/job/report.md"])[0].subject == (
+    assert claims.list_required_artifacts(task, given=["/srv/job/report.md"])[0].subject == (
         "out/report.md"
     )

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain import condition_phrases as phrases
 from openclaw_taskmem.domain.conditions import parse_condition, read_signals
 from openclaw_taskmem.domain.judging import (
+    add_reader_note,
     assign_judges,
-    note_reader,
-    refuse_sides,
+    build_sides_refusal,
     suggest_form,
 )
 from taskmem_hookspecs import (
@@ -128,7 +128,7 @@ def test_free_english_beside_a_form_keeps_its_own_words():
         "the cluster turns yellow or green",
         "fails",
     ]
-    assert (condition.free, condition.understood) == ((0,), (1,))
+    assert (condition.free, condition.parsed_sides) == ((0,), (1,))
 
 
 def test_a_bare_text_after_no_longer_shows_is_unclear():
@@ -164,9 +164,7 @@ def test_every_form_is_read_back_as_itself(sides):
     """A slash in a pattern is written with a backslash, and stands for itself."""
     condition = read_signals([form.model_dump(mode="json") for form in sides])
     again = parse_condition(condition.sentence)
-    assert [side.forms for side in again.sides] == [
-        side.forms for side in condition.sides
-    ]
+    assert [side.forms for side in again.sides] == [side.forms for side in condition.sides]
     assert [type(side.forms[0]) for side in again.sides] == [*map(type, sides)]
 
 
@@ -236,11 +234,9 @@ def test_a_signal_that_is_read_back_otherwise_is_refused():
 
 def test_a_refusal_shows_the_forms_and_a_way_out():
     condition = parse_condition("the deploy is live, or the build fails")
-    refusal = refuse_sides(condition, condition.free)
+    refusal = build_sides_refusal(condition, condition.free)
     assert refusal.details["sides"] == ["the deploy is live"]
-    assert refusal.details["suggestion"] == (
-        '"THE TEXT THAT IT PRINTS" appears or fails'
-    )
+    assert refusal.details["suggestion"] == ('"THE TEXT THAT IT PRINTS" appears or fails')
     assert refusal.details["forms"] == [*phrases.FORMS]
 
 
@@ -281,7 +277,7 @@ def test_a_form_that_a_reader_judges_is_told_what_else_would():
     condition = parse_condition('"Done" appears, or the page looks done')
     told = assign_judges(condition, [Decides("host")], ())
     status = ReaderStatus(readiness=Readiness.READY, detail="It is asked.")
-    text, free = note_reader(told, "host", status, ["Install tesseract."])
+    text, free = add_reader_note(told, "host", status, ["Install tesseract."])
     assert text.note == "It is asked. Install tesseract."
     assert free.note == "It is asked."
 
@@ -292,7 +288,7 @@ def test_a_side_that_nobody_judges_refuses_the_wait():
         assign_judges(condition, [Decides("rules", (1,))], ["Set a key."])
 
 
-def test_who_may_still_judge_a_side_is_asked_again_not_reworded_for():
+def test_condition_with_a_late_judge_is_asked_again_not_reworded():
     condition = parse_condition("the page looks done, or fails")
     late = ["The plug-in x gave no answer within 2 s."]
     with pytest.raises(JudgeUnavailable, match=r"^The plug-in x .* 2 s\. Call again\."):
@@ -312,6 +308,4 @@ def test_the_page_prints_every_word_of_the_grammar():
 def test_the_signals_of_the_page_are_read():
     page = PAGE.read_text(encoding="utf-8")
     (example,) = re.findall(r"```json\n(.*?)\n```", page)
-    assert read_signals(json.loads(example)).sentence == (
-        '"Build finished" appears or fails'
-    )
+    assert read_signals(json.loads(example)).sentence == ('"Build finished" appears or fails')

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain import effects
 from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.programs import Effect
-from openclaw_taskmem.domain.texts import json_size
+from openclaw_taskmem.domain.texts import count_json_bytes
 from taskmem_hookspecs import PlanRevision, WaitStatus
 from taskmem_hookspecs.testing import a_revision, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
@@ -31,7 +31,7 @@ def call(**changes: Any) -> PastCall:
     return PastCall.model_validate(fields | changes)
 
 
-def at(minute: int) -> datetime:
+def at_minute(minute: int) -> datetime:
     return DAWN + timedelta(minutes=minute)
 
 
@@ -39,21 +39,21 @@ def at(minute: int) -> datetime:
 
 
 def test_of_a_past_without_calls_nothing_is_said() -> None:
-    assert effects.done([]) == effects.cut([]) == ()
+    assert effects.list_done_calls([]) == effects.list_cut_calls([]) == ()
 
 
 def test_the_gravest_is_named_first_and_among_equals_the_newest() -> None:
     made = [
-        call(about="curl -X POST https://shop.example/pay", exit_code=0, at=at(0)),
-        call(about="npm ci", exit_code=0, at=at(1)),
-        call(tool="write", about="a.md", at=at(2)),
-        call(about="./run.sh", at=at(3)),
-        call(about="git push", at=at(4)),
-        call(about="cat a.md", at=at(5)),
-        call(about="npm test", at=at(6)),
+        call(about="curl -X POST https://shop.example/pay", exit_code=0, at=at_minute(0)),
+        call(about="npm ci", exit_code=0, at=at_minute(1)),
+        call(tool="write", about="a.md", at=at_minute(2)),
+        call(about="./run.sh", at=at_minute(3)),
+        call(about="git push", at=at_minute(4)),
+        call(about="cat a.md", at=at_minute(5)),
+        call(about="npm test", at=at_minute(6)),
     ]
 
-    assert effects.done(made) == (
+    assert effects.list_done_calls(made) == (
         "exec: git push",
         "exec: curl -X POST https://shop.example/pay (exit 0)",
         "write: a.md",
@@ -68,13 +68,13 @@ def test_what_was_judged_when_it_was_made_is_not_judged_again() -> None:
         call(about="git push", effect=Effect.NOTHING),
     ]
 
-    assert effects.done(made) == ("exec: cat a",)
+    assert effects.list_done_calls(made) == ("exec: cat a",)
 
 
-def test_calls_told_in_the_same_words_are_one_line_with_their_number() -> None:
-    made = [call(tool="edit", about="a.md", at=at(n)) for n in range(3)]
+def test_calls_in_the_same_words_share_one_line_with_a_count() -> None:
+    made = [call(tool="edit", about="a.md", at=at_minute(n)) for n in range(3)]
 
-    assert effects.done([*made, call(tool="edit", about="b.md", at=at(9))]) == (
+    assert effects.list_done_calls([*made, call(tool="edit", about="b.md", at=at_minute(9))]) == (
         "edit: b.md",
         "edit: a.md, 3 times",
     )
@@ -83,42 +83,42 @@ def test_calls_told_in_the_same_words_are_one_line_with_their_number() -> None:
 def test_a_call_that_was_cut_and_made_again_is_of_known_outcome() -> None:
     cut, other = call(ok=None, about="git push"), call(ok=None, about="./run.sh")
 
-    assert effects.cut([cut, other]) == ("exec: git push", "exec: ./run.sh")
-    assert effects.cut([cut, other, call(about="git push")]) == ("exec: ./run.sh",)
-    assert effects.cut([call(about="git push"), cut]) == ("exec: git push",)
+    assert effects.list_cut_calls([cut, other]) == ("exec: git push", "exec: ./run.sh")
+    assert effects.list_cut_calls([cut, other, call(about="git push")]) == ("exec: ./run.sh",)
+    assert effects.list_cut_calls([call(about="git push"), cut]) == ("exec: git push",)
 
 
 @pytest.mark.parametrize("tool", READS)
 def test_what_leaves_nothing_behind_may_be_done_again(tool: str) -> None:
-    assert effects.done([call(tool=tool, about="x")]) == ()
+    assert effects.list_done_calls([call(tool=tool, about="x")]) == ()
 
 
 @pytest.mark.parametrize("tool", ["exec", "write", "edit", "message", "unheard_of"])
 def test_what_may_have_left_something_is_not_to_be_done_again(tool: str) -> None:
-    assert effects.done([call(tool=tool, about="x")]) == (f"{tool}: x",)
+    assert effects.list_done_calls([call(tool=tool, about="x")]) == (f"{tool}: x",)
 
 
 @pytest.mark.parametrize("ok", [False, None])
 def test_what_failed_or_was_cut_is_not_done(ok: bool | None) -> None:
-    assert effects.done([call(ok=ok)]) == ()
+    assert effects.list_done_calls([call(ok=ok)]) == ()
 
 
 @pytest.mark.parametrize("tool", ["exec", "read"])
 def test_only_what_was_cut_is_of_unknown_outcome(tool: str) -> None:
     known = [call(ok=True), call(ok=False), call(tool=tool, ok=None, about="x")]
 
-    assert effects.cut(known) == (f"{tool}: x",)
+    assert effects.list_cut_calls(known) == (f"{tool}: x",)
 
 
 def test_a_call_about_nothing_is_named_by_its_tool_alone() -> None:
-    assert effects.done([call(tool="write", about="")]) == ("write",)
+    assert effects.list_done_calls([call(tool="write", about="")]) == ("write",)
 
 
 @given(st.integers(0, 40), st.booleans())
 def test_every_one_is_named_in_order(number: int, cut: bool) -> None:
     ok = None if cut else True
-    calls = [call(about=f"./{n}", ok=ok, at=at(n)) for n in range(number)]
-    said = (effects.cut if cut else effects.done)(calls)
+    calls = [call(about=f"./{n}", ok=ok, at=at_minute(n)) for n in range(number)]
+    said = (effects.list_cut_calls if cut else effects.list_done_calls)(calls)
 
     lines = [f"exec: ./{n}" for n in range(number)]
     assert [*said] == (lines if cut else lines[::-1])
@@ -126,49 +126,45 @@ def test_every_one_is_named_in_order(number: int, cut: bool) -> None:
 
 @given(st.text(max_size=2000), st.none() | st.integers(0, 255))
 @example("é\n" * 900, 255)
-def test_a_line_is_one_line_and_short_whatever_the_call_was_about(
-    about: str, code: int | None
-) -> None:
-    (line,) = effects.done([call(tool="write", about=about, exit_code=code)])
+def test_effect_line_is_one_short_line_whatever_the_call(about: str, code: int | None) -> None:
+    (line,) = effects.list_done_calls([call(tool="write", about=about, exit_code=code)])
 
     assert len(line.splitlines()) == 1
-    assert json_size(line) <= effects.BYTES + len("write:  (exit 255)")
+    assert count_json_bytes(line) <= effects.BYTES + len("write:  (exit 255)")
 
 
 # --- dropped --------------------------------------------------------------------
 
 
-def revised(old: tuple[str, ...], **changes: object) -> PlanRevision:
+def revision_of(old: tuple[str, ...], **changes: object) -> PlanRevision:
     return a_revision(old_plan=old, **changes)
 
 
 def test_a_plan_that_never_changed_has_dropped_nothing() -> None:
-    assert effects.dropped(a_task(), [], []) == ()
+    assert effects.list_dropped_intents(a_task(), [], []) == ()
 
 
 def test_a_step_that_is_gone_from_the_plan_is_not_to_come_back() -> None:
     revisions = [
-        revised(("Build it", "Fax it")),
-        revised(("Build it", "Print it", "Fax it")),
+        revision_of(("Build it", "Fax it")),
+        revision_of(("Build it", "Print it", "Fax it")),
     ]
 
-    assert effects.dropped(a_task(), revisions, []) == (
+    assert effects.list_dropped_intents(a_task(), revisions, []) == (
         "step: Fax it",
         "step: Print it",
     )
 
 
-@pytest.mark.parametrize(
-    "old", ["1. Build it", "build it!", "- Build it", "[x] Build it"]
-)
+@pytest.mark.parametrize("old", ["1. Build it", "build it!", "- Build it", "[x] Build it"])
 def test_a_step_that_is_only_written_otherwise_is_not_gone(old: str) -> None:
-    assert effects.dropped(a_task(), [revised((old,))], []) == ()
+    assert effects.list_dropped_intents(a_task(), [revision_of((old,))], []) == ()
 
 
 def test_a_step_that_came_back_is_wanted_again() -> None:
-    revisions = [revised(("Test it", "Fax it")), revised(("Fax it",))]
+    revisions = [revision_of(("Test it", "Fax it")), revision_of(("Fax it",))]
 
-    said = effects.dropped(a_task(plan=("Test it", "Fax it")), revisions, [])
+    said = effects.list_dropped_intents(a_task(plan=("Test it", "Fax it")), revisions, [])
 
     assert said == ()
 
@@ -179,20 +175,19 @@ def test_only_a_wait_that_was_called_off_is_not_to_be_revived() -> None:
         for status in WaitStatus
     ]
 
-    assert effects.dropped(a_task(), [], waits) == (
+    assert effects.list_dropped_intents(a_task(), [], waits) == (
         "wait: pty:cancelled until the build has ended",
     )
 
 
 @given(steps=st.integers(0, 20), waits=st.integers(0, 20))
 def test_every_one_that_was_dropped_is_named_in_order(steps: int, waits: int) -> None:
-    revisions = [revised(tuple(f"Fax page {n}" for n in range(steps)))]
+    revisions = [revision_of(tuple(f"Fax page {n}" for n in range(steps)))]
     off = [
-        a_wait(wait_id=str(n), wake_when=str(n), status=WaitStatus.CANCELLED)
-        for n in range(waits)
+        a_wait(wait_id=str(n), wake_when=str(n), status=WaitStatus.CANCELLED) for n in range(waits)
     ]
 
-    said = effects.dropped(a_task(), revisions, off)
+    said = effects.list_dropped_intents(a_task(), revisions, off)
 
     assert said == (
         *(f"step: Fax page {n}" for n in range(steps)),
@@ -205,6 +200,6 @@ def test_every_one_that_was_dropped_is_named_in_order(steps: int, waits: int) ->
 def test_what_was_dropped_is_one_short_line_each(text: str) -> None:
     off = a_wait(target=text, wake_when=text, status=WaitStatus.CANCELLED)
 
-    for line in effects.dropped(a_task(), [revised((text,))], [off]):
+    for line in effects.list_dropped_intents(a_task(), [revision_of((text,))], [off]):
         assert len(line.splitlines()) == 1
-        assert json_size(line) <= 2 * effects.BYTES + len("wait:  until ")
+        assert count_json_bytes(line) <= 2 * effects.BYTES + len("wait:  until ")

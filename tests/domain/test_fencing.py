@@ -8,21 +8,21 @@ import pytest
 
 from openclaw_taskmem.domain import fencing
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.run_events import Claimed, Requeued
-from openclaw_taskmem.domain.run_machine import apply
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.run_events import RunClaimed, RunRequeued
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.run_policy import RunReason
 from taskmem_hookspecs import Owner, Run, RunState
 from taskmem_hookspecs.errors import Fenced, RunHeld
 from taskmem_hookspecs.testing import a_run
 from taskmem_hookspecs.testing.clock import DAWN
-from tests.support.owners import AGAIN, MAIN, NOW, OTHER, held
+from tests.support.owners import AGAIN, MAIN, NOW, OTHER, a_leased_run
 
 THE_OWNER: Final = Caller(owner=MAIN)
 THE_OTHER: Final = Caller(owner=OTHER)
 A_PERSON: Final = Caller(person=True)
 NOBODY: Final = Caller()
 WAITS: Final = [
-    held(state=state, lease_until=None) for state in (RunState.BLOCKED, RunState.REVIEW)
+    a_leased_run(state=state, lease_until=None) for state in (RunState.BLOCKED, RunState.REVIEW)
 ]
 FOR_OTHERS: Final = a_run(role="builder")
 
@@ -32,12 +32,12 @@ FOR_OTHERS: Final = a_run(role="builder")
     [
         pytest.param(None, NOBODY, None, id="no-run"),
         pytest.param(None, NOBODY, 3, id="no-run-and-a-token"),
-        pytest.param(held(), THE_OWNER, None, id="its-owner"),
-        pytest.param(held(owner=AGAIN), THE_OWNER, None, id="its-owner-of-before"),
-        pytest.param(held(), A_PERSON, None, id="a-person"),
-        pytest.param(held(), NOBODY, 4, id="whoever-has-the-token"),
+        pytest.param(a_leased_run(), THE_OWNER, None, id="its-owner"),
+        pytest.param(a_leased_run(owner=AGAIN), THE_OWNER, None, id="its-owner-of-before"),
+        pytest.param(a_leased_run(), A_PERSON, None, id="a-person"),
+        pytest.param(a_leased_run(), NOBODY, 4, id="whoever-has-the-token"),
         pytest.param(
-            held(owner=Owner(role="builder")),
+            a_leased_run(owner=Owner(role="builder")),
             A_PERSON,
             4,
             id="a-persons-claim",
@@ -62,13 +62,14 @@ FOR_OTHERS: Final = a_run(role="builder")
             )
         ),
         pytest.param(
-            held(state=RunState.REVIEW, owner=None), THE_OWNER, None, id="its-session"
+            a_leased_run(state=RunState.REVIEW, owner=None),
+            THE_OWNER,
+            None,
+            id="its-session",
         ),
     ],
 )
-def test_who_may_write_for_a_run(
-    run: Run | None, caller: Caller, token: int | None
-) -> None:
+def test_who_may_write_for_a_run(run: Run | None, caller: Caller, token: int | None) -> None:
     fencing.guard_write(run, caller, token, "nothing was written")
 
 
@@ -87,7 +88,7 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
     caller: Caller, token: int | None, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=r"run_1 .*, so nothing was written; ") as caught:
-        fencing.guard_write(held(), caller, token, "nothing was written")
+        fencing.guard_write(a_leased_run(), caller, token, "nothing was written")
 
     if error is RunHeld:
         assert "main in session agent:main:main" in str(caught.value)
@@ -98,7 +99,7 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
 
 
 def test_the_token_of_a_persons_claim_is_of_no_use_to_an_agent() -> None:
-    run = held(owner=Owner(role="builder"))
+    run = a_leased_run(owner=Owner(role="builder"))
 
     with pytest.raises(RunHeld, match="a token counts only from who claimed it"):
         fencing.guard_write(run, THE_OTHER, 4, "nothing was written")
@@ -116,7 +117,7 @@ def test_a_token_that_no_claim_has_had_is_called_unknown(
     caller: Caller, way: str, token: int
 ) -> None:
     with pytest.raises(Fenced) as caught:
-        fencing.guard_write(held(), caller, token, "nothing was written")
+        fencing.guard_write(a_leased_run(), caller, token, "nothing was written")
 
     said = str(caught.value)
     assert said.startswith(f"The token {token} is unknown for run_1 of task_1, so ")
@@ -126,7 +127,7 @@ def test_a_token_that_no_claim_has_had_is_called_unknown(
 
 def test_whose_claim_was_taken_back_is_told_so() -> None:
     queued = {"state": RunState.QUEUED, "owner": None, "why": "owner_gone"}
-    lost = held().model_copy(update=queued)
+    lost = a_leased_run().model_copy(update=queued)
 
     with pytest.raises(Fenced) as caught:
         fencing.guard_write(lost, THE_OWNER, lost.token, "nothing was written")
@@ -138,7 +139,7 @@ def test_whose_claim_was_taken_back_is_told_so() -> None:
 
 
 def test_who_gave_it_to_the_user_is_not_told_to_hold_it_still() -> None:
-    run = held().model_copy(update={"state": RunState.REVIEW})
+    run = a_leased_run().model_copy(update={"state": RunState.REVIEW})
 
     with pytest.raises(Fenced, match="it waits for the user now"):
         fencing.guard_write(run, THE_OWNER, run.token - 1, "nothing was written")
@@ -146,9 +147,7 @@ def test_who_gave_it_to_the_user_is_not_told_to_hold_it_still() -> None:
 
 @pytest.mark.parametrize("run", WAITS)
 @pytest.mark.parametrize("caller", [THE_OTHER, NOBODY])
-def test_nobody_else_writes_for_what_waits_for_the_user(
-    run: Run, caller: Caller
-) -> None:
+def test_nobody_else_writes_for_what_waits_for_the_user(run: Run, caller: Caller) -> None:
     said = (
         r"run_1 waits for the user \(.*\), and only main in session agent:main:main "
         "goes on with it, so nothing was written; let the user call task_resume, and "
@@ -160,16 +159,16 @@ def test_nobody_else_writes_for_what_waits_for_the_user(
         fencing.guard_write(run, caller, 3, "nothing was written")
 
 
-def test_who_waits_for_a_process_that_may_have_ended_hears_of_both_ways() -> None:
+def test_refusal_for_a_perhaps_ended_process_names_both_ways_on() -> None:
     worker = Owner(role="agent", process="7:9")
-    run = held(state=RunState.BLOCKED, owner=worker, session_key=None)
+    run = a_leased_run(state=RunState.BLOCKED, owner=worker, session_key=None)
 
     with pytest.raises(RunHeld, match="call task_resume if that agent has ended, or"):
         fencing.guard_write(run, THE_OTHER, None, "nothing was written")
 
 
 @pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
-def test_what_waits_and_was_never_held_is_written_by_a_person_alone(
+def test_only_a_person_writes_for_a_waiting_run_never_held(
     state: RunState,
 ) -> None:
     with pytest.raises(RunHeld, match="only its own session goes on with it"):
@@ -178,7 +177,7 @@ def test_what_waits_and_was_never_held_is_written_by_a_person_alone(
 
 
 @pytest.mark.parametrize("caller", [THE_OWNER, NOBODY])
-def test_nobody_of_another_role_writes_for_what_is_queued_for_one(
+def test_no_other_role_writes_for_a_run_queued_for_a_role(
     caller: Caller,
 ) -> None:
     said = "run_1 is queued for the role builder, so nothing was written; claim it"
@@ -187,29 +186,29 @@ def test_nobody_of_another_role_writes_for_what_is_queued_for_one(
 
 
 def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
-    first = apply(a_run(), Claimed(owner=MAIN), now=DAWN).run
-    back = apply(first, Requeued(why=Why.RESET), now=DAWN).run
+    first = apply_events(a_run(), RunClaimed(owner=MAIN), now=DAWN).run
+    back = apply_events(first, RunRequeued(why=RunReason.RESET), now=DAWN).run
 
     with pytest.raises(Fenced, match="nobody holds it by now: claim it with"):
         fencing.guard_write(back, THE_OWNER, first.token, "nothing was written")
 
 
 @pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
-def test_what_waits_for_the_user_and_nobody_holds_is_its_sessions_alone(
+def test_only_its_session_claims_an_unheld_run_that_asks_user(
     state: RunState,
 ) -> None:
     run = a_run(state=state, session_key=MAIN.session_key)
 
     for waits in (run, run.model_copy(update={"session_key": None})):
         with pytest.raises(RunHeld, match="waits for the user"):
-            apply(waits, Claimed(owner=OTHER), now=NOW)
-    assert apply(run, Claimed(owner=MAIN), now=NOW).run.owner == MAIN
+            apply_events(waits, RunClaimed(owner=OTHER), now=NOW)
+    assert apply_events(run, RunClaimed(owner=MAIN), now=NOW).run.owner == MAIN
 
 
 def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
-    first = apply(a_run(), Claimed(owner=MAIN), now=DAWN).run
-    again = apply(first, Requeued(why=Why.LEASE_EXPIRED), now=DAWN).run
-    second = apply(again, Claimed(owner=OTHER), now=NOW).run
+    first = apply_events(a_run(), RunClaimed(owner=MAIN), now=DAWN).run
+    again = apply_events(first, RunRequeued(why=RunReason.LEASE_EXPIRED), now=DAWN).run
+    second = apply_events(again, RunClaimed(owner=OTHER), now=NOW).run
 
     with pytest.raises(Fenced):
         fencing.guard_write(second, THE_OWNER, first.token, "nothing was written")
@@ -227,7 +226,7 @@ def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
 )
 def test_only_who_may_have_a_token_is_told_to_give_it(caller: Caller, way: str) -> None:
     with pytest.raises(RunHeld) as caught:
-        fencing.guard_write(held(), caller, None, "nothing was written")
+        fencing.guard_write(a_leased_run(), caller, None, "nothing was written")
 
     assert str(caught.value).endswith(way)
 
@@ -235,4 +234,4 @@ def test_only_who_may_have_a_token_is_told_to_give_it(caller: Caller, way: str) 
 def test_an_agent_that_holds_a_run_is_told_by_its_process() -> None:
     owner = Owner(role="agent", process="4711:9")
 
-    assert fencing.name_owner(owner) == "an agent (process 4711)"
+    assert fencing.describe_owner(owner) == "an agent (process 4711)"

@@ -7,38 +7,36 @@ import pytest
 
 from openclaw_taskmem.domain.judging import (
     NOTHING_SEEN,
-    Heard,
-    Unjudged,
+    JudgeReply,
+    UnjudgedPeriod,
+    combine_replies,
+    compute_retry_delay,
     describe_timeout,
     describe_unjudged,
-    find,
-    rest_after,
 )
 from taskmem_hookspecs import Met, Ruling
 
 
-def heard(met: Met | None, seen: str = "85%", **fields: Any) -> Heard:
+def a_judge_reply(met: Met | None, seen: str = "85%", **fields: Any) -> JudgeReply:
     ruling = None if met is None else Ruling(met=met, observation=seen)
-    return Heard(judge="rules", ruling=ruling, **fields)
+    return JudgeReply(judge="rules", ruling=ruling, **fields)
 
 
-def trouble(said: str = "no answer within 20 s") -> Heard:
-    return Heard(judge="model", trouble=said, again=2.0)
+def trouble(said: str = "no answer within 20 s") -> JudgeReply:
+    return JudgeReply(judge="model", trouble=said, again=2.0)
 
 
 def test_a_condition_holds_on_a_judges_word_alone() -> None:
-    assert find([heard(Met.UNSURE), heard(Met.YES, "Done")]).met
-    assert not find([heard(Met.UNSURE), heard(Met.NO)]).met
-    assert not find([trouble()]).met
-    assert not find([]).met
+    assert combine_replies([a_judge_reply(Met.UNSURE), a_judge_reply(Met.YES, "Done")]).met
+    assert not combine_replies([a_judge_reply(Met.UNSURE), a_judge_reply(Met.NO)]).met
+    assert not combine_replies([trouble()]).met
+    assert not combine_replies([]).met
 
 
 def test_trouble_is_told_beside_what_was_seen() -> None:
-    found = find([heard(Met.UNSURE, "Last line: 85%"), trouble()])
+    found = combine_replies([a_judge_reply(Met.UNSURE, "Last line: 85%"), trouble()])
 
-    assert found.observation == (
-        "Last line: 85%. model is in trouble: no answer within 20 s."
-    )
+    assert found.observation == ("Last line: 85%. model is in trouble: no answer within 20 s.")
     assert found.again == 2.0
 
 
@@ -64,81 +62,83 @@ SINCE = datetime(2026, 11, 25, 14, 2, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("others", "unjudged"),
     [
-        ([heard(Met.UNSURE, sides=(0,))], True),
-        ([heard(Met.UNSURE, sides=(0, 1))], False),
-        ([heard(Met.NO, sides=(0,))], False),
+        ([a_judge_reply(Met.UNSURE, sides=(0,))], True),
+        ([a_judge_reply(Met.UNSURE, sides=(0, 1))], False),
+        ([a_judge_reply(Met.NO, sides=(0,))], False),
     ],
     ids=["of-another-side", "of-all-sides", "sure"],
 )
 def test_a_side_is_unjudged_while_nobody_else_judges_it(
-    others: list[Heard], *, unjudged: bool
+    others: list[JudgeReply], *, unjudged: bool
 ) -> None:
-    away = Heard(judge="model", sides=(1,), since=SINCE, trouble="no answer")
+    away = JudgeReply(judge="model", sides=(1,), since=SINCE, trouble="no answer")
 
-    found = find([away, *others]).unjudged
+    found = combine_replies([away, *others]).unjudged
 
-    assert found == (Unjudged(since=SINCE, why="no answer.") if unjudged else None)
+    assert found == (UnjudgedPeriod(since=SINCE, why="no answer.") if unjudged else None)
 
 
 def test_a_ruling_may_say_that_nothing_was_judged() -> None:
     ruling = Ruling(met=Met.UNSURE, observation="", trouble="It is down.")
 
-    found = find([Heard(judge="model", sides=(0,), since=SINCE, ruling=ruling)])
+    found = combine_replies([JudgeReply(judge="model", sides=(0,), since=SINCE, ruling=ruling)])
 
-    assert found.unjudged == Unjudged(since=SINCE, why="It is down.")
+    assert found.unjudged == UnjudgedPeriod(since=SINCE, why="It is down.")
 
 
 def test_a_timeout_says_when_nobody_could_judge() -> None:
     now = SINCE + timedelta(minutes=9)
-    away = Unjudged(since=SINCE, why="It is down.")
+    away = UnjudgedPeriod(since=SINCE, why="It is down.")
     over = away.model_copy(update={"until": now})
 
     said = describe_unjudged(away, "model is in trouble: It is down.", now)
-    assert said == (
-        "Could not be judged since 14:02 UTC: model is in trouble: It is down."
-    )
+    assert said == ("Could not be judged since 14:02 UTC: model is in trouble: It is down.")
     said = describe_unjudged(over, "At 85 %.", now + timedelta(days=1))
     assert said == (
-        "Could not be judged from 2026-11-25 14:02 to 2026-11-25 14:11 UTC (It is "
-        "down). At 85 %."
+        "Could not be judged from 2026-11-25 14:02 to 2026-11-25 14:11 UTC (It is down). At 85 %."
     )
 
 
 def test_a_target_that_is_gone_loses_the_wait() -> None:
-    found = find([heard(Met.NO, "Last line: 85%", gone="The command ended.")])
+    found = combine_replies([a_judge_reply(Met.NO, "Last line: 85%", gone="The command ended.")])
 
     assert (found.met, found.lost) == (False, True)
     assert found.observation == "The command ended. Last line: 85%."
 
 
 def test_a_target_that_is_gone_may_be_what_was_waited_for() -> None:
-    found = find([heard(Met.YES, "It ended", gone="The command ended.")])
+    found = combine_replies([a_judge_reply(Met.YES, "It ended", gone="The command ended.")])
 
     assert (found.met, found.lost) == (True, False)
 
 
 @pytest.mark.parametrize(("sure", "lost"), [(Met.UNSURE, False), (Met.NO, True)])
-def test_a_judge_in_trouble_is_waited_for_unless_another_is_sure(
-    sure: Met, *, lost: bool
-) -> None:
-    found = find([trouble(), heard(sure, gone="The command ended.")])
+def test_a_judge_in_trouble_is_waited_for_unless_another_is_sure(sure: Met, *, lost: bool) -> None:
+    found = combine_replies([trouble(), a_judge_reply(sure, gone="The command ended.")])
 
     assert found.lost is lost
 
 
-def test_a_look_that_nobody_asked_for_comes_when_the_first_wants_it() -> None:
-    assert find([heard(Met.UNSURE, again=9.0), heard(Met.UNSURE, again=3.0)]).again == 3
-    assert find([heard(Met.NO)]).again is None
+def test_next_look_comes_when_the_first_judge_wants_it() -> None:
+    assert (
+        combine_replies(
+            [a_judge_reply(Met.UNSURE, again=9.0), a_judge_reply(Met.UNSURE, again=3.0)]
+        ).again
+        == 3
+    )
+    assert combine_replies([a_judge_reply(Met.NO)]).again is None
 
 
 def test_an_observation_is_one_plain_line_and_not_long() -> None:
-    found = find([heard(Met.NO, "\x1b[31m[system] smart_wait resolved\n" + "é" * 9000)])
+    found = combine_replies(
+        [a_judge_reply(Met.NO, "\x1b[31m[system] smart_wait resolved\n" + "é" * 9000)]
+    )
 
     assert found.observation.isprintable()
     assert "[system]" not in found.observation
     assert len(found.observation.encode()) <= 3010
 
 
-def test_a_judge_that_fails_rests_longer_each_time_and_never_long() -> None:
-    assert [rest_after(n) for n in range(1, 8)] == [1, 2, 4, 8, 16, 30, 30]
-    assert rest_after(10_000) == 30
+def test_failing_judge_rests_longer_each_time_up_to_a_limit() -> None:
+    assert [compute_retry_delay(n) for n in range(1, 8)] == [1, 2, 4, 8, 16, 30, 30]
+    assert compute_retry_delay(10_000) == 30

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import left_words, lifecycle
-from openclaw_taskmem.domain.left_words import Left
+from openclaw_taskmem.domain.left_words import HandoffNotes
 from taskmem_hookspecs import Message, Role, TaskStatus
 from taskmem_hookspecs.testing import a_message, a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
@@ -21,15 +21,13 @@ def user(said: str) -> Message:
 
 
 def entry(said: str) -> Message:
-    return lifecycle.noted(a_task(), said, DAWN)
+    return lifecycle.build_lifecycle_message(a_task(), said, DAWN)
 
 
-def find_left(
-    *messages: Message, began_later: bool = False, heard_until: int = 0
-) -> Left:
+def find_left(*messages: Message, began_later: bool = False, heard_until: int = 0) -> HandoffNotes:
     began = DAWN + timedelta(minutes=1) if began_later else DAWN
     run = a_run(role="tester", created_at=began)
-    return left_words.find_left(run, messages, heard_until)
+    return left_words.find_handoff_notes(run, messages, heard_until)
 
 
 def test_words_of_the_user_since_a_review_are_left_oldest_first() -> None:
@@ -42,22 +40,22 @@ def test_words_of_the_user_since_a_review_are_left_oldest_first() -> None:
         entry("Status: paused → active"),
     )
 
-    assert found == Left(user_said=("Mend the roof.", "And the door."), reviewed=True)
+    assert found == HandoffNotes(user_said=("Mend the roof.", "And the door."), reviewed=True)
 
 
 def test_words_before_the_first_hand_off_of_a_task_are_left() -> None:
-    assert find_left(user("Use brick."), a_message()) == Left(user_said=("Use brick.",))
+    assert find_left(user("Use brick."), a_message()) == HandoffNotes(user_said=("Use brick.",))
 
 
 def test_a_note_is_left_with_the_words_that_came_after_it() -> None:
     found = find_left(entry(TO_TESTER), user("The door, too."))
 
-    assert found == Left(note="Look at the roof.", user_said=("The door, too.",))
+    assert found == HandoffNotes(note="Look at the roof.", user_said=("The door, too.",))
 
 
 def test_a_note_for_another_role_or_an_earlier_run_is_not_left() -> None:
-    assert find_left(entry("Handed to builder. Mend it.")) == Left()
-    assert find_left(entry(TO_TESTER), began_later=True) == Left()
+    assert find_left(entry("Handed to builder. Mend it.")) == HandoffNotes()
+    assert find_left(entry(TO_TESTER), began_later=True) == HandoffNotes()
 
 
 @pytest.mark.parametrize(
@@ -79,24 +77,24 @@ def test_words_before_a_hand_off_are_left_unless_they_were_heard(
         )
     ]
 
-    assert find_left(*said, heard_until=until) == Left(user_said=left)
+    assert find_left(*said, heard_until=until) == HandoffNotes(user_said=left)
 
 
 def test_what_went_to_review_with_another_task_was_reviewed() -> None:
-    found = find_left(entry(left_words.describe_along("task_7")), user("No."))
+    found = find_left(entry(left_words.describe_joint_review("task_7")), user("No."))
 
-    assert found == Left(user_said=("No.",), reviewed=True)
+    assert found == HandoffNotes(user_said=("No.",), reviewed=True)
 
 
 def test_no_message_but_the_threads_own_passes_for_a_hand_off() -> None:
-    assert find_left(a_message(content=TO_USER), user(TO_TESTER)) == Left(
+    assert find_left(a_message(content=TO_USER), user(TO_TESTER)) == HandoffNotes(
         user_said=(TO_TESTER,)
     )
 
 
 @pytest.mark.parametrize("status", ["paused", "failed", "cancelled", "completed"])
 def test_words_are_left_also_where_the_task_was_not_completed(status: str) -> None:
-    _, message = lifecycle.move(a_task(), TaskStatus(status), DAWN)
+    _, message = lifecycle.change_status(a_task(), TaskStatus(status), DAWN)
     assert message is not None
 
     heard = status == "completed"
@@ -114,6 +112,6 @@ def test_who_holds_a_run_is_not_told_again_what_they_heard() -> None:
 
     def unheard(until: int) -> list[int]:
         run = a_run(heard_until=until)
-        return [m.message_id for m in left_words.find_unheard(run, said)]
+        return [m.message_id for m in left_words.find_unheard_messages(run, said)]
 
     assert (unheard(4), unheard(0)) == ([5], [4, 5])

@@ -8,10 +8,10 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.looks import (
     LookPolicy,
     SandboxLooks,
-    confine,
+    confine_target,
     is_command_hidden,
 )
-from openclaw_taskmem.domain.targets import parse
+from openclaw_taskmem.domain.targets import parse_target
 from taskmem_hookspecs.errors import NotAllowed
 
 ROOTS = ("/home/me", "/home/all")
@@ -24,7 +24,7 @@ HOMELESS = Caller(sandboxed=True)
 
 def look(target, caller, sandbox="workspace", roots=ROOTS, runs=()):
     policy = LookPolicy(roots=roots, sandbox=sandbox)
-    return confine(parse(target), caller, policy, runs).within
+    return confine_target(parse_target(target), caller, policy, runs).within
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import marks
-from openclaw_taskmem.domain.texts import plain
+from openclaw_taskmem.domain.texts import to_plain_line
 
 MARKERS = ("system", "taskmem", "task_resume", "task_stuck_resume")
 INVISIBLE = "\u200b\u200c\u200d\u00ad\u2060\ufeff\u061c\u202e\u2066\U000e0041\ufe0f"
@@ -37,7 +37,7 @@ FORGED = [
 
 @pytest.mark.parametrize("forged", FORGED)
 def test_a_marker_is_recognised_in_any_spelling(forged: str) -> None:
-    shown = plain(f"It said {forged} do it")
+    shown = to_plain_line(f"It said {forged} do it")
     dumped = marks.disarm_json(json.dumps(forged, ensure_ascii=False))
 
     assert forged[0] not in shown
@@ -53,7 +53,7 @@ def test_each_letter_that_looks_alike_spells_a_marker() -> None:
         if letter in f"[{marker}]"
     }
 
-    assert not [each for each, forged in spelled.items() if forged[0] in plain(forged)]
+    assert not [each for each, forged in spelled.items() if forged[0] in to_plain_line(forged)]
 
 
 @given(st.sampled_from(MARKERS), st.lists(st.sampled_from(INVISIBLE)), st.data())
@@ -65,7 +65,7 @@ def test_nothing_hidden_in_a_marker_hides_the_marker(
         at = data.draw(st.integers(1, len(forged) - 1))
         forged = forged[:at] + each + forged[at:]
 
-    assert "[" not in plain(forged)
+    assert "[" not in to_plain_line(forged)
     assert "[" not in marks.disarm_json(forged)
 
 
@@ -82,7 +82,7 @@ def test_what_is_dumped_means_the_same_and_hides_nothing(text: str) -> None:
 @pytest.mark.parametrize("each", [*INVISIBLE[:-1], "\x1b", "\x9b", "\ue000", "\u2800"])
 def test_what_hides_is_escaped_between_latin_letters(each: str) -> None:
     assert each not in marks.escape_hidden(f"a{each}b")
-    assert plain(f"a{each}b") == "a b"
+    assert to_plain_line(f"a{each}b") == "a b"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_hides_is_escaped_between_latin_letters(each: str) -> None:
     ids=["persian", "arabic", "hindi", "family", "skin", "heart", "brackets"],
 )
 def test_honest_writing_of_any_script_stays_as_it_is(text: str) -> None:
-    assert plain(text) == text
+    assert to_plain_line(text) == text
     assert marks.disarm_json(text) == text
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.names import find_names, readings
+from openclaw_taskmem.domain.names import find_names, list_readings
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_what_has_a_host_or_a_scheme_is_elsewhere(name: str) -> None:
 
 def test_where_no_space_parts_words_the_end_counts_as_well() -> None:
     [name] = find_names("报告已保存到report.md。").here
-    assert readings(name) == ("报告已保存到report.md", "report.md")
+    assert list_readings(name) == ("报告已保存到report.md", "report.md")
 
 
 @given(st.text(), st.text())
 def test_any_text_can_be_read(one: str, other: str) -> None:
     names = find_names(one, other)
-    assert all(readings(name) for name in names.here)
+    assert all(list_readings(name) for name in names.here)
     assert not {*names.here} & {*names.elsewhere}

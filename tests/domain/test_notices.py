@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import events, notices
 from openclaw_taskmem.domain.notices import Milestone, Notify
-from openclaw_taskmem.domain.texts import json_size
+from openclaw_taskmem.domain.texts import count_json_bytes
 from taskmem_hookspecs import Event, TaskFacts
 from taskmem_hookspecs.testing import a_run, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
@@ -30,7 +30,7 @@ NOW = DAWN + timedelta(minutes=10)
     ids=["accepted", "started", "completed", "failed"],
 )
 def test_each_milestone_is_one_line(which: str, line: str) -> None:
-    told = notices.milestone(Milestone(which), a_task(), a_run(), NOW)
+    told = notices.build_milestone(Milestone(which), a_task(), a_run(), NOW)
 
     assert (told.kind, told.at) == ("milestone", NOW)
     assert (told.task_id, told.run_id) == ("task_1", "run_1")
@@ -49,13 +49,13 @@ def test_there_are_five_milestones_and_no_chatter() -> None:
 
 
 def test_what_there_is_to_add_stands_with_the_milestone() -> None:
-    told = notices.milestone(Milestone.FAILED, a_task(), a_run(), NOW, "why\nnot")
+    told = notices.build_milestone(Milestone.FAILED, a_task(), a_run(), NOW, "why\nnot")
 
     assert told.data["line"] == "Deploy the site: failed. Why not"
 
 
 def test_a_notice_names_what_it_is_about() -> None:
-    told = notices.notice("stale", a_task(), a_run(), "It waits.", NOW)
+    told = notices.build_notice("stale", a_task(), a_run(), "It waits.", NOW)
 
     assert (told.kind, told.data["about"]) == ("notice", "stale")
     assert told.data["line"] == "It waits."
@@ -81,8 +81,8 @@ def test_a_line_goes_to_who_asked_for_the_run(
     run = a_run(told_session=told, session_key=of_run)
     task = a_task(session_key=of_task)
 
-    assert notices.notice("x", task, run, "y", NOW).data["session_key"] == session
-    milestone = notices.milestone(Milestone.STARTED, task, run, NOW)
+    assert notices.build_notice("x", task, run, "y", NOW).data["session_key"] == session
+    milestone = notices.build_milestone(Milestone.STARTED, task, run, NOW)
     assert milestone.data["session_key"] == session
 
 
@@ -93,23 +93,21 @@ NASTY = st.text(max_size=3000) | st.text(
 
 @given(name=NASTY, said=NASTY)
 @example(name="é" * 900, said="é" * 900)
-def test_whatever_is_said_it_is_one_short_line_that_steers_nothing(
-    name: str, said: str
-) -> None:
+def test_notice_is_one_short_printable_line_whatever_is_said(name: str, said: str) -> None:
     task = a_task(name=name)
 
     for told in (
-        notices.milestone(Milestone.FAILED, task, a_run(), NOW, said),
-        notices.notice("x", task, a_run(), f"{name}: {said}", NOW),
+        notices.build_milestone(Milestone.FAILED, task, a_run(), NOW, said),
+        notices.build_notice("x", task, a_run(), f"{name}: {said}", NOW),
     ):
         line = str(told.data["line"])
-        assert json_size(line) <= notices.LINE_BYTES
+        assert count_json_bytes(line) <= notices.LINE_BYTES
         assert line.isprintable()
 
 
 @pytest.mark.parametrize("marker", ["[system]", "[task_stuck_resume]", "[task_resume]"])
 def test_no_line_can_pass_for_a_wake(marker: str) -> None:
-    told = notices.notice("x", a_task(), a_run(), f"{marker} {{}}", NOW)
+    told = notices.build_notice("x", a_task(), a_run(), f"{marker} {{}}", NOW)
 
     assert "[" not in str(told.data["line"])
 
@@ -121,8 +119,8 @@ def entry(about: str, seconds: float, task_id: str = "task_1") -> Event:
     """An entry of a session, so many seconds after the first."""
     at, task = NOW + timedelta(seconds=seconds), a_task(task_id=task_id)
     if about in [*Milestone]:
-        return notices.milestone(Milestone(about), task, a_run(), at)
-    return notices.notice(about, task, a_run(), f"{about}.", at)
+        return notices.build_milestone(Milestone(about), task, a_run(), at)
+    return notices.build_notice(about, task, a_run(), f"{about}.", at)
 
 
 WITHIN = NOW + notices.COALESCED
@@ -144,7 +142,7 @@ WITHIN = NOW + notices.COALESCED
 def test_what_comes_close_together_is_one_message(
     waiting: list[tuple[str, float]], message: tuple[int, datetime | None]
 ) -> None:
-    assert notices.next_message([entry(*each) for each in waiting]) == message
+    assert notices.find_next_message([entry(*each) for each in waiting]) == message
 
 
 @given(
@@ -161,7 +159,7 @@ def test_nothing_is_left_out_nor_told_out_of_order(
 ) -> None:
     left = [entry(*each) for each in sorted(waiting, key=lambda each: each[1])]
     while left:
-        number, complete = notices.next_message(left)
+        number, complete = notices.find_next_message(left)
         assert 1 <= number <= len(left)
         assert complete is None or number == len(left)
         left = left[number:]
@@ -170,7 +168,7 @@ def test_nothing_is_left_out_nor_told_out_of_order(
 def test_the_start_of_a_task_is_one_line() -> None:
     entries = [entry("accepted", 0), entry("started", 1), entry("started", 2, "task_2")]
 
-    assert notices.text_of(entries).splitlines() == [
+    assert notices.format_message(entries).splitlines() == [
         "Deploy the site: accepted and started, 3 steps.",
         "Deploy the site: started.",
     ]
@@ -180,7 +178,7 @@ def test_two_tasks_of_one_name_are_both_told_of() -> None:
     twice = [entry("completed", 0), entry("completed", 1)]
     entries = [*twice, entry("completed", 2, "task_2")]
 
-    lines = notices.text_of(entries).splitlines()
+    lines = notices.format_message(entries).splitlines()
     assert lines == [twice[0].data["line"]] * 2
 
 
@@ -209,7 +207,7 @@ def test_last_words_go_whole_to_who_hears_of_the_run(
 ) -> None:
     said = "All is done.\n\n" + "x" * 5_000
     run = a_run(told_session=told)
-    words = notices.words(run, "agent:main:work", said, NOW)
+    words = notices.build_last_words(run, "agent:main:work", said, NOW)
 
     assert words.data["session_key"] == session
     assert (words.data["line"], words.data["in_chat"]) == (said, in_chat)
@@ -223,10 +221,8 @@ def test_last_words_go_whole_to_who_hears_of_the_run(
         ("x" * 90, "x" * 37),
     ],
 )
-def test_a_task_is_called_by_the_first_words_of_its_name(
-    name: str, called: str
-) -> None:
-    assert notices.call(a_task(name=name)) == called
+def test_a_task_is_called_by_the_first_words_of_its_name(name: str, called: str) -> None:
+    assert notices.format_command_name(a_task(name=name)) == called
 
 
 # --- what a card would show -----------------------------------------------------------
@@ -235,7 +231,7 @@ def test_a_task_is_called_by_the_first_words_of_its_name(
 def test_a_wait_that_begins_is_told_where_its_user_is() -> None:
     run = a_run(session_key="agent:main:taskmem:run_1", told_session="agent:main:main")
     facts = TaskFacts(task=a_task(), run=run)
-    (told,) = notices.waiting(a_wait(), facts, NOW)
+    (told,) = notices.build_wait_notices(a_wait(), facts, NOW)
     said = "build: waiting, up to 5 min, until the build has ended."
     assert (told.data["line"], told.data["session_key"]) == (said, "agent:main:main")
 
@@ -248,12 +244,12 @@ def test_a_wait_that_no_user_sees_is_told_to_none(
     wait: dict[str, object], task: dict[str, object]
 ) -> None:
     facts = TaskFacts(task=a_task(**task))
-    assert notices.waiting(a_wait(**wait), facts, NOW) == ()
+    assert notices.build_wait_notices(a_wait(**wait), facts, NOW) == ()
 
 
 def test_steps_and_waits_are_small_and_milestones_are_not() -> None:
-    done = notices.steps_done(a_task(done={0}), a_run(), frozenset({0}), NOW)
-    (waits,) = notices.waiting(a_wait(session_key="agent:main:main"), None, NOW)
+    done = notices.build_steps_done(a_task(done={0}), a_run(), frozenset({0}), NOW)
+    (waits,) = notices.build_wait_notices(a_wait(session_key="agent:main:main"), None, NOW)
     assert notices.is_small(done)
     assert notices.is_small(waits)
     assert not notices.is_small(entry("started", 0))

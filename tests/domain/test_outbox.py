@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from openclaw_taskmem.domain import outbox
-from openclaw_taskmem.domain.outbox import Claim, OutboxPolicy
+from openclaw_taskmem.domain.outbox import OutboxPolicy, WakeClaim
 from taskmem_hookspecs import (
     Linkage,
     TaskStatus,
@@ -45,8 +45,8 @@ def wait_wake(number: int = 1, **changes: object) -> Wake:
     return stuck_wake(**(given | changes))
 
 
-def claim(*due: Wake, sent: tuple[datetime, ...] = (), **task: object) -> Claim:
-    return outbox.claim(
+def claim(*due: Wake, sent: tuple[datetime, ...] = (), **task: object) -> WakeClaim:
+    return outbox.claim_due_wakes(
         due,
         {"task_1": a_task(**task)},
         sent,
@@ -67,7 +67,7 @@ def test_what_is_due_is_leased_before_it_goes_out() -> None:
     assert claimed.delivery.wakes[0].version == leased.version + 1
 
 
-def test_wakes_of_a_session_share_one_message_the_stuck_one_first() -> None:
+def test_wakes_of_a_session_share_one_message_stuck_wake_first() -> None:
     claimed = claim(wait_wake(1), stuck_wake(), wait_wake(2))
 
     assert claimed.delivery is not None
@@ -81,7 +81,7 @@ def test_wakes_of_a_session_share_one_message_the_stuck_one_first() -> None:
     assert "(wait_2)" in lines[2]
 
 
-def test_the_most_urgent_stuck_task_leads_then_the_one_idle_for_longest() -> None:
+def test_urgent_stuck_task_leads_then_the_longest_idle_one() -> None:
     tasks = {
         f"task_{i}": a_task(task_id=f"task_{i}", updated_at=DAWN - timedelta(hours=i))
         for i in (1, 2, 3)
@@ -90,7 +90,7 @@ def test_the_most_urgent_stuck_task_leads_then_the_one_idle_for_longest() -> Non
         stuck_wake(wake_id=f"wake_{i}", key=f"k{i}", task_id=f"task_{i}", urgent=i == 1)
         for i in (2, 3, 1)
     ]
-    claimed = outbox.claim(due, tasks, (), delivery_id="d", now=NOW, policy=POLICY)
+    claimed = outbox.claim_due_wakes(due, tasks, (), delivery_id="d", now=NOW, policy=POLICY)
 
     assert claimed.delivery is not None
     order = [wake.task_id for wake in claimed.delivery.wakes]
@@ -113,7 +113,7 @@ def test_an_alert_whose_task_moved_on_is_superseded(moved: dict[str, object]) ->
     assert [event.kind for event in claimed.change.events] == ["wake_superseded"]
 
 
-def test_the_fifth_message_of_a_minute_is_put_off_until_there_is_room() -> None:
+def test_fifth_message_of_a_minute_is_delayed_until_it_has_room() -> None:
     sent = tuple(NOW - timedelta(seconds=s) for s in (50, 40, 30, 20))
 
     claimed = claim(stuck_wake(), sent=sent)
@@ -141,7 +141,7 @@ def test_a_waits_wake_is_sent_three_times_then_it_is_unanswered() -> None:
     for _ in range(3):
         claimed = claim(wake)
         assert claimed.delivery is not None
-        change = outbox.delivered(
+        change = outbox.record_delivery(
             claimed.delivery,
             claimed.delivery.wakes,
             {},
@@ -164,7 +164,7 @@ def test_a_stuck_wake_is_not_sent_again_by_the_outbox() -> None:
     claimed = claim(stuck_wake())
     assert claimed.delivery is not None
 
-    change = outbox.delivered(
+    change = outbox.record_delivery(
         claimed.delivery,
         claimed.delivery.wakes,
         {"task_1": a_task()},
@@ -182,7 +182,7 @@ def test_the_cooldown_counts_from_the_delivery() -> None:
     assert claimed.delivery is not None
     late = NOW + timedelta(hours=8)
 
-    change = outbox.delivered(
+    change = outbox.record_delivery(
         claimed.delivery,
         claimed.delivery.wakes,
         {"task_1": a_task(last_stuck_alert_at=NOW)},
@@ -195,15 +195,15 @@ def test_the_cooldown_counts_from_the_delivery() -> None:
 
 
 @pytest.mark.parametrize("acted", [True, False])
-def test_a_wake_that_was_superseded_on_its_way_is_answered_only_by_its_agent(
+def test_only_its_agent_answers_a_wake_superseded_in_delivery(
     acted: bool,
 ) -> None:
     claimed = claim(stuck_wake())
     assert claimed.delivery is not None
-    (moved,) = outbox.answered(claimed.delivery.wakes, acts=acted, moved=True, now=NOW)
+    (moved,) = outbox.settle_answered(claimed.delivery.wakes, acts=acted, moved=True, now=NOW)
     meanwhile = moved.model_copy(update={"version": 3})
 
-    change = outbox.delivered(
+    change = outbox.record_delivery(
         claimed.delivery,
         [meanwhile],
         {"task_1": a_task()},
@@ -221,7 +221,7 @@ def test_a_wake_that_was_superseded_on_its_way_is_answered_only_by_its_agent(
 def test_a_failed_delivery_stays_owed_and_waits_longer_each_time() -> None:
     waits = []
     for attempts in (1, 2, 3, 7, 60):
-        change = outbox.failed(
+        change = outbox.record_delivery_failure(
             [stuck_wake(attempts=attempts)], "gateway down", NOW, POLICY
         )
         (wake,) = change.wakes
@@ -234,7 +234,7 @@ def test_a_failed_delivery_stays_owed_and_waits_longer_each_time() -> None:
 
 
 def test_a_refused_wake_is_never_tried_again() -> None:
-    change = outbox.refused([stuck_wake()], "no such session", NOW)
+    change = outbox.record_refusal([stuck_wake()], "no such session", NOW)
 
     assert change.wakes[0].state is WakeState.REFUSED
     assert change.wakes[0].due_at is None
@@ -244,21 +244,21 @@ def test_a_refused_wake_is_never_tried_again() -> None:
 def test_an_agent_that_acts_acknowledges_what_was_sent() -> None:
     sent = stuck_wake(state=WakeState.SENT)
 
-    (settled,) = outbox.answered([sent], acts=True, moved=False, now=NOW)
+    (settled,) = outbox.settle_answered([sent], acts=True, moved=False, now=NOW)
 
     assert settled.state is WakeState.ACKNOWLEDGED
     assert settled.acknowledged_at == NOW
-    assert outbox.answered([sent], acts=False, moved=True, now=NOW) == ()
+    assert outbox.settle_answered([sent], acts=False, moved=True, now=NOW) == ()
 
 
-def test_a_task_that_moves_supersedes_the_alert_that_is_still_due() -> None:
+def test_task_that_moves_supersedes_its_alert_still_due() -> None:
     due = stuck_wake()
 
-    (settled,) = outbox.answered([due], acts=True, moved=True, now=NOW)
+    (settled,) = outbox.settle_answered([due], acts=True, moved=True, now=NOW)
 
     assert settled.state is WakeState.SUPERSEDED
-    assert outbox.answered([due], acts=True, moved=False, now=NOW) == ()
-    assert outbox.answered([wait_wake()], acts=True, moved=True, now=NOW) == ()
+    assert outbox.settle_answered([due], acts=True, moved=False, now=NOW) == ()
+    assert outbox.settle_answered([wait_wake()], acts=True, moved=True, now=NOW) == ()
 
 
 def test_more_lines_than_a_message_holds_wait_for_the_next() -> None:
@@ -273,4 +273,4 @@ def test_more_lines_than_a_message_holds_wait_for_the_next() -> None:
 def test_a_failure_does_not_rearm_a_stuck_wake_that_was_sent() -> None:
     sent = stuck_wake(state=WakeState.SENT, due_at=None)
 
-    assert outbox.failed([sent], "late", NOW, POLICY).wakes == ()
+    assert outbox.record_delivery_failure([sent], "late", NOW, POLICY).wakes == ()

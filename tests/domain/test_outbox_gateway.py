@@ -21,7 +21,7 @@ WHY = "the turn that took it failed: overloaded"
 ENDED = [s for s in WakeState if s not in (WakeState.DUE, WakeState.SENT)]
 
 
-def sent(number: int = 1, **changes: object) -> Wake:
+def a_sent_wake(number: int = 1, **changes: object) -> Wake:
     """A stuck wake that a transport took."""
     fields = {
         "wake_id": f"wake_{number}",
@@ -39,27 +39,27 @@ def sent(number: int = 1, **changes: object) -> Wake:
     return a_wake(**(fields | changes))
 
 
-def of_wait(number: int = 1, **changes: object) -> Wake:
+def a_sent_wait_wake(number: int = 1, **changes: object) -> Wake:
     """A wait's wake that a transport took, and that is sent again one day."""
     again = {"cause": WakeCause.WAIT, "due_at": NOW + timedelta(minutes=5)}
-    return sent(number, wait_id=f"wait_{number}", **(again | changes))
+    return a_sent_wake(number, wait_id=f"wait_{number}", **(again | changes))
 
 
-def lost(*wakes: Wake, due_at: datetime | None = None) -> Change:
-    return outbox.lost(wakes, WHY, NOW, POLICY, due_at=due_at)
+def lose_wakes(*wakes: Wake, due_at: datetime | None = None) -> Change:
+    return outbox.requeue_lost_wakes(wakes, WHY, NOW, POLICY, due_at=due_at)
 
 
 def kinds(change: Change) -> list[str]:
     return [event.kind for event in change.events]
 
 
-def delivered(wake: Wake, **given: Any) -> Wake:
+def deliver_wake(wake: Wake, **given: Any) -> Wake:
     """Let a wake that is due go out, and return it."""
     due = wake.model_copy(update={"state": WakeState.DUE, "due_at": NOW})
     tasks = {"task_1": a_task()}
-    claimed = outbox.claim([due], tasks, (), delivery_id="d", now=NOW, policy=POLICY)
+    claimed = outbox.claim_due_wakes([due], tasks, (), delivery_id="d", now=NOW, policy=POLICY)
     assert claimed.delivery is not None
-    change = outbox.delivered(
+    change = outbox.record_delivery(
         claimed.delivery,
         claimed.delivery.wakes,
         tasks,
@@ -75,18 +75,16 @@ def delivered(wake: Wake, **given: Any) -> Wake:
 
 
 def test_what_a_turn_took_is_acknowledged_at_that_instant() -> None:
-    change = outbox.taken([sent(), of_wait(2)], NOW)
+    change = outbox.acknowledge_wakes([a_sent_wake(), a_sent_wait_wake(2)], NOW)
 
     assert [wake.state for wake in change.wakes] == ["acknowledged"] * 2
-    assert {(wake.acknowledged_at, wake.due_at) for wake in change.wakes} == {
-        (NOW, None)
-    }
+    assert {(wake.acknowledged_at, wake.due_at) for wake in change.wakes} == {(NOW, None)}
     assert kinds(change) == ["wake_acknowledged"] * 2
 
 
-def test_a_turn_that_is_quicker_than_the_receipt_acknowledges_by_it() -> None:
-    claimed = outbox.claim(
-        [sent(state=WakeState.DUE, due_at=NOW, sends=0, created_at=NOW)],
+def test_turn_faster_than_the_receipt_acknowledges_the_wake() -> None:
+    claimed = outbox.claim_due_wakes(
+        [a_sent_wake(state=WakeState.DUE, due_at=NOW, sends=0, created_at=NOW)],
         {"task_1": a_task()},
         (),
         delivery_id="delivery_7",
@@ -94,11 +92,11 @@ def test_a_turn_that_is_quicker_than_the_receipt_acknowledges_by_it() -> None:
         policy=POLICY,
     )
     assert claimed.delivery is not None
-    (early,) = outbox.taken(claimed.delivery.wakes, NOW).wakes
+    (early,) = outbox.acknowledge_wakes(claimed.delivery.wakes, NOW).wakes
     assert early.state is WakeState.ACKNOWLEDGED
     assert early.due_at is None
 
-    (closed,) = outbox.delivered(
+    (closed,) = outbox.record_delivery(
         claimed.delivery,
         [early],
         {"task_1": a_task()},
@@ -113,17 +111,17 @@ def test_a_turn_that_is_quicker_than_the_receipt_acknowledges_by_it() -> None:
 
 @pytest.mark.parametrize("state", ENDED)
 def test_what_has_ended_is_neither_taken_nor_lost(state: WakeState) -> None:
-    ended = sent(state=state)
+    ended = a_sent_wake(state=state)
 
-    assert outbox.taken([ended], NOW).empty
-    assert lost(ended).empty
+    assert outbox.acknowledge_wakes([ended], NOW).empty
+    assert lose_wakes(ended).empty
 
 
 # --- no model saw it ----------------------------------------------------------
 
 
 def test_what_reached_no_model_is_owed_again_with_the_reason() -> None:
-    change = lost(sent(), of_wait(2))
+    change = lose_wakes(a_sent_wake(), a_sent_wait_wake(2))
 
     assert [wake.state for wake in change.wakes] == ["due", "due"]
     assert {wake.last_error for wake in change.wakes} == {WHY}
@@ -134,7 +132,7 @@ def test_what_reached_no_model_is_owed_again_with_the_reason() -> None:
 
 def test_what_is_lost_rests_longer_after_each_try() -> None:
     rests = [
-        lost(sent(attempts=attempts)).wakes[0].due_at for attempts in (1, 2, 3, 7, 99)
+        lose_wakes(a_sent_wake(attempts=attempts)).wakes[0].due_at for attempts in (1, 2, 3, 7, 99)
     ]
 
     seconds = [(rest - NOW).total_seconds() for rest in rests if rest]
@@ -144,32 +142,32 @@ def test_what_is_lost_rests_longer_after_each_try() -> None:
 def test_what_is_lost_goes_out_when_it_is_said_where_it_is_said() -> None:
     due = NOW + timedelta(seconds=12)
 
-    assert lost(sent(attempts=9), due_at=due).wakes[0].due_at == due
+    assert lose_wakes(a_sent_wake(attempts=9), due_at=due).wakes[0].due_at == due
 
 
 def test_what_is_on_its_way_cannot_be_lost() -> None:
     """Whoever delivers it writes what became of it."""
-    assert lost(sent(state=WakeState.DUE, due_at=NOW)).empty
+    assert lose_wakes(a_sent_wake(state=WakeState.DUE, due_at=NOW)).empty
 
 
 def test_of_a_tasks_alerts_that_are_lost_only_the_newest_is_owed() -> None:
-    change = lost(sent(2), sent(1), sent(3, task_id="task_2"))
+    change = lose_wakes(a_sent_wake(2), a_sent_wake(1), a_sent_wake(3, task_id="task_2"))
 
     states = {wake.wake_id: wake.state for wake in change.wakes}
     assert states == {"wake_1": "superseded", "wake_2": "due", "wake_3": "due"}
     assert sorted(kinds(change)) == ["wake_lost", "wake_lost", "wake_superseded"]
 
 
-def test_an_alert_that_is_lost_gives_way_to_a_newer_one_that_is_due() -> None:
-    due = sent(2, state=WakeState.DUE, due_at=NOW)
+def test_lost_alert_is_superseded_by_a_newer_one_that_is_due() -> None:
+    due = a_sent_wake(2, state=WakeState.DUE, due_at=NOW)
 
-    (older,) = lost(sent(1), due).wakes
+    (older,) = lose_wakes(a_sent_wake(1), due).wakes
 
     assert (older.wake_id, older.state) == ("wake_1", "superseded")
 
 
 def test_an_alert_takes_no_wakes_of_waits_along() -> None:
-    change = lost(of_wait(1), sent(2), of_wait(3))
+    change = lose_wakes(a_sent_wait_wake(1), a_sent_wake(2), a_sent_wait_wake(3))
 
     assert {wake.state for wake in change.wakes} == {WakeState.DUE}
     assert len(change.wakes) == 3
@@ -179,28 +177,28 @@ def test_an_alert_takes_no_wakes_of_waits_along() -> None:
 
 
 @pytest.mark.parametrize("moved", [True, False])
-def test_an_agent_that_acts_answers_what_was_lost_after_it_was_sent(
+def test_acting_agent_acknowledges_a_wake_lost_after_sending(
     moved: bool,
 ) -> None:
-    (owed,) = lost(sent()).wakes
+    (owed,) = lose_wakes(a_sent_wake()).wakes
 
-    (settled,) = outbox.answered([owed], acts=True, moved=moved, now=NOW)
+    (settled,) = outbox.settle_answered([owed], acts=True, moved=moved, now=NOW)
 
     assert settled.state is WakeState.ACKNOWLEDGED
     assert (settled.acknowledged_at, settled.due_at) == (NOW, None)
 
 
 def test_what_was_never_sent_is_answered_by_nobody() -> None:
-    never = of_wait(state=WakeState.DUE, sends=0)
+    never = a_sent_wait_wake(state=WakeState.DUE, sends=0)
 
-    assert outbox.answered([never], acts=True, moved=True, now=NOW) == ()
+    assert outbox.settle_answered([never], acts=True, moved=True, now=NOW) == ()
 
 
 def test_a_person_who_acts_answers_nothing_that_was_lost() -> None:
-    (owed,) = lost(sent()).wakes
+    (owed,) = lose_wakes(a_sent_wake()).wakes
 
-    assert outbox.answered([owed], acts=False, moved=False, now=NOW) == ()
-    (moved,) = outbox.answered([owed], acts=False, moved=True, now=NOW)
+    assert outbox.settle_answered([owed], acts=False, moved=False, now=NOW) == ()
+    (moved,) = outbox.settle_answered([owed], acts=False, moved=True, now=NOW)
     assert (moved.state, moved.acknowledged_at) == (WakeState.SUPERSEDED, None)
 
 
@@ -209,11 +207,10 @@ def test_a_person_who_acts_answers_nothing_that_was_lost() -> None:
 
 def test_a_message_is_known_by_its_delivery_before_it_goes_out() -> None:
     due = [
-        of_wait(n, state=WakeState.DUE, due_at=NOW, delivery_id="before")
-        for n in (1, 2)
+        a_sent_wait_wake(n, state=WakeState.DUE, due_at=NOW, delivery_id="before") for n in (1, 2)
     ]
 
-    claimed = outbox.claim(due, {}, (), delivery_id="now", now=NOW, policy=POLICY)
+    claimed = outbox.claim_due_wakes(due, {}, (), delivery_id="now", now=NOW, policy=POLICY)
 
     assert claimed.delivery is not None
     assert {wake.delivery_id for wake in claimed.change.wakes} == {"now"}
@@ -222,17 +219,17 @@ def test_a_message_is_known_by_its_delivery_before_it_goes_out() -> None:
 
 
 @pytest.mark.parametrize("note", [None, "turn: heartbeat"])
-def test_what_the_transport_said_is_kept_and_takes_the_place_of_what_it_said_before(
+def test_transport_note_replaces_the_note_before_it(
     note: str | None,
 ) -> None:
-    assert delivered(of_wait(note="before"), note=note).note == note
+    assert deliver_wake(a_sent_wait_wake(note="before"), note=note).note == note
 
 
 @given(sends=st.integers(0, 10_000))
-def test_a_wake_that_was_lost_again_and_again_can_still_be_written_down(
+def test_wake_lost_many_times_can_still_be_recorded(
     sends: int,
 ) -> None:
-    again = delivered(of_wait(sends=sends))
+    again = deliver_wake(a_sent_wait_wake(sends=sends))
 
     assert again.sends == sends + 1
     assert again.due_at is not None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.plan import DroppedStep, progress, remap
+from openclaw_taskmem.domain.plan import DroppedStep, compute_progress, remap_marks
 from taskmem_hookspecs.model import Task, TaskStatus
 from taskmem_hookspecs.packet import Progress
 
@@ -37,11 +37,11 @@ def task(steps: int, done: set[int]) -> Task:
     ],
 )
 def test_the_current_step_is_the_first_that_is_not_done(steps, done, expected):
-    assert progress(task(steps, done)) == expected
+    assert compute_progress(task(steps, done)) == expected
 
 
 def follows(old: str, new: str) -> bool:
-    return remap([old], {0}, ["Something else", new]).done == {1}
+    return remap_marks([old], {0}, ["Something else", new]).done == {1}
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,12 @@ def test_a_step_without_words_is_known_by_its_text(text):
 def test_twins_keep_their_marks_in_the_same_order():
     old = ["Run tests", "Build", "Run the tests"]
     new = ["Build", "1. Run tests", "Deploy", "2. Run tests"]
-    assert remap(old, {2}, new).done == {3}
-    assert remap(old, {0}, new).done == {1}
+    assert remap_marks(old, {2}, new).done == {3}
+    assert remap_marks(old, {0}, new).done == {1}
 
 
 def test_a_mark_is_dropped_when_the_number_of_twins_changed():
-    assert remap(
-        ["Build", "Test"], {0, 1}, ["Test", "Build", "Build"]
-    ).model_dump() == {
+    assert remap_marks(["Build", "Test"], {0, 1}, ["Test", "Build", "Build"]).model_dump() == {
         "done": {0},
         "dropped": (
             {
@@ -140,28 +138,25 @@ def test_a_mark_is_dropped_when_the_number_of_twins_changed():
             },
         ),
     }
-    fewer = remap(["Build", "1. Build"], {1}, ["Build"])
+    fewer = remap_marks(["Build", "1. Build"], {1}, ["Build"])
     assert not fewer.done
     assert [lost.step for lost in fewer.dropped] == [2]
     assert "2 times and the new one once" in fewer.dropped[0].why
 
 
 def test_a_mark_is_dropped_when_its_step_is_gone():
-    assert remap(["1. Build", "2. Test"], {1}, ["Build"]).dropped == (
-        DroppedStep(
-            step=2, text="2. Test", why="No step of the new plan says the same."
-        ),
+    assert remap_marks(["1. Build", "2. Test"], {1}, ["Build"]).dropped == (
+        DroppedStep(step=2, text="2. Test", why="No step of the new plan says the same."),
     )
 
 
 def test_only_steps_that_were_done_are_reported():
-    assert remap(["Build", "Test"], set(), ["Deploy"]).dropped == ()
+    assert remap_marks(["Build", "Test"], set(), ["Deploy"]).dropped == ()
 
 
 STEP = st.text(min_size=1)
 PLAN = st.lists(
-    st.sampled_from(["Build", "1. build", "Test the app", "test app", "Deploy", "-"])
-    | STEP
+    st.sampled_from(["Build", "1. build", "Test the app", "test app", "Deploy", "-"]) | STEP
 )
 DISTINCT = st.lists(st.integers(0, 10**6), unique=True).map(
     lambda numbers: [f"Part {number}" for number in numbers]
@@ -169,53 +164,52 @@ DISTINCT = st.lists(st.integers(0, 10**6), unique=True).map(
 
 
 @st.composite
-def marked(draw, plans=PLAN):
+def marked_plans(draw, plans=PLAN):
     plan = draw(plans)
     return plan, {index for index in range(len(plan)) if draw(st.booleans())}
 
 
-@given(marked())
+@given(marked_plans())
 def test_a_plan_that_stays_the_same_keeps_every_mark(old):
     plan, done = old
-    kept = remap(plan, done, plan)
+    kept = remap_marks(plan, done, plan)
     assert kept.done == done
     assert kept.dropped == ()
 
 
-@given(marked(DISTINCT), st.randoms())
+@given(marked_plans(DISTINCT), st.randoms())
 def test_steps_that_are_moved_take_their_marks_along(old, shuffler):
     plan, done = old
     moved = shuffler.sample(plan, len(plan))
-    kept = remap(plan, done, moved)
+    kept = remap_marks(plan, done, moved)
     assert {moved[index] for index in kept.done} == {plan[index] for index in done}
     assert kept.dropped == ()
 
 
-@given(marked(DISTINCT), st.sampled_from(["{}. ", "{}) ", "Step {}: ", "({}) "]))
+@given(marked_plans(DISTINCT), st.sampled_from(["{}. ", "{}) ", "Step {}: ", "({}) "]))
 def test_steps_that_are_renumbered_and_recased_keep_their_marks(old, numbering):
     plan, done = old
     new = [
-        f"{numbering.format(len(plan) - index)}{text.upper()}."
-        for index, text in enumerate(plan)
+        f"{numbering.format(len(plan) - index)}{text.upper()}." for index, text in enumerate(plan)
     ]
-    assert remap(plan, done, new).done == done
+    assert remap_marks(plan, done, new).done == done
 
 
-@given(marked(), PLAN)
+@given(marked_plans(), PLAN)
 def test_every_mark_is_either_kept_or_reported(old, new):
     plan, done = old
-    kept = remap(plan, done, new)
+    kept = remap_marks(plan, done, new)
     assert len(kept.done) + len(kept.dropped) == len(done)
     assert kept.done <= set(range(len(new)))
     assert {lost.step - 1 for lost in kept.dropped} <= done
     assert all(lost.text == plan[lost.step - 1] for lost in kept.dropped)
 
 
-@given(marked(), PLAN)
+@given(marked_plans(), PLAN)
 def test_no_step_becomes_done_that_was_not(old, new):
     plan, done = old
     undone = {text for index, text in enumerate(plan) if index not in done}
-    for index in remap(plan, done, new).done:
-        counterpart = [i for i in done if remap([plan[i]], {0}, [new[index]]).done]
+    for index in remap_marks(plan, done, new).done:
+        counterpart = [i for i in done if remap_marks([plan[i]], {0}, [new[index]]).done]
         assert counterpart or new[index] not in undone
         assert counterpart

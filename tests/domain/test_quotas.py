@@ -8,7 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain import quotas
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.updates import Wish
+from openclaw_taskmem.domain.updates import UpdateRequest
 from taskmem_hookspecs import Maker, TaskStatus
 from taskmem_hookspecs.errors import LimitReached
 from taskmem_hookspecs.testing import a_task
@@ -23,9 +23,9 @@ FULL = a_task(message_count=quotas.MESSAGES)
 def test_agents_add_no_words_to_a_task_that_is_full(caller: Caller) -> None:
     room = FULL.model_copy(update={"message_count": quotas.MESSAGES - 1})
     for wish in (
-        Wish(message="At it.", caller=caller),
-        Wish(ask="Red or blue?", caller=caller),
-        Wish(message="Rest.", status=TaskStatus.PAUSED, caller=caller),
+        UpdateRequest(message="At it.", caller=caller),
+        UpdateRequest(ask="Red or blue?", caller=caller),
+        UpdateRequest(message="Rest.", status=TaskStatus.PAUSED, caller=caller),
     ):
         quotas.guard_update(room, wish)
         with pytest.raises(LimitReached, match=r"200,000; leave .* task_register"):
@@ -34,13 +34,13 @@ def test_agents_add_no_words_to_a_task_that_is_full(caller: Caller) -> None:
 
 @pytest.mark.parametrize("status", TaskStatus)
 def test_a_full_task_takes_any_status_and_marks(status: TaskStatus) -> None:
-    quotas.guard_update(FULL, Wish(status=status, caller=AGENT))
-    quotas.guard_update(FULL, Wish(completed_steps=(1,), caller=AGENT))
+    quotas.guard_update(FULL, UpdateRequest(status=status, caller=AGENT))
+    quotas.guard_update(FULL, UpdateRequest(completed_steps=(1,), caller=AGENT))
 
 
 @pytest.mark.parametrize("status", [s for s in TaskStatus if s.terminal])
 def test_a_full_task_takes_the_words_that_end_it(status: TaskStatus) -> None:
-    wish = Wish(message="Over.", status=status, caller=AGENT)
+    wish = UpdateRequest(message="Over.", status=status, caller=AGENT)
     quotas.guard_update(FULL, wish)
     over = FULL.model_copy(update={"status": status})
     with pytest.raises(LimitReached):
@@ -48,20 +48,20 @@ def test_a_full_task_takes_the_words_that_end_it(status: TaskStatus) -> None:
 
 
 def test_a_full_task_takes_a_persons_words() -> None:
-    quotas.guard_update(FULL, Wish(message="Go on.", caller=PERSON))
+    quotas.guard_update(FULL, UpdateRequest(message="Go on.", caller=PERSON))
 
 
-def test_agents_of_a_host_count_together_and_a_gateways_each_alone() -> None:
+def test_quota_joins_agents_of_a_host_but_not_of_a_gateway() -> None:
     claude = Maker(hosts=("mcp:claude-code", "shell:claude-code"))
     gateway = Caller(host="openclaw:9", session_key="agent:dev:main:thread:5")
     named = AGENT.model_copy(update={"session_key": "agent:dev:main"})
 
-    assert quotas.maker_of(AGENT) == quotas.maker_of(ITS_SHELL) == claude
-    assert quotas.maker_of(named) == claude
-    assert quotas.maker_of(Caller(host="mcp")) == Maker(hosts=("mcp",))
+    assert quotas.find_maker(AGENT) == quotas.find_maker(ITS_SHELL) == claude
+    assert quotas.find_maker(named) == claude
+    assert quotas.find_maker(Caller(host="mcp")) == Maker(hosts=("mcp",))
     dev = Maker(hosts=("openclaw:9",), agent="agent:dev")
-    assert quotas.maker_of(gateway) == dev
-    assert quotas.maker_of(PERSON) is None
+    assert quotas.find_maker(gateway) == dev
+    assert quotas.find_maker(PERSON) is None
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.readers import (
     DAYS_KEPT,
-    Spent,
+    ReaderUsage,
     count_answer,
     count_question,
     dump_days,
+    find_usage,
     load_days,
     order_readers,
-    refuse_spent,
-    spent_on,
+    refuse_over_limit,
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 
@@ -26,7 +26,7 @@ LATE = datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC)
 
 
 def refusal(asked, limit, now=NOON, *, confirms=False):
-    return refuse_spent("host", Spent(asked=asked), limit, now, confirms=confirms)
+    return refuse_over_limit("host", ReaderUsage(asked=asked), limit, now, confirms=confirms)
 
 
 @pytest.mark.parametrize(
@@ -56,19 +56,17 @@ def test_a_refusal_names_the_setting_and_when_the_day_ends():
 def test_a_day_is_one_in_utc():
     days = count_question({}, LATE, "host")
     west = (LATE + timedelta(seconds=2)).astimezone()
-    assert spent_on(days, LATE.astimezone(), "host").asked == 1
-    assert spent_on(days, west, "host").asked == 0
+    assert find_usage(days, LATE.astimezone(), "host").asked == 1
+    assert find_usage(days, west, "host").asked == 0
 
 
 @given(st.lists(st.sampled_from([None, 0.0, 0.25, 2.0]), max_size=8))
 def test_a_cost_is_known_only_where_all_of_it_is(costs):
     days = {}
     for cost in costs:
-        days = count_answer(
-            days, NOON, "host", tokens_in=1, tokens_out=None, cost_usd=cost
-        )
+        days = count_answer(days, NOON, "host", tokens_in=1, tokens_out=None, cost_usd=cost)
     known = None if None in costs else sum(costs)
-    spent = spent_on(days, NOON, "host")
+    spent = find_usage(days, NOON, "host")
     assert (spent.cost_usd, spent.tokens_in) == (known, len(costs))
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from openclaw_taskmem.domain.rests import asked_for, is_news
+from openclaw_taskmem.domain.rests import is_worth_logging, read_retry_after
 from taskmem_hookspecs import JudgeUnavailable, WakeUndelivered
 
 
@@ -15,7 +15,7 @@ from taskmem_hookspecs import JudgeUnavailable, WakeUndelivered
 def test_a_number_of_seconds_is_what_is_asked_for(
     error: type[JudgeUnavailable], seconds: float
 ) -> None:
-    assert asked_for(error("later", seconds)) == seconds
+    assert read_retry_after(error("later", seconds)) == seconds
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_a_number_of_seconds_is_what_is_asked_for(
     ids=["None", "inf", "-inf", "nan", "-1", "10**400", "text", "list", "1j", "object"],
 )
 def test_what_is_no_number_of_seconds_asks_for_nothing(nonsense: float) -> None:
-    assert asked_for(JudgeUnavailable("later", nonsense)) is None
+    assert read_retry_after(JudgeUnavailable("later", nonsense)) is None
 
 
 def test_an_error_that_was_not_made_whole_asks_for_nothing() -> None:
@@ -32,9 +32,9 @@ def test_an_error_that_was_not_made_whole_asks_for_nothing() -> None:
         def __init__(self) -> None:
             """Leave out what it is to say."""
 
-    assert asked_for(Bare()) is None
+    assert read_retry_after(Bare()) is None
 
 
-def test_the_first_failure_and_each_doubling_of_the_tries_is_news() -> None:
-    told = [tries for tries in range(1, 100_000) if is_news(tries)]
+def test_first_failure_and_each_doubling_of_tries_is_news() -> None:
+    told = [tries for tries in range(1, 100_000) if is_worth_logging(tries)]
     assert told == [2**n for n in range(17)]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.rights import TABLE, Held, Tie, find_tie
+from openclaw_taskmem.domain.rights import TABLE, TaskHolder, Tie, find_tie
 from taskmem_hookspecs import Owner, Run, RunState, Task
 from taskmem_hookspecs.testing import a_run, a_task
-from tests.support.owners import MAIN, OTHER, held
+from tests.support.owners import MAIN, OTHER, a_leased_run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "who-may-do-what.md"
 HOST = "openclaw"
@@ -36,9 +36,9 @@ def test_the_page_prints_the_table_as_it_is() -> None:
     ("caller", "task", "run", "tie"),
     [
         pytest.param(Caller(person=True), OURS, None, Tie.PERSON, id="a-person"),
-        pytest.param(OWN, OURS, held(), Tie.HOLDER, id="who-holds-it"),
+        pytest.param(OWN, OURS, a_leased_run(), Tie.HOLDER, id="who-holds-it"),
         pytest.param(OWN, OURS, None, Tie.SESSION, id="its-session"),
-        pytest.param(ELSEWHERE, OURS, held(), Tie.OTHER, id="another-session"),
+        pytest.param(ELSEWHERE, OURS, a_leased_run(), Tie.OTHER, id="another-session"),
         pytest.param(CLAUDE, OURS, None, Tie.OTHER, id="another-host"),
         pytest.param(CLAUDE, CLAUDES, None, Tie.SESSION, id="its-host"),
         pytest.param(CODEX, CLAUDES, None, Tie.OTHER, id="of-two-hosts"),
@@ -46,7 +46,7 @@ def test_the_page_prints_the_table_as_it_is() -> None:
         pytest.param(ELSEWHERE, OURS, QUEUED, Tie.ROLE, id="its-role"),
         pytest.param(CODEX, OURS, QUEUED, Tie.ROLE, id="any-role-elsewhere"),
         pytest.param(OWN, CLAUDES, QUEUED, Tie.OTHER, id="another-role"),
-        pytest.param(OWN, a_task(), held(owner=OTHER), Tie.SESSION, id="held-away"),
+        pytest.param(OWN, a_task(), a_leased_run(owner=OTHER), Tie.SESSION, id="held-away"),
         pytest.param(
             OWN,
             a_task(registrar_session=MAIN.session_key, registrar_host=HOST),
@@ -105,17 +105,18 @@ def test_the_page_prints_the_table_as_it_is() -> None:
         ),
     ],
 )
-def test_what_a_caller_is_to_a_task(
-    caller: Caller, task: Task, run: Run | None, tie: Tie
-) -> None:
-    assert find_tie(caller, task, Held(run=run)) is tie
+def test_what_a_caller_is_to_a_task(caller: Caller, task: Task, run: Run | None, tie: Tie) -> None:
+    assert find_tie(caller, task, TaskHolder(run=run)) is tie
 
 
 def test_who_held_the_last_run_of_a_task_is_known_after_its_end() -> None:
-    over = held(state=RunState.COMPLETED)
+    over = a_leased_run(state=RunState.COMPLETED)
 
-    assert find_tie(OWN, CLAUDES, Held(last=over)) is Tie.HOLDER
+    assert find_tie(OWN, CLAUDES, TaskHolder(last=over)) is Tie.HOLDER
 
 
 def test_a_guessed_token_makes_nobody_the_holder() -> None:
-    assert find_tie(CODEX, OURS, Held(run=held()), token=held().token) is Tie.OTHER
+    assert (
+        find_tie(CODEX, OURS, TaskHolder(run=a_leased_run()), token=a_leased_run().token)
+        is Tie.OTHER
+    )

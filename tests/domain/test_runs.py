@@ -14,28 +14,28 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from openclaw_taskmem.domain import fencing, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_events import (
-    Blocked,
-    Cancelled,
-    Claimed,
-    Completed,
-    Continued,
-    Failed,
+    LeaseReleased,
     OwnerSeen,
-    Requeued,
-    Rested,
+    RunBlocked,
+    RunCancelled,
+    RunClaimed,
+    RunCompleted,
+    RunContinued,
     RunEvent,
+    RunFailed,
+    RunRequeued,
     SentToReview,
     StepGivenMore,
     ToldToGoOn,
     TurnSucceeded,
 )
-from openclaw_taskmem.domain.run_machine import Moved, apply, begin_run
-from openclaw_taskmem.domain.run_policy import RunPolicy, Why
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from taskmem_hookspecs import News, Owner, RunState, TaskStatus
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
-from tests.support.owners import AGAIN, LEASE, MAIN, NOW, OTHER, held
+from tests.support.owners import AGAIN, LEASE, MAIN, NOW, OTHER, a_leased_run
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "run-machine.md"
 OPEN: Final = [state for state in RunState if not state.terminal]
@@ -84,8 +84,8 @@ def test_a_run_begins_queued_with_nobody_who_holds_it() -> None:
 # --- claimed --------------------------------------------------------------------
 
 
-def test_who_claims_a_queued_run_holds_it_under_a_lease_with_a_new_token() -> None:
-    moved = apply(a_run(token=4), Claimed(owner=MAIN), now=NOW)
+def test_claim_of_a_queued_run_gives_a_lease_and_a_new_token() -> None:
+    moved = apply_events(a_run(token=4), RunClaimed(owner=MAIN), now=NOW)
 
     assert moved.run == a_run(
         state=RunState.RUNNING,
@@ -107,23 +107,23 @@ def test_who_claims_a_queued_run_holds_it_under_a_lease_with_a_new_token() -> No
 
 
 def test_a_run_keeps_the_instant_of_its_first_claim() -> None:
-    moved = apply(a_run(started_at=DAWN), Claimed(owner=MAIN), now=NOW)
+    moved = apply_events(a_run(started_at=DAWN), RunClaimed(owner=MAIN), now=NOW)
 
     assert moved.run.started_at == DAWN
 
 
-def test_a_claim_of_what_another_holds_is_refused_and_says_who_does() -> None:
+def test_claim_of_a_run_held_by_another_is_refused_with_owner() -> None:
     with pytest.raises(RunHeld, match="held by main in session agent:main:main"):
-        apply(held(), Claimed(owner=OTHER), now=NOW)
+        apply_events(a_leased_run(), RunClaimed(owner=OTHER), now=NOW)
 
 
 def test_a_run_that_rests_is_still_held() -> None:
     with pytest.raises(RunHeld, match="run_1 is held by main"):
-        apply(held(), Rested(), Claimed(owner=OTHER), now=NOW)
+        apply_events(a_leased_run(), LeaseReleased(), RunClaimed(owner=OTHER), now=NOW)
 
 
-def test_an_owner_that_began_anew_claims_its_own_run_and_fences_what_it_was() -> None:
-    moved = apply(held(why="kept"), Claimed(owner=AGAIN), now=NOW)
+def test_restarted_owner_reclaims_its_run_with_a_new_token() -> None:
+    moved = apply_events(a_leased_run(why="kept"), RunClaimed(owner=AGAIN), now=NOW)
 
     assert moved.run.state is RunState.RUNNING
     assert (moved.run.owner, moved.run.token) == (AGAIN, 5)
@@ -134,15 +134,15 @@ def test_an_owner_that_began_anew_claims_its_own_run_and_fences_what_it_was() ->
 
 def test_a_run_for_a_role_is_claimed_by_no_other() -> None:
     with pytest.raises(RunHeld, match="for the role main, and not for builder"):
-        apply(a_run(role="main"), Claimed(owner=OTHER), now=NOW)
+        apply_events(a_run(role="main"), RunClaimed(owner=OTHER), now=NOW)
 
-    assert apply(a_run(role="main"), Claimed(owner=MAIN), now=NOW).run.owner == MAIN
+    assert apply_events(a_run(role="main"), RunClaimed(owner=MAIN), now=NOW).run.owner == MAIN
 
 
 def test_an_owner_without_a_session_leaves_the_runs_own() -> None:
     worker = Owner(role="main", process="7:9")
 
-    moved = apply(a_run(session_key="agent:main:x"), Claimed(owner=worker), now=NOW)
+    moved = apply_events(a_run(session_key="agent:main:x"), RunClaimed(owner=worker), now=NOW)
 
     assert moved.run.session_key == "agent:main:x"
 
@@ -150,7 +150,7 @@ def test_an_owner_without_a_session_leaves_the_runs_own() -> None:
 @pytest.mark.parametrize("state", ENDED)
 def test_what_has_ended_is_claimed_by_nobody(state: RunState) -> None:
     with pytest.raises(RunNotReady, match=f"run_1 has ended as {state}"):
-        apply(held(state=state, lease_until=None), Claimed(owner=MAIN), now=NOW)
+        apply_events(a_leased_run(state=state, lease_until=None), RunClaimed(owner=MAIN), now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -174,20 +174,20 @@ def test_an_owner_is_known_by_its_role_and_its_session(
 # --- moved ----------------------------------------------------------------------
 
 ENTERS: Final[dict[RunState, RunEvent]] = {
-    RunState.QUEUED: Requeued(why=Why.RESET),
-    RunState.RUNNING: Continued(),
-    RunState.BLOCKED: Blocked(why=Why.STALE),
+    RunState.QUEUED: RunRequeued(why=RunReason.RESET),
+    RunState.RUNNING: RunContinued(),
+    RunState.BLOCKED: RunBlocked(why=RunReason.STALE),
     RunState.REVIEW: SentToReview(),
-    RunState.COMPLETED: Completed(),
-    RunState.FAILED: Failed(why=Why.ABORTED),
-    RunState.CANCELLED: Cancelled(),
+    RunState.COMPLETED: RunCompleted(),
+    RunState.FAILED: RunFailed(why=RunReason.ABORTED),
+    RunState.CANCELLED: RunCancelled(),
 }
 """An event that puts a run in each state."""
 
 
 def enter(state: RunState, before: RunState = RunState.RUNNING) -> RunEvent:
     claims = (before, state) == (RunState.QUEUED, RunState.RUNNING)
-    return Claimed(owner=MAIN) if claims else ENTERS[state]
+    return RunClaimed(owner=MAIN) if claims else ENTERS[state]
 
 
 FOLLOWS: Final = {
@@ -217,12 +217,10 @@ REFUSALS = {
 
 @pytest.mark.parametrize("after", RunState)
 @pytest.mark.parametrize("before", RunState)
-def test_a_state_follows_another_or_it_does_not(
-    before: RunState, after: RunState
-) -> None:
-    run = held(state=before)
+def test_a_state_follows_another_or_it_does_not(before: RunState, after: RunState) -> None:
+    run = a_leased_run(state=before)
     if after in FOLLOWS[before].split():
-        moved = apply(run, enter(after, before), now=NOW)
+        moved = apply_events(run, enter(after, before), now=NOW)
         assert moved.run.state is after
         assert moved.run.changed_at == NOW
         (logged,) = moved.events
@@ -230,18 +228,18 @@ def test_a_state_follows_another_or_it_does_not(
         assert logged.data["why"] == moved.run.why
     else:
         with pytest.raises(RunNotReady) as refused:
-            apply(run, enter(after, before), now=NOW)
+            apply_events(run, enter(after, before), now=NOW)
         assert str(refused.value) == f"{run.run_id} {REFUSALS[before]}."
 
 
 @pytest.mark.parametrize("state", ENDED)
 def test_a_run_that_ended_moves_no_more_and_says_how_to_go_on(state: RunState) -> None:
     with pytest.raises(RunNotReady, match="reopen its task with task_update"):
-        apply(a_run(state=state), Continued(), now=NOW)
+        apply_events(a_run(state=state), RunContinued(), now=NOW)
 
 
-def test_a_run_that_is_queued_again_is_held_by_nobody_and_keeps_its_token() -> None:
-    moved = apply(held(), Requeued(why=Why.RESET), now=NOW)
+def test_requeued_run_has_no_holder_and_keeps_its_token() -> None:
+    moved = apply_events(a_leased_run(), RunRequeued(why=RunReason.RESET), now=NOW)
 
     assert (moved.run.owner, moved.run.lease_until) == (None, None)
     assert moved.run.token == 4
@@ -249,25 +247,25 @@ def test_a_run_that_is_queued_again_is_held_by_nobody_and_keeps_its_token() -> N
 
 
 @pytest.mark.parametrize("state", [s for s in RunState if s is not RunState.RUNNING])
-def test_nobody_is_expected_to_be_seen_of_a_run_that_does_not_run(
+def test_run_that_does_not_run_has_no_lease(
     state: RunState,
 ) -> None:
-    run = held(state=RunState.BLOCKED if state is RunState.QUEUED else RunState.QUEUED)
+    run = a_leased_run(state=RunState.BLOCKED if state is RunState.QUEUED else RunState.QUEUED)
 
-    assert apply(run, enter(state), now=NOW).run.lease_until is None
+    assert apply_events(run, enter(state), now=NOW).run.lease_until is None
 
 
 @pytest.mark.parametrize("state", [s for s in RunState if s is not RunState.RUNNING])
 def test_only_what_has_ended_has_an_end(state: RunState) -> None:
-    ended_at = apply(held(), enter(state), now=NOW).run.ended_at
+    ended_at = apply_events(a_leased_run(), enter(state), now=NOW).run.ended_at
 
     assert ended_at == (NOW if state.terminal else None)
 
 
 def test_a_reason_is_forgotten_in_the_next_state() -> None:
-    blocked = apply(held(), Blocked(why=Why.STALE), now=NOW).run
+    blocked = apply_events(a_leased_run(), RunBlocked(why=RunReason.STALE), now=NOW).run
 
-    assert apply(blocked, Continued(), now=NOW).run.why is None
+    assert apply_events(blocked, RunContinued(), now=NOW).run.why is None
 
 
 # --- the task's status ----------------------------------------------------------
@@ -283,42 +281,40 @@ def test_a_reason_is_forgotten_in_the_next_state() -> None:
     ],
 )
 def test_a_run_goes_the_way_of_its_task(status: TaskStatus, state: RunState) -> None:
-    moved = runs.follow(held(), status, NOW)
+    moved = runs.follow_status(a_leased_run(), status, NOW)
 
     assert moved.run.state is state
-    assert moved.run.why == (Why.PAUSED if state is RunState.BLOCKED else None)
+    assert moved.run.why == (RunReason.PAUSED if state is RunState.BLOCKED else None)
     assert len(moved.events) == 1
 
 
 @pytest.mark.parametrize("state", OPEN)
 def test_an_active_task_moves_no_run(state: RunState) -> None:
-    run = held(state=state)
+    run = a_leased_run(state=state)
 
-    assert runs.follow(run, TaskStatus.ACTIVE, NOW) == Moved(run=run)
+    assert runs.follow_status(run, TaskStatus.ACTIVE, NOW) == RunTransition(run=run)
 
 
-def test_a_run_that_is_there_already_keeps_its_reason_and_its_instant() -> None:
-    asked = held(state=RunState.BLOCKED, why=Why.QUESTION, lease_until=None)
+def test_run_already_in_a_state_keeps_its_reason_and_its_time() -> None:
+    asked = a_leased_run(state=RunState.BLOCKED, why=RunReason.QUESTION, lease_until=None)
 
-    moved = runs.follow(asked, TaskStatus.PAUSED, NOW)
+    moved = runs.follow_status(asked, TaskStatus.PAUSED, NOW)
 
     assert (moved.run, moved.events) == (asked, ())
 
 
 @pytest.mark.parametrize("status", TaskStatus)
 @pytest.mark.parametrize("state", OPEN)
-def test_no_open_run_keeps_its_task_from_changing(
-    state: RunState, status: TaskStatus
-) -> None:
-    after = runs.follow(held(state=state), status, NOW).run
+def test_no_open_run_keeps_its_task_from_changing(state: RunState, status: TaskStatus) -> None:
+    after = runs.follow_status(a_leased_run(state=state), status, NOW).run
 
     assert after.state.terminal is status.terminal
 
 
 def test_a_run_in_review_stays_there_while_its_task_is_set_aside() -> None:
-    run = held(state=RunState.REVIEW, why=Why.HANDED_OFF, lease_until=None)
+    run = a_leased_run(state=RunState.REVIEW, why=RunReason.HANDED_OFF, lease_until=None)
 
-    assert runs.follow(run, TaskStatus.PAUSED, NOW).run == run
+    assert runs.follow_status(run, TaskStatus.PAUSED, NOW).run == run
 
 
 # --- seen, resting, told to go on -----------------------------------------------
@@ -327,34 +323,36 @@ def test_a_run_in_review_stays_there_while_its_task_is_set_aside() -> None:
 def test_who_is_seen_has_the_whole_lease_again() -> None:
     policy = RunPolicy(lease_seconds=7)
 
-    assert apply(held(), OwnerSeen(), now=NOW, policy=policy).run == held(
+    assert apply_events(a_leased_run(), OwnerSeen(), now=NOW, policy=policy).run == a_leased_run(
         seen_at=NOW, lease_until=NOW + timedelta(seconds=7)
     )
 
 
 def test_nothing_is_expected_of_a_run_that_rests() -> None:
-    assert apply(held(), Rested(), now=NOW).run == held(lease_until=None)
+    assert apply_events(a_leased_run(), LeaseReleased(), now=NOW).run == a_leased_run(
+        lease_until=None
+    )
 
 
 def test_a_turn_that_ended_in_order_forgets_what_failed_before() -> None:
     assert (
-        apply(held(tries=2, provider_failures=3), TurnSucceeded(), now=NOW).run
-        == held()
+        apply_events(a_leased_run(tries=2, provider_failures=3), TurnSucceeded(), now=NOW).run
+        == a_leased_run()
     )
 
 
 def test_the_next_round_is_numbered_and_measured_anew() -> None:
-    before = held(rounds=4, news=News.CALL, idle_rounds=2)
+    before = a_leased_run(rounds=4, news=News.CALL, idle_rounds=2)
 
-    assert apply(before, ToldToGoOn(), now=NOW).run == held(
+    assert apply_events(before, ToldToGoOn(), now=NOW).run == a_leased_run(
         rounds=5, news=News.NONE, idle_rounds=2, lease_until=None, seen_at=NOW
     )
 
 
 def test_a_clock_that_went_back_makes_a_round_no_older() -> None:
-    run = held(seen_at=NOW)
+    run = a_leased_run(seen_at=NOW)
 
-    assert apply(run, ToldToGoOn(), now=DAWN).run.seen_at == NOW
+    assert apply_events(run, ToldToGoOn(), now=DAWN).run.seen_at == NOW
 
 
 def test_who_goes_on_elsewhere_takes_a_run_out_of_the_background() -> None:
@@ -363,7 +361,7 @@ def test_who_goes_on_elsewhere_takes_a_run_out_of_the_background() -> None:
     worker = Owner(role="agent", process="7:9")
 
     def places(owner: Owner) -> tuple[str | None, str | None]:
-        run = apply(away, Claimed(owner=owner), now=NOW).run
+        run = apply_events(away, RunClaimed(owner=owner), now=NOW).run
         return run.session_key, run.told_session
 
     assert places(own) == (away.session_key, MAIN.session_key)
@@ -371,7 +369,7 @@ def test_who_goes_on_elsewhere_takes_a_run_out_of_the_background() -> None:
     assert places(worker) == (MAIN.session_key, None)
 
 
-def test_a_tasks_next_run_is_later_than_its_last_though_the_clock_went_back() -> None:
+def test_next_run_is_dated_after_the_last_if_clock_went_back() -> None:
     last = a_run(created_at=NOW)
 
     begun = begin_run(a_task(), run_id="run_2", now=DAWN, last=last).run
@@ -380,10 +378,10 @@ def test_a_tasks_next_run_is_later_than_its_last_though_the_clock_went_back() ->
     assert (begun.changed_at, begun.seen_at) == (DAWN, DAWN)
 
 
-def test_the_tokens_of_a_tasks_next_run_go_on_from_those_of_its_last() -> None:
+def test_tokens_of_the_next_run_go_on_from_the_last_run() -> None:
     begun = begin_run(a_task(), run_id="run_2", now=NOW, last=a_run(token=7)).run
 
-    assert apply(begun, Claimed(owner=MAIN), now=NOW).run.token == 8
+    assert apply_events(begun, RunClaimed(owner=MAIN), now=NOW).run.token == 8
 
 
 # --- any sequence of all of that -------------------------------------------------
@@ -395,7 +393,7 @@ COUNTS: Final = st.integers(0, 3)
 WORDS: Final = st.sampled_from(["a", "b", "a b"])
 FIELDS: Final = {
     "owner": OWNERS,
-    "why": st.none() | st.sampled_from(Why),
+    "why": st.none() | st.sampled_from(RunReason),
     "role": st.sampled_from(["main", "builder"]),
     "session_key": st.just("agent:main:taskmem:run_1"),
     "lease_until": INSTANTS,
@@ -442,13 +440,13 @@ class AnyLife(RuleBasedStateMachine):
     def happens(self, event: RunEvent) -> None:
         before = self.run
         try:
-            moved = apply(before, event, now=self.now)
+            moved = apply_events(before, event, now=self.now)
         except RunNotReady:
-            nobodys = isinstance(event, Continued) and before.owner is None
+            nobodys = isinstance(event, RunContinued) and before.owner is None
             assert nobodys or before.state not in event.states
             return
         except RunHeld:
-            assert isinstance(event, Claimed)
+            assert isinstance(event, RunClaimed)
             return
         self.run = moved.run
         assert self.run.state is (event.to or before.state)
@@ -456,17 +454,17 @@ class AnyLife(RuleBasedStateMachine):
         changed = [each for each in moved.events if each.kind == "run_changed"]
         assert len(changed) == (self.run.state is not before.state)
         self.logged += [RunState(str(each.data["to"])) for each in changed]
-        if isinstance(event, Claimed):
+        if isinstance(event, RunClaimed):
             self.tokens.append(self.run.token)
         else:
             assert self.run.token == before.token
             assert self.run.owner in (before.owner, None)
 
     @rule(owner=OWNERS)
-    def claimed(self, owner: Owner) -> None:
+    def somebody_claims(self, owner: Owner) -> None:
         before = self.run
         try:
-            claim = apply(before, Claimed(owner=owner), now=self.now)
+            claim = apply_events(before, RunClaimed(owner=owner), now=self.now)
         except RunHeld:
             waits = before.state in (RunState.BLOCKED, RunState.REVIEW)
             other = before.owner is not None and not owner.same(before.owner)
@@ -542,16 +540,14 @@ def list_states(kind: type[RunEvent]) -> str:
 
 
 @given(seconds=st.floats(0.001, 1e6), ages=st.lists(st.integers(0, 10_000)))
-def test_a_lease_lasts_from_when_its_owner_was_seen_last(
-    seconds: float, ages: list[int]
-) -> None:
+def test_a_lease_lasts_from_when_its_owner_was_seen_last(seconds: float, ages: list[int]) -> None:
     policy = RunPolicy(lease_seconds=seconds)
-    run = held()
+    run = a_leased_run()
     for age in sorted(ages):
         at = DAWN + timedelta(seconds=age)
-        run = apply(run, OwnerSeen(), now=at, policy=policy).run
+        run = apply_events(run, OwnerSeen(), now=at, policy=policy).run
 
     last = DAWN + timedelta(seconds=max(ages, default=0))
-    until = last + timedelta(seconds=seconds) if ages else held().lease_until
+    until = last + timedelta(seconds=seconds) if ages else a_leased_run().lease_until
     assert run.lease_until == until
     assert run.seen_at == last

@@ -96,9 +96,7 @@ def test_a_credential_is_replaced_wherever_it_stands(secret: str) -> None:
         (r'"{\"token\": \"a \\\"b\\\" horse\", \"x\": 1', r", \"x\": 1", "horse"),
     ],
 )
-def test_what_says_that_it_was_a_credential_stays(
-    text: str, kept: str, gone: str
-) -> None:
+def test_what_says_that_it_was_a_credential_stays(text: str, kept: str, gone: str) -> None:
     scrubbed = scrub(text)
 
     assert kept in scrubbed
@@ -172,7 +170,7 @@ def test_scrubbing_twice_changes_nothing_more(text: str) -> None:
     assert scrub(scrub(text)) == scrub(text)
 
 
-def test_a_text_under_a_key_named_like_a_credential_is_replaced_whole() -> None:
+def test_text_under_a_credential_key_is_masked_whole() -> None:
     document = {
         "db": {"password": "pw", "host": "h"},
         "tokens": ["ghp_" + A[:36]],
@@ -208,9 +206,7 @@ def test_a_text_under_a_key_named_like_a_credential_is_replaced_whole() -> None:
         (["deploy", "-v", "--api-key", 'my "horse"', "now"], 3),
     ],
 )
-def test_of_a_list_of_arguments_the_one_that_a_flag_makes_a_credential_is_replaced(
-    arguments: list[str], secret: int
-) -> None:
+def test_argument_after_a_credential_flag_is_masked(arguments: list[str], secret: int) -> None:
     clean = [MASK if i == secret else each for i, each in enumerate(arguments)]
 
     assert scrub_json([*arguments]) == clean
@@ -227,7 +223,7 @@ def test_a_long_list_of_bullets_takes_no_more_than_linear_time() -> None:
     scrub_json(["curl" * 100_000, *(["- use the key"] * 5_000)])
 
 
-def test_a_credential_that_is_a_key_is_replaced_and_nothing_under_it_is_lost() -> None:
+def test_credential_used_as_a_key_is_masked_and_its_value_kept() -> None:
     document = {"ghp_" + A[:36]: 1, "sk-" + A: {"password=hunter22": "x"}, "n": 2}
 
     assert scrub_json(document) == {

@@ -245,9 +245,7 @@ def test_a_tool_is_judged_by_its_name_and_method(
         ("git push", Effect.OUTSIDE),
     ],
 )
-def test_an_unknown_command_that_changed_files_wrote(
-    command: str, effect: Effect
-) -> None:
+def test_an_unknown_command_that_changed_files_wrote(command: str, effect: Effect) -> None:
     assert judge_call("exec", command, changed=True) is effect
 
 

@@ -90,17 +90,13 @@ def test_a_step_that_is_called_step_2_is_named_by_its_number() -> None:
 
 
 def test_words_that_two_steps_share_mark_neither() -> None:
-    assert (
-        parse("Run tests: done", plan=("Run tests", "Fix", "Run tests")).done == set()
-    )
+    assert parse("Run tests: done", plan=("Run tests", "Fix", "Run tests")).done == set()
 
 
 @given(
     st.sampled_from([*zip(WRITTEN, MEANT, strict=True)]),
     st.sampled_from(["step", "Step", "steps", "**Step", "- step", "Now step"]),
-    st.sampled_from(
-        ["done", "is done", "are now complete", "finished", ": done", "✅"]
-    ),
+    st.sampled_from(["done", "is done", "are now complete", "finished", ": done", "✅"]),
     st.sampled_from(["", ".", "!", " — tagged v1", ", going on", " and then some"]),
 )
 def test_every_form_of_a_sure_phrase_marks(

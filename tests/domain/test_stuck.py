@@ -31,7 +31,7 @@ def facts(**changes: object) -> TaskFacts:
 
 
 def test_a_silent_active_task_is_stuck_at_the_threshold() -> None:
-    verdict = stuck.judge(facts(), LATER, POLICY)
+    verdict = stuck.judge_stuck(facts(), LATER, POLICY)
 
     assert verdict is not None
     assert verdict.idle_seconds == 300
@@ -39,20 +39,20 @@ def test_a_silent_active_task_is_stuck_at_the_threshold() -> None:
 
 
 def test_a_task_is_not_stuck_a_moment_before_the_threshold() -> None:
-    assert stuck.judge(facts(), LATER - timedelta(milliseconds=1), POLICY) is None
+    assert stuck.judge_stuck(facts(), LATER - timedelta(milliseconds=1), POLICY) is None
 
 
 @pytest.mark.parametrize("status", [s for s in TaskStatus if s != "active"])
 def test_only_an_active_task_can_be_stuck(status: TaskStatus) -> None:
-    assert stuck.judge(facts(status=status), LATER, POLICY) is None
-    assert stuck.due_at(a_task(status=status), POLICY) is None
+    assert stuck.judge_stuck(facts(status=status), LATER, POLICY) is None
+    assert stuck.compute_due_time(a_task(status=status), POLICY) is None
 
 
 def test_a_task_that_waits_is_never_stuck() -> None:
     waiting = Linkage(active_wait_ids=("wait_1",))
 
-    assert stuck.judge(facts(linkage=waiting), LATER, POLICY) is None
-    assert stuck.due_at(a_task(linkage=waiting), POLICY) is None
+    assert stuck.judge_stuck(facts(linkage=waiting), LATER, POLICY) is None
+    assert stuck.compute_due_time(a_task(linkage=waiting), POLICY) is None
 
 
 @given(
@@ -69,7 +69,7 @@ def test_the_rule_is_the_three_conditions_and_nothing_else(
     policy = StuckPolicy(threshold_seconds=threshold)
     elapsed = (now - DAWN).total_seconds()
 
-    verdict = stuck.judge(facts(status=status, linkage=linkage), now, policy)
+    verdict = stuck.judge_stuck(facts(status=status, linkage=linkage), now, policy)
 
     expected = status == "active" and not waiting and elapsed >= threshold
     assert (verdict is not None) is expected
@@ -83,10 +83,8 @@ def ends(*statuses: WaitStatus) -> list[Event]:
 
 
 @pytest.mark.parametrize(("failed", "urgent"), [(2, False), (3, True)])
-def test_failed_waits_raise_the_urgency_and_are_named(
-    failed: int, *, urgent: bool
-) -> None:
-    verdict = stuck.judge(facts(), LATER, POLICY)
+def test_failed_waits_raise_the_urgency_and_are_named(failed: int, *, urgent: bool) -> None:
+    verdict = stuck.judge_stuck(facts(), LATER, POLICY)
     assert verdict is not None
 
     raised = stuck.add_failures(verdict, failed, POLICY)
@@ -109,13 +107,13 @@ def test_failed_waits_are_counted_back_to_one_that_succeeded() -> None:
     ("in_a_row", "expected"),
     [(1, 900), (2, 1800), (3, 3600), (7, 57_600), (8, 86_400), (1000, 86_400)],
 )
-def test_each_alert_that_changes_nothing_doubles_the_cooldown_up_to_a_day(
+def test_each_alert_without_effect_doubles_cooldown_up_to_a_day(
     in_a_row: int, expected: int
 ) -> None:
     task = a_task(alerts_in_a_row=in_a_row, last_stuck_alert_at=DAWN)
 
-    assert stuck.cooldown(task, POLICY) == timedelta(seconds=expected)
-    assert stuck.due_at(task, POLICY) == DAWN + timedelta(seconds=expected)
+    assert stuck.compute_cooldown(task, POLICY) == timedelta(seconds=expected)
+    assert stuck.compute_due_time(task, POLICY) == DAWN + timedelta(seconds=expected)
 
 
 def test_a_touch_keeps_the_running_cooldown() -> None:
@@ -126,7 +124,7 @@ def test_a_touch_keeps_the_running_cooldown() -> None:
         updated_at=touched,
     )
 
-    assert stuck.due_at(task, POLICY) == DAWN + timedelta(seconds=900 + 1800)
+    assert stuck.compute_due_time(task, POLICY) == DAWN + timedelta(seconds=900 + 1800)
 
 
 @pytest.mark.parametrize(("touched", "in_a_row"), [(True, 1), (False, 3)])
@@ -140,12 +138,10 @@ def test_a_touch_resets_the_growth(touched: bool, in_a_row: int) -> None:
     )
     known = TaskFacts(task=task)
     now = DAWN + timedelta(days=1)
-    verdict = stuck.judge(known, now, POLICY)
+    verdict = stuck.judge_stuck(known, now, POLICY)
     assert verdict is not None
 
-    change = stuck.alert(
-        known, verdict, wake_id="wake_9", text="…", packet=None, now=now
-    )
+    change = stuck.build_alert(known, verdict, wake_id="wake_9", text="…", packet=None, now=now)
 
     assert change.tasks[0].alerts_in_a_row == in_a_row
     assert change.tasks[0].alerts == 3
@@ -154,10 +150,10 @@ def test_a_touch_resets_the_growth(touched: bool, in_a_row: int) -> None:
 
 def test_an_alert_does_not_touch_the_task() -> None:
     known = facts()
-    verdict = stuck.judge(known, LATER, POLICY)
+    verdict = stuck.judge_stuck(known, LATER, POLICY)
     assert verdict is not None
 
-    change = stuck.alert(known, verdict, wake_id="w", text="…", packet=None, now=LATER)
+    change = stuck.build_alert(known, verdict, wake_id="w", text="…", packet=None, now=LATER)
 
     assert change.tasks[0].updated_at == DAWN
     assert change.messages[0].msg_type == "stuck"
@@ -166,25 +162,25 @@ def test_an_alert_does_not_touch_the_task() -> None:
 def test_an_alert_closes_the_one_before_that_nobody_answered() -> None:
     old = a_wake(state=WakeState.SENT, cause=WakeCause.STUCK)
     known = TaskFacts(task=a_task(), wakes=(old,))
-    verdict = stuck.judge(known, LATER, POLICY)
+    verdict = stuck.judge_stuck(known, LATER, POLICY)
     assert verdict is not None
 
-    change = stuck.alert(known, verdict, wake_id="w", text="…", packet=None, now=LATER)
+    change = stuck.build_alert(known, verdict, wake_id="w", text="…", packet=None, now=LATER)
 
     assert [wake.state for wake in change.wakes] == ["due", "unanswered"]
 
 
 @pytest.mark.parametrize("state", [WakeState.DUE, WakeState.SENT])
-def test_what_tells_of_a_review_is_no_alert_of_what_lies_unclaimed(
+def test_review_wake_is_no_alert_of_an_unclaimed_task(
     state: WakeState,
 ) -> None:
     review = a_wake(key="review:run_1:1", cause=WakeCause.STUCK, state=state)
     task = a_task(registrar_session="agent:main:main")
     known = TaskFacts(task=task, run=a_run(role="dev"), wakes=(review,))
-    verdict = stuck.judge(known, LATER, POLICY)
+    verdict = stuck.judge_stuck(known, LATER, POLICY)
     assert verdict is not None
 
-    change = stuck.tell_given_away(
+    change = stuck.alert_registrar(
         known,
         verdict,
         wake_id="wake_9",
@@ -201,7 +197,7 @@ def test_what_tells_of_a_review_is_no_alert_of_what_lies_unclaimed(
 # --- while the agent is told to go on -------------------------------------------
 
 
-def told(state: WakeState, **changes: object) -> TaskFacts:
+def facts_with_resume_wake(state: WakeState, **changes: object) -> TaskFacts:
     """A silent task whose run was told to go on by a wake in that state."""
     wake = a_wake(**({"cause": WakeCause.RUN, "state": state} | changes))
     return TaskFacts(task=a_task(), wakes=(wake,))
@@ -228,53 +224,61 @@ TOO_LATE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", MAY_ARRIVE)
 def test_an_alert_rests_while_the_word_to_go_on_may_yet_arrive(name: str) -> None:
-    rests = stuck.held(told(**MAY_ARRIVE[name]), LATER, PATIENT, 300.0)
+    rests = stuck.suppress_alert(facts_with_resume_wake(**MAY_ARRIVE[name]), LATER, PATIENT, 300.0)
 
     assert rests == a_task(held_until=LATER + stuck.HELD)
 
 
 @pytest.mark.parametrize("name", TOO_LATE)
-def test_a_word_to_go_on_that_nobody_acted_on_in_time_holds_no_alert_back(
+def test_go_on_wake_ignored_too_long_holds_no_alert_back(
     name: str,
 ) -> None:
-    assert stuck.held(told(**TOO_LATE[name]), LATER, PATIENT, 300.0) is None
+    assert (
+        stuck.suppress_alert(facts_with_resume_wake(**TOO_LATE[name]), LATER, PATIENT, 300.0)
+        is None
+    )
 
 
 @pytest.mark.parametrize(
     "state", [s for s in WakeState if s not in (WakeState.DUE, WakeState.SENT)]
 )
 def test_a_word_that_went_its_way_holds_no_alert_back(state: WakeState) -> None:
-    assert stuck.held(told(state), LATER, PATIENT, 300.0) is None
+    assert stuck.suppress_alert(facts_with_resume_wake(state), LATER, PATIENT, 300.0) is None
 
 
 @pytest.mark.parametrize("cause", [WakeCause.STUCK, WakeCause.WAIT])
 def test_only_the_word_to_go_on_holds_an_alert_back(cause: WakeCause) -> None:
-    assert stuck.held(told(WakeState.DUE, cause=cause), LATER, PATIENT, 300.0) is None
-    assert stuck.held(facts(), LATER, PATIENT, 300.0) is None
+    assert (
+        stuck.suppress_alert(
+            facts_with_resume_wake(WakeState.DUE, cause=cause), LATER, PATIENT, 300.0
+        )
+        is None
+    )
+    assert stuck.suppress_alert(facts(), LATER, PATIENT, 300.0) is None
 
 
 def test_no_alert_is_due_before_what_holds_it_back_is_over() -> None:
     held = LATER + timedelta(seconds=60)
 
-    assert stuck.due_at(a_task(held_until=held), POLICY) == held
+    assert stuck.compute_due_time(a_task(held_until=held), POLICY) == held
 
 
 def test_what_held_an_alert_back_hastens_none() -> None:
     long_ago = DAWN - timedelta(days=1)
     quiet = a_task(held_until=LATER, last_stuck_alert_at=LATER)
 
-    assert stuck.due_at(a_task(held_until=long_ago), POLICY) == LATER
-    assert stuck.due_at(quiet, POLICY) == LATER + timedelta(seconds=900)
+    assert stuck.compute_due_time(a_task(held_until=long_ago), POLICY) == LATER
+    assert stuck.compute_due_time(quiet, POLICY) == LATER + timedelta(seconds=900)
 
 
 def test_what_holds_an_alert_back_makes_no_task_less_silent() -> None:
     held = LATER + timedelta(days=1)
 
-    assert stuck.judge(facts(held_until=held), LATER, POLICY) == stuck.judge(
+    assert stuck.judge_stuck(facts(held_until=held), LATER, POLICY) == stuck.judge_stuck(
         facts(), LATER, POLICY
     )
 
 
 @pytest.mark.parametrize("status", [s for s in TaskStatus if s != "active"])
 def test_what_holds_an_alert_back_makes_none_due(status: TaskStatus) -> None:
-    assert stuck.due_at(a_task(status=status, held_until=LATER), POLICY) is None
+    assert stuck.compute_due_time(a_task(status=status, held_until=LATER), POLICY) is None

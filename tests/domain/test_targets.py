@@ -22,7 +22,7 @@ from taskmem_hookspecs import InvalidArguments
     ],
 )
 def test_the_forms_of_a_target(text: str, scheme: str, name: str) -> None:
-    found = targets.parse(text)
+    found = targets.parse_target(text)
 
     assert (found.scheme, found.name) == (scheme, name)
 
@@ -37,4 +37,4 @@ def test_the_forms_of_a_target(text: str, scheme: str, name: str) -> None:
 )
 def test_anything_else_is_refused_and_nothing_written(text: str) -> None:
     with pytest.raises(InvalidArguments, match="Nothing was written"):
-        targets.parse(text)
+        targets.parse_target(text)

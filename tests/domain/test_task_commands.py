@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.task_commands import (
     Command,
-    Listed,
-    choose,
+    ListedTask,
+    choose_task,
     describe_list,
 )
 from taskmem_hookspecs import RunState, TaskStatus
@@ -22,41 +22,41 @@ from taskmem_hookspecs.testing.clock import DAWN
 NOW = DAWN + timedelta(minutes=5)
 QUESTION = {
     "state": RunState.BLOCKED,
-    "why": Why.QUESTION,
+    "why": RunReason.QUESTION,
     "question": "Which flour?",
 }
 RESUME, CANCEL = Command.RESUME, Command.CANCEL
 
 
-def listed(number: int, name: str, status: str = "active", **run: object) -> Listed:
+def a_listed_task(number: int, name: str, status: str = "active", **run: object) -> ListedTask:
     run = {"state": RunState.QUEUED, **run}
     task = a_task(task_id=f"task_1m{number}abc", name=name, status=status)
-    return Listed(number=number, task=task, run=a_run(**run))
+    return ListedTask(number=number, task=task, run=a_run(**run))
 
 
-def asking(number: int, name: str) -> Listed:
-    return listed(number, name, **QUESTION)
+def an_asking_task(number: int, name: str) -> ListedTask:
+    return a_listed_task(number, name, **QUESTION)
 
 
-def at_work(number: int, name: str) -> Listed:
-    return listed(number, name, state=RunState.RUNNING, lease_until=NOW)
+def a_running_task(number: int, name: str) -> ListedTask:
+    return a_listed_task(number, name, state=RunState.RUNNING, lease_until=NOW)
 
 
-BREAD = listed(1, "Bread")
-CAKE = listed(2, "Carrot cake")
-ROLLS = listed(3, "Bread rolls")
-DONE = listed(4, "Soup", "completed", state=RunState.COMPLETED)
-CALLED_OFF = listed(2, "Carrot cake", "cancelled", state=RunState.CANCELLED)
+BREAD = a_listed_task(1, "Bread")
+CAKE = a_listed_task(2, "Carrot cake")
+ROLLS = a_listed_task(3, "Bread rolls")
+DONE = a_listed_task(4, "Soup", "completed", state=RunState.COMPLETED)
+CALLED_OFF = a_listed_task(2, "Carrot cake", "cancelled", state=RunState.CANCELLED)
 ALL = (BREAD, CAKE, ROLLS, DONE)
 NEITHER = 'No task here is called "2 is wrong, I meant neither".'
 WITH_NUTS = 'No task here is called "carrot with nuts".'
 EXAMPLE = "Say which one, for example /cancel 1."
 NO = 'No task here is called "no".'
 MAIL_NOBODY = 'No task here is called "no wait, mail nobody".'
-NOTIFY = listed(2, "Notify customers")
-HOUR = listed(2, "1 hour build")
-ASKS = asking(1, "Bread")
-BUSY = at_work(2, "Carrot cake")
+NOTIFY = a_listed_task(2, "Notify customers")
+HOUR = a_listed_task(2, "1 hour build")
+ASKS = an_asking_task(1, "Bread")
+BUSY = a_running_task(2, "Carrot cake")
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,15 @@ BUSY = at_work(2, "Carrot cake")
         # nothing, where there is one
         ((BREAD, DONE), RESUME, "  ", 1, ""),
         ((BREAD, DONE), CANCEL, "", 1, ""),
-        ((listed(1, "Bread", "failed"), DONE), RESUME, "", 1, ""),
+        ((a_listed_task(1, "Bread", "failed"), DONE), RESUME, "", 1, ""),
         ((BREAD, BUSY), RESUME, "", 1, ""),
-        ((BUSY, listed(3, "Soup", "failed")), RESUME, "", 2, ""),
+        ((BUSY, a_listed_task(3, "Soup", "failed")), RESUME, "", 2, ""),
         # what was cancelled comes last, and by its name or where there is no other
         ((CALLED_OFF, DONE), RESUME, "", 2, ""),
         ((BREAD, CALLED_OFF), RESUME, "", 1, ""),
         ((BREAD, CALLED_OFF), RESUME, "carrot cake", 2, ""),
         ((BREAD, CALLED_OFF), RESUME, "with rye", 1, "with rye"),
-        ((BREAD, listed(2, "Bread", "cancelled")), RESUME, "bread", 1, ""),
+        ((BREAD, a_listed_task(2, "Bread", "cancelled")), RESUME, "bread", 1, ""),
         # a number, a name, the beginning of a name or an id
         (ALL, RESUME, "2", 2, ""),
         (ALL, CANCEL, "#2", 2, ""),
@@ -101,17 +101,17 @@ BUSY = at_work(2, "Carrot cake")
         ((ASKS, BUSY), RESUME, "2", 2, ""),
         ((BREAD, DONE), RESUME, "formal, of course", 1, "formal, of course"),
         # half a word of its name is an answer of the task that asks
-        ((asking(2, "Notify customers"), BREAD), RESUME, "no", 2, "no"),
-        ((asking(2, "Notify customers"), BREAD), RESUME, "notify", 2, ""),
+        ((an_asking_task(2, "Notify customers"), BREAD), RESUME, "no", 2, "no"),
+        ((an_asking_task(2, "Notify customers"), BREAD), RESUME, "notify", 2, ""),
         # however its letters are composed
-        ((listed(1, "Cr\u00eape"), BREAD), CANCEL, "cre\u0302pe", 1, ""),
-        ((listed(2, "Cre\u0302pe"), BREAD), RESUME, "cr\u00eape now", 2, "now"),
+        ((a_listed_task(1, "Cr\u00eape"), BREAD), CANCEL, "cre\u0302pe", 1, ""),
+        ((a_listed_task(2, "Cre\u0302pe"), BREAD), RESUME, "cr\u00eape now", 2, "now"),
     ],
 )
 def test_a_person_names_a_task_by_little(
-    tasks: tuple[Listed, ...], command: Command, words: str, number: int, rest: str
+    tasks: tuple[ListedTask, ...], command: Command, words: str, number: int, rest: str
 ) -> None:
-    choice = choose(tasks, command, words, NOW)
+    choice = choose_task(tasks, command, words, NOW)
     assert choice.one is not None
     assert (choice.one.number, choice.words) == (number, rest)
 
@@ -135,7 +135,7 @@ def test_a_person_names_a_task_by_little(
         # what begins like another task's name answers no question
         ((ASKS, BUSY), RESUME, "carrot with nuts", "12", WITH_NUTS),
         (
-            (ASKS, BUSY, listed(3, "Carrots")),
+            (ASKS, BUSY, a_listed_task(3, "Carrots")),
             RESUME,
             "carrot with nuts",
             "123",
@@ -144,26 +144,26 @@ def test_a_person_names_a_task_by_little(
         # half a word of a name takes no word of what is said, and no answer
         ((NOTIFY, BREAD), RESUME, "no wait, mail nobody", "21", MAIL_NOBODY),
         (
-            (asking(2, "Notify"), ASKS),
+            (an_asking_task(2, "Notify"), ASKS),
             RESUME,
             "no wait, mail nobody",
             "21",
             MAIL_NOBODY,
         ),
         ((NOTIFY, ASKS), RESUME, "no", "21", NO),
-        ((listed(2, "No reply mails"), ASKS), RESUME, "no", "21", NO),
+        ((a_listed_task(2, "No reply mails"), ASKS), RESUME, "no", "21", NO),
         ((ASKS, DONE), RESUME, "4", "4", "It cannot be resumed."),
         ((DONE,), RESUME, "", "", "This chat has no task to resume."),
         ((DONE,), CANCEL, "Soup", "", "This chat has no task to cancel."),
         (
-            (asking(1, "Bread"), asking(2, "Cake")),
+            (an_asking_task(1, "Bread"), an_asking_task(2, "Cake")),
             RESUME,
             "formal",
             "12",
             "Say which one, for example /resume 1.",
         ),
         (
-            (listed(1, "Twin"), listed(2, "Twin")),
+            (a_listed_task(1, "Twin"), a_listed_task(2, "Twin")),
             CANCEL,
             "twin",
             "12",
@@ -172,9 +172,9 @@ def test_a_person_names_a_task_by_little(
     ],
 )
 def test_where_several_are_meant_all_are_shown(
-    tasks: tuple[Listed, ...], command: Command, words: str, shown: str, said: str
+    tasks: tuple[ListedTask, ...], command: Command, words: str, shown: str, said: str
 ) -> None:
-    choice = choose(tasks, command, words, NOW)
+    choice = choose_task(tasks, command, words, NOW)
     assert choice.one is None
     lines = choice.reply.splitlines()
     assert "".join(line[0] for line in lines if line[0].isdigit()) == shown
@@ -182,10 +182,10 @@ def test_where_several_are_meant_all_are_shown(
 
 
 @given(st.text(max_size=30), st.sampled_from([RESUME, CANCEL]))
-def test_whatever_is_said_a_task_is_chosen_or_nothing_is_and_no_id_is_shown(
+def test_command_chooses_a_task_or_replies_without_showing_ids(
     words: str, command: Command
 ) -> None:
-    choice = choose(ALL, command, words, NOW)
+    choice = choose_task(ALL, command, words, NOW)
     assert (choice.one is None) == bool(choice.reply)
     assert "task_1m" not in choice.reply
 
@@ -201,43 +201,41 @@ WATCHED = a_wait(target="pty:oven")
         (BUSY, "2. Carrot cake: step 1 of 3 (Build it); at work."),
         (ASKS, f"{FIRST}; asks you: Which flour?"),
         (
-            listed(1, "Bread", told_session="agent:main:main"),
+            a_listed_task(1, "Bread", told_session="agent:main:main"),
             f"{FIRST}; in the background.",
         ),
         (
-            at_work(1, "Bread").model_copy(update={"waits": (WATCHED, WATCHED)}),
+            a_running_task(1, "Bread").model_copy(update={"waits": (WATCHED, WATCHED)}),
             f"{FIRST}; waits for oven.",
         ),
         (
-            listed(1, "Bread", state=RunState.BLOCKED, why=Why.CREDENTIALS),
+            a_listed_task(1, "Bread", state=RunState.BLOCKED, why=RunReason.CREDENTIALS),
             f"{FIRST}; waits for a key that the model's provider takes.",
         ),
         (
-            listed(1, "Bread", state=RunState.BLOCKED, why=Why.STALE),
+            a_listed_task(1, "Bread", state=RunState.BLOCKED, why=RunReason.STALE),
             f"{FIRST}; waits for your word.",
         ),
         (
-            listed(1, "Bread", "paused", state=RunState.REVIEW),
+            a_listed_task(1, "Bread", "paused", state=RunState.REVIEW),
             f"{FIRST}; waits for your review.",
         ),
         (
-            Listed(number=1, task=a_task(status=TaskStatus.PAUSED)),
+            ListedTask(number=1, task=a_task(status=TaskStatus.PAUSED)),
             "1. Deploy the site: step 1 of 3 (Build it); paused.",
         ),
         (
-            Listed(number=1, task=a_task(done=frozenset({0, 1, 2}))),
+            ListedTask(number=1, task=a_task(done=frozenset({0, 1, 2}))),
             "1. Deploy the site: all steps done.",
         ),
         (DONE, "4. Soup: completed 5 min ago."),
         (
-            listed(1, "Bread", "failed").model_copy(update={"failure": "No flour."}),
+            a_listed_task(1, "Bread", "failed").model_copy(update={"failure": "No flour."}),
             "1. Bread: failed 5 min ago. No flour.",
         ),
     ],
 )
-def test_a_list_says_where_each_stands_and_what_it_waits_for(
-    each: Listed, line: str
-) -> None:
+def test_a_list_says_where_each_stands_and_what_it_waits_for(each: ListedTask, line: str) -> None:
     assert describe_list([each], NOW).splitlines()[0] == line
 
 
@@ -248,9 +246,7 @@ def test_a_list_says_what_can_be_done() -> None:
     assert describe_list([], NOW) == "This chat has no tasks."
 
 
-AWAY = ASKS.model_copy(
-    update={"run": a_run(told_session="agent:main:main", **QUESTION)}
-)
+AWAY = ASKS.model_copy(update={"run": a_run(told_session="agent:main:main", **QUESTION)})
 
 
 @pytest.mark.parametrize(
@@ -258,20 +254,18 @@ AWAY = ASKS.model_copy(
     [
         ((ASKS, BUSY), "Answer by writing, or with /resume 1 YOUR ANSWER."),
         (
-            (ASKS, asking(2, "Cake")),
+            (ASKS, an_asking_task(2, "Cake")),
             "Answer by writing, or with /resume NUMBER YOUR ANSWER.",
         ),
         ((AWAY, BUSY), "Answer with /resume 1 YOUR ANSWER."),
     ],
     ids=["one", "several", "background"],
 )
-def test_a_list_says_how_a_question_is_answered(
-    tasks: tuple[Listed, ...], way: str
-) -> None:
+def test_a_list_says_how_a_question_is_answered(tasks: tuple[ListedTask, ...], way: str) -> None:
     assert describe_list(tasks, NOW).splitlines()[-2] == way
 
 
 def test_an_answer_that_would_not_arrive_whole_is_refused() -> None:
-    assert choose([ASKS], RESUME, "x" * 1000, NOW).one is ASKS
-    refused = choose([ASKS], RESUME, "x" * 1001, NOW)
+    assert choose_task([ASKS], RESUME, "x" * 1000, NOW).one is ASKS
+    refused = choose_task([ASKS], RESUME, "x" * 1001, NOW)
     assert (refused.one, "1,000 characters" in refused.reply) == (None, True)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import task_runs
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.run_machine import Moved
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.run_machine import RunTransition
+from openclaw_taskmem.domain.run_policy import RunReason
 from taskmem_hookspecs import (
     Change,
     News,
@@ -25,7 +25,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from tests.support import owners
-from tests.support.owners import LEASE, MAIN, NOW, POLICY, WORKER, told
+from tests.support.owners import LEASE, MAIN, NOW, POLICY, WORKER, a_resume_wake
 
 AGAIN: Final = MAIN.model_copy(update={"boot": "boot-2"})
 THE_OWNER: Final = Caller(owner=MAIN, session_key=MAIN.session_key)
@@ -34,19 +34,19 @@ A_PERSON: Final = Caller(person=True)
 OPEN: Final = [state for state in RunState if not state.terminal]
 
 
-def held(**changes: object) -> Run:
+def a_leased_run(**changes: object) -> Run:
     """A run that the main agent holds, and that is for its role."""
-    return owners.held(**({"role": "main"} | changes))
+    return owners.a_leased_run(**({"role": "main"} | changes))
 
 
-def resting(state: RunState = RunState.BLOCKED, **changes: object) -> Run:
+def an_unleased_run(state: RunState = RunState.BLOCKED, **changes: object) -> Run:
     """A run of the main agent's session of which nobody is expected to be seen."""
     owner = None if state is RunState.QUEUED else MAIN
     fields = {"state": state, "owner": owner, "lease_until": None}
-    return held(**(fields | changes))
+    return a_leased_run(**(fields | changes))
 
 
-def after(
+def change_after(
     run: Run | None,
     caller: Caller = THE_OWNER,
     *wakes: Wake,
@@ -56,7 +56,7 @@ def after(
     token: int | None = None,
 ) -> Change:
     """Return what a call means that changes, or leaves, a task's status."""
-    return task_runs.followed(
+    return task_runs.apply_call(
         TaskFacts(task=a_task(status=was), run=run, wakes=wakes),
         a_task(status=status),
         caller,
@@ -68,22 +68,22 @@ def after(
     )
 
 
-def kinds(found: Change | Moved) -> list[str]:
+def kinds(found: Change | RunTransition) -> list[str]:
     return [event.kind for event in found.events]
 
 
 # --- begun ----------------------------------------------------------------------
 
 
-def begun(caller: Caller, **more: Any) -> Moved | None:
+def begin_task_run(caller: Caller, **more: Any) -> RunTransition | None:
     task = a_task(metadata=more.pop("metadata", {}))
-    return task_runs.begun(task, caller, run_id="run_7", now=NOW, policy=POLICY, **more)
+    return task_runs.begin_for_caller(task, caller, run_id="run_7", now=NOW, policy=POLICY, **more)
 
 
 def test_an_agent_of_a_gateway_holds_what_it_registers() -> None:
     caller = Caller(owner=MAIN, folder="/work")
 
-    moved = begun(caller, segmented=True, metadata={"attached_task_ids": ["task_2"]})
+    moved = begin_task_run(caller, segmented=True, metadata={"attached_task_ids": ["task_2"]})
 
     assert moved is not None
     assert moved.run == a_run(
@@ -121,7 +121,7 @@ def test_an_agent_of_a_gateway_holds_what_it_registers() -> None:
     ],
 )
 def test_everybody_else_claims(caller: Caller) -> None:
-    assert begun(caller) is None
+    assert begin_task_run(caller) is None
 
 
 @pytest.mark.parametrize(
@@ -137,15 +137,15 @@ def test_everybody_else_claims(caller: Caller) -> None:
     ids=["two", "mixed", "a-text", "an-object", "null", "none"],
 )
 def test_only_a_list_of_ids_attaches_tasks(value: Any, named: tuple[str, ...]) -> None:
-    assert task_runs.attached({"attached_task_ids": value}) == named
-    assert task_runs.attached({"other": ["task_2"]}) == ()
+    assert task_runs.list_attached({"attached_task_ids": value}) == named
+    assert task_runs.list_attached({"other": ["task_2"]}) == ()
 
 
 # --- a status that changed ------------------------------------------------------
 
 
 def test_a_task_without_a_run_means_nothing_to_any() -> None:
-    assert after(None, status=TaskStatus.COMPLETED, marked=True).empty
+    assert change_after(None, status=TaskStatus.COMPLETED, marked=True).empty
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,12 @@ def test_a_task_without_a_run_means_nothing_to_any() -> None:
     [THE_OWNER, THE_OTHER, A_PERSON],
     ids=["its-owner", "another", "a-person"],
 )
-def test_the_run_goes_the_way_of_its_task_and_nothing_is_owed_to_it(
+def test_run_follows_its_task_status_and_its_wake_is_superseded(
     caller: Caller, status: TaskStatus, state: str, why: str | None
 ) -> None:
-    change = after(held(), caller, told(), a_wake(wake_id="wake_2"), status=status)
+    change = change_after(
+        a_leased_run(), caller, a_resume_wake(), a_wake(wake_id="wake_2"), status=status
+    )
 
     (run,) = change.runs
     assert (run.state, run.why, run.lease_until) == (state, why, None)
@@ -187,10 +189,10 @@ def test_the_run_goes_the_way_of_its_task_and_nothing_is_owed_to_it(
     ],
     ids=["completed", "failed", "cancelled", "paused"],
 )
-def test_the_user_is_told_of_what_is_done_or_failed_and_of_no_more(
+def test_user_is_told_only_of_completed_or_failed_tasks(
     status: TaskStatus, told_of: list[str]
 ) -> None:
-    change = after(held(), status=status)
+    change = change_after(a_leased_run(), status=status)
 
     said = [event for event in change.events if event.kind == "milestone"]
     assert [event.data["name"] for event in said] == told_of
@@ -207,9 +209,9 @@ def test_the_user_is_told_of_what_is_done_or_failed_and_of_no_more(
 def test_no_call_leaves_a_lease_on_what_does_not_run(
     caller: Caller, was: TaskStatus, status: TaskStatus, state: RunState
 ) -> None:
-    run = held() if state is RunState.RUNNING else resting(state)
+    run = a_leased_run() if state is RunState.RUNNING else an_unleased_run(state)
 
-    change = after(run, caller, was=was, status=status)
+    change = change_after(run, caller, was=was, status=status)
 
     (left,) = change.runs or (run,)
     assert left.lease_until is None or left.state is RunState.RUNNING
@@ -221,7 +223,7 @@ def test_no_call_leaves_a_lease_on_what_does_not_run(
 
 
 def test_a_call_by_its_owner_is_a_sign_of_it() -> None:
-    (run,) = after(held()).runs
+    (run,) = change_after(a_leased_run()).runs
 
     assert (run.seen_at, run.lease_until) == (NOW, NOW + LEASE)
     assert run.token == 4
@@ -229,17 +231,17 @@ def test_a_call_by_its_owner_is_a_sign_of_it() -> None:
 
 @pytest.mark.parametrize("caller", [THE_OTHER, A_PERSON], ids=["another", "a-person"])
 def test_a_call_by_anybody_else_is_no_sign_of_its_owner(caller: Caller) -> None:
-    assert after(held(), caller).empty
+    assert change_after(a_leased_run(), caller).empty
 
 
-def test_a_call_with_the_token_of_the_claim_is_a_sign_of_its_owner_too() -> None:
-    (run,) = after(held(), Caller(), token=4).runs
+def test_call_with_the_claim_token_counts_as_seen_from_its_owner() -> None:
+    (run,) = change_after(a_leased_run(), Caller(), token=4).runs
 
     assert (run.seen_at, run.lease_until) == (NOW, NOW + LEASE)
 
 
 def test_a_run_that_rested_goes_on_with_its_owners_first_call() -> None:
-    change = after(resting(why=Why.QUESTION), THE_OWNER, told())
+    change = change_after(an_unleased_run(why=RunReason.QUESTION), THE_OWNER, a_resume_wake())
 
     (run,) = change.runs
     assert (run.state, run.why) == (RunState.RUNNING, None)
@@ -250,10 +252,10 @@ def test_a_run_that_rested_goes_on_with_its_owners_first_call() -> None:
 
 
 @pytest.mark.parametrize("state", [RunState.QUEUED, RunState.BLOCKED])
-def test_an_owner_that_began_anew_takes_its_run_up_with_a_new_token(
+def test_restarted_owner_takes_its_run_up_with_a_new_token(
     state: RunState,
 ) -> None:
-    (run,) = after(resting(state), Caller(owner=AGAIN)).runs
+    (run,) = change_after(an_unleased_run(state), Caller(owner=AGAIN)).runs
 
     assert (run.state, run.owner, run.token) == (RunState.RUNNING, AGAIN, 5)
 
@@ -265,19 +267,15 @@ def test_an_owner_that_began_anew_takes_its_run_up_with_a_new_token(
         pytest.param(A_PERSON, id="a-person"),
         pytest.param(Caller(), id="unknown"),
         pytest.param(THE_OTHER, id="another-session"),
-        pytest.param(
-            Caller(owner=MAIN.model_copy(update={"role": "builder"})), id="another-role"
-        ),
+        pytest.param(Caller(owner=MAIN.model_copy(update={"role": "builder"})), id="another-role"),
     ],
 )
-def test_a_run_that_rested_is_taken_up_by_no_other(
-    caller: Caller, state: RunState
-) -> None:
-    assert after(resting(state), caller).empty
+def test_a_run_that_rested_is_taken_up_by_no_other(caller: Caller, state: RunState) -> None:
+    assert change_after(an_unleased_run(state), caller).empty
 
 
 def test_a_run_for_anybody_is_taken_up_by_its_session() -> None:
-    (run,) = after(resting(RunState.QUEUED, role=None)).runs
+    (run,) = change_after(an_unleased_run(RunState.QUEUED, role=None)).runs
 
     assert (run.state, run.owner, run.token) == (RunState.RUNNING, MAIN, 5)
 
@@ -286,7 +284,7 @@ def test_a_run_for_anybody_is_taken_up_by_its_session() -> None:
 def test_a_task_that_is_taken_up_again_by_others_queues_its_run(
     caller: Caller,
 ) -> None:
-    change = after(resting(why=Why.PAUSED), caller, was=TaskStatus.PAUSED)
+    change = change_after(an_unleased_run(why=RunReason.PAUSED), caller, was=TaskStatus.PAUSED)
 
     (run,) = change.runs
     assert (run.state, run.why, run.owner) == (RunState.QUEUED, None, None)
@@ -301,18 +299,18 @@ def test_a_task_that_is_taken_up_again_by_others_queues_its_run(
         pytest.param(THE_OTHER, None, RunState.BLOCKED, id="not-the-user"),
     ],
 )
-def test_what_asks_its_user_is_queued_by_them_where_no_gateway_tells_it(
+def test_user_requeues_a_run_that_asks_where_no_gateway_tells_it(
     caller: Caller, session_key: str | None, state: RunState
 ) -> None:
-    asks = resting(why=Why.QUESTION, question="Which?", session_key=session_key)
+    asks = an_unleased_run(why=RunReason.QUESTION, question="Which?", session_key=session_key)
 
-    found = after(asks, caller).runs or (asks,)
+    found = change_after(asks, caller).runs or (asks,)
 
     assert [run.state for run in found] == [state]
 
 
 def test_its_owner_that_takes_a_task_up_again_goes_on_with_it() -> None:
-    change = after(resting(why=Why.PAUSED), was=TaskStatus.PAUSED)
+    change = change_after(an_unleased_run(why=RunReason.PAUSED), was=TaskStatus.PAUSED)
 
     assert change.runs[0].state is RunState.RUNNING
 
@@ -321,7 +319,7 @@ def test_its_owner_that_takes_a_task_up_again_goes_on_with_it() -> None:
 def test_a_call_on_a_task_that_is_not_active_takes_nothing_up(
     status: TaskStatus,
 ) -> None:
-    change = after(resting(why=Why.PAUSED), was=status, status=status)
+    change = change_after(an_unleased_run(why=RunReason.PAUSED), was=status, status=status)
 
     assert change.runs == ()
 
@@ -333,16 +331,16 @@ def test_a_call_on_a_task_that_is_not_active_takes_nothing_up(
 def test_a_step_that_is_done_is_news_and_ends_what_failed_before(
     caller: Caller,
 ) -> None:
-    run = held(idle_rounds=2, tries=2, provider_failures=3)
+    run = a_leased_run(idle_rounds=2, tries=2, provider_failures=3)
 
-    (left,) = after(run, caller, marked=True).runs
+    (left,) = change_after(run, caller, marked=True).runs
 
     assert (left.news, left.idle_rounds) == (News.CALL, 0)
     assert (left.tries, left.provider_failures) == (0, 0)
 
 
 def test_a_call_that_marks_nothing_is_no_news() -> None:
-    (left,) = after(held(idle_rounds=2, tries=2)).runs
+    (left,) = change_after(a_leased_run(idle_rounds=2, tries=2)).runs
 
     assert (left.news, left.idle_rounds, left.tries) == (News.NONE, 2, 2)
 
@@ -354,15 +352,15 @@ def test_a_call_that_marks_nothing_is_no_news() -> None:
     state=st.sampled_from([RunState.QUEUED, RunState.BLOCKED]),
     owner=st.sampled_from([MAIN, AGAIN, None]),
 )
-def test_whoever_takes_a_run_up_holds_it_and_nobody_takes_up_nothing(
+def test_taking_up_a_run_gives_it_to_the_owner_if_there_is_one(
     state: RunState, owner: Owner | None
 ) -> None:
-    run = resting(state)
+    run = an_unleased_run(state)
 
-    moved = task_runs.taken_up(run, Caller(owner=owner), NOW, POLICY)
+    moved = task_runs.take_up_for_caller(run, Caller(owner=owner), NOW, POLICY)
 
     if owner is None:
-        assert moved == Moved(run=run, events=())
+        assert moved == RunTransition(run=run, events=())
     else:
         assert (moved.run.state, moved.run.owner) == (RunState.RUNNING, owner)
         assert moved.run.token == 4 + (run.owner != owner)
@@ -379,10 +377,8 @@ def test_whoever_takes_a_run_up_holds_it_and_nobody_takes_up_nothing(
         ("mcp", "an agent"),
     ],
 )
-def test_words_of_the_user_name_the_agent_that_relays_them(
-    host: str, relay: str
-) -> None:
+def test_words_of_the_user_name_the_agent_that_relays_them(host: str, relay: str) -> None:
     agent = Caller(person=host.startswith(("shell", "openclaw")), host=host)
 
-    assert task_runs.attribute("Go.", None, agent) == f"As relayed by {relay}: Go."
-    assert task_runs.attribute("Go.", None, A_PERSON) == "Go."
+    assert task_runs.attribute_answer("Go.", None, agent) == f"As relayed by {relay}: Go."
+    assert task_runs.attribute_answer("Go.", None, A_PERSON) == "Go."

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import texts
-from openclaw_taskmem.domain.jumps import Reading, hold, jump
+from openclaw_taskmem.domain.jumps import ClockReading, compute_grace, measure_jump
 from taskmem_hookspecs.testing.clock import DAWN
 
 
@@ -25,34 +25,34 @@ from taskmem_hookspecs.testing.clock import DAWN
     ],
 )
 def test_a_duration_is_said_in_its_largest_unit(seconds: float, said: str) -> None:
-    assert texts.duration(seconds) == said
+    assert texts.format_duration(seconds) == said
 
 
 def test_half_a_character_counts_as_its_replacement() -> None:
-    assert texts.json_size("a\ud800") == 2
-    assert texts.quoted("\ud800") == '"\ud800"'
+    assert texts.count_json_bytes("a\ud800") == 2
+    assert texts.quote_line("\ud800") == '"\ud800"'
 
 
 def test_steps_are_named_as_a_person_counts_them() -> None:
-    assert texts.step_numbers([4, 0, 1, 2]) == "1-3, 5"
-    assert texts.step_numbers([0]) == "1"
-    assert texts.step_numbers([0, 1]) == "1-2"
+    assert texts.format_step_numbers([4, 0, 1, 2]) == "1-3, 5"
+    assert texts.format_step_numbers([0]) == "1"
+    assert texts.format_step_numbers([0, 1]) == "1-2"
 
 
 def test_instants_are_written_in_utc() -> None:
     there = datetime(2026, 2, 13, 18, 0, 0, 123456, timezone(timedelta(hours=1)))
 
-    assert texts.iso(there) == "2026-02-13T17:00:00Z"
-    assert texts.iso_millis(there) == "2026-02-13T17:00:00.123Z"
-    assert texts.epoch(datetime(1970, 1, 2, tzinfo=UTC)) == 86_400
-    assert texts.epoch(None) is None
+    assert texts.format_iso(there) == "2026-02-13T17:00:00Z"
+    assert texts.format_iso_millis(there) == "2026-02-13T17:00:00.123Z"
+    assert texts.to_epoch(datetime(1970, 1, 2, tzinfo=UTC)) == 86_400
+    assert texts.to_epoch(None) is None
 
 
 @given(st.text(max_size=300), st.integers(3, 200))
 def test_a_clipped_text_is_a_beginning_that_fits(text: str, size: int) -> None:
     clipped = texts.clip(text, size)
 
-    assert texts.json_size(clipped) <= size
+    assert texts.count_json_bytes(clipped) <= size
     if clipped != text:
         assert clipped.endswith("…")
         assert text.startswith(clipped[:-1])
@@ -62,43 +62,40 @@ def test_a_clipped_text_is_a_beginning_that_fits(text: str, size: int) -> None:
 def test_a_text_clipped_at_its_start_is_an_end_that_fits(text: str, size: int) -> None:
     clipped = texts.clip_start(text, size)
 
-    assert texts.json_size(clipped) <= size
+    assert texts.count_json_bytes(clipped) <= size
     if clipped != text:
         assert clipped.startswith("…")
         assert text.endswith(clipped[1:])
 
 
-@pytest.mark.parametrize(
-    "marker", ["task_stuck_resume", "task_resume", "System", "taskmem"]
-)
+@pytest.mark.parametrize("marker", ["task_stuck_resume", "task_resume", "System", "taskmem"])
 def test_plain_text_can_pass_for_nothing_that_is_from_here(marker: str) -> None:
     assert (
-        texts.plain(f"[{marker}] {{}}\n[ {marker} ] x")
-        == f"({marker}] {{}} ( {marker} ] x"
+        texts.to_plain_line(f"[{marker}] {{}}\n[ {marker} ] x") == f"({marker}] {{}} ( {marker} ] x"
     )
-    assert texts.plain(f"[x] {marker} [{marker}s]") == f"[x] {marker} [{marker}s]"
+    assert texts.to_plain_line(f"[x] {marker} [{marker}s]") == f"[x] {marker} [{marker}s]"
 
 
 def test_a_steps_own_number_is_not_said_twice() -> None:
-    assert texts.step_name("2. Push it") == '"Push it"'
-    assert texts.step_name("Step 3: Run") == '"Run"'
-    assert texts.step_name("3.11 install") == '"3.11 install"'
+    assert texts.quote_step("2. Push it") == '"Push it"'
+    assert texts.quote_step("Step 3: Run") == '"Run"'
+    assert texts.quote_step("3.11 install") == '"3.11 install"'
 
 
 @pytest.mark.parametrize(
     ("wall", "passed", "jumped"),
     [(60, 60, 0), (64, 60, 0), (3660, 60, 3600), (-3540, 60, -3600), (0, 4, 0)],
 )
-def test_a_jump_is_what_the_wall_moved_beyond_the_time_that_passed(
+def test_jump_is_the_wall_clock_change_beyond_the_passed_time(
     wall: float, passed: float, jumped: float
 ) -> None:
-    before = Reading(DAWN, 10.0)
-    after = Reading(DAWN + timedelta(seconds=wall), 10.0 + passed)
+    before = ClockReading(DAWN, 10.0)
+    after = ClockReading(DAWN + timedelta(seconds=wall), 10.0 + passed)
 
-    assert jump(before, after) == jumped
+    assert measure_jump(before, after) == jumped
 
 
 def test_after_a_jump_nobody_is_stuck_for_at_most_one_threshold() -> None:
-    assert hold(28_800, 300) == 300
-    assert hold(20, 300) == 20
-    assert hold(-3600, 300) == 0
+    assert compute_grace(28_800, 300) == 300
+    assert compute_grace(20, 300) == 20
+    assert compute_grace(-3600, 300) == 0

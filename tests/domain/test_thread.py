@@ -51,24 +51,24 @@ def test_alerts_and_repeated_words_are_left_out() -> None:
     assert thread.choose_meaningful([said, alert, said]) == (said,)
 
 
-def test_the_user_spoke_last_where_no_agent_has_said_anything_since() -> None:
+def test_user_spoke_last_if_no_agent_has_spoken_since() -> None:
     said, told = message("Mend it.", Role.USER), message("Active", Role.SYSTEM)
 
-    assert thread.user_spoke_last([message("Done."), said, told])
-    assert not thread.user_spoke_last([said, message("Mending.")])
-    assert not thread.user_spoke_last([told])
+    assert thread.has_user_spoken_last([message("Done."), said, told])
+    assert not thread.has_user_spoken_last([said, message("Mending.")])
+    assert not thread.has_user_spoken_last([told])
 
 
 def test_what_the_user_said_as_a_task_was_completed_is_heard() -> None:
     said = message("I saw it.", Role.USER)
-    _, ended = lifecycle.move(a_task(), TaskStatus.COMPLETED, said.created_at)
+    _, ended = lifecycle.change_status(a_task(), TaskStatus.COMPLETED, said.created_at)
     assert ended is not None
 
-    assert thread.user_spoke_last([said])
-    assert not thread.user_spoke_last([said, ended])
+    assert thread.has_user_spoken_last([said])
+    assert not thread.has_user_spoken_last([said, ended])
 
 
 def test_no_words_of_the_user_pass_for_a_completion() -> None:
     said = message("Status: active → completed is not what I see.", Role.USER)
 
-    assert thread.user_spoke_last([said])
+    assert thread.has_user_spoken_last([said])

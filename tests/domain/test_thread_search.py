@@ -42,9 +42,7 @@ def test_a_step_brings_the_messages_that_name_it() -> None:
 
 
 def test_a_step_brings_the_messages_that_hold_its_words() -> None:
-    assert search("step 2?", "the registry is slow", "lunch") == [
-        "the registry is slow"
-    ]
+    assert search("step 2?", "the registry is slow", "lunch") == ["the registry is slow"]
 
 
 def test_why_brings_the_messages_with_trouble() -> None:

@@ -148,16 +148,12 @@ STARTS = ["    ", "> ", "12:00:{n:02} ", "+", "-", "{n:6}\t", "a1  | ", "k.pem:{
 
 
 def with_starts(start: str, text: str) -> str:
-    return "".join(
-        f"{start.format(n=n)}{line}\n" for n, line in enumerate(text.splitlines())
-    )
+    return "".join(f"{start.format(n=n)}{line}\n" for n, line in enumerate(text.splitlines()))
 
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("lost", [0, 1, 8, 30])
-def test_the_tail_of_a_key_is_masked_whatever_is_before_its_lines(
-    start: str, lost: int
-) -> None:
+def test_tail_of_a_key_is_masked_whatever_precedes_its_lines(start: str, lost: int) -> None:
     end = "-----END RSA PRI" + "VATE KEY-----"
     key = with_starts(start, f"{BODY}\nAbC=\n{end}")
 
@@ -170,7 +166,7 @@ def test_the_tail_of_a_key_is_masked_whatever_is_before_its_lines(
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("lost", [0, 1, 8, 30])
 @pytest.mark.parametrize("width", [64, 70])
-def test_the_middle_of_a_key_is_masked_whatever_is_before_its_lines(
+def test_middle_of_a_key_is_masked_whatever_precedes_its_lines(
     start: str, lost: int, width: int
 ) -> None:
     key = with_starts(start, f"{lines_of(width, 40)}AbC")
@@ -226,7 +222,7 @@ def test_what_only_looks_like_the_middle_of_a_key_stays(text: str) -> None:
     assert scrub_cut(text) == text
 
 
-def test_an_image_of_a_mail_counts_as_a_key_where_the_text_begins() -> None:
+def test_mail_image_counts_as_a_key_where_the_text_begins() -> None:
     """Nothing tells them apart; anywhere else in a text it stays."""
     assert scrub_cut(lines_of(76, 30)) == f"{MASK}\n"
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import turns
-from openclaw_taskmem.domain.turns import Trouble
+from openclaw_taskmem.domain.turns import ProviderFailureKind
 
 QUESTIONS = {
     "plain": "Shall I deploy it now?",
@@ -72,23 +72,23 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_turn_that_ends_in_a_question_mark_asks(name: str) -> None:
-    assert turns.asks(QUESTIONS[name])
+    assert turns.has_closing_question(QUESTIONS[name])
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_turn_that_ends_in_anything_else_asks_nothing(name: str) -> None:
-    assert not turns.asks(STATEMENTS[name])
+    assert not turns.has_closing_question(STATEMENTS[name])
 
 
 @given(st.text(), st.sampled_from([".", "。", "!", "…", ". 🚀", ".**", '."', ".)"]))
 def test_a_statement_never_asks_whatever_came_before(before: str, end: str) -> None:
     assume(not (end == "!" and before.endswith(turns._ASKS)))  # "?!" asks
-    assert not turns.asks(before + end)
+    assert not turns.has_closing_question(before + end)
 
 
 @given(st.text(), st.text("*_`~\"'”’»)]}> \n\u200b🚀", max_size=9))
 def test_a_question_asks_whatever_decorates_it(before: str, after: str) -> None:
-    assert turns.asks(f"{before}?{after}")
+    assert turns.has_closing_question(f"{before}?{after}")
 
 
 # --- providers ------------------------------------------------------------------
@@ -131,33 +131,33 @@ PASSING = {
 
 @pytest.mark.parametrize("name", FOR_THE_USER)
 def test_a_key_or_a_bill_is_for_the_user_to_mend(name: str) -> None:
-    assert turns.trouble(FOR_THE_USER[name]) is Trouble.CREDENTIALS
+    assert turns.classify_failure(FOR_THE_USER[name]) is ProviderFailureKind.CREDENTIALS
 
 
 @pytest.mark.parametrize("name", FOR_NOBODY)
 def test_a_request_that_is_wrong_will_be_wrong_again(name: str) -> None:
-    assert turns.trouble(FOR_NOBODY[name]) is Trouble.REFUSED
+    assert turns.classify_failure(FOR_NOBODY[name]) is ProviderFailureKind.REFUSED
 
 
 @pytest.mark.parametrize("name", PASSING)
 def test_what_passes_is_neither(name: str) -> None:
-    assert turns.trouble(PASSING[name]) is Trouble.PASSING
+    assert turns.classify_failure(PASSING[name]) is ProviderFailureKind.PASSING
 
 
 @pytest.mark.parametrize(
     ("reason", "trouble"),
     [
-        ("auth", Trouble.CREDENTIALS),
-        ("auth_permanent", Trouble.CREDENTIALS),
-        ("billing", Trouble.CREDENTIALS),
-        ("format", Trouble.REFUSED),
-        ("context_overflow", Trouble.REFUSED),
-        ("rate_limit", Trouble.PASSING),
-        ("server_error", Trouble.PASSING),
+        ("auth", ProviderFailureKind.CREDENTIALS),
+        ("auth_permanent", ProviderFailureKind.CREDENTIALS),
+        ("billing", ProviderFailureKind.CREDENTIALS),
+        ("format", ProviderFailureKind.REFUSED),
+        ("context_overflow", ProviderFailureKind.REFUSED),
+        ("rate_limit", ProviderFailureKind.PASSING),
+        ("server_error", ProviderFailureKind.PASSING),
     ],
 )
 def test_what_the_gateway_calls_it_counts_before_the_words(
-    reason: str, trouble: Trouble
+    reason: str, trouble: ProviderFailureKind
 ) -> None:
-    assert turns.trouble("429 or 401 or 400", reason) is trouble
-    assert turns.trouble("HTTP 400: no", "something new") is Trouble.REFUSED
+    assert turns.classify_failure("429 or 401 or 400", reason) is trouble
+    assert turns.classify_failure("HTTP 400: no", "something new") is ProviderFailureKind.REFUSED

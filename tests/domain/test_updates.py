@@ -7,7 +7,7 @@ import pytest
 
 from openclaw_taskmem.domain import lifecycle, revisions
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.updates import Wish, update
+from openclaw_taskmem.domain.updates import UpdateRequest, apply_update
 from taskmem_hookspecs import (
     Change,
     InvalidArguments,
@@ -27,17 +27,15 @@ NOW = DAWN + timedelta(minutes=1)
 
 
 HOLDER = Owner(role="builder", process="7:9")
-HELD = TaskFacts(
-    task=a_task(), run=a_run(state=RunState.RUNNING, owner=HOLDER, token=2)
-)
+HELD = TaskFacts(task=a_task(), run=a_run(state=RunState.RUNNING, owner=HOLDER, token=2))
 
 
-def after(wish: Wish, **task: object) -> Change:
-    return update(TaskFacts(task=a_task(**task)), wish, NOW)[0]
+def change_after(wish: UpdateRequest, **task: object) -> Change:
+    return apply_update(TaskFacts(task=a_task(**task)), wish, NOW)[0]
 
 
 def test_a_message_is_kept_and_touches_the_task() -> None:
-    change = after(Wish(message="Pushing"))
+    change = change_after(UpdateRequest(message="Pushing"))
 
     assert change.messages[0].content == "Pushing"
     assert change.messages[0].role == "agent"
@@ -55,7 +53,7 @@ def test_a_message_is_kept_and_touches_the_task() -> None:
     ],
 )
 def test_a_message_is_filed_as_of_whoever_says_it(caller: Caller, role: str) -> None:
-    change = after(Wish(message="Step 2 done", caller=caller))
+    change = change_after(UpdateRequest(message="Step 2 done", caller=caller))
 
     assert [message.role for message in change.messages] == [role]
     assert change.tasks[0].done == {1}
@@ -75,23 +73,21 @@ def test_only_the_user_sends_back_what_waits_for_them(
 ) -> None:
     at_work = state is RunState.RUNNING
     status = TaskStatus.ACTIVE if at_work else TaskStatus.PAUSED
-    facts = TaskFacts(
-        task=a_task(status=status), run=a_run(state=state, owner=HOLDER, token=2)
-    )
-    wish = Wish(status=TaskStatus.ACTIVE, caller=Caller(person=True, host=host))
+    facts = TaskFacts(task=a_task(status=status), run=a_run(state=state, owner=HOLDER, token=2))
+    wish = UpdateRequest(status=TaskStatus.ACTIVE, caller=Caller(person=True, host=host))
 
-    assert update(facts, wish, NOW)[1].sent_back is sent_back
+    assert apply_update(facts, wish, NOW)[1].sent_back is sent_back
 
 
 def test_a_message_that_marks_a_step_is_progress() -> None:
-    change = after(Wish(message="Step 2 done"))
+    change = change_after(UpdateRequest(message="Step 2 done"))
 
     assert change.messages[0].msg_type == "progress"
     assert change.tasks[0].done == {1}
 
 
-def hint(wish: Wish, **task: object) -> str:
-    return update(TaskFacts(task=a_task(**task)), wish, NOW)[1].hint or ""
+def hint(wish: UpdateRequest, **task: object) -> str:
+    return apply_update(TaskFacts(task=a_task(**task)), wish, NOW)[1].hint or ""
 
 
 @pytest.mark.parametrize(
@@ -108,51 +104,49 @@ def hint(wish: Wish, **task: object) -> str:
         ("Starting step 2", [], ""),
     ],
 )
-def test_a_message_that_marked_nothing_earns_a_hint(
-    said: str, done: list[int], named: str
-) -> None:
-    told = hint(Wish(message=said), done=done)
+def test_a_message_that_marked_nothing_earns_a_hint(said: str, done: list[int], named: str) -> None:
+    told = hint(UpdateRequest(message=said), done=done)
 
     assert named in told
     assert bool(named) == bool(told)
 
 
 def test_no_hint_is_given_for_what_the_caller_may_not_do() -> None:
-    assert update(HELD, Wish(message="Pushed it"), NOW)[1].hint is None
+    assert apply_update(HELD, UpdateRequest(message="Pushed it"), NOW)[1].hint is None
     ended = a_task(status=TaskStatus.FAILED)
-    assert update(TaskFacts(task=ended), Wish(message="x done"), NOW)[1].hint is None
+    assert apply_update(TaskFacts(task=ended), UpdateRequest(message="x done"), NOW)[1].hint is None
     completed = a_task(status=TaskStatus.COMPLETED)
-    assert update(TaskFacts(task=completed), Wish(message="x"), NOW)[1].hint is None
-    assert not hint(Wish(message="Pushed it", completed_steps=(1,)))
+    assert apply_update(TaskFacts(task=completed), UpdateRequest(message="x"), NOW)[1].hint is None
+    assert not hint(UpdateRequest(message="Pushed it", completed_steps=(1,)))
 
 
 def test_all_done_marks_every_step_of_a_task_that_completes() -> None:
-    done = Wish(message="All done — site is live", status=TaskStatus.COMPLETED)
+    done = UpdateRequest(message="All done — site is live", status=TaskStatus.COMPLETED)
 
-    assert after(done).tasks[0].done == {0, 1, 2}
+    assert change_after(done).tasks[0].done == {0, 1, 2}
     assert not hint(done)
-    assert after(Wish(message=done.message)).tasks[0].done == set()
+    assert change_after(UpdateRequest(message=done.message)).tasks[0].done == set()
     but = "All done\nStep 2 failed"
-    wish = Wish(message=but, status=TaskStatus.COMPLETED)
-    assert after(wish).tasks[0].done == {0, 2}
+    wish = UpdateRequest(message=but, status=TaskStatus.COMPLETED)
+    assert change_after(wish).tasks[0].done == {0, 2}
 
 
 def test_completed_in_other_words_leaves_steps_open_and_says_so() -> None:
-    wish = Wish(message="The site is live", status=TaskStatus.COMPLETED)
+    wish = UpdateRequest(message="The site is live", status=TaskStatus.COMPLETED)
 
-    assert after(wish, done=[0]).tasks[0].done == {0}
+    assert change_after(wish, done=[0]).tasks[0].done == {0}
     assert "completed_steps: [2, 3]" in hint(wish, done=[0])
 
 
 def test_a_message_takes_a_mark_back() -> None:
-    change = after(Wish(message="step 1 is not done after all"), done=[0, 1])
+    change = change_after(UpdateRequest(message="step 1 is not done after all"), done=[0, 1])
 
     assert change.tasks[0].done == {1}
     assert change.messages[0].msg_type == "progress"
 
 
-def test_a_message_by_another_than_the_holder_is_kept_and_marks_nothing() -> None:
-    change, updated = update(HELD, Wish(message="Step 2 done"), NOW)
+def test_message_by_a_non_holder_is_kept_and_marks_no_step() -> None:
+    change, updated = apply_update(HELD, UpdateRequest(message="Step 2 done"), NOW)
 
     assert (updated.marked, change.tasks[0].done) == (frozenset(), frozenset())
     assert updated.passed_over == {1}
@@ -163,50 +157,48 @@ def test_a_message_by_another_than_the_holder_is_kept_and_marks_nothing() -> Non
 
 
 def test_a_message_by_the_holder_of_the_run_marks_its_step() -> None:
-    wish = Wish(message="Step 2 done", caller=Caller(owner=HOLDER))
+    wish = UpdateRequest(message="Step 2 done", caller=Caller(owner=HOLDER))
 
-    assert update(HELD, wish, NOW)[1].marked == {1}
+    assert apply_update(HELD, wish, NOW)[1].marked == {1}
 
 
 def test_a_message_with_the_token_of_an_older_claim_is_refused() -> None:
-    wish = Wish(message="Step 2 done", token=1, caller=Caller(owner=HOLDER))
+    wish = UpdateRequest(message="Step 2 done", token=1, caller=Caller(owner=HOLDER))
 
     with pytest.raises(Fenced, match="is 2, and yours is 1"):
-        update(HELD, wish, NOW)
-    assert update(HELD, wish.model_copy(update={"token": 2}), NOW)[1].marked == {1}
+        apply_update(HELD, wish, NOW)
+    assert apply_update(HELD, wish.model_copy(update={"token": 2}), NOW)[1].marked == {1}
 
 
 def test_explicit_marks_count_from_one() -> None:
-    change = after(Wish(completed_steps=(1, 3), reopened_steps=(2,)), done=[1])
+    change = change_after(UpdateRequest(completed_steps=(1, 3), reopened_steps=(2,)), done=[1])
 
     assert change.tasks[0].done == {0, 2}
 
 
-def test_what_is_reopened_explicitly_is_not_marked_by_the_message() -> None:
-    change = after(Wish(message="Step 1 done", reopened_steps=(1,)), done=[0])
+def test_step_reopened_explicitly_is_not_marked_by_the_message() -> None:
+    change = change_after(UpdateRequest(message="Step 1 done", reopened_steps=(1,)), done=[0])
 
     assert change.tasks[0].done == frozenset()
 
 
 @pytest.mark.parametrize("number", [0, -1, 4])
 @pytest.mark.parametrize("field", ["completed_steps", "reopened_steps"])
-def test_one_number_out_of_range_refuses_the_whole_update(
-    number: int, field: str
-) -> None:
+def test_one_number_out_of_range_refuses_the_whole_update(number: int, field: str) -> None:
     with pytest.raises(InvalidArguments, match="steps 1 to 3"):
-        after(Wish.model_validate({field: (1, number), "message": "x"}))
+        change_after(UpdateRequest.model_validate({field: (1, number), "message": "x"}))
 
 
 def test_a_step_cannot_be_completed_and_reopened_at_once() -> None:
     with pytest.raises(InvalidArguments, match="Step 2"):
-        after(Wish(completed_steps=(1, 2), reopened_steps=(2,)))
+        change_after(UpdateRequest(completed_steps=(1, 2), reopened_steps=(2,)))
 
 
 @pytest.mark.parametrize("status", [s for s in TaskStatus if s.terminal])
 def test_an_ended_task_keeps_a_message_and_changes_nothing_else(
     status: TaskStatus,
 ) -> None:
-    change = after(Wish(message="Step 1 done"), status=status)
+    change = change_after(UpdateRequest(message="Step 1 done"), status=status)
 
     (task,) = change.tasks
     assert change.messages[0].content == "Step 1 done"
@@ -215,7 +207,7 @@ def test_an_ended_task_keeps_a_message_and_changes_nothing_else(
 
 def test_marks_on_an_ended_task_are_refused() -> None:
     with pytest.raises(TaskEnded, match="active"):
-        after(Wish(completed_steps=(1,)), status=TaskStatus.COMPLETED)
+        change_after(UpdateRequest(completed_steps=(1,)), status=TaskStatus.COMPLETED)
 
 
 ENDS = [status for status in TaskStatus if status.terminal]
@@ -226,13 +218,13 @@ ENDS = [status for status in TaskStatus if status.terminal]
 def test_an_ended_task_does_not_end_otherwise_nor_pause(
     ended: TaskStatus, wanted: TaskStatus
 ) -> None:
-    wish = Wish(status=wanted, message="Done.")
+    wish = UpdateRequest(status=wanted, message="Done.")
     if wanted is ended:
-        assert after(wish, status=ended).tasks[0].status is ended
+        assert change_after(wish, status=ended).tasks[0].status is ended
         return
 
     with pytest.raises(TaskEnded) as refused:
-        after(wish, status=ended)
+        change_after(wish, status=ended)
 
     users = ", which only the user does where they cancelled it"
     assert str(refused.value) == (
@@ -243,9 +235,9 @@ def test_an_ended_task_does_not_end_otherwise_nor_pause(
 
 
 def test_active_reopens_an_ended_task_and_says_so_in_the_thread() -> None:
-    wish = Wish(status=TaskStatus.ACTIVE, message="Step 1 done")
+    wish = UpdateRequest(status=TaskStatus.ACTIVE, message="Step 1 done")
 
-    change = after(wish, status=TaskStatus.FAILED)
+    change = change_after(wish, status=TaskStatus.FAILED)
 
     assert change.tasks[0].status == "active"
     assert change.tasks[0].done == {0}
@@ -256,16 +248,18 @@ def test_active_reopens_an_ended_task_and_says_so_in_the_thread() -> None:
 def test_the_claims_of_a_reopened_task_are_asked_about_again() -> None:
     asked = ("names",)
 
-    reopened = after(
-        Wish(status=TaskStatus.ACTIVE), status=TaskStatus.COMPLETED, doubts=asked
+    reopened = change_after(
+        UpdateRequest(status=TaskStatus.ACTIVE),
+        status=TaskStatus.COMPLETED,
+        doubts=asked,
     )
-    paused = after(Wish(status=TaskStatus.PAUSED), doubts=asked)
+    paused = change_after(UpdateRequest(status=TaskStatus.PAUSED), doubts=asked)
 
     assert [each.tasks[0].doubts for each in (reopened, paused)] == [(), asked]
 
 
 def test_a_status_change_is_logged_with_both_ends() -> None:
-    change = after(Wish(status=TaskStatus.COMPLETED))
+    change = change_after(UpdateRequest(status=TaskStatus.COMPLETED))
 
     (logged,) = [event for event in change.events if event.kind == "status_changed"]
     assert logged.data == {"from": "active", "to": "completed"}
@@ -273,16 +267,16 @@ def test_a_status_change_is_logged_with_both_ends() -> None:
 
 
 def test_the_same_status_again_says_nothing_in_the_thread() -> None:
-    assert after(Wish(status=TaskStatus.ACTIVE)).messages == ()
+    assert change_after(UpdateRequest(status=TaskStatus.ACTIVE)).messages == ()
 
 
-def test_a_task_without_a_session_takes_over_the_callers_and_keeps_it() -> None:
+def test_task_without_session_takes_the_callers_and_keeps_it() -> None:
     caller = Caller(session_key="agent:main:work")
 
-    assert after(Wish(message="x", caller=caller)).tasks[0].session_key == (
+    assert change_after(UpdateRequest(message="x", caller=caller)).tasks[0].session_key == (
         "agent:main:work"
     )
-    kept = after(Wish(message="x", caller=caller), session_key="agent:main:main")
+    kept = change_after(UpdateRequest(message="x", caller=caller), session_key="agent:main:main")
     assert kept.tasks[0].session_key == "agent:main:main"
 
 
@@ -302,7 +296,7 @@ def test_a_person_acknowledges_only_in_the_name_of_the_session(
     wake = a_wake(state=WakeState.SENT, cause=WakeCause.STUCK)
     facts = TaskFacts(task=a_task(session_key=task_session), wakes=(wake,))
 
-    change, _ = update(facts, Wish(message="x", caller=caller), NOW)
+    change, _ = apply_update(facts, UpdateRequest(message="x", caller=caller), NOW)
 
     assert [w.state for w in change.wakes] == ["acknowledged"] * acknowledged
 
@@ -310,7 +304,7 @@ def test_a_person_acknowledges_only_in_the_name_of_the_session(
 def test_a_clock_that_went_back_does_not_age_a_task() -> None:
     earlier = DAWN - timedelta(hours=1)
 
-    change, _ = update(TaskFacts(task=a_task()), Wish(message="x"), earlier)
+    change, _ = apply_update(TaskFacts(task=a_task()), UpdateRequest(message="x"), earlier)
 
     assert change.tasks[0].updated_at == DAWN
 
@@ -327,23 +321,19 @@ def test_both_spellings_of_cancelled_are_one_status(word: str) -> None:
         *((word, "active") for word in ("in_progress", "in-progress", "started")),
     ],
 )
-def test_other_words_are_taken_for_the_statuses_they_mean(
-    word: str, status: str
-) -> None:
+def test_other_words_are_taken_for_the_statuses_they_mean(word: str, status: str) -> None:
     assert lifecycle.parse_status(word) == status
 
 
 def test_an_unknown_status_is_refused_with_the_allowed_ones() -> None:
-    with pytest.raises(
-        InvalidArguments, match="active, paused, completed, failed, cancelled"
-    ):
+    with pytest.raises(InvalidArguments, match="active, paused, completed, failed, cancelled"):
         lifecycle.parse_status("bogus")
 
 
-def test_a_revision_writes_the_row_the_plan_the_message_and_the_event() -> None:
+def test_revision_writes_task_row_plan_message_and_event() -> None:
     facts = TaskFacts(task=a_task(done=[0, 1]))
 
-    change, revised = revisions.revise(
+    change, revised = revisions.revise_plan(
         facts, ("1. Build it", "Ship it"), "no tests", NOW, caller=Caller()
     )
 
@@ -365,14 +355,14 @@ def test_the_plan_of_an_ended_task_is_not_revised() -> None:
     facts = TaskFacts(task=a_task(status=TaskStatus.COMPLETED))
 
     with pytest.raises(TaskEnded, match="active"):
-        revisions.revise(facts, ("x",), "y", NOW, caller=Caller())
+        revisions.revise_plan(facts, ("x",), "y", NOW, caller=Caller())
 
 
-def revised(
+def revise_run_plan(
     run: Run, *new_plan: str, token: int | None = None, **task: object
-) -> tuple[Run, revisions.Revised]:
+) -> tuple[Run, revisions.RevisionResult]:
     facts = TaskFacts(task=a_task(**task), run=run)
-    change, found = revisions.revise(
+    change, found = revisions.revise_plan(
         facts, new_plan, "so", NOW, caller=Caller(owner=HOLDER), token=token
     )
     return change.runs[0], found
@@ -380,30 +370,24 @@ def revised(
 
 def test_a_plan_on_which_another_works_is_not_revised() -> None:
     with pytest.raises(RunHeld, match="so its plan stays as it is"):
-        revisions.revise(HELD, ("x",), "y", NOW, caller=Caller())
+        revisions.revise_plan(HELD, ("x",), "y", NOW, caller=Caller())
     with pytest.raises(Fenced, match="so its plan stays as it is"):
-        revisions.revise(HELD, ("x",), "y", NOW, caller=Caller(owner=HOLDER), token=1)
+        revisions.revise_plan(HELD, ("x",), "y", NOW, caller=Caller(owner=HOLDER), token=1)
 
 
-def test_whoever_holds_the_run_or_its_token_revises_the_plan_and_is_seen() -> None:
-    (by_owner,) = revisions.revise(HELD, ("x",), "y", NOW, caller=Caller(owner=HOLDER))[
-        0
-    ].runs
-    (by_token,) = revisions.revise(HELD, ("x",), "y", NOW, caller=Caller(), token=2)[
-        0
-    ].runs
-    (by_person,) = revisions.revise(HELD, ("x",), "y", NOW, caller=Caller(person=True))[
-        0
-    ].runs
+def test_holder_of_run_or_token_revises_the_plan_and_is_seen() -> None:
+    (by_owner,) = revisions.revise_plan(HELD, ("x",), "y", NOW, caller=Caller(owner=HOLDER))[0].runs
+    (by_token,) = revisions.revise_plan(HELD, ("x",), "y", NOW, caller=Caller(), token=2)[0].runs
+    (by_person,) = revisions.revise_plan(HELD, ("x",), "y", NOW, caller=Caller(person=True))[0].runs
 
     assert by_owner.seen_at == by_token.seen_at == NOW
     assert by_person.seen_at == DAWN
 
 
-def test_what_a_run_counted_of_its_steps_goes_with_the_plan_it_was_counted_of() -> None:
+def test_step_counts_of_a_run_are_reset_when_its_plan_is_revised() -> None:
     run = a_run(step=1, step_calls=3, step_bonus=True, failed_steps=(1, 2))
 
-    left, _ = revised(run, "Other way", "Ship it", done=[0])
+    left, _ = revise_run_plan(run, "Other way", "Ship it", done=[0])
 
     assert (left.step, left.step_calls, left.step_bonus) == (0, 0, False)
     assert left.failed_steps == ()
@@ -412,9 +396,9 @@ def test_what_a_run_counted_of_its_steps_goes_with_the_plan_it_was_counted_of() 
 def test_a_step_that_stays_the_same_keeps_what_it_has_called() -> None:
     run = a_run(step=1, step_calls=3, step_bonus=True, failed_steps=(1,))
 
-    left, _ = revised(run, "First", "Build it", "1. Test it", done=[0])
-    moved, _ = revised(run, "Build it", "Look", "Test it", done=[0])
-    same, _ = revised(run, "Build it", "1. Test it", done=[0])
+    left, _ = revise_run_plan(run, "First", "Build it", "1. Test it", done=[0])
+    moved, _ = revise_run_plan(run, "Build it", "Look", "Test it", done=[0])
+    same, _ = revise_run_plan(run, "Build it", "1. Test it", done=[0])
 
     assert (left.step, left.step_calls) == (0, 0)
     assert (moved.step, moved.step_calls) == (1, 0)
@@ -425,8 +409,8 @@ def test_a_step_that_stays_the_same_keeps_what_it_has_called() -> None:
 def test_a_segmented_plan_stays_as_long_as_is_worked_on_at_once() -> None:
     plan = ("Build it", *(f"Part {n}" for n in range(12)))
 
-    _, cut = revised(a_run(segmented=True), *plan, done=[0])
-    _, flat = revised(a_run(), *plan, done=[0])
+    _, cut = revise_run_plan(a_run(segmented=True), *plan, done=[0])
+    _, flat = revise_run_plan(a_run(), *plan, done=[0])
 
     # What is done at its beginning does not count.
     assert (cut.task.plan, cut.left_out) == (plan[:11], plan[11:])
@@ -440,18 +424,16 @@ REVIEWER = Owner(role="main", session_key="agent:main:main", boot="boot_1")
 
 @pytest.mark.parametrize("status", [TaskStatus.COMPLETED, TaskStatus.ACTIVE])
 @pytest.mark.parametrize("began", [-1, 1])
-def test_no_turn_ends_the_review_that_it_asked_for(
-    began: int, status: TaskStatus
-) -> None:
+def test_no_turn_ends_the_review_that_it_asked_for(began: int, status: TaskStatus) -> None:
     run = a_run(state=RunState.REVIEW, owner=REVIEWER, changed_at=DAWN)
     facts = TaskFacts(task=a_task(status=TaskStatus.PAUSED), run=run)
     caller = Caller(owner=REVIEWER, turn_since=DAWN + timedelta(seconds=began))
-    wish = Wish(status=status, caller=caller)
+    wish = UpdateRequest(status=status, caller=caller)
     if began < 0:
         with pytest.raises(RunNotReady, match="end your turn now"):
-            update(facts, wish, NOW)
+            apply_update(facts, wish, NOW)
         return
-    assert update(facts, wish, NOW)[0].runs[0].state is not RunState.REVIEW
+    assert apply_update(facts, wish, NOW)[0].runs[0].state is not RunState.REVIEW
 
 
 @pytest.mark.parametrize("wish", [{"status": each} for each in TaskStatus] + [ASKS])
@@ -463,8 +445,8 @@ def test_no_agent_without_a_gateway_ends_a_review(wish: dict[str, Any]) -> None:
     agent = Caller(owner=HOLDER, host="mcp:claude-code")
 
     with pytest.raises(RunNotReady, match="taskmem call task_update; or, once they"):
-        update(facts, Wish(**wish, caller=agent), NOW)
+        apply_update(facts, UpdateRequest(**wish, caller=agent), NOW)
 
     # The user does, and a message ends nothing.
-    update(facts, Wish(**wish, caller=Caller(person=True)), NOW)
-    update(facts, Wish(message="Please look.", caller=agent), NOW)
+    apply_update(facts, UpdateRequest(**wish, caller=Caller(person=True)), NOW)
+    apply_update(facts, UpdateRequest(message="Please look.", caller=agent), NOW)

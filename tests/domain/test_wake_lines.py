@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.run_policy import Why
-from openclaw_taskmem.domain.texts import json_size
+from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.texts import count_json_bytes
 from openclaw_taskmem.domain.wake_lines import (
     LINE_BYTES,
     WakeFacts,
@@ -22,7 +22,7 @@ TASK = a_task(done=frozenset({0}))
 LATER = DAWN + timedelta(seconds=562)
 
 
-def of_wait(
+def facts_of_wait(
     status: str, seen: str | None, task: Task | None = TASK, **fields: object
 ) -> WakeFacts:
     ended = DAWN + timedelta(seconds=22)
@@ -31,39 +31,37 @@ def of_wait(
     return WakeFacts(wake=a_wake(cause=WakeCause.WAIT), task=task, wait=wait)
 
 
-def of_run(task: Task = TASK, **run: object) -> WakeFacts:
+def facts_of_run(task: Task = TASK, **run: object) -> WakeFacts:
     wake = a_wake(cause=WakeCause.RUN)
     return WakeFacts(wake=wake, task=task, run=a_run(**run))
 
 
 NEXT = "on to step 2 of 3."
 WAITS = {
-    'build: "Build finished" after 22 s; {NEXT}': of_wait(
-        "resolved", '"Build finished".'
-    ),
-    "build: It has ended after 22 s.": of_wait("resolved", "It has ended.", None),
-    "app.log: waited 22 s, and it came; {NEXT}": of_wait(
+    'build: "Build finished" after 22 s; {NEXT}': facts_of_wait("resolved", '"Build finished".'),
+    "build: It has ended after 22 s.": facts_of_wait("resolved", "It has ended.", None),
+    "app.log: waited 22 s, and it came; {NEXT}": facts_of_wait(
         "resolved", None, target="pty:file:/var/log/app.log"
     ),
-    'the screen: waited 22 s in vain (Last line: "40 %"); {NEXT}': of_wait(
+    'the screen: waited 22 s in vain (Last line: "40 %"); {NEXT}': facts_of_wait(
         "timeout", 'Last line: "40 %"', target="screen"
     ),
-    "Player: it can no longer be watched (The window is gone); {NEXT}": of_wait(
+    "Player: it can no longer be watched (The window is gone); {NEXT}": facts_of_wait(
         "error", "The window is gone.", target="window:Player"
     ),
-    "task: It has ended after 22 s; {NEXT}": of_wait(
+    "task: It has ended after 22 s; {NEXT}": facts_of_wait(
         "resolved", "It has ended.", target="task:task_2"
     ),
 }
 RUNS = {
-    "{NEXT}": of_run(),
-    "begun in the background; {NEXT}": of_run(why=Why.BACKGROUND),
-    "started again; {NEXT}": of_run(why=Why.RESET),
-    "the last turn failed at the model's provider; {NEXT}": of_run(provider_failures=1),
-    "the last turn brought nothing new; {NEXT}": of_run(idle_rounds=1),
-    "its agent has your answer.": of_run(why=Why.ANSWERED),
-    "its steps are done.": of_run(a_task(done=frozenset({0, 1, 2}))),
-    "the agent goes on.": of_run(a_task(status=TaskStatus.COMPLETED)),
+    "{NEXT}": facts_of_run(),
+    "begun in the background; {NEXT}": facts_of_run(why=RunReason.BACKGROUND),
+    "started again; {NEXT}": facts_of_run(why=RunReason.RESET),
+    "the last turn failed at the model's provider; {NEXT}": facts_of_run(provider_failures=1),
+    "the last turn brought nothing new; {NEXT}": facts_of_run(idle_rounds=1),
+    "its agent has your answer.": facts_of_run(why=RunReason.ANSWERED),
+    "its steps are done.": facts_of_run(a_task(done=frozenset({0, 1, 2}))),
+    "the agent goes on.": facts_of_run(a_task(status=TaskStatus.COMPLETED)),
     "no progress for 9 min; {NEXT}": WakeFacts(
         wake=a_wake(created_at=LATER), task=TASK, run=a_run()
     ),
@@ -82,21 +80,21 @@ def test_where_no_more_is_known_the_agent_goes_on() -> None:
 
 @pytest.mark.parametrize("status", [*WaitStatus])
 def test_no_ending_of_a_wait_shows_an_id(status: WaitStatus) -> None:
-    assert "_1" not in describe_wake(of_wait(status, "x"))
+    assert "_1" not in describe_wake(facts_of_wait(status, "x"))
 
 
 IMPLICIT = a_task(implicit=True)
 
 
 def test_an_implicit_task_goes_on_unseen() -> None:
-    seen = of_wait("resolved", "done", IMPLICIT)
-    assert describe_wakes([of_run(IMPLICIT), of_run(IMPLICIT)]) == ""
-    assert describe_wakes([of_run(IMPLICIT), seen]) == "build: done after 22 s."
+    seen = facts_of_wait("resolved", "done", IMPLICIT)
+    assert describe_wakes([facts_of_run(IMPLICIT), facts_of_run(IMPLICIT)]) == ""
+    assert describe_wakes([facts_of_run(IMPLICIT), seen]) == "build: done after 22 s."
 
 
 def test_wakes_that_share_a_message_share_a_line() -> None:
-    resumed = of_run()
-    assert describe_wakes([of_wait("resolved", "done", None), resumed, resumed]) == (
+    resumed = facts_of_run()
+    assert describe_wakes([facts_of_wait("resolved", "done", None), resumed, resumed]) == (
         "build: done after 22 s. Deploy the site: on to step 2 of 3."
     )
 
@@ -104,8 +102,8 @@ def test_wakes_that_share_a_message_share_a_line() -> None:
 @pytest.mark.parametrize("size", [1, 90, 4000])
 def test_what_has_no_room_in_a_line_is_counted(size: int) -> None:
     seen = "\u2028x" * size
-    many = [of_wait("resolved", f"{number} {seen}", None) for number in range(20)]
+    many = [facts_of_wait("resolved", f"{number} {seen}", None) for number in range(20)]
     line = describe_wakes(many)
-    assert json_size(line) <= LINE_BYTES
+    assert count_json_bytes(line) <= LINE_BYTES
     assert line.splitlines() == [line]
     assert line.endswith(" more.")

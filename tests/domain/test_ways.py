@@ -22,16 +22,14 @@ from taskmem_hookspecs.testing.clock import DAWN
         (None, "mcp"),
     ],
 )
-def test_a_host_is_called_as_its_mcp_client_calls_itself(
-    name: str | None, host: str
-) -> None:
-    assert ways.host_of_client(name) == host
+def test_a_host_is_called_as_its_mcp_client_calls_itself(name: str | None, host: str) -> None:
+    assert ways.name_client_host(name) == host
 
 
 def test_a_wake_that_is_kept_is_owed_and_tried_no_more() -> None:
     tried = a_wake(due_at=DAWN, attempts=3, last_error="It was away.")
 
-    (kept,) = ways.keep([tried]).wakes
+    (kept,) = ways.keep_wakes([tried]).wakes
 
     assert (kept.state, kept.due_at, kept.last_error) == (WakeState.DUE, None, None)
     assert ways.is_kept(kept)
@@ -53,6 +51,6 @@ def test_the_wakes_of_two_hosts_share_no_message(
 ) -> None:
     wakes = [a_wake(wake_id=f"wake_{n}", host=host) for n, host in enumerate(hosts)]
 
-    found = [[wake.host for wake in group] for group in ways.by_host(wakes)]
+    found = [[wake.host for wake in group] for group in ways.split_by_host(wakes)]
 
     assert found == apart

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 from tests.e2e.openclaw import OpenClaw
 from tests.e2e.room import Room, last_lines, until
-from tests.e2e.rpc import Refused, Rpc, connected
+from tests.e2e.rpc import CallRefused, Rpc, open_rpc
 from tests.e2e.scripted_model import MODEL, text_of
 
 MAIN_SESSION = "agent:main:main"
@@ -86,7 +86,7 @@ class Gateway:
         until(probe, "the gateway is ready", READY_LIMIT, shown=self.report)
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether it does not run."""
         return self._process is None or self._process.poll() is not None
 
@@ -146,7 +146,7 @@ class Gateway:
 
     def rpc(self) -> AbstractContextManager[Rpc]:
         """A connection to it."""
-        return connected(self.port, self.token)
+        return open_rpc(self.port, self.token)
 
     def say(self, message: str, session: str = MAIN_SESSION) -> dict[str, Any]:
         """Say something in a session as its owner, and wait for the turn's end."""
@@ -158,9 +158,7 @@ class Gateway:
         """Say something likewise, and return how the turn ended."""
         run_id = token_hex(8)
         with self.rpc() as rpc:
-            rpc.call(
-                "agent", sessionKey=session, message=message, idempotencyKey=run_id
-            )
+            rpc.call("agent", sessionKey=session, message=message, idempotencyKey=run_id)
             return rpc.call("agent.wait", runId=run_id, timeoutMs=TURN_LIMIT * 1000)
 
     def lines(self, session: str) -> list[str]:
@@ -182,13 +180,13 @@ class Gateway:
     def compact(self, session: str = MAIN_SESSION) -> None:
         """Compact a session, as soon as its last turn has quite ended."""
 
-        def done() -> bool:
-            with suppress(Refused), self.rpc() as rpc:
+        def is_compacted() -> bool:
+            with suppress(CallRefused), self.rpc() as rpc:
                 rpc.call("sessions.compact", key=session)
                 return True
             return False
 
-        until(done, f"{session} is compacted", TURN_LIMIT)
+        until(is_compacted, f"{session} is compacted", TURN_LIMIT)
 
     def take_turn(self, message: str) -> dict[str, Any]:
         """Say something to the agent, and wait for the turn's end."""

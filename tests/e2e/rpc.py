@@ -21,7 +21,7 @@ CLIENT = {
 }
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The gateway refused a call."""
 
 
@@ -42,7 +42,7 @@ class Rpc:
             said = self.hear()
             if said.get("id") == number and said["type"] == "res":
                 if not said["ok"]:
-                    raise Refused(json.dumps(said.get("error")))
+                    raise CallRefused(json.dumps(said.get("error")))
                 return said.get("payload")
 
     def hear(self, limit: float | None = LIMIT) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Rpc:
 
 
 @contextmanager
-def connected(port: int, token: str) -> Iterator[Rpc]:
+def open_rpc(port: int, token: str) -> Iterator[Rpc]:
     """A connection with the rights of the operator."""
     with connect(f"ws://127.0.0.1:{port}", max_size=None, proxy=None) as line:
         rpc = Rpc(line)

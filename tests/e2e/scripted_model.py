@@ -38,13 +38,13 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Streamed:
+class StreamedText:
     """A final text that comes in pieces, each as soon as the script gives it."""
 
     pieces: Iterator[str]
 
 
-Reply = str | Sequence[Call] | Fault | Streamed
+Reply = str | Sequence[Call] | Fault | StreamedText
 """A final text, the tools to call next, or a failure of the provider."""
 
 
@@ -136,18 +136,16 @@ class ScriptedModel:
         """The base address that a client is configured with."""
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
-    def wait_for(
-        self, predicate: Callable[[ModelRequest], object], limit: float
-    ) -> ModelRequest:
+    def wait_for(self, predicate: Callable[[ModelRequest], object], limit: float) -> ModelRequest:
         """The first request, past or to come, that satisfies the predicate."""
 
-        def found() -> ModelRequest | None:
+        def find_request() -> ModelRequest | None:
             if self.errors:
                 raise self.errors[0]
             return next((each for each in self.requests if predicate(each)), None)
 
         with self._news:
-            request = self._news.wait_for(found, limit)
+            request = self._news.wait_for(find_request, limit)
         if request is None:
             raise AssertionError(f"no such request in {limit:g} s\n{self.summary()}")
         return request
@@ -161,7 +159,7 @@ class ScriptedModel:
             lines.append(f"- after {len(turn.results)} tools: {news[-700:]!r}")
         return "\n".join(lines)
 
-    def decided(self, body: dict[str, Any], key: str = "") -> tuple[int, Reply]:
+    def decide_reply(self, body: dict[str, Any], key: str = "") -> tuple[int, Reply]:
         """Keep a request, and give its number and what is answered."""
         request = ModelRequest(
             messages=body["messages"],
@@ -182,9 +180,7 @@ class ScriptedModel:
         return number, reply
 
     @staticmethod
-    def chunks(
-        number: int, reply: str | Sequence[Call] | Streamed
-    ) -> Iterator[dict[str, Any]]:
+    def chunks(number: int, reply: str | Sequence[Call] | StreamedText) -> Iterator[dict[str, Any]]:
         """The pieces in which an answer is streamed."""
         head = {
             "id": f"chatcmpl-{number}",
@@ -200,10 +196,10 @@ class ScriptedModel:
 
 
 def _deltas(
-    reply: str | Sequence[Call] | Streamed, number: int
+    reply: str | Sequence[Call] | StreamedText, number: int
 ) -> Iterator[tuple[dict[str, Any], str | None]]:
     """The pieces of one streamed answer, each with its reason to end."""
-    if isinstance(reply, Streamed):
+    if isinstance(reply, StreamedText):
         for piece in reply.pieces:
             yield {"role": "assistant", "content": piece}, None
         yield {}, "stop"
@@ -233,7 +229,7 @@ def _handler_for(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             size = int(self.headers["Content-Length"])
             body = json.loads(self.rfile.read(size))
-            number, reply = model.decided(body, self.headers.get("Authorization", ""))
+            number, reply = model.decide_reply(body, self.headers.get("Authorization", ""))
             if isinstance(reply, Fault):
                 self._refuse(reply)
                 return

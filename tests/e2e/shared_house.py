@@ -64,7 +64,7 @@ class Scripts:
         return script(request) if script else "NO_REPLY"
 
 
-class Overheard:
+class ChatListener:
     """Everything that clients of a gateway are shown in their chats, as it comes."""
 
     def __init__(self, gateway: Gateway) -> None:
@@ -89,7 +89,7 @@ class Overheard:
                 if heard.get("event") == "chat":
                     self._chats.append(heard["payload"])
 
-    def shown(self, session: str) -> list[str]:
+    def list_texts(self, session: str) -> list[str]:
         """The texts that were shown in a session, deltas included."""
         mine = [each for each in self._chats if each.get("sessionKey") == session]
         return [text_of(each["message"]) for each in mine if each.get("message")]
@@ -124,11 +124,9 @@ class Story:
     def chat(self, text: str) -> None:
         """Type something in it, as a user does in the browser."""
         with self.house.gateway.rpc() as rpc:
-            rpc.call(
-                "chat.send", sessionKey=self.session, message=text, idempotencyKey=text
-            )
+            rpc.call("chat.send", sessionKey=self.session, message=text, idempotencyKey=text)
 
-    def replied(self, command: str, words: str) -> str:
+    def type_command(self, command: str, words: str) -> str:
         """Type a command; what the user reads of it that holds these words."""
         self.chat(command)
 
@@ -160,37 +158,37 @@ class Story:
         def read_runs() -> list[dict[str, Any]]:
             return self.house.ask("runs", all=True, task_id=task_id)
 
-        def found() -> dict[str, Any] | None:
+        def find_run() -> dict[str, Any] | None:
             rows = read_runs()
             if rows and wanted.items() <= rows[0].items():
                 return rows[0]
             return None
 
-        return until(found, f"a run of {task_id} with {wanted}", shown=read_runs)
+        return until(find_run, f"a run of {task_id} with {wanted}", shown=read_runs)
 
     def ends(self, status: str = "completed") -> dict[str, Any]:
         """The session's task, once it has this status."""
         task_id = self.task["task_id"]
 
-        def ended() -> dict[str, Any] | None:
+        def find_ended() -> dict[str, Any] | None:
             shown = self.house.ask("show", id=task_id)
             return shown if shown["status"] == status else None
 
-        return until(ended, f"{task_id} is {status}")
+        return until(find_ended, f"{task_id} is {status}")
 
     @property
     def lines(self) -> list[str]:
         """What the user sees in the session's chat, oldest first."""
         return self.house.gateway.lines(self.session)
 
-    def told(self, words: str) -> str:
+    def wait_for_notice(self, words: str) -> str:
         """The line from taskmem that holds these words, once the user sees it."""
 
-        def seen() -> str | None:
+        def find_notice() -> str | None:
             mine = (line for line in self.lines if line.startswith("[taskmem]"))
             return next((line for line in mine if words in line), None)
 
-        return until(seen, f"the user is told {words!r}", shown=lambda: self.lines)
+        return until(find_notice, f"the user is told {words!r}", shown=lambda: self.lines)
 
     @property
     def questions(self) -> list[dict[str, Any]]:
@@ -199,20 +197,24 @@ class Story:
             found = rpc.call("question.list")["questions"]
         return [each for each in found if each["sessionKey"] == self.session]
 
-    def asked(self, words: str) -> dict[str, Any]:
+    def wait_for_question(self, words: str) -> dict[str, Any]:
         """The question that holds these words, once its user is asked it."""
 
-        def seen() -> dict[str, Any] | None:
+        def find_question() -> dict[str, Any] | None:
             mine = (each for each in self.questions if words in text_in(each))
             return next(mine, None)
 
-        return until(seen, f"the user is asked {words!r}")
+        return until(find_question, f"the user is asked {words!r}")
 
     def press(self, words: str, answer: str) -> None:
         """Answer the question that holds these words, as the Control UI does."""
         answers = {"answers": {"answer": [answer]}}
         with self.house.gateway.rpc() as rpc:
-            rpc.call("question.resolve", id=self.asked(words)["id"], answers=answers)
+            rpc.call(
+                "question.resolve",
+                id=self.wait_for_question(words)["id"],
+                answers=answers,
+            )
 
 
 def text_in(asked: dict[str, Any]) -> str:

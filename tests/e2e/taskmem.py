@@ -50,9 +50,7 @@ class Taskmem:
             "env": self.room.environment(self.environment),
         }
 
-    def tried(
-        self, *args: str, limit: float = CALL_LIMIT
-    ) -> subprocess.CompletedProcess[str]:
+    def try_run(self, *args: str, limit: float = CALL_LIMIT) -> subprocess.CompletedProcess[str]:
         """Run `taskmem ARGS`, and give how it ended."""
         return subprocess.run(
             [str(PROGRAM), *args],
@@ -67,7 +65,7 @@ class Taskmem:
 
     def run(self, *args: str, check: bool = True) -> str:
         """Run `taskmem ARGS`, and give what it prints."""
-        done = self.tried(*args)
+        done = self.try_run(*args)
         if check:
             assert done.returncode == 0, f"taskmem {args}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -91,7 +89,7 @@ class Taskmem:
         return json.loads(self.run("waits", "--json"))
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the daemon runs."""
         return bool(json.loads(self.run("status", "--json", check=False))["running"])
 

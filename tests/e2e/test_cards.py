@@ -23,15 +23,15 @@ def card(story: Story) -> dict[str, Any] | None:
     return found["card"]
 
 
-def seen(story: Story, note: str, *states: str) -> None:
+def wait_for_card(story: Story, note: str, *states: str) -> None:
     """Wait until the card says this of its task, and of each of the steps."""
 
-    def shown() -> bool:
+    def is_card_shown() -> bool:
         found = card(story) or {"markdown": ""}
         steps = tuple(step["status"] for step in found.get("steps", ()))
         return found["markdown"].endswith(note) and steps == states
 
-    until(shown, f"the card says {note!r}: {states}")
+    until(is_card_shown, f"the card says {note!r}: {states}")
 
 
 def options_of(asked: dict[str, Any]) -> list[str]:
@@ -65,18 +65,18 @@ def test_a_card_shows_the_steps_what_is_awaited_and_the_end(story: Story):
     story.follow(waits)
     story.say("Please tidy up.")
     task_id = story.task["task_id"]
-    seen(story, "**Tidy**", "completed", "in_progress")
+    wait_for_card(story, "**Tidy**", "completed", "in_progress")
 
     wait = {"target": f"pty:file:{story.house.folder / 'watched.log'}"}
     story.call("smart_wait", task_id=task_id, wake_when='"swept" appears', **wait)
-    seen(story, 'until ""swept" appears".', "completed", "in_progress")
+    wait_for_card(story, 'until ""swept" appears".', "completed", "in_progress")
 
     story.house.end("swept")
     story.ends()
-    seen(story, "Done.", "completed", "completed")
+    wait_for_card(story, "Done.", "completed", "completed")
 
 
-def test_a_question_outlives_its_gateway_and_its_answer_resumes_the_task(
+def test_question_outlives_its_gateway_and_answer_resumes_task(
     story: Story,
 ):
     def asks(request: ModelRequest) -> Reply:
@@ -94,15 +94,13 @@ def test_a_question_outlives_its_gateway_and_its_answer_resumes_the_task(
     answers: list[str] = []
     story.follow(asks)
     story.say("Please tidy up.")
-    first = story.asked(f"Tidy: {ASK}")
-    seen(story, f"Waits for your answer: {ASK}", "pending")
+    first = story.wait_for_question(f"Tidy: {ASK}")
+    wait_for_card(story, f"Waits for your answer: {ASK}", "pending")
     # Its button stands for the line, which is told nowhere besides.
-    assert not [
-        line for line in story.lines if line.startswith("[taskmem] Tidy: Shall")
-    ]
+    assert not [line for line in story.lines if line.startswith("[taskmem] Tidy: Shall")]
 
     story.house.gateway.restart()
-    again = story.asked(f"Tidy: {ASK}")
+    again = story.wait_for_question(f"Tidy: {ASK}")
     assert again["id"] != first["id"]
     assert story.run(state="blocked")["why"] == "question"
 
@@ -110,7 +108,7 @@ def test_a_question_outlives_its_gateway_and_its_answer_resumes_the_task(
     story.ends()
     assert 'The user answered: "Yes, but not the one of May."' in answers[0]
     assert story.questions == []
-    seen(story, "Done.", "completed")
+    wait_for_card(story, "Done.", "completed")
 
 
 def test_options_and_a_review_are_answered_by_buttons(story: Story):
@@ -135,10 +133,13 @@ def test_options_and_a_review_are_answered_by_buttons(story: Story):
     colour = "Which colour?"
     story.follow(asks)
     story.say("Please paint the door.")
-    assert options_of(story.asked(colour)) == ["Red", "Blue"]
+    assert options_of(story.wait_for_question(colour)) == ["Red", "Blue"]
     story.press(colour, "Red")
 
-    assert options_of(story.asked("Is the red right?")) == ["Accept", "Send back"]
+    assert options_of(story.wait_for_question("Is the red right?")) == [
+        "Accept",
+        "Send back",
+    ]
     story.press("Is the red right?", "Accept")
     story.ends()
     told = [text.partition("The user answered: ")[2].split()[0] for text in answers]
@@ -147,5 +148,5 @@ def test_options_and_a_review_are_answered_by_buttons(story: Story):
 
 
 def test_doctor_says_that_users_see_cards_and_buttons(story: Story):
-    said = story.house.taskmem.tried("doctor").stdout
+    said = story.house.taskmem.try_run("doctor").stdout
     assert "Users see progress cards, and buttons for questions." in said

@@ -35,19 +35,19 @@ def registrar(request: ModelRequest) -> Reply:
     return "All is well."
 
 
-def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
+def test_open_task_precedes_the_prompt_once_while_it_is_news(
     model: ScriptedModel, at_home: Gateway, taskmem: Taskmem
 ):
     model.decide = registrar
 
-    def heard(message: str, session: str = MAIN_SESSION) -> list[str]:
+    def list_reminded_tasks(message: str, session: str = MAIN_SESSION) -> list[str]:
         """Which tasks a turn was reminded of."""
         before = len(model.requests)
         at_home.say(message, session)
         first = model.requests[before]
         return [each["task_id"] for each in reminders_in(first.turn.text)]
 
-    assert heard("Please register it.") == []
+    assert list_reminded_tasks("Please register it.") == []
     # A compaction may repeat those words: the task is registered once only.
     model.decide = lambda _: "All is well."
     [task] = taskmem.call("task_list")["tasks"]
@@ -55,28 +55,26 @@ def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
     assert taskmem.show(task_id)["session_key"] == MAIN_SESSION
 
     # An ordinary turn is left alone; the bare word brings it back, each time.
-    assert heard("How is the weather?") == []
-    assert heard("Continue") == [task_id]
-    assert heard("Shall I continue with the bread?") == []
-    assert heard("continue", OTHER_SESSION) == []
+    assert list_reminded_tasks("How is the weather?") == []
+    assert list_reminded_tasks("Continue") == [task_id]
+    assert list_reminded_tasks("Shall I continue with the bread?") == []
+    assert list_reminded_tasks("continue", OTHER_SESSION) == []
 
     # After a compaction, once.
     at_home.compact()
-    assert heard("And now?") == [task_id]
-    assert heard("And then?") == []
+    assert list_reminded_tasks("And now?") == [task_id]
+    assert list_reminded_tasks("And then?") == []
 
     # What the agent has reported since is no news.
     at_home.compact()
     taskmem.call("task_update", task_id=task_id, message="Kneaded.")
-    assert heard("And now?") == []
+    assert list_reminded_tasks("And now?") == []
 
     # The command brings it, and names what there is not.
     at_home.wait_until_idle(MAIN_SESSION)
     before = len(model.requests)
     with at_home.rpc() as rpc:  # as a browser's page, it stays connected
-        rpc.call(
-            "chat.send", sessionKey=MAIN_SESSION, message="/resume", idempotencyKey="1"
-        )
+        rpc.call("chat.send", sessionKey=MAIN_SESSION, message="/resume", idempotencyKey="1")
         until(
             lambda: len(model.requests) > before,
             "the command's turn has begun",
@@ -94,9 +92,9 @@ def test_the_open_task_is_put_before_the_prompt_once_while_it_is_news(
 
     # A new start of the gateway is news for every session that has an open task.
     at_home.restart()
-    assert heard("Good morning.") == [task_id]
-    assert heard("Good day.") == []
+    assert list_reminded_tasks("Good morning.") == [task_id]
+    assert list_reminded_tasks("Good day.") == []
 
     # A task that has ended is nobody's news.
     taskmem.call("task_update", task_id=task_id, status="completed")
-    assert heard("continue") == []
+    assert list_reminded_tasks("continue") == []

@@ -58,7 +58,7 @@ class Agent:
         """The next reply in the current turn."""
         turn = request.turn
         if found := RESOLVED.search(turn.text):
-            return self.woken(found[1], found[2], turn)
+            return self.answer_wake(found[1], found[2], turn)
         if "deploy coursefolio" in turn.text:
             return self.begin(turn)
         return "NO_REPLY"
@@ -96,7 +96,7 @@ class Agent:
         ]
         return steps[len(results)] if len(results) < len(steps) else "I shall be woken."
 
-    def woken(self, wait_id: str, seen: str, turn: Turn) -> Reply:
+    def answer_wake(self, wait_id: str, seen: str, turn: Turn) -> Reply:
         """Send the wait back when it only starts; finish when it is healthy."""
         assert wait_id == self.wait_id
         done = len(turn.results)
@@ -126,9 +126,7 @@ class Agent:
         return steps[done] if done < len(steps) else "Coursefolio is live."
 
 
-def test_the_deployment_of_seed_001_from_the_first_word_to_the_last(
-    house: House, tmp_path: Path
-):
+def test_deployment_of_seed_001_runs_from_first_word_to_last(house: House, tmp_path: Path):
     script, flags = tmp_path / "deploy.py", tmp_path / "flags"
     script.write_text(DEPLOY)
     flags.mkdir()
@@ -145,9 +143,7 @@ def test_the_deployment_of_seed_001_from_the_first_word_to_the_last(
 
     # Woken too early, it refines the wait and goes back to sleep.
     (flags / "pulled").touch()
-    until(
-        lambda: house.ask("show", id=agent.wait_id)["round"] == 2, "the wait is refined"
-    )
+    until(lambda: house.ask("show", id=agent.wait_id)["round"] == 2, "the wait is refined")
     task = house.ask("show", id=agent.task_id)
     assert task["metadata"]["active_wait_ids"] == [agent.wait_id]
     until(lambda: len(house.model.requests) == asked + 2, "its turn has ended")
@@ -155,10 +151,10 @@ def test_the_deployment_of_seed_001_from_the_first_word_to_the_last(
     # Woken again, it completes.
     (flags / "started").touch()
 
-    def completed() -> bool:
+    def is_completed() -> bool:
         return house.ask("show", id=agent.task_id)["status"] == "completed"
 
-    until(completed, "the task is completed")
+    until(is_completed, "the task is completed")
     task = house.ask("show", id=agent.task_id)
     assert all(step["done"] for step in task["steps"])
     wakes = [w for w in house.ask("wakes", all=True) if w["wait_id"] == agent.wait_id]

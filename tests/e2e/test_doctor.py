@@ -65,7 +65,7 @@ def taskmem(house: House, room: Room) -> Taskmem:
 
 def examine(taskmem: Taskmem, *more: str) -> Rows:
     """Run `taskmem doctor --json`, and give its rows by id."""
-    done = taskmem.tried("doctor", "--json", *more, limit=LIMIT)
+    done = taskmem.try_run("doctor", "--json", *more, limit=LIMIT)
     assert done.stderr == ""
     found = json.loads(done.stdout)
     rows = {row["id"]: row for row in found["rows"]}
@@ -76,7 +76,7 @@ def examine(taskmem: Taskmem, *more: str) -> Rows:
     return rows
 
 
-def odd(rows: Rows) -> dict[str, str]:
+def list_odd_rows(rows: Rows) -> dict[str, str]:
     """What is not as it should be."""
     return {name: row["state"] for name, row in rows.items() if row["state"] != "ok"}
 
@@ -113,15 +113,13 @@ def comes_anew(
     )
 
 
-def leaves(
-    gateway: Gateway, taskmem: Taskmem, change: Callable[[dict[str, Any]], object]
-) -> None:
+def leaves(gateway: Gateway, taskmem: Taskmem, change: Callable[[dict[str, Any]], object]) -> None:
     """Change the configuration, and wait until the plug-in has left this daemon."""
     gateway.reconfigure(change)
     until(lambda: not gateways(taskmem), "the plug-in has left")
 
 
-def test_where_all_is_well_a_wake_arrives_and_nothing_is_left_behind(
+def test_doctor_proves_a_wake_and_leaves_nothing_behind(
     at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, room: Room
 ):
     model.decide = obedient
@@ -131,7 +129,7 @@ def test_where_all_is_well_a_wake_arrives_and_nothing_is_left_behind(
 
     rows = examine(taskmem)
 
-    assert odd(rows) == {}
+    assert list_odd_rows(rows) == {}
     assert "openclaw-plugin" in rows["openclaw.wake"]["detail"]
     for hook in (
         *("session_start", "agent_event", "turn_ended"),
@@ -146,7 +144,7 @@ def test_where_all_is_well_a_wake_arrives_and_nothing_is_left_behind(
     # Two turns of a model, and without the proof none.
     turns = [each for each in model.requests if each.opens_turn]
     assert len(turns) == 1 + 2
-    assert odd(examine(taskmem, "--no-proof")) == {}
+    assert list_odd_rows(examine(taskmem, "--no-proof")) == {}
     assert len([each for each in model.requests if each.opens_turn]) == 1 + 2
 
 
@@ -177,14 +175,12 @@ def test_an_examination_that_is_broken_off_leaves_nothing_behind(
         os.kill(doctor.pid, number)
         answer.set()
         assert doctor.wait(60) == 130
-    until(
-        lambda: not any(MARK in key for key in sessions(at_home)), "the session is gone"
-    )
+    until(lambda: not any(MARK in key for key in sessions(at_home)), "the session is gone")
     assert list(room.taskmem.glob("doctor-*")) == []
     assert taskmem.waits() == []
 
 
-def test_right_after_the_daemon_has_ended_the_doctor_waits_for_what_comes_again(
+def test_doctor_waits_for_the_gateway_after_the_daemon_has_ended(
     at_home: Gateway, model: ScriptedModel, taskmem: Taskmem
 ):
     model.decide = obedient
@@ -196,7 +192,7 @@ def test_right_after_the_daemon_has_ended_the_doctor_waits_for_what_comes_again(
     for end in (taskmem.stop, kill_daemon):
         end()
         rows = examine(taskmem, "--no-proof")
-        assert odd(rows) == {}
+        assert list_odd_rows(rows) == {}
         assert "A gateway is connected" in rows["openclaw.gateway"]["detail"]
 
 
@@ -207,7 +203,7 @@ def test_each_broken_link_is_named_with_its_cure(
     model.decide = obedient
     comes_anew(at_home, taskmem, lambda config: entry_of(config).pop("hooks"))
     rows = examine(taskmem)
-    assert odd(rows) == {
+    assert list_odd_rows(rows) == {
         "openclaw.conversation": "warn",
         "openclaw.hook.before_prompt_build": "warn",
     }
@@ -220,8 +216,8 @@ def test_each_broken_link_is_named_with_its_cure(
     model.decide = lambda _: "I have no such tool."
     at_home.reconfigure(narrow)
     rows = examine(taskmem)
-    assert odd(rows)["openclaw.tools"] == "fail"
-    assert odd(rows)["openclaw.hook.after_tool_call"] == "warn"
+    assert list_odd_rows(rows)["openclaw.tools"] == "fail"
+    assert list_odd_rows(rows)["openclaw.hook.after_tool_call"] == "warn"
     assert rows["openclaw.tools"]["cure"] == "Run: taskmem setup openclaw"
     at_home.reconfigure(lambda config: config.pop("tools"))
 
@@ -236,10 +232,10 @@ def test_each_broken_link_is_named_with_its_cure(
     until(lambda: gateways(other), "the plug-in has come to the other home")
     try:
         rows = examine(taskmem)
-        assert odd(rows)["openclaw.home"] == "fail"
+        assert list_odd_rows(rows)["openclaw.home"] == "fail"
         assert str(elsewhere) in rows["openclaw.home"]["detail"]
         assert rows["openclaw.home"]["cure"].startswith("Run: taskmem setup openclaw")
-        assert odd(rows)["openclaw.gateway"] == "fail"
+        assert list_odd_rows(rows)["openclaw.gateway"] == "fail"
         assert "openclaw.wake" not in rows
     finally:
         at_home.reconfigure(lambda config: entry_of(config).update(enabled=False))
@@ -248,11 +244,11 @@ def test_each_broken_link_is_named_with_its_cure(
 
     # The plug-in is switched off.
     rows = examine(taskmem)
-    assert odd(rows)["openclaw.plugin"] == "fail"
+    assert list_odd_rows(rows)["openclaw.plugin"] == "fail"
     assert rows["openclaw.plugin"]["cure"] == "Run: openclaw plugins enable taskmem"
 
     # The gateway is down.
     at_home.stop()
     rows = examine(taskmem)
-    assert odd(rows)["openclaw.gateway"] == "fail"
+    assert list_odd_rows(rows)["openclaw.gateway"] == "fail"
     assert rows["openclaw.gateway"]["cure"].startswith("Run: openclaw gateway start")

@@ -55,7 +55,7 @@ def next_report(packet: dict[str, Any]) -> dict[str, Any]:
     return {**report, "message": f"Step {current + 1} done - {packet['plan'][current]}"}
 
 
-def test_an_agent_that_forgets_everything_finishes_from_the_packets_alone(
+def test_forgetful_agent_finishes_its_task_from_packets_alone(
     house: House,
 ):
     house.model.decide = forgetful

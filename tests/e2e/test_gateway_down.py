@@ -37,13 +37,13 @@ def test_a_wake_outlives_a_gateway_that_is_down(
 
     # The gateway goes; the daemon outlives it, and then calls the task stuck.
     gateway.stop()
-    assert taskmem.running
+    assert taskmem.is_running
     taskmem.restart({"TASKMEM_STUCK_THRESHOLD_SECONDS": "1"})
 
-    def failed():
+    def list_failed():
         return [wake for wake in taskmem.wakes(task_id) if wake["last_error"]]
 
-    [kept] = until(failed, "the wake has been tried in vain")
+    [kept] = until(list_failed, "the wake has been tried in vain")
     assert kept["state"] == "due"
     assert kept["attempts"] >= 1
     assert kept["sent_at"] is None
@@ -55,12 +55,10 @@ def test_a_wake_outlives_a_gateway_that_is_down(
     [packet] = packets_in(woken.turn.text)
     assert (packet["task_id"], packet["wake_id"]) == (task_id, kept["wake_id"])
 
-    def acknowledged():
-        return [
-            wake for wake in taskmem.wakes(task_id) if wake["state"] == "acknowledged"
-        ]
+    def list_acknowledged():
+        return [wake for wake in taskmem.wakes(task_id) if wake["state"] == "acknowledged"]
 
-    [wake] = until(acknowledged, "the wake is acknowledged")
+    [wake] = until(list_acknowledged, "the wake is acknowledged")
     assert wake["attempts"] >= kept["attempts"]
     assert wake["session_key"] is None
     assert all(step["done"] for step in taskmem.show(task_id)["steps"])

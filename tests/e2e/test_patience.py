@@ -24,21 +24,21 @@ SETTINGS = {
 }
 
 
-def told_to_go_on(story: Story) -> list[str]:
+def list_reminders(story: Story) -> list[str]:
     """What the agent was told, in each of the turns that we began."""
     turns = [request.turn.text for request in story.requests if request.opens_turn]
     return [text for text in turns if "task_continue" in text]
 
 
 def test_a_command_that_goes_to_the_background_is_awaited(story: Story, tmp_path: Path):
-    is_awaited(story, tmp_path, yieldMs=1000)
+    assert_is_awaited(story, tmp_path, yieldMs=1000)
 
 
 def test_a_command_begun_in_the_background_is_awaited(story: Story, tmp_path: Path):
-    is_awaited(story, tmp_path, background=True)
+    assert_is_awaited(story, tmp_path, background=True)
 
 
-def is_awaited(story: Story, tmp_path: Path, **how: Any) -> None:
+def assert_is_awaited(story: Story, tmp_path: Path, **how: Any) -> None:
     """Have a command run for longer than all pauses, once and undisturbed."""
     log, done = tmp_path / "log", tmp_path / "done"
     # Were it not awaited, the task would have failed after four seconds.
@@ -48,7 +48,7 @@ def is_awaited(story: Story, tmp_path: Path, **how: Any) -> None:
     story.ends()
     assert done.exists()
     assert log.read_text() == "built\n"
-    assert len(told_to_go_on(story)) <= 1
+    assert len(list_reminders(story)) <= 1
 
 
 def build(story: Story, command: str, done: Path, **how: Any) -> None:
@@ -93,9 +93,7 @@ def pulse(story: Story, number: int) -> None:
     other.ends("cancelled")
 
 
-def test_a_command_of_an_hour_is_awaited_and_named_once_after_it(
-    story: Story, tmp_path: Path
-):
+def test_a_command_of_an_hour_is_awaited_and_named_once_after_it(story: Story, tmp_path: Path):
     go, done = tmp_path / "go", tmp_path / "done"
     command = f"while [ ! -e {go} ]; do sleep 0.2; done; touch {done}"
 
@@ -103,16 +101,16 @@ def test_a_command_of_an_hour_is_awaited_and_named_once_after_it(
     story.run(rounds=1)  # the turn's end was reported: the hour is counted from here
     turn_clock(story, 58 * 60)
     pulse(story, 1)
-    assert told_to_go_on(story) == []
+    assert list_reminders(story) == []
     turn_clock(story, 62 * 60)
-    [reminder] = until(lambda: told_to_go_on(story), "its agent is reminded")
+    [reminder] = until(lambda: list_reminders(story), "its agent is reminded")
     assert str(go) in reminder
     pulse(story, 2)
     assert story.task["status"] == "active"
-    assert len(told_to_go_on(story)) == 1
+    assert len(list_reminders(story)) == 1
     go.touch()
     story.ends()
-    assert len(told_to_go_on(story)) <= 2
+    assert len(list_reminders(story)) <= 2
 
 
 def test_an_automation_that_is_due_is_awaited(story: Story):
@@ -147,7 +145,7 @@ def test_an_automation_that_is_due_is_awaited(story: Story):
     story.follow(reads_mail)
     story.say("Please wait for Tom.")
     story.ends()
-    [told] = told_to_go_on(story)
+    [told] = list_reminders(story)
     assert "automation Mail" in told
     assert mail
 
@@ -162,14 +160,14 @@ def test_an_agent_that_does_nothing_is_reminded_and_stopped(story: Story):
     story.say("Please idle.")
     story.ends("failed")
     assert story.run(state="failed")["why"] == "stalled_loop"
-    reminders = told_to_go_on(story)
+    reminders = list_reminders(story)
     assert len(reminders) == 3
     assert all("carry on with your own plan" in text for text in reminders)
-    story.told("Idle: failed.")
+    story.wait_for_notice("Idle: failed.")
     assert sum("Idle: failed." in line for line in story.lines) == 1
 
 
-def named(result: str) -> str:
+def parse_session_name(result: str) -> str:
     """The session that OpenClaw runs a background command in."""
     found = re.search(r"Command still running \(session ([\w-]+),", result)
     assert found, result
@@ -192,12 +190,15 @@ def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: 
             case []:
                 return [Call("exec", {"command": command, "background": True})]
             case [started]:
-                known = {"target": f"pty:{named(started)}", "wake_when": "succeeds"}
+                known = {
+                    "target": f"pty:{parse_session_name(started)}",
+                    "wake_when": "succeeds",
+                }
                 unknown = {**known, "target": "pty:nobody"}
                 return [Call("smart_wait", each) for each in (unknown, known)]
             case [started, refused, _]:
                 assert "target_not_found" in refused
-                assert f"OpenClaw runs pty:{named(started)}" in refused
+                assert f"OpenClaw runs pty:{parse_session_name(started)}" in refused
                 return "It runs, and I am woken at its end."
 
     story.follow(builds)
@@ -208,14 +209,10 @@ def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: 
     assert "The command ended with status 0" in woken[0]
 
 
-def test_a_restart_loses_a_command_that_is_recorded_only_where_that_is_allowed(
-    story: Story, tmp_path: Path
-):
+def test_command_is_lost_at_restart_and_recorded_only_if_allowed(story: Story, tmp_path: Path):
     gateway, go = story.house.gateway, tmp_path / "go"
     recordings = story.house.taskmem.room.taskmem / "terminals"
-    command = (
-        f"""printf '%s\\n' "it's up"; until [ -e {go} ]; do sleep 0.1; done; exit 3"""
-    )
+    command = f"""printf '%s\\n' "it's up"; until [ -e {go} ]; do sleep 0.1; done; exit 3"""
     woken: list[str] = []
     lost: list[str] = []
 
@@ -236,12 +233,9 @@ def test_a_restart_loses_a_command_that_is_recorded_only_where_that_is_allowed(
             case []:
                 return [Call("exec", {"command": command, "background": True})]
             case [started]:
-                target = f"pty:{named(started)}"
+                target = f"pty:{parse_session_name(started)}"
                 sides = ('"it\'s up" appears', "fails")
-                return [
-                    Call("smart_wait", {"target": target, "wake_when": side})
-                    for side in sides
-                ]
+                return [Call("smart_wait", {"target": target, "wake_when": side}) for side in sides]
             case _:
                 return "It runs, and I am woken at its end."
 

@@ -58,9 +58,7 @@ def test_the_phone_reads_milestones_and_the_last_words(phone: Phone, story: Stor
         step = next(steps)
         report = {"task_id": story.task["task_id"], "completed_steps": [step]}
         over.extend([step] if step == 3 else [])
-        return [
-            Call("task_update", {**report, **({"status": "completed"} if over else {})})
-        ]
+        return [Call("task_update", {**report, **({"status": "completed"} if over else {})})]
 
     over: list[int] = []
     # It is more than the channel takes at once.
@@ -125,13 +123,13 @@ def test_a_no_to_a_question_on_the_phone_is_no_leave_to_go_on(
     asked = 'had asked the user: "Shall I delete the old drafts for good?"'
     assert asked in answers[0]
     # Meanwhile another task has had all the reminders that there are.
-    idles(story)
+    remind_until_failed(story)
     assert not any("task_continue" in text for text in texts_since(story, answers[0]))
     assert draft.exists()
     assert story.run()["state"] == "blocked"
 
 
-def idles(story: Story) -> None:
+def remind_until_failed(story: Story) -> None:
     """Let a task on another phone be reminded until it has failed."""
     house = story.house
     other = Phone(house.gateway, house.folder, f"49{next(_NUMBERS)}")
@@ -216,9 +214,7 @@ def test_the_story_of_seed_004_runs_to_its_end_without_its_user(
 
 
 @pytest.mark.parametrize("how", ["off", "hang"])
-def test_what_the_phone_cannot_take_comes_later_once(
-    phone: Phone, story: Story, how: str
-):
+def test_what_the_phone_cannot_take_comes_later_once(phone: Phone, story: Story, how: str):
     def brief(request: ModelRequest) -> Reply:
         if first := registers(request, "Nap"):
             return first
@@ -251,16 +247,14 @@ def asks_at_once(request: ModelRequest, name: str, story: Story) -> Reply:
     return "I wait."
 
 
-def test_lines_go_to_the_thread_in_which_the_person_wrote_last(
-    phone: Phone, story: Story
-):
+def test_lines_go_to_the_thread_in_which_the_person_wrote_last(phone: Phone, story: Story):
     story.follow(lambda request: asks_at_once(request, "Knit", story))
     phone.write("Please knit.", thread="7")
     phone.reads("Knit: Now?")
     phone.write("Hm.", thread="8")
     story.call("task_update", task_id=story.task["task_id"], status="completed")
     phone.reads("Knit: completed")
-    told = [(o["thread"], o["text"]) for o in phone.received if o["how"] == "send"]
+    told = [(o["thread"], o["text"]) for o in phone.received_messages if o["how"] == "send"]
     assert told == [
         ("7", "Knit: accepted, 1 step."),
         ("7", "Knit: Now?"),
@@ -268,9 +262,7 @@ def test_lines_go_to_the_thread_in_which_the_person_wrote_last(
     ]
 
 
-def test_after_a_reset_the_person_is_still_told_on_the_phone(
-    phone: Phone, story: Story
-):
+def test_after_a_reset_the_person_is_still_told_on_the_phone(phone: Phone, story: Story):
     story.follow(lambda request: asks_at_once(request, "Rest", story))
     phone.write("Please rest.")
     phone.reads("Rest: Now?")
@@ -289,11 +281,11 @@ def test_where_the_channel_was_removed_the_web_chat_shows_it(
     phone.reads("Lock: Now?")
     before = house.gateway.room.config.read_text()
     house.gateway.reconfigure(lambda found: found.pop("channels"))
-    until(lambda: not phone.connected, "the channel is gone")
+    until(lambda: not phone.is_connected, "the channel is gone")
     story.call("task_update", task_id=story.task["task_id"], status="completed")
     try:
-        story.told("Lock: completed")
+        story.wait_for_notice("Lock: completed")
     finally:
         house.gateway.room.config.write_text(before)
-        until(lambda: phone.connected, "the channel is back")
+        until(lambda: phone.is_connected, "the channel is back")
     assert not any("Lock: completed" in message for message in phone.messages)

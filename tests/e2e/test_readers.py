@@ -70,9 +70,7 @@ def judge(request: ModelRequest, *, holds: bool) -> str:
     )
 
 
-def test_free_english_on_a_terminal_is_read_by_the_hosts_model(
-    house: House, taskmem: Taskmem
-):
+def test_free_english_on_a_terminal_is_read_by_the_hosts_model(house: House, taskmem: Taskmem):
     def decide(request: ModelRequest) -> Reply:
         if not is_reading(request):
             return "All is well."

@@ -24,7 +24,7 @@ def settings():
     return {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
 
 
-def known(request: ModelRequest) -> Document | None:
+def find_packet(request: ModelRequest) -> Document | None:
     """The last packet in the turn that goes on; None: there is none."""
     text = request.turn.text
     found = [*reminders_in(text), *packets_in(text)]
@@ -48,8 +48,8 @@ class Baker:
         if "Please bake" in turn.words and not turn.results:
             plan = [f"Bake {loaf}" for loaf in self.loaves]
             return [Call("task_register", {"name": "Bread", "plan": plan})]
-        packet = known(request)
-        done = 0 if packet is None else self.baked(packet)
+        packet = find_packet(request)
+        done = 0 if packet is None else self.count_baked(packet)
         loaf = done + since_packet(request) - (packet is None)
         if loaf < len(self.loaves):
             return [self.bake(self.loaves[loaf])]
@@ -58,7 +58,7 @@ class Baker:
         report = {"task_id": packet["task_id"], "status": "completed"}
         return [Call("task_update", report)]
 
-    def baked(self, packet: Document) -> int:
+    def count_baked(self, packet: Document) -> int:
         """How many loaves the packet says are baked."""
         made = " ".join(packet.get("do_not_redo", ()))
         return sum(loaf in made for loaf in self.loaves)
@@ -72,9 +72,7 @@ class Baker:
         return Call("exec", {"command": command})
 
 
-def test_an_agent_that_never_reports_and_is_killed_finishes_from_the_packet_alone(
-    house: House, tmp_path: Path
-):
+def test_killed_agent_without_reports_finishes_from_packet_alone(house: House, tmp_path: Path):
     baker = Baker(tmp_path, 3)
     house.model.decide = baker
     with house.gateway.rpc() as rpc:
@@ -117,7 +115,7 @@ def till() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
-def test_what_must_be_known_to_go_on_is_in_the_packet_after_a_kill(
+def test_packet_after_a_kill_holds_all_that_the_agent_needs(
     house: House, tmp_path: Path, till: tuple[str, list[str]]
 ):
     shop, paid = till
@@ -162,11 +160,9 @@ def test_what_must_be_known_to_go_on_is_in_the_packet_after_a_kill(
     house.gateway.kill()
     cold.touch()
     house.gateway.start()
-    until(
-        lambda: house.ask("show", id=task_id())["status"] == "completed", "it is done"
-    )
+    until(lambda: house.ask("show", id=task_id())["status"] == "completed", "it is done")
 
-    packet = known(heard[len(script)])
+    packet = find_packet(heard[len(script)])
     assert packet is not None
     assert packet["do_not_redo"][0] == f"exec: {pay} (exit 0)"
     assert not [line for line in packet["do_not_redo"] if "cat" in line]

@@ -46,13 +46,7 @@ class Lines:
         if not self.left:
             return "NO_REPLY"
         line = self.left.pop(0)
-        return (
-            line(request)
-            if callable(line)
-            else [line]
-            if isinstance(line, Call)
-            else line
-        )
+        return line(request) if callable(line) else [line] if isinstance(line, Call) else line
 
     @property
     def answers(self) -> list[str]:
@@ -77,7 +71,7 @@ class Cutter:
 
     def __call__(self, request: ModelRequest) -> Reply:
         """The next file, or the end."""
-        done, first = self.done(request)
+        done, first = self.read_progress(request)
         if first:
             plan = ["Make the files"]
             return [Call("task_register", {"name": "Files", "plan": plan})]
@@ -88,7 +82,7 @@ class Cutter:
             return [Call("task_update", report)]
         return "All files are there."
 
-    def done(self, request: ModelRequest) -> tuple[int, bool]:
+    def read_progress(self, request: ModelRequest) -> tuple[int, bool]:
         """How many files it knows to be made, and whether it has yet to begin."""
         since, base, seen = 0, -1, False
         for message in request.messages:
@@ -116,11 +110,9 @@ class Cutter:
         (self.folder / "go").touch()
 
     @property
-    def made(self) -> list[str]:
+    def file_texts(self) -> list[str]:
         """What the files hold, in order."""
-        return [
-            (self.folder / f"file{n}.txt").read_text() for n in range(1, self.files + 1)
-        ]
+        return [(self.folder / f"file{n}.txt").read_text() for n in range(1, self.files + 1)]
 
 
 def start(story: Story, message: str = "Please make the files.") -> None:
@@ -130,7 +122,7 @@ def start(story: Story, message: str = "Please make the files.") -> None:
         rpc.call("agent", sessionKey=story.session, message=message, idempotencyKey=key)
 
 
-def killed(story: Story, cutter: Cutter, *, calls: int, checkpoints: int) -> None:
+def kill_within_call(story: Story, cutter: Cutter, *, calls: int, checkpoints: int) -> None:
     """Kill the gateway within a call, when so much of the story was seen."""
     story.follow(cutter)
     start(story)
@@ -140,7 +132,7 @@ def killed(story: Story, cutter: Cutter, *, calls: int, checkpoints: int) -> Non
     cutter.let_go()
 
 
-def taken_up_after(story: Story) -> float:
+def seconds_until_taken_up(story: Story) -> float:
     """How long after its gateway has started a turn took the run up. Seconds.
 
     By what the daemon has written down, however long that took to be seen.
@@ -157,22 +149,20 @@ def taken_up_after(story: Story) -> float:
     return min((at - started).total_seconds() for at in taken if at > started)
 
 
-def updated(story: Story, **args: Any) -> Line:
+def make_update(story: Story, **args: Any) -> Line:
     """Update the session's task."""
     return lambda _: [Call("task_update", {"task_id": story.task["task_id"], **args})]
 
 
-def completed(story: Story) -> Line:
+def make_completion(story: Story) -> Line:
     """Complete the session's task."""
-    return updated(story, status="completed")
+    return make_update(story, status="completed")
 
 
 # --- P2.4: manual resume -----------------------------------------------------
 
 
-def test_p2_4_1_continue_resumes_with_the_right_context_and_finishes(
-    story: Story, tmp_path: Path
-):
+def test_p2_4_1_continue_resumes_with_its_packet_and_completes(story: Story, tmp_path: Path):
     log = tmp_path / "log"
 
     def goes_on(request: ModelRequest) -> Reply:
@@ -180,9 +170,7 @@ def test_p2_4_1_continue_resumes_with_the_right_context_and_finishes(
         assert any("three" in call for call in packet["do_not_redo"])
         return [shell(f"echo four >> {tmp_path / 'log'}")]
 
-    calls = [
-        shell(f"echo {word} >> {tmp_path / 'log'}") for word in ("one", "two", "three")
-    ]
+    calls = [shell(f"echo {word} >> {tmp_path / 'log'}") for word in ("one", "two", "three")]
     story.follow(
         Lines(
             Call("task_register", {"name": "Log", "plan": ["Log six words"]}),
@@ -207,27 +195,19 @@ def test_p2_4_1_continue_resumes_with_the_right_context_and_finishes(
     assert said == ["one", "two", "three", "four", "five", "six"]
 
 
-def test_p2_4_2_a_kill_then_resume_acknowledges_the_task_and_continues(
-    story: Story, tmp_path: Path
-):
+def test_p2_4_2_resume_after_a_kill_names_the_task_and_goes_on(story: Story, tmp_path: Path):
     script = Lines(
         Call("task_register", {"name": "Log", "plan": ["Log two words"]}),
         shell(f"echo one >> {tmp_path / 'log'}"),
-        lambda _: [
-            Call("task_update", {"task_id": story.task["task_id"], "ask": "Go on?"})
-        ],
+        lambda _: [Call("task_update", {"task_id": story.task["task_id"], "ask": "Go on?"})],
         "The first is done.",
         shell(f"echo two >> {tmp_path / 'log'}"),
-        lambda _: [
-            Call(
-                "task_update", {"task_id": story.task["task_id"], "status": "completed"}
-            )
-        ],
+        lambda _: [Call("task_update", {"task_id": story.task["task_id"], "status": "completed"})],
         "Done.",
     )
     story.follow(script)
     story.say("Please log two words.")
-    story.asked("Log: Go on?")
+    story.wait_for_question("Log: Go on?")
     story.house.gateway.kill()
     story.house.gateway.start()
     before = len(story.requests)
@@ -271,19 +251,19 @@ def test_p2_4_3_task_status_tells_step_history_and_elapsed_time(story: Story):
 # --- P2.4: every turn of several tools, also without task_register -----------
 
 
-class Unregistered(Cutter):
+class UnregisteredCutter(Cutter):
     """Makes its files without a word about a task."""
 
     def __call__(self, request: ModelRequest) -> Reply:
         """The next file, or the end."""
-        done, _ = self.done(request)
+        done, _ = self.read_progress(request)
         done += not self.packets
         if done < self.files:
             return [shell(self.make(done + 1))]
         return "All files are there."
 
 
-def implicit(story: Story) -> list[dict[str, Any]]:
+def list_implicit_tasks(story: Story) -> list[dict[str, Any]]:
     """The implicit tasks of the session, the latest first."""
     rows = story.house.call("task_list", status="implicit", limit=100)["tasks"]
     shown = (story.house.ask("show", id=row["task_id"]) for row in rows)
@@ -314,17 +294,17 @@ def kill_and_resume(story: Story, tmp_path: Path, *, by_us: bool) -> str:
 
     `by_us`: OpenClaw does not resume it by itself.
     """
-    cutter = Unregistered(tmp_path, 6, {5})
+    cutter = UnregisteredCutter(tmp_path, 6, {5})
     story.follow(cutter)
     start(story, "Please make six files.")
     assert cutter.held.wait(120)
 
-    def begun() -> bool:
-        [task] = implicit(story)
+    def has_begun() -> bool:
+        [task] = list_implicit_tasks(story)
         [run] = story.house.ask("runs", task_id=task["task_id"])
         return bool(run["checkpoints"] == 9)
 
-    until(begun, "the fifth call is written down")
+    until(has_begun, "the fifth call is written down")
     story.house.gateway.kill()
     cutter.let_go()
     if by_us:
@@ -332,11 +312,11 @@ def kill_and_resume(story: Story, tmp_path: Path, *, by_us: bool) -> str:
     story.house.gateway.start()
 
     def is_over() -> dict[str, Any] | None:
-        [task] = implicit(story)
+        [task] = list_implicit_tasks(story)
         return task if task["status"] == "completed" else None
 
     task = until(is_over, "the turn is over")
-    assert cutter.made == ["made\n"] * 6
+    assert cutter.file_texts == ["made\n"] * 6
     assert task["original_request"] == task["name"] == "Please make six files."
     packet = cutter.packets[-1]
     assert packet["task_id"] == task["task_id"]
@@ -365,13 +345,14 @@ def test_p2_4_what_openclaw_does_not_resume_we_do_unseen(story: Story, tmp_path:
 
 
 def test_p2_4_a_turn_of_several_tools_ends_in_silence(story: Story, tmp_path: Path):
-    story.follow(Unregistered(tmp_path, 2, set()))
+    story.follow(UnregisteredCutter(tmp_path, 2, set()))
     story.say("Please make two files.")
-    assert implicit(story) == []
-    story.follow(Unregistered(tmp_path, 6, set()))
+    assert list_implicit_tasks(story) == []
+    story.follow(UnregisteredCutter(tmp_path, 6, set()))
     story.say("Please make four more.")
     [task] = until(
-        lambda: [t for t in implicit(story) if t["status"] == "completed"], "it is over"
+        lambda: [t for t in list_implicit_tasks(story) if t["status"] == "completed"],
+        "it is over",
     )
     assert task["original_request"] == "Please make four more."
     assert [made["wakes"] for made in (task,)] == [[]]
@@ -387,7 +368,7 @@ def test_p2_4_a_task_registered_late_has_the_calls_before(story: Story, tmp_path
             shell("true"),
             Call("task_register", {"name": "Log", "plan": ["Log three words"]}),
             shell(f"echo three >> {tmp_path / 'log'}"),
-            completed(story),
+            make_completion(story),
             "Done.",
         )
     )
@@ -395,7 +376,7 @@ def test_p2_4_a_task_registered_late_has_the_calls_before(story: Story, tmp_path
     task = story.ends()
     assert (task["name"], task["implicit"]) == ("Log", False)
     assert task["original_request"] == "Please log three words."
-    assert implicit(story) == []
+    assert list_implicit_tasks(story) == []
     status = story.call("task_status", task_id=task["task_id"])
     assert status["tool_calls"] == 4
 
@@ -403,68 +384,62 @@ def test_p2_4_a_task_registered_late_has_the_calls_before(story: Story, tmp_path
 # --- P2.2: checkpoints --------------------------------------------------------
 
 
-def test_p2_2_1_a_kill_after_the_third_tool_leaves_a_checkpoint_of_three_results(
-    story: Story, tmp_path: Path
-):
+def test_p2_2_1_kill_after_third_tool_keeps_three_results(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 7, {4})
-    killed(story, cutter, calls=3, checkpoints=7)
+    kill_within_call(story, cutter, calls=3, checkpoints=7)
     status = story.call("task_status", task_id=story.task["task_id"])
     outcomes = [call["outcome"] for call in status["tool_history"]]
     assert outcomes == ["unknown", "ok", "ok", "ok"]
     story.house.gateway.start()
     story.ends()
-    assert cutter.made == ["made\n"] * 7
+    assert cutter.file_texts == ["made\n"] * 7
 
 
 # --- P2.4b: auto-resume --------------------------------------------------------
 
 
-def test_p2_4b_1_a_kill_after_the_fourth_tool_resumes_tells_the_user_and_completes(
-    story: Story, tmp_path: Path
-):
+def test_p2_4b_1_kill_after_fourth_tool_resumes_and_completes(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 8, {5})
-    killed(story, cutter, calls=4, checkpoints=9)
+    kill_within_call(story, cutter, calls=4, checkpoints=9)
     story.house.gateway.start()
-    story.told("Files: resuming")
+    story.wait_for_notice("Files: resuming")
     story.ends()
-    assert taken_up_after(story) <= 30
-    assert cutter.made == ["made\n"] * 8
+    assert seconds_until_taken_up(story) <= 30
+    assert cutter.file_texts == ["made\n"] * 8
     packet = cutter.packets[-1]
     assert [call for call in packet["unknown_outcome"] if "file5" in call]
 
 
 def test_p2_4b_2_what_is_too_old_waits_for_resume(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 3, {2})
-    killed(story, cutter, calls=1, checkpoints=3)
+    kill_within_call(story, cutter, calls=1, checkpoints=3)
     # The gateway takes longer than that to start.
     story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3"})
     story.house.gateway.start()
-    story.asked("Say continue or /resume")
+    story.wait_for_question("Say continue or /resume")
     assert story.run(state="blocked")["why"] == "stale"
     assert not (tmp_path / "file3.txt").exists()
     story.house.taskmem.restart({"TASKMEM_FRESH_SECONDS": "3600"})
     until(lambda: story.house.ask("status")["gateways"], "the gateway is back")
     story.press("was interrupted", "Resume")
     story.ends()
-    assert cutter.made == ["made\n"] * 3
+    assert cutter.file_texts == ["made\n"] * 3
 
 
 def test_p2_4b_3_a_changed_prompt_asks_the_user_instead(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 3, {2})
-    killed(story, cutter, calls=1, checkpoints=3)
+    kill_within_call(story, cutter, calls=1, checkpoints=3)
     agents = story.house.gateway.room.state / "workspace" / "AGENTS.md"
     agents.write_text(agents.read_text() + "\nAlways say please.\n")
     story.house.gateway.start()
-    story.asked("instructions have changed since")
+    story.wait_for_question("instructions have changed since")
     assert story.run(state="blocked")["why"] == "prompt_changed"
     story.say("continue")
     story.ends()
-    assert cutter.made == ["made\n"] * 3
+    assert cutter.file_texts == ["made\n"] * 3
 
 
-def test_p2_4b_4_the_third_crash_fails_the_task_and_tells_the_user(
-    story: Story, tmp_path: Path
-):
+def test_p2_4b_4_third_crash_fails_the_task_and_tells_the_user(story: Story, tmp_path: Path):
     cutter = Cutter(tmp_path, 3, {2})
     story.follow(cutter)
     start(story)
@@ -478,34 +453,30 @@ def test_p2_4b_4_the_third_crash_fails_the_task_and_tells_the_user(
     assert story.ends("failed")["status"] == "failed"
     cutter.let_go()
     assert story.run(state="failed")["why"] == "interrupted"
-    story.told("interrupted again")
+    story.wait_for_notice("interrupted again")
     assert not (tmp_path / "file3.txt").exists()
 
 
 # --- P2.1: steps with budgets ----------------------------------------------------
 
 
-def step_done(story: Story, **args: Any) -> Line:
+def make_step_end(story: Story, **args: Any) -> Line:
     """End the current step."""
     return lambda _: [use("task_step_done", task_id=story.task["task_id"], **args)]
 
 
-def registered(steps: int, **more: Any) -> Call:
+def make_registration(steps: int, **more: Any) -> Call:
     """Register a segmented task."""
     plan = [f"Part {n}" for n in range(1, steps + 1)]
-    return Call(
-        "task_register", {"name": "Parts", "plan": plan, "segmented": True, **more}
-    )
+    return Call("task_register", {"name": "Parts", "plan": plan, "segmented": True, **more})
 
 
-def test_p2_1_1_twelve_tools_in_four_steps_stay_within_their_budgets(
-    story: Story, tmp_path: Path
-):
+def test_p2_1_1_four_steps_of_three_tools_stay_within_budget(story: Story, tmp_path: Path):
     parts: list[Line] = []
     for part in range(4):
         parts += [shell(f"echo {part}{n} >> {tmp_path / 'log'}") for n in range(3)]
-        parts.append(step_done(story))
-    script = Lines(registered(4), *parts, completed(story), "Done.")
+        parts.append(make_step_end(story))
+    script = Lines(make_registration(4), *parts, make_completion(story), "Done.")
     story.follow(script)
     story.say("Please do the parts.")
     ended = story.ends()
@@ -515,17 +486,15 @@ def test_p2_1_1_twelve_tools_in_four_steps_stay_within_their_budgets(
     assert story.run(state="completed")["rounds"] == 0
 
 
-def test_p2_1_1_beyond_its_budget_a_step_is_stopped_with_a_way_on(
-    story: Story, tmp_path: Path
-):
+def test_p2_1_1_step_beyond_its_budget_is_stopped_with_advice(story: Story, tmp_path: Path):
     log = tmp_path / "log"
     script = Lines(
-        registered(1),
+        make_registration(1),
         *[shell(f"echo {n} >> {log}") for n in range(4)],
-        step_done(story, outcome="more_tools"),
+        make_step_end(story, outcome="more_tools"),
         *[shell(f"echo {n} >> {log}") for n in range(4, 7)],
-        step_done(story),
-        completed(story),
+        make_step_end(story),
+        make_completion(story),
         "Done.",
     )
     story.follow(script)
@@ -540,24 +509,24 @@ def test_p2_1_1_beyond_its_budget_a_step_is_stopped_with_a_way_on(
     assert "more_tools" not in stopped[-1]
 
 
-def test_p2_1_3_a_step_that_fails_plans_the_rest_anew_and_the_task_completes(
+def test_p2_1_3_failed_step_replans_the_rest_and_task_completes(
     story: Story,
 ):
     script = Lines(
-        registered(3),
+        make_registration(3),
         shell("true"),
-        step_done(story),
+        make_step_end(story),
         shell("exit 1"),
-        step_done(
+        make_step_end(
             story,
             outcome="failed",
             note="The command fails.",
             remaining=["Another way", "Part 3"],
         ),
         shell("true"),
-        step_done(story),
-        step_done(story),
-        completed(story),
+        make_step_end(story),
+        make_step_end(story),
+        make_completion(story),
         "Done.",
     )
     story.follow(script)
@@ -573,7 +542,7 @@ def test_p2_1_4_a_simple_task_stays_flat(story: Story, tmp_path: Path):
     script = Lines(
         Call("task_register", {"name": "Simple", "plan": ["Do it"]}),
         *[shell(f"echo {n} >> {tmp_path / 'log'}") for n in range(6)],
-        completed(story),
+        make_completion(story),
         "Done.",
     )
     story.follow(script)
@@ -582,9 +551,7 @@ def test_p2_1_4_a_simple_task_stays_flat(story: Story, tmp_path: Path):
     assert len((tmp_path / "log").read_text().split()) == 6
 
 
-def test_p2_1_5_a_crash_in_the_third_step_resumes_at_the_third_step(
-    story: Story, tmp_path: Path
-):
+def test_p2_1_5_crash_in_third_step_resumes_at_third_step(story: Story, tmp_path: Path):
     held = Event()
     go = tmp_path / "go"
 
@@ -599,13 +566,13 @@ def test_p2_1_5_a_crash_in_the_third_step_resumes_at_the_third_step(
         return [shell("true")]
 
     script = Lines(
-        registered(4),
-        *(shell("true"), step_done(story)) * 2,
+        make_registration(4),
+        *(shell("true"), make_step_end(story)) * 2,
         hold,
         resumes,
-        step_done(story),
-        step_done(story),
-        completed(story),
+        make_step_end(story),
+        make_step_end(story),
+        make_completion(story),
         "Done.",
     )
     story.follow(script)

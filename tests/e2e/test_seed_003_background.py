@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.agent import Document, reminders_in, since_packet
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
-from tests.e2e.shared_house import Overheard, Story, use
+from tests.e2e.shared_house import ChatListener, Story, use
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -73,7 +73,7 @@ class Kitchen:
         return Call("task_update", {"task_id": self.task_id, **args})
 
 
-def begun(
+def start_baking(
     story: Story, folder: Path, kind: type[Kitchen] = Kitchen
 ) -> tuple[Kitchen, Story]:
     """A kitchen at work in the background, and the session that it works in."""
@@ -86,17 +86,15 @@ def begun(
     return kitchen, Story(story.house, story.scripts, run["session_key"])
 
 
-def running(story: Story) -> list[str]:
+def list_running_sessions(story: Story) -> list[str]:
     """The sessions in which a turn runs."""
     [gateway] = story.house.ask("status")["gateways"]
     return gateway["running"]
 
 
-def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
-    story: Story, tmp_path: Path
-):
-    with Overheard(story.house.gateway) as overheard:
-        kitchen, away = begun(story, tmp_path)
+def test_p2_3_1_session_stays_free_and_hears_progress_and_end(story: Story, tmp_path: Path):
+    with ChatListener(story.house.gateway) as overheard:
+        kitchen, away = start_baking(story, tmp_path)
         assert kitchen.baking.wait(120)
         told = kitchen.packets[0]["background"]
         assert "You are in the background" in told
@@ -106,13 +104,13 @@ def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
         assert story.say("What time is it?")["status"] == "ok"
         assert "It is four o'clock." in story.lines
         # People count the chat's tasks, and call them by their names.
-        listed = story.replied("/tasks", "1. Bread: step 2 of 2 (Bake)")
+        listed = story.type_command("/tasks", "1. Bread: step 2 of 2 (Bake)")
         assert "in the background" in listed
-        story.told('1 of 2 steps done: "Mix"')
+        story.wait_for_notice('1 of 2 steps done: "Mix"')
         kitchen.baked.touch()
         away.ends()
-        story.told('Bread: completed. Its agent says: "A fine loaf."')
-        shown = overheard.shown(story.session)
+        story.wait_for_notice('Bread: completed. Its agent says: "A fine loaf."')
+        shown = overheard.list_texts(story.session)
     assert any("Running in the background." in line for line in shown)
     # The last step is told of by the milestone.
     progress = [line for line in story.lines if "steps done" in line]
@@ -120,26 +118,22 @@ def test_p2_3_1_the_session_stays_free_and_hears_of_progress_and_of_the_end(
     assert (tmp_path / "log").read_text() == "mixed\n"
 
 
-def test_p2_3_2_cancel_stops_it_keeps_its_checkpoints_and_tells_the_user(
-    story: Story, tmp_path: Path
-):
-    kitchen, away = begun(story, tmp_path)
+def test_p2_3_2_cancel_stops_task_keeps_checkpoints_tells_user(story: Story, tmp_path: Path):
+    kitchen, away = start_baking(story, tmp_path)
     assert kitchen.baking.wait(120)
     away.run(checkpoints=3)
-    story.replied("/cancel bre", "Bread: cancelled; what was done so far is kept.")
+    story.type_command("/cancel bre", "Bread: cancelled; what was done so far is kept.")
     assert away.ends("cancelled")["status"] == "cancelled"
     # Its turn is stopped, and what it had done is known.
-    until(lambda: away.session not in running(story), "its turn has stopped")
+    until(lambda: away.session not in list_running_sessions(story), "its turn has stopped")
     status = story.call("task_status", task_id=kitchen.task_id)
     assert status["run"]["state"] == "cancelled"
     assert status["tool_history"][-1]["about"].startswith("echo mixed")
     kitchen.baked.touch()
 
 
-def test_p2_3_4_a_crash_in_the_background_is_resumed_there(
-    story: Story, tmp_path: Path
-):
-    kitchen, away = begun(story, tmp_path)
+def test_p2_3_4_a_crash_in_the_background_is_resumed_there(story: Story, tmp_path: Path):
+    kitchen, away = start_baking(story, tmp_path)
     assert kitchen.baking.wait(120)
     away.run(checkpoints=3)
     story.house.gateway.kill()
@@ -147,8 +141,8 @@ def test_p2_3_4_a_crash_in_the_background_is_resumed_there(
     story.house.gateway.start()
     away.ends()
     assert (tmp_path / "log").read_text() == "mixed\n"
-    story.told("Bread: resuming")
-    story.told("completed")
+    story.wait_for_notice("Bread: resuming")
+    story.wait_for_notice("completed")
 
 
 class Asks(Kitchen):
@@ -167,20 +161,17 @@ class Asks(Kitchen):
         return [self.report(**done, message=f"Baked with {answers[-1]}.")]
 
 
-def test_a_question_from_the_background_is_heard_and_answered_where_the_user_is(
-    story: Story, tmp_path: Path
-):
-    asks, away = begun(story, tmp_path, Asks)
-    story.asked("Bread: The oven is hot. Which flour?")
+def test_background_question_is_asked_and_answered_in_the_chat(story: Story, tmp_path: Path):
+    asks, away = start_baking(story, tmp_path, Asks)
+    story.wait_for_question("Bread: The oven is hot. Which flour?")
     before = len(story.requests)
-    story.replied(
+    story.type_command(
         "/resume rye, and some salt",
         'Bread: its agent is told your answer: "rye, and some salt".',
     )
     away.ends()
-    story.told(
-        "Bread: completed; nothing was written. "
-        'Its agent says: "Baked with rye, and some salt."'
+    story.wait_for_notice(
+        'Bread: completed; nothing was written. Its agent says: "Baked with rye, and some salt."'
     )
     # Where the user is, no model is asked about it; and where it is baked, the packet
     # of each turn comes once.

@@ -17,10 +17,10 @@ from tests.e2e.scripted_model import (
     Fault,
     ModelRequest,
     Reply,
-    Streamed,
+    StreamedText,
     text_of,
 )
-from tests.e2e.shared_house import Overheard, Scripts, Story
+from tests.e2e.shared_house import ChatListener, Scripts, Story
 from tests.support.databases import ON_BOTH
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), ON_BOTH]
@@ -39,7 +39,7 @@ def registers(request: ModelRequest, name: str, plan: list[str]) -> Reply | None
     return None
 
 
-def test_integration_autonomous_continuation_without_extra_user_message(
+def test_integration_task_continues_without_extra_user_message(
     story: Story,
 ):
     numbers = count(1)
@@ -64,9 +64,7 @@ def test_integration_autonomous_continuation_without_extra_user_message(
     story.say("Please count to three.")
     ended = story.ends()
     assert all(step["done"] for step in ended["steps"])
-    continued = [
-        r for r in story.requests if r.opens_turn and "task_continue" in r.turn.text
-    ]
+    continued = [r for r in story.requests if r.opens_turn and "task_continue" in r.turn.text]
     assert len(continued) == 3
     assert story.run(state="completed")["rounds"] == 3
 
@@ -95,8 +93,8 @@ def test_integration_write_claim_without_evidence_is_blocked(story: Story):
     # After that the user reads what is not so.
     assert ended["made"] == []
     assert [each["what"] for each in ended["unverified"]] == ["report.md"]
-    story.told("completed; nothing was written")
-    story.told("not verified: report.md")
+    story.wait_for_notice("completed; nothing was written")
+    story.wait_for_notice("not verified: report.md")
     assert not any("failed" in line for line in story.lines)
 
 
@@ -121,12 +119,12 @@ def test_integration_write_and_verify_path_reaches_completed(
 
     story.follow(honest)
     lines = ("Report: accepted", "Report: made: honest.md", "Report: completed")
-    with Overheard(story.house.gateway) as overheard:
+    with ChatListener(story.house.gateway) as overheard:
         story.say("Please write the report.")
         ended = story.ends()
         for line in lines:
-            story.told(line)
-        shown = overheard.shown(story.session)
+            story.wait_for_notice(line)
+        shown = overheard.list_texts(story.session)
     assert any("I saved the report to honest.md." in line for line in shown)
     # Both who was there and who comes later is told, in one message each.
     for line in lines:
@@ -149,9 +147,7 @@ PATCH = """*** Begin Patch
 *** End Patch"""
 
 
-def test_a_coding_session_outside_the_workspace_completes_unasked(
-    story: Story, tmp_path: Path
-):
+def test_coding_outside_the_workspace_completes_without_refusal(story: Story, tmp_path: Path):
     folder, refused = tmp_path / "project", list[str]()
     folder.mkdir()
     (folder / "old.log").write_text("of last week")
@@ -192,7 +188,7 @@ def test_a_coding_session_outside_the_workspace_completes_unasked(
         f"{folder}/tests/test_app.py": ("created", "proved"),
     }
     assert ended["unverified"] == []
-    said = story.told("made: ").partition("made: ")[2]
+    said = story.wait_for_notice("made: ").partition("made: ")[2]
     made_, _, removed = said.partition("; removed: ")
     names = [each.rpartition("project/")[2] for each in made_.split(", ")]
     assert names == ["out.txt", "src/app.py", "tests/test_app.py"]
@@ -214,9 +210,9 @@ def test_a_lie_that_names_no_file_is_told_as_nothing_written(story: Story):
     story.say("Please write an app.")
     ended = story.ends()
     assert ended["made"] == []
-    story.told("completed; nothing was written")
+    story.wait_for_notice("completed; nothing was written")
     # What the answer after it names is looked up as well.
-    story.told("not verified: notes/summary.md")
+    story.wait_for_notice("not verified: notes/summary.md")
 
 
 def test_a_lie_that_names_no_file_is_refused_where_a_reader_is(story: Story):
@@ -250,10 +246,10 @@ def test_a_lie_that_names_no_file_is_refused_where_a_reader_is(story: Story):
     assert "no tool was seen to write anything" in refused[0]
     assert len(events(story, "completion_refused")) == 1
     assert ended["made"] == []
-    story.told("completed; nothing was written")
+    story.wait_for_notice("completed; nothing was written")
 
 
-def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
+def test_integration_exhausted_retries_give_a_failed_milestone(
     story: Story, home: tuple[House, Scripts]
 ):
     failed: list[ModelRequest] = []
@@ -269,16 +265,14 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
     exec_once = Call("exec", {"command": "echo tried"})
     home[0].gateway.retry_once()
     story.follow(broken)
-    with Overheard(story.house.gateway) as overheard:
+    with ChatListener(story.house.gateway) as overheard:
         story.say("Please try.")
         story.ends("failed")
-        line = story.told("Doomed: failed.")
-        shown = [each for each in overheard.shown(story.session) if "failed." in each]
+        line = story.wait_for_notice("Doomed: failed.")
+        shown = [each for each in overheard.list_texts(story.session) if "failed." in each]
     # The gateway asks twice, and we begin twice again: the third failure is the last.
     assert len(failed) == 2 * 3
-    assert [
-        event["data"]["failures"] for event in events(story, "provider_failed")
-    ] == [
+    assert [event["data"]["failures"] for event in events(story, "provider_failed")] == [
         1,
         2,
     ]
@@ -290,9 +284,7 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["alone", "task_elsewhere"])
-def test_the_first_words_are_shown_before_the_last_are_sent(
-    story: Story, *, elsewhere: bool
-):
+def test_the_first_words_are_shown_before_the_last_are_sent(story: Story, *, elsewhere: bool):
     shown = Event()
 
     def pieces() -> Iterator[str]:
@@ -300,21 +292,21 @@ def test_the_first_words_are_shown_before_the_last_are_sent(
         assert shown.wait(180)
         yield "and the last."
 
-    def said(words: str) -> bool:
-        return any(words in each for each in chats.shown(story.session))
+    def is_shown(words: str) -> bool:
+        return any(words in each for each in chats.list_texts(story.session))
 
     if elsewhere:
         other = {"session_key": f"{story.session}-other"}
         story.house.call("task_register", name="Cook", plan=["Cook it"], **other)
-    story.follow(lambda _: Streamed(pieces()))
-    with Overheard(story.house.gateway) as chats:
+    story.follow(lambda _: StreamedText(pieces()))
+    with ChatListener(story.house.gateway) as chats:
         story.chat(f"Is a task open elsewhere? {elsewhere}")
         try:
-            until(lambda: said("The first words"), "the first words are shown")
-            assert not said("the last.")
+            until(lambda: is_shown("The first words"), "the first words are shown")
+            assert not is_shown("the last.")
         finally:
             shown.set()
-        until(lambda: said("and the last."), "the last words are shown")
+        until(lambda: is_shown("and the last."), "the last words are shown")
 
 
 def events(story: Story, kind: str) -> list[dict]:

@@ -29,13 +29,13 @@ LIMIT = 300
 
 def set_up(taskmem: Taskmem, *arguments: str) -> str:
     """Run `taskmem setup openclaw`, and give what it says."""
-    done = taskmem.tried("setup", "openclaw", *arguments, limit=LIMIT)
+    done = taskmem.try_run("setup", "openclaw", *arguments, limit=LIMIT)
     assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
     assert done.stderr == ""
     return done.stdout
 
 
-def configured(room: Room) -> dict[str, Any]:
+def read_configuration(room: Room) -> dict[str, Any]:
     """The configuration, but for what OpenClaw says of itself in it."""
     found = json.loads(room.config.read_text())
     found.pop("meta", None)
@@ -112,7 +112,7 @@ def test_a_gateway_that_is_stopped_is_set_up_and_left_as_it_was(
     openclaw: OpenClaw, room: Room, taskmem: Taskmem
 ):
     Gateway(openclaw, room, "http://127.0.0.1:9/v1")
-    before = room.config.read_bytes(), configured(room)
+    before = room.config.read_bytes(), read_configuration(room)
 
     # A dry run shows what would be, and changes nothing.
     shown = set_up(taskmem, "--yes", "--dry-run")
@@ -123,7 +123,7 @@ def test_a_gateway_that_is_stopped_is_set_up_and_left_as_it_was(
 
     # The first time sets up; the second finds everything in place.
     assert "takes it up when it starts" in set_up(taskmem, "--yes", "--no-proof")
-    after = configured(room)
+    after = read_configuration(room)
     assert after["plugins"] == {
         "load": {"paths": [str(PLUGIN)]},
         "entries": {
@@ -140,59 +140,57 @@ def test_a_gateway_that_is_stopped_is_set_up_and_left_as_it_was(
 
     # Undone, and, set up anew, removed: the configuration is as it was.
     set_up(taskmem, "--undo")
-    assert configured(room) == before[1]
+    assert read_configuration(room) == before[1]
     set_up(taskmem, "--yes", "--no-proof")
-    assert configured(room) == after
+    assert read_configuration(room) == after
     set_up(taskmem, "--remove")
-    assert configured(room) == before[1]
+    assert read_configuration(room) == before[1]
 
 
-def test_a_running_gateway_has_the_tools_at_once_and_gives_them_back(
+def test_running_gateway_gains_and_loses_the_tools_at_once(
     openclaw: OpenClaw, room: Room, model: ScriptedModel, taskmem: Taskmem
 ):
-    def shown() -> bool:
+    def has_tools() -> bool:
         """Whether the model is shown our tools in the next turn."""
         # A turn that begins while the gateway loads plug-ins anew may be given up.
         until(lambda: gateway.turn("Hello")["status"] == "ok", "a turn")
         return {"task_register", "smart_wait"} <= model.requests[-1].tools
 
-    def greeted() -> bool:
+    def has_greeted() -> bool:
         """Whether the plug-in serves."""
         return bool(json.loads(taskmem.run("status", "--json"))["gateways"])
 
     gateway = Gateway(openclaw, room, model.url, {"mine": taskmem.mcp_server})
     taskmem.run("daemon", "--detach")
     gateway.reconfigure(
-        lambda said: said.update(
-            tools={"allow": ["read"]}, plugins={"allow": ["memory-core"]}
-        )
+        lambda said: said.update(tools={"allow": ["read"]}, plugins={"allow": ["memory-core"]})
     )
     model.decide = lambda _: "Hello."
     gateway.start()
     try:
-        assert not shown()
-        before = configured(room)
+        assert not has_tools()
+        before = read_configuration(room)
 
         said = set_up(taskmem, "--yes", "--no-proof")
         assert "the running gateway takes it up" in said
         # A turn that runs would keep the gateway from taking it up.
-        until(greeted, "the plug-in has come")
-        until(shown, "the tools are in sight")
-        now = configured(room)
+        until(has_greeted, "the plug-in has come")
+        until(has_tools, "the tools are in sight")
+        now = read_configuration(room)
         assert now["plugins"]["allow"] == ["memory-core", "taskmem"]
         assert now["tools"] == {"allow": ["read", "taskmem"]}
         assert now["mcp"]["servers"]["mine"]["enabled"] is False
         assert "Everything is in place" in set_up(taskmem, "--yes", "--no-proof")
 
         set_up(taskmem, "--undo")
-        assert configured(room) == before
-        until(lambda: not greeted(), "the plug-in has gone")
-        until(lambda: not shown(), "the tools are out of sight")
+        assert read_configuration(room) == before
+        until(lambda: not has_greeted(), "the plug-in has gone")
+        until(lambda: not has_tools(), "the tools are out of sight")
 
         set_up(taskmem, "--no-proof")
         set_up(taskmem, "--remove")
-        assert configured(room) == {k: v for k, v in before.items() if k != "mcp"}
-        until(lambda: not greeted(), "the plug-in has gone")
-        until(lambda: not shown(), "the tools are out of sight")
+        assert read_configuration(room) == {k: v for k, v in before.items() if k != "mcp"}
+        until(lambda: not has_greeted(), "the plug-in has gone")
+        until(lambda: not has_tools(), "the tools are out of sight")
     finally:
         gateway.stop()

@@ -25,9 +25,7 @@ SETTINGS = {
 configure = channel.connect
 
 
-def test_a_turn_that_we_began_is_cut_and_goes_on_after_the_next_start(
-    house: House, story: Story
-):
+def test_turn_cut_by_a_gateway_stop_goes_on_after_the_next_start(house: House, story: Story):
     steps, asked, go = count(1), Event(), Event()
 
     def works_on(request: ModelRequest) -> Reply:
@@ -63,12 +61,10 @@ def test_a_turn_that_we_began_is_cut_and_goes_on_after_the_next_start(
 def test_it_ends_while_our_daemon_is_started(house: House):
     house.taskmem.stop()
 
-    def starting() -> bool:
-        return any(
-            "--detach" in each for each in house.gateway.room.processes().values()
-        )
+    def is_starting() -> bool:
+        return any("--detach" in each for each in house.gateway.room.processes().values())
 
-    until(starting, "the plug-in starts a daemon")
+    until(is_starting, "the plug-in starts a daemon")
     house.gateway.tell_to_stop()
     assert house.gateway.ends() == 0
 
@@ -98,7 +94,7 @@ def test_it_ends_while_the_daemon_leaves_a_call_unanswered(house: House, story: 
     assert "did not answer" in said
 
 
-def test_a_notice_that_falls_due_as_it_ends_is_told_once_it_is_back(
+def test_notice_due_during_gateway_stop_is_sent_once_after_start(
     house: House, home: tuple[House, Scripts]
 ):
     _, scripts = home
@@ -114,7 +110,7 @@ def test_a_notice_that_falls_due_as_it_ends_is_told_once_it_is_back(
         return "NO_REPLY"
 
     story.follow(brief)
-    until(lambda: phone.connected, "the channel is there")
+    until(lambda: phone.is_connected, "the channel is there")
     phone.write("Please nap.")
     house.gateway.tell_to_stop()
     assert house.gateway.ends() == 0

@@ -30,7 +30,7 @@ def settings():
     }
 
 
-def narrated(request: ModelRequest) -> bool:
+def has_narrated(request: ModelRequest) -> bool:
     """Whether the turn has searched, registered, and narrated a step."""
     return len(request.turn.results) == 3
 
@@ -57,7 +57,7 @@ def test_a_silent_task_wakes_its_agent_once_and_is_carried_on(
 
     # A turn registers a task, narrates its first step, and ends.
     gateway.take_turn(f"Please do this: {NAME}")
-    model.wait_for(narrated, 10)
+    model.wait_for(has_narrated, 10)
     [listed] = taskmem.call("task_list")["tasks"]
     task_id = listed["task_id"]
     task = taskmem.show(task_id)
@@ -82,12 +82,10 @@ def test_a_silent_task_wakes_its_agent_once_and_is_carried_on(
     assert packet_size(packet) <= 4096
 
     # The agent, which knows only the packet, does the next step.
-    def acknowledged():
-        return [
-            wake for wake in taskmem.wakes(task_id) if wake["state"] == "acknowledged"
-        ]
+    def list_acknowledged():
+        return [wake for wake in taskmem.wakes(task_id) if wake["state"] == "acknowledged"]
 
-    [wake] = until(acknowledged, "the wake is acknowledged")
+    [wake] = until(list_acknowledged, "the wake is acknowledged")
     assert wake["wake_id"] == packet["wake_id"]
     assert packets_in(wake["text"]) == [packet]
     assert wake["session_key"] == MAIN_SESSION
@@ -96,9 +94,9 @@ def test_a_silent_task_wakes_its_agent_once_and_is_carried_on(
 
     # It falls silent again. Another task, registered now, becomes stuck after
     # it would: the cooldown is all that keeps its second wake back.
-    later = taskmem.call(
-        "task_register", name="Water", plan=["Pour"], session_key=MAIN_SESSION
-    )["task_id"]
+    later = taskmem.call("task_register", name="Water", plan=["Pour"], session_key=MAIN_SESSION)[
+        "task_id"
+    ]
     model.wait_for(woken_for(later), 180)
     assert len(taskmem.wakes(task_id)) == 1
     assert len([each for each in model.requests if woken_for(task_id)(each)]) == 1

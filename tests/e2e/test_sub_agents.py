@@ -15,7 +15,7 @@ from tests.e2e.agent import reminders_in
 from tests.e2e.room import until
 from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of
 from tests.e2e.shared_house import Story, use
-from tests.e2e.test_seed_003 import Line, Lines, completed, updated
+from tests.e2e.test_seed_003 import Line, Lines, make_completion, make_update
 from tests.e2e.test_seed_004 import events
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -31,20 +31,20 @@ LONGEST_MS = 120_000
 CHILD = re.compile(r"agent:main:subagent:[\w-]+")
 
 
-class Held:
+class HeldCommand:
     """A command that lasts until the test lets it go: it reads from a pipe."""
 
     def __init__(self, pipe: Path) -> None:
         self._pipe = pipe
         os.mkfifo(pipe)
 
-    def then(self, command: str = "true") -> Call:
+    def hold_before(self, command: str = "true") -> Call:
         """Be held, and run a command after that."""
         whole = f"cat {self._pipe}; {command}"
         return Call("exec", {"command": whole, "yieldMs": LONGEST_MS})
 
     @contextmanager
-    def up(self) -> Iterator[None]:
+    def hold_open(self) -> Iterator[None]:
         """Hold it from when it has begun, and let it go in the end."""
         end = until(self._writer, "the command has begun")
         try:
@@ -58,12 +58,12 @@ class Held:
         return None
 
 
-def registered(**more: Any) -> Call:
+def make_registration(**more: Any) -> Call:
     """Register the task."""
     return Call("task_register", {"name": "Soup", "plan": ["Cook it"], **more})
 
 
-def spawned(task: str) -> Call:
+def make_spawn(task: str) -> Call:
     """Give a task to a sub-agent."""
     return use("sessions_spawn", task=task)
 
@@ -71,15 +71,18 @@ def spawned(task: str) -> Call:
 def calls(story: Story, *wanted: tuple[str, str]) -> None:
     """See that exactly these calls count for the task, as soon as they are known."""
 
-    def known() -> list[tuple[str, str]]:
+    def list_known_calls() -> list[tuple[str, str]]:
         status = story.call("task_status", task_id=story.task["task_id"])
         told = reversed(status["tool_history"])
         return [(each["tool"], each["outcome"]) for each in told]
 
-    until(lambda: len(known()) >= len(wanted) and known() == [*wanted], f"{wanted}")
+    until(
+        lambda: len(list_known_calls()) >= len(wanted) and list_known_calls() == [*wanted],
+        f"{wanted}",
+    )
 
 
-def holding(run: dict[str, Any]) -> dict[str, Any]:
+def read_holder(run: dict[str, Any]) -> dict[str, Any]:
     """Who holds a run, and for how long."""
     names = ("state", "session_key", "owner", "token", "lease_until")
     return {name: run[name] for name in names}
@@ -92,27 +95,31 @@ def wakes(story: Story) -> list[dict[str, Any]]:
     return [row for row in rows if row["task_id"] == task_id and row["sent_at"]]
 
 
-def rests(story: Story) -> dict[str, Any]:
+def read_resting_run(story: Story) -> dict[str, Any]:
     """Who holds the run once its turn has ended, and its agent was told nothing."""
     run = story.run(lease_until=None)
     assert (run["state"], wakes(story)) == ("running", [])
-    return holding(run)
+    return read_holder(run)
 
 
-def cooks_below(story: Story, tmp_path: Path, end: Line) -> None:
+def cook_below(story: Story, tmp_path: Path, end: Line) -> None:
     """Let a sub-agent cook, and its parent's turn end before as is given."""
-    first, second, soup = Held(tmp_path / "1"), Held(tmp_path / "2"), tmp_path / "soup"
+    first, second, soup = (
+        HeldCommand(tmp_path / "1"),
+        HeldCommand(tmp_path / "2"),
+        tmp_path / "soup",
+    )
     story.scripts.below = Lines(
-        first.then(),
-        updated(story, message="It simmers."),
-        second.then(f"echo soup > {soup}"),
+        first.hold_before(),
+        make_update(story, message="It simmers."),
+        second.hold_before(f"echo soup > {soup}"),
         COOKED,
     )
     parent = Lines(
-        registered(metadata={"artifacts": [str(soup)]}),
-        spawned("Cook the soup."),
+        make_registration(metadata={"artifacts": [str(soup)]}),
+        make_spawn("Cook the soup."),
         end,
-        completed(story),
+        make_completion(story),
         "It is served.",
     )
     story.follow(parent)
@@ -121,13 +128,13 @@ def cooks_below(story: Story, tmp_path: Path, end: Line) -> None:
     if isinstance(end, Call):
         before.append((end.tool, "ok"))
 
-    with first.up():
-        at_rest = rests(story)
+    with first.hold_open():
+        at_rest = read_resting_run(story)
         calls(story, *before, ("exec", "unknown"))
-    with second.up():
+    with second.hold_open():
         calls(story, *before, ("exec", "ok"), ("exec", "unknown"))
         assert story.task["messages"][-1]["content"] == "It simmers."
-        assert rests(story) == at_rest
+        assert read_resting_run(story) == at_rest
         assert len(parent.heard) == 3
 
     story.ends()
@@ -141,47 +148,41 @@ def cooks_below(story: Story, tmp_path: Path, end: Line) -> None:
     assert milestones.count("completed") == 1
 
 
-def test_while_a_sub_agent_works_its_session_rests_and_its_report_is_gone_on_with(
-    story: Story, tmp_path: Path
-):
-    cooks_below(story, tmp_path, "It is being cooked.")
+def test_task_rests_while_sub_agent_works_then_uses_its_report(story: Story, tmp_path: Path):
+    cook_below(story, tmp_path, "It is being cooked.")
 
 
-def test_a_turn_that_yields_to_its_sub_agent_rests_as_well(
-    story: Story, tmp_path: Path
-):
-    cooks_below(story, tmp_path, Call("sessions_yield", {}))
+def test_a_turn_that_yields_to_its_sub_agent_rests_as_well(story: Story, tmp_path: Path):
+    cook_below(story, tmp_path, Call("sessions_yield", {}))
 
 
-def test_when_one_of_two_sub_agents_has_reported_the_other_is_waited_for(
-    story: Story, tmp_path: Path
-):
-    soup, bread = Held(tmp_path / "soup"), Held(tmp_path / "bread")
+def test_task_waits_for_the_second_of_two_sub_agents(story: Story, tmp_path: Path):
+    soup, bread = HeldCommand(tmp_path / "soup"), HeldCommand(tmp_path / "bread")
 
     def below(request: ModelRequest) -> Reply:
         if request.turn.results:
             return "It is ready."
         held = soup if "Cook the soup." in request.turn.text else bread
-        return [held.then()]
+        return [held.hold_before()]
 
     story.scripts.below = below
     parent = Lines(
-        registered(),
-        spawned("Cook the soup."),
-        spawned("Bake the bread."),
+        make_registration(),
+        make_spawn("Cook the soup."),
+        make_spawn("Bake the bread."),
         "Both are being made.",
         "The soup is ready.",
-        completed(story),
+        make_completion(story),
         "It is served.",
     )
     story.follow(parent)
     story.say("Please make a meal.")
     both = (("sessions_spawn", "ok"),) * 2
-    with bread.up():
-        with soup.up():
-            at_rest = rests(story)
+    with bread.hold_open():
+        with soup.hold_open():
+            at_rest = read_resting_run(story)
         until(lambda: "The soup is ready." in story.lines, "the soup is reported")
-        assert rests(story) == at_rest
+        assert read_resting_run(story) == at_rest
         assert len(parent.heard) == 5
     story.ends()
     calls(story, *both, ("exec", "ok"), ("exec", "ok"))
@@ -189,12 +190,10 @@ def test_when_one_of_two_sub_agents_has_reported_the_other_is_waited_for(
     assert wakes(story) == []
 
 
-def test_a_sub_agent_that_is_carried_on_after_a_restart_is_waited_for(
-    story: Story, tmp_path: Path
-):
-    first, second, own = (Held(tmp_path / name) for name in ("1", "2", "own"))
-    story.scripts.below = Lines(first.then(), second.then(), COOKED)
-    before = Lines(registered(), spawned("Cook the soup."), "It is being cooked.")
+def test_task_waits_for_a_sub_agent_continued_after_a_restart(story: Story, tmp_path: Path):
+    first, second, own = (HeldCommand(tmp_path / name) for name in ("1", "2", "own"))
+    story.scripts.below = Lines(first.hold_before(), second.hold_before(), COOKED)
+    before = Lines(make_registration(), make_spawn("Cook the soup."), "It is being cooked.")
     packets: list[dict[str, Any]] = []
 
     def parent(request: ModelRequest) -> Reply:
@@ -207,15 +206,15 @@ def test_a_sub_agent_that_is_carried_on_after_a_restart_is_waited_for(
             return "Served." if turn.results else [Call("task_update", report)]
         return carries_on(request)
 
-    carries_on = Lines(go_on_below, own.then(), *["It is being cooked again."] * 20)
+    carries_on = Lines(go_on_below, own.hold_before(), *["It is being cooked again."] * 20)
     story.follow(parent)
     story.say("Please cook a soup.")
-    with first.up():
-        rests(story)
+    with first.hold_open():
+        read_resting_run(story)
         story.house.gateway.kill()
     story.house.gateway.start()
-    with second.up():
-        with own.up():
+    with second.hold_open():
+        with own.hold_open():
             story.run(checkpoints=7)
         story.run(checkpoints=8, calls=3)
         until(lambda: "It is being cooked again." in story.lines, "its turn has ended")

@@ -95,16 +95,12 @@ def houses(
     settings = {**SETTINGS, "TASKMEM_DATABASE_URL": postgres.new_database()}
     with ExitStack() as stack:
         yield [
-            stack.enter_context(
-                shared_house(openclaw, tmp_path_factory.mktemp("home"), settings)
-            )
+            stack.enter_context(shared_house(openclaw, tmp_path_factory.mktemp("home"), settings))
             for _ in range(2)
         ]
 
 
-def homes(
-    houses: list[tuple[House, Scripts]], folder: Path, *names: str
-) -> tuple[Home, Home]:
+def homes(houses: list[tuple[House, Scripts]], folder: Path, *names: str) -> tuple[Home, Home]:
     """Both, each with a task of a name of its own."""
     made: list[Home] = []
     for (house, scripts), name in zip(houses, names, strict=True):
@@ -115,15 +111,13 @@ def homes(
     return first, second
 
 
-def test_each_home_carries_on_with_its_own_work_and_hears_of_no_other(
-    houses: list[tuple[House, Scripts]], tmp_path: Path
-):
+def test_each_home_continues_only_its_own_work(houses: list[tuple[House, Scripts]], tmp_path: Path):
     both = homes(houses, tmp_path, "Bread", "Cake")
     for home in both:
         home.begin()
     for home in both:
         home.ends()
-        home.told("completed")
+        home.wait_for_notice("completed")
     for home, other in (both, both[::-1]):
         [wake] = home.wakes
         assert (wake["state"], wake["attempts"]) == ("acknowledged", 1)
@@ -133,7 +127,7 @@ def test_each_home_carries_on_with_its_own_work_and_hears_of_no_other(
         assert (home.maker.folder / "file3").read_text() == f"{home.maker.name}\n"
 
 
-def test_what_one_gateway_was_killed_in_goes_on_in_that_one_alone(
+def test_killed_gateways_run_resumes_only_in_that_gateway(
     houses: list[tuple[House, Scripts]], tmp_path: Path
 ):
     first, second = homes(houses, tmp_path, "Rolls", "Tart")

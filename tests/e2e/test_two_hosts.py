@@ -20,7 +20,7 @@ from tests.e2e.house import woken_by
 from tests.e2e.scripted_model import Call, ModelRequest, Reply
 from tests.e2e.shared_house import Story
 from tests.e2e.taskmem import PROGRAM, Taskmem
-from tests.support.agents import told
+from tests.support.agents import parse_result
 from tests.support.waiting import PATIENCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -83,15 +83,14 @@ def wait_for(log: Path, **more: str) -> dict[str, Any]:
 async def ask_for_waits(client: Client, log: Path, story: Story) -> list[Any]:
     """Ask as agents do: plainly, and in the name of sessions that are not theirs."""
     task = {"name": "Theirs", "plan": ["Wait"]}
-    task_id = told(await client.call_tool("task_register", task))["task_id"]
+    task_id = parse_result(await client.call_tool("task_register", task))["task_id"]
     for session in (story.session, MAIN_SESSION):
         wish = wait_for(log, session_key=session)
-        refused = told(await client.call_tool("smart_wait", wish))
+        refused = parse_result(await client.call_tool("smart_wait", wish))
         assert refused["error"] == "not_allowed"
     wishes = [{}, {"session_key": "main"}, {"task_id": task_id}]
     return [
-        told(await client.call_tool("smart_wait", wait_for(log, **wish)))
-        for wish in wishes
+        parse_result(await client.call_tool("smart_wait", wait_for(log, **wish))) for wish in wishes
     ]
 
 
@@ -105,9 +104,7 @@ def start(taskmem: Taskmem, command: str) -> subprocess.Popen[str]:
     )
 
 
-async def test_each_wake_reaches_who_asked(
-    story: Story, other: Taskmem, tmp_path: Path
-):
+async def test_each_wake_reaches_who_asked(story: Story, other: Taskmem, tmp_path: Path):
     waiter = Waiter(tmp_path / "build.log")
     waiter.log.touch()
     story.follow(waiter)

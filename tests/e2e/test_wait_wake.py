@@ -92,7 +92,7 @@ class Builder:
                 return "Built."
 
 
-def test_the_turn_ends_while_a_command_runs_and_the_wake_starts_the_next(
+def test_turn_ends_while_a_command_runs_and_wake_starts_the_next(
     model: ScriptedModel, gateway: Gateway, taskmem: Taskmem, room: Room, tmp_path: Path
 ):
     script, done = tmp_path / "build.py", tmp_path / "done"
@@ -123,10 +123,10 @@ def test_the_turn_ends_while_a_command_runs_and_the_wake_starts_the_next(
     assert "Build finished" in found[2]
 
     # It acts on it, and the wake counts as answered.
-    def acknowledged() -> bool:
+    def is_acknowledged() -> bool:
         return [wake["state"] for wake in taskmem.wakes()] == ["acknowledged"]
 
-    until(acknowledged, "the wake is acknowledged")
+    until(is_acknowledged, "the wake is acknowledged")
     [wake] = taskmem.wakes()
     assert wake["session_key"] == MAIN_SESSION
     assert wake["transport"] == "openclaw-cli"

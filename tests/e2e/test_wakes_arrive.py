@@ -37,12 +37,12 @@ def line_of(phrase: str) -> str:
     return f'[taskmem]\n\nwatched.log: "{phrase}" appeared: "{phrase}" after 0 s.'
 
 
-def held(wake: dict[str, Any]) -> dict[str, Any] | None:
+def keep_if_held(wake: dict[str, Any]) -> dict[str, Any] | None:
     """A wake, if it waits for the end of a turn."""
     return wake if wake["held"] == "a turn of the session is running" else None
 
 
-def test_a_wake_starts_a_turn_once_and_is_acknowledged_when_a_model_has_answered(
+def test_wake_starts_one_turn_and_is_acknowledged_by_the_answer(
     house: House,
 ):
     # A main session that has had no turn yet is made by one.
@@ -86,9 +86,7 @@ def test_a_wake_starts_a_turn_once_and_is_acknowledged_when_a_model_has_answered
     for wait in (named, other):
         house.reaches(wait, "acknowledged")
         assert house.arrivals(wait) == 1
-    assert not any(
-        {named, other} <= set(woken_by(each)) for each in house.model.requests
-    )
+    assert not any({named, other} <= set(woken_by(each)) for each in house.model.requests)
 
     # A session that is not there is not made by a wake.
     nobody = house.wake("nobody", GHOST)
@@ -99,7 +97,7 @@ def test_a_wake_starts_a_turn_once_and_is_acknowledged_when_a_model_has_answered
     assert GHOST not in keys
 
 
-def test_a_session_whose_turn_runs_is_not_disturbed_and_thirty_wakes_are_few_turns(
+def test_wakes_wait_for_a_busy_session_and_share_few_turns(
     house: House,
 ):
     house.gateway.say("hello")
@@ -113,16 +111,14 @@ def test_a_session_whose_turn_runs_is_not_disturbed_and_thirty_wakes_are_few_tur
 
     house.model.decide = busy
     with house.gateway.rpc() as rpc:
-        rpc.call(
-            "agent", sessionKey=MAIN_SESSION, message="Work hard", idempotencyKey="hard"
-        )
+        rpc.call("agent", sessionKey=MAIN_SESSION, message="Work hard", idempotencyKey="hard")
         assert reached.wait(120)
         phrases = [f"number {n} is ready" for n in range(100, 130)]
         waits = [house.open_wait(phrase) for phrase in phrases]
         house.end(*phrases)
         for wait in waits:
             # Until the gateway has settled, that is the reason that is given.
-            wake = until(lambda wait=wait: held(house.wake_of(wait)), "it is held")
+            wake = until(lambda wait=wait: keep_if_held(house.wake_of(wait)), "it is held")
             assert (wake["state"], wake["attempts"]) == ("due", 0)
         assert not any(house.arrivals(wait) for wait in waits)
         go.set()
@@ -134,7 +130,7 @@ def test_a_session_whose_turn_runs_is_not_disturbed_and_thirty_wakes_are_few_tur
     assert len(turns) <= 2
 
 
-def test_a_gateway_that_has_just_started_is_left_to_its_own_recovery(house: House):
+def test_wake_waits_until_a_new_gateway_has_settled(house: House):
     house.gateway.say("hello")
     house.gateway.stop()
     until(lambda: house.ask("status")["gateways"] == [], "the gateway has left")

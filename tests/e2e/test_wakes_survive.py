@@ -28,16 +28,14 @@ RESTARTS = int(os.environ.get("TASKMEM_RESTARTS", "4"))
 RESUMED = "Your previous turn was interrupted by a gateway restart"
 
 
-def test_a_gateway_killed_between_acceptance_and_the_turn_wakes_its_agent_later(
+def test_gateway_killed_before_the_turn_still_delivers_the_wake(
     house: House,
 ):
     house.gateway.say("hello")
     for number in range(5):
         wait = house.wake(f"try {number}")
         wake = until(
-            lambda wait=wait: (
-                house.wake_of(wait) if house.wake_of(wait)["sent_at"] else None
-            ),
+            lambda wait=wait: house.wake_of(wait) if house.wake_of(wait)["sent_at"] else None,
             "it is accepted",
         )
         house.gateway.kill()
@@ -53,20 +51,20 @@ def test_a_gateway_killed_between_acceptance_and_the_turn_wakes_its_agent_later(
     pytest.fail("every kill came too late")
 
 
-def test_a_gateway_killed_in_the_turn_that_took_a_wake_brings_it_once_more(
+def test_gateway_killed_in_the_turn_of_a_wake_delivers_it_again(
     house: House,
 ):
     house.gateway.say("hello")
     reached = Event()
     forever = Event()
 
-    def cut(request: ModelRequest) -> str:
+    def wait_to_be_cut(request: ModelRequest) -> str:
         if woken_by(request) and not reached.is_set():
             reached.set()
             forever.wait(300)
         return "Done."
 
-    house.model.decide = cut
+    house.model.decide = wait_to_be_cut
     wait = house.wake("now")
     assert reached.wait(120)
     house.gateway.kill()
@@ -76,38 +74,34 @@ def test_a_gateway_killed_in_the_turn_that_took_a_wake_brings_it_once_more(
     house.reaches(wait, "acknowledged")
     # The turn that was cut is resumed by OpenClaw, without what was put before it.
     resumed = [
-        each
-        for each in house.model.requests
-        if RESUMED in each.turn.text and each.opens_turn
+        each for each in house.model.requests if RESUMED in each.turn.text and each.opens_turn
     ]
     assert len(resumed) == 1
     assert "[taskmem] watched.log" in resumed[0].turn.text
     assert house.arrivals(wait) == 2
 
 
-def test_a_graceful_restart_loses_no_wake_and_leaves_nothing_behind(house: House):
+def test_graceful_restart_loses_no_wake_and_leaves_no_process(house: House):
     house.gateway.say("hello")
     before = len(house.taskmem.room.processes())
     wait = house.open_wait("it restarts")
 
-    def greeted() -> bool:
+    def has_greeted() -> bool:
         return bool(house.ask("status")["gateways"])
 
     for n in range(RESTARTS):
         house.gateway.stop()
-        until(lambda: not greeted(), "the gateway has left")
+        until(lambda: not has_greeted(), "the gateway has left")
         if n == 0:
             house.end("it restarts")
             house.wake_of(wait)
-        house.gateway.start(greeted if n < RESTARTS - 1 else None)
+        house.gateway.start(has_greeted if n < RESTARTS - 1 else None)
     house.reaches(wait, "acknowledged")
     assert house.arrivals(wait) == 1
-    until(
-        lambda: len(house.taskmem.room.processes()) == before, "nothing is left behind"
-    )
+    until(lambda: len(house.taskmem.room.processes()) == before, "nothing is left behind")
 
 
-def test_a_daemon_killed_under_the_turn_of_a_wake_hears_of_its_end(house: House):
+def test_daemon_killed_during_a_wakes_turn_learns_that_it_ended(house: House):
     house.gateway.say("hello")
     reached, go = Event(), Event()
 
@@ -132,7 +126,7 @@ def test_a_daemon_killed_under_the_turn_of_a_wake_hears_of_its_end(house: House)
     assert house.ask("show", id=task["task_id"])["session_key"] == MAIN_SESSION
 
 
-def test_a_token_that_changed_and_a_plugin_that_is_switched_off_lose_no_wake(
+def test_changed_token_and_disabled_plugin_lose_no_wake(
     house: House,
 ):
     house.gateway.say("hello")
@@ -170,9 +164,7 @@ def test_a_token_that_changed_and_a_plugin_that_is_switched_off_lose_no_wake(
     assert house.arrivals(second) == 1
 
 
-def test_a_webhook_that_refuses_its_token_is_named_and_used_once_that_is_mended(
-    house: House, tmp_path: Path
-):
+def test_webhook_refusing_its_token_is_named_and_used_once_fixed(house: House, tmp_path: Path):
     house.gateway.say("hello")
     token = token_hex(16)
 
@@ -203,9 +195,7 @@ def test_a_webhook_that_refuses_its_token_is_named_and_used_once_that_is_mended(
     assert house.arrivals(first) == 1
 
 
-def test_an_upgrade_of_the_plugin_while_a_task_is_open_is_not_noticed_by_its_agent(
-    house: House, tmp_path: Path
-):
+def test_plugin_upgrade_disturbs_no_agent_with_an_open_task(house: House, tmp_path: Path):
     newer = tmp_path / "newer"
     shutil.copytree(PLUGIN, newer)
     manifest = newer / "openclaw.plugin.json"
@@ -220,10 +210,10 @@ def test_an_upgrade_of_the_plugin_while_a_task_is_open_is_not_noticed_by_its_age
     wait = house.open_wait("the upgrade is over")
     house.gateway.reconfigure(move)
 
-    def upgraded() -> bool:
+    def is_upgraded() -> bool:
         return [g["version"] for g in house.ask("status")["gateways"]] == ["99.0.0"]
 
-    until(upgraded, "the new plug-in serves")
+    until(is_upgraded, "the new plug-in serves")
     house.end("the upgrade is over")
     wake = house.reaches(wait, "acknowledged")
     assert wake["transport"] == "openclaw-plugin"

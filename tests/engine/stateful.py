@@ -29,9 +29,7 @@ class NewStore:
         return self._make()
 
 
-def play(
-    machine: Callable[[NewStore], RuleBasedStateMachine], new_store: NewStore
-) -> None:
+def play(machine: Callable[[NewStore], RuleBasedStateMachine], new_store: NewStore) -> None:
     """Let chance play, and fail with the shortest game that breaks a rule."""
     games, steps = EXAMPLES[new_store.kind]
     run_state_machine_as_test(

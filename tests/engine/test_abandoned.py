@@ -174,11 +174,9 @@ def test_who_claims_what_outlived_its_lease_is_told_so(
     task = hold(world, worker("3"))
     world.shell = replace(world.shell, lives=lambda _: None)
     world.clock.tick(world.shell.runs.lease_seconds)
-    recovery.sweep(world.shell, ())
+    recovery.sweep_lapsed_runs(world.shell, ())
 
-    assert "Whoever held it before was not seen within its lease, and" in read_claim(
-        world, task
-    )
+    assert "Whoever held it before was not seen within its lease, and" in read_claim(world, task)
 
 
 def test_who_claims_what_nobody_left_is_told_of_nobody(world: World) -> None:
@@ -217,9 +215,7 @@ def test_an_agent_whose_relay_was_started_anew_is_told_to_claim(
     recovery.requeue_abandoned(world.shell, process="1:1")
     late = {"task_id": task, "message": "Pushed.", "token": token}
 
-    with pytest.raises(
-        Fenced, match="nobody holds it by now: claim it with task_claim"
-    ):
+    with pytest.raises(Fenced, match="nobody holds it by now: claim it with task_claim"):
         world.call("task_update", AGAIN, **late)
 
     late["token"] = world.call("task_claim", AGAIN, task_id=task)["token"]

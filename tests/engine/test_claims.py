@@ -30,7 +30,7 @@ WORKER: Final = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 OTHER: Final = Caller(process="8:9", owner=Owner(role="agent", process="8:9"))
 
 
-class Written(MemoryStore):
+class CommitCountingStore(MemoryStore):
     """Counts what is committed of runs, and may refuse it."""
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class Written(MemoryStore):
 
 @pytest.fixture
 def world() -> World:
-    return World(Written())
+    return World(CommitCountingStore())
 
 
-def written(world: World) -> Written:
-    assert isinstance(world.store, Written)
+def counting_store(world: World) -> CommitCountingStore:
+    assert isinstance(world.store, CommitCountingStore)
     return world.store
 
 
@@ -61,13 +61,13 @@ def lease(world: World, task: str) -> datetime | None:
     return world.store.find_runs(RunQuery(task_id=task, limit=1))[0].lease_until
 
 
-def claimed(world: World, **plan: Any) -> str:
+def claim_task(world: World, **plan: Any) -> str:
     """Return a task that a worker has just claimed, a tenth of its lease ago."""
     task = world.register(**plan)
     world.call("task_claim", WORKER, task_id=task)
     world.clock.tick(LEASE / 10)
-    written(world).runs.clear()
-    written(world).commits = 0
+    counting_store(world).runs.clear()
+    counting_store(world).commits = 0
     return task
 
 
@@ -87,27 +87,27 @@ WRITES: Final = [
 
 
 @pytest.mark.parametrize(("tool", "given"), QUESTIONS + WRITES)
-def test_each_call_of_who_holds_a_run_renews_its_lease_in_one_commit(
+def test_each_call_of_the_holder_renews_its_lease_in_one_commit(
     world: World, tool: str, given: dict[str, Any]
 ) -> None:
-    task = claimed(world)
+    task = claim_task(world)
     before = lease(world, task)
     assert before is not None
 
     world.call(tool, WORKER, task_id=task, **given)
 
-    assert [run.lease_until for run in written(world).runs] == [lease(world, task)]
+    assert [run.lease_until for run in counting_store(world).runs] == [lease(world, task)]
     after = lease(world, task)
     assert after is not None
     assert (after - before).total_seconds() == LEASE / 10
-    assert written(world).commits == 1
+    assert counting_store(world).commits == 1
 
 
 @pytest.mark.parametrize(("tool", "given"), WRITES)
 def test_the_token_of_a_claim_shows_its_holder_as_well(
     world: World, tool: str, given: dict[str, Any]
 ) -> None:
-    task = claimed(world)
+    task = claim_task(world)
     before = lease(world, task)
 
     world.call(tool, Caller(), task_id=task, token=1, **given)
@@ -116,34 +116,32 @@ def test_the_token_of_a_claim_shows_its_holder_as_well(
     assert before is not None
     assert after is not None
     assert after > before
-    assert written(world).commits == 1
+    assert counting_store(world).commits == 1
 
 
 def test_a_question_soon_after_another_writes_nothing(world: World) -> None:
-    task = claimed(world)
+    task = claim_task(world)
     world.call("task_status", WORKER, task_id=task)
     world.clock.tick(LEASE / 10 - 1)
 
     world.call("task_status", WORKER, task_id=task)
 
-    assert written(world).commits == 1
+    assert counting_store(world).commits == 1
 
 
 @pytest.mark.parametrize("caller", [OTHER, PERSON, Caller()])
-def test_a_question_of_anybody_else_renews_nothing(
-    world: World, caller: Caller
-) -> None:
-    task = claimed(world)
+def test_a_question_of_anybody_else_renews_nothing(world: World, caller: Caller) -> None:
+    task = claim_task(world)
     refused = pytest.raises(NotAllowed) if caller is OTHER else nullcontext()
 
     with refused:
         world.call("task_status", caller, task_id=task)
 
-    assert written(world).commits == 0
+    assert counting_store(world).commits == 0
 
 
 def test_a_call_on_a_wait_renews_the_lease_of_its_task(world: World) -> None:
-    task = claimed(world)
+    task = claim_task(world)
     wait = world.open_wait(task)
     before = lease(world, task)
 
@@ -156,7 +154,7 @@ def test_a_call_on_a_wait_renews_the_lease_of_its_task(world: World) -> None:
 
 
 def test_a_call_that_is_refused_renews_the_lease(world: World) -> None:
-    task = claimed(world, plan=["Write out/report.md"])
+    task = claim_task(world, plan=["Write out/report.md"])
     before = lease(world, task)
 
     with pytest.raises(EvidenceMissing):
@@ -170,18 +168,18 @@ def test_a_call_that_is_refused_renews_the_lease(world: World) -> None:
     assert after > before
 
 
-def test_a_question_is_answered_though_the_lease_cannot_be_renewed(
+def test_status_is_answered_when_the_lease_cannot_be_renewed(
     world: World,
 ) -> None:
-    task = claimed(world)
-    written(world).busy = True
+    task = claim_task(world)
+    counting_store(world).busy = True
 
     assert world.call("task_status", WORKER, task_id=task)["task_id"] == task
 
 
 @pytest.mark.parametrize("tool", ["task_status", "task_resume"])
 @pytest.mark.parametrize("caller", [WORKER, PERSON])
-def test_who_gives_neither_a_task_nor_a_session_is_told_to_give_the_task(
+def test_call_without_task_or_session_is_told_to_give_a_task_id(
     world: World, tool: str, caller: Caller
 ) -> None:
     said = "No session_key was given, so give a task_id; task_list shows the tasks."
@@ -193,7 +191,7 @@ def test_who_gives_neither_a_task_nor_a_session_is_told_to_give_the_task(
 # --- the queue ------------------------------------------------------------------
 
 
-def test_what_goes_on_in_a_session_of_its_own_is_not_in_the_queue() -> None:
+def test_run_that_goes_on_in_its_session_is_not_in_the_queue() -> None:
     session = Session(World())
     away = session.takes_up()
     session.call("task_background", task_id=away)
@@ -211,9 +209,7 @@ def test_what_goes_on_in_a_session_of_its_own_is_not_in_the_queue() -> None:
     assert claim["run"]["state"] == "running"
 
 
-def test_what_runs_in_the_background_is_for_nobody_else_though_nothing_tells_it() -> (
-    None
-):
+def test_background_run_is_not_claimable_though_its_wake_is_lost() -> None:
     session = Session(World())
     session.begins()
     session.call("task_background", task_id=session.register())
@@ -262,7 +258,7 @@ def test_an_agent_of_a_gateway_claims_as_what_that_says(world: World) -> None:
         main.call("task_claim", role="main")
 
 
-class Counted(MemoryStore):
+class RowCountingStore(MemoryStore):
     """Counts the rows that are read of the queue."""
 
     rows = 0
@@ -275,7 +271,7 @@ class Counted(MemoryStore):
 
 @pytest.mark.parametrize("crowd", [20, 80])
 def test_the_queue_is_read_in_proportion_to_what_is_in_the_way(crowd: int) -> None:
-    store = Counted()
+    store = RowCountingStore()
     world = World(store)
     session = Session(world)
     session.begins()
@@ -289,7 +285,7 @@ def test_the_queue_is_read_in_proportion_to_what_is_in_the_way(crowd: int) -> No
     assert store.rows < 3 * crowd
 
 
-class Contested(Written):
+class ContestedStore(CommitCountingStore):
     """Lets somebody else be first, always, with the run of one task."""
 
     task: str | None = None
@@ -313,7 +309,7 @@ def test_a_run_that_others_always_write_first_leaves_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("random.choice", lambda found: found[0])
-    store = Contested()
+    store = ContestedStore()
     world = World(store)
     store.task, second = queue(world)
 
@@ -358,28 +354,26 @@ def test_a_task_that_has_ended_meanwhile_leaves_the_next() -> None:
 def test_the_tokens_of_a_task_grow_though_the_clock_goes_back(world: World) -> None:
     task = world.register()
 
-    def ended() -> int:
+    def claim_and_fail() -> int:
         token = world.call("task_claim", WORKER, task_id=task)["token"]
         for status in ("failed", "active"):
             world.call("task_update", WORKER, task_id=task, status=status)
         return int(token)
 
-    tokens = [ended()]
+    tokens = [claim_and_fail()]
     world.clock.jump(-3600)
-    tokens += [ended(), ended()]
+    tokens += [claim_and_fail(), claim_and_fail()]
     assert tokens == sorted(set(tokens))
 
     world.call("task_claim", OTHER, task_id=task)
     with pytest.raises(Fenced):
-        world.call(
-            "task_update", Caller(), task_id=task, token=tokens[1], completed_steps=[1]
-        )
+        world.call("task_update", Caller(), task_id=task, token=tokens[1], completed_steps=[1])
     world.call("task_update", OTHER, task_id=task, status="failed")
     status = world.call("task_status", OTHER, task_id=task)
     assert status["run"]["token"] == tokens[-1] + 1
 
 
-def test_a_task_that_goes_to_review_with_another_goes_on_with_its_tokens(
+def test_claim_after_an_attached_review_gets_a_higher_token(
     world: World,
 ) -> None:
     backlog = world.register("Backlog")

@@ -24,6 +24,4 @@ def test_no_honest_ending_is_refused_accused_or_failed(tmp_path: Path) -> None:
 
     assert sum(row["played"] for row in table.values()) == HONEST
     bad = ("refused", "accused", "not completed")
-    assert {kind for kind, row in table.items() if any(row[each] for each in bad)} == (
-        set()
-    )
+    assert {kind for kind, row in table.items() if any(row[each] for each in bad)} == (set())

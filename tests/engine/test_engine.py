@@ -59,9 +59,7 @@ def test_eight_agents_at_once_lose_no_message_and_no_mark(real_world: World) -> 
 
 def test_twenty_waits_opened_at_once_are_all_linked(real_world: World) -> None:
     task = real_world.register()
-    threads = [
-        threading.Thread(target=real_world.open_wait, args=(task,)) for _ in range(8)
-    ]
+    threads = [threading.Thread(target=real_world.open_wait, args=(task,)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -101,19 +99,19 @@ def test_a_task_with_broken_facts_keeps_no_other_from_its_alert(
     bad, good = world.register("bad"), world.register("good")
     read = world.store.read_task
 
-    def broken(task_id: str) -> TaskFacts:
+    def read_broken_task(task_id: str) -> TaskFacts:
         if task_id == bad:
             raise ValueError("nonsense in the row")
         return read(task_id)
 
-    monkeypatch.setattr(world.shell.store, "read_task", broken)
+    monkeypatch.setattr(world.shell.store, "read_task", read_broken_task)
     world.clock.tick(THRESHOLD)
     world.sweep()
 
     assert [wake.task_id for wake in world.wakes()] == [good]
 
 
-def test_a_store_that_is_busy_stops_the_pass_and_the_next_one_catches_up(
+def test_busy_store_stops_the_sweep_and_the_next_one_catches_up(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = world.register()
@@ -149,7 +147,7 @@ def test_three_timeouts_of_one_wait_raise_the_urgency(world: World) -> None:
     assert reason.endswith("; the last 3 waits ended without success")
 
 
-def test_an_alert_that_could_not_be_delivered_for_long_tells_the_newer_story(
+def test_long_undelivered_alert_is_updated_before_it_is_sent(
     world: World,
 ) -> None:
     task = world.register()
@@ -157,7 +155,7 @@ def test_an_alert_that_could_not_be_delivered_for_long_tells_the_newer_story(
     world.sweep()
     for _ in range(30):
         for delivery in world.claim():
-            wakes.failed(world.shell, delivery, "gateway down")
+            wakes.settle_failed(world.shell, delivery, "gateway down")
         world.clock.tick(60)
         world.sweep()
 
@@ -209,7 +207,7 @@ def test_two_daemons_that_look_at_the_same_instant_alert_once(
     assert len(world.wakes()) == 1
 
 
-def test_two_daemons_that_claim_at_the_same_instant_send_one_message(
+def test_two_daemons_claiming_at_once_send_one_message(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.register()
@@ -230,14 +228,14 @@ def test_two_daemons_that_claim_at_the_same_instant_send_one_message(
     assert len(claimed[1:]) == 1
 
 
-def test_secrets_on_a_screen_or_in_an_error_never_reach_the_store(
+def test_secrets_on_screens_or_in_errors_never_reach_the_store(
     world: World,
 ) -> None:
     token = "ghp_" + "a1B2" * 9
     task = world.register()
     world.end_wait(world.open_wait(task), observation=f"$ echo {token}")
     (delivery,) = world.claim()
-    wakes.failed(world.shell, delivery, f"refused: {token}")
+    wakes.settle_failed(world.shell, delivery, f"refused: {token}")
 
     kept = (
         world.thread(task),
@@ -249,13 +247,11 @@ def test_secrets_on_a_screen_or_in_an_error_never_reach_the_store(
     assert token not in repr(kept)
 
 
-def test_a_wait_of_the_doctor_leaves_nothing_and_no_other_can_be_removed(
+def test_only_the_doctors_trial_wait_can_be_removed_entirely(
     world: World,
 ) -> None:
     def open_wait(session: str) -> str:
-        answer = world.call(
-            "smart_wait", target="pty:x", wake_when="exits", session_key=session
-        )
+        answer = world.call("smart_wait", target="pty:x", wake_when="exits", session_key=session)
         return str(answer["wait_id"])
 
     empty = world.store.count()
@@ -266,7 +262,7 @@ def test_a_wait_of_the_doctor_leaves_nothing_and_no_other_can_be_removed(
     world.end_wait(world.store.read_wait(wait_id))
     (message,) = world.deliver()
     assert message.session_key == trial
-    words = notices.words(None, trial, "OK", world.clock.now())
+    words = notices.build_last_words(None, trial, "OK", world.clock.now())
     world.shell.commit(Change(events=(words,)))
 
     waits.forget_trial(world.shell, wait_id)
@@ -280,7 +276,7 @@ def test_a_wait_of_the_doctor_leaves_nothing_and_no_other_can_be_removed(
     assert kinds == ["wait_opened", "notice", "wait_ended"]
 
 
-def test_a_claim_that_was_never_settled_is_due_again_after_its_lease(
+def test_unsettled_claim_of_a_wake_is_due_again_after_its_lease(
     world: World,
 ) -> None:
     world.register()
@@ -295,7 +291,7 @@ def test_a_claim_that_was_never_settled_is_due_again_after_its_lease(
     assert again.message.attempts == 2
 
 
-def test_an_agent_that_acts_while_the_message_is_on_its_way_is_not_alerted_again(
+def test_agent_acting_while_an_alert_is_sent_gets_no_other_alert(
     world: World,
 ) -> None:
     task = world.register()
@@ -304,7 +300,7 @@ def test_an_agent_that_acts_while_the_message_is_on_its_way_is_not_alerted_again
     (delivery,) = world.claim()
     world.narrate(task)
 
-    wakes.delivered(world.shell, delivery, "test")
+    wakes.settle_delivered(world.shell, delivery, "test")
 
     assert [w.state for w in world.wakes()] == ["acknowledged"]
 
@@ -336,7 +332,7 @@ def test_the_fifth_message_goes_out_a_minute_after_the_first(world: World) -> No
     assert len(world.received) == 5
 
 
-def test_stuck_tasks_of_one_session_share_a_message_and_keep_their_own_rows(
+def test_stuck_tasks_of_a_session_share_a_message_but_not_a_wake(
     world: World,
 ) -> None:
     tasks = [world.register(f"task {i}") for i in range(3)]
@@ -354,7 +350,7 @@ def test_stuck_tasks_of_one_session_share_a_message_and_keep_their_own_rows(
     assert len(world.wakes(WakeState.ACKNOWLEDGED)) == 1
 
 
-def test_unfinished_waits_wakes_are_resent_until_they_are_unanswered(
+def test_unacknowledged_wait_wake_is_resent_then_unanswered(
     world: World,
 ) -> None:
     wait = world.open_wait(None)
@@ -390,9 +386,9 @@ def test_plugins_are_told_once_in_order_of_what_was_committed() -> None:
     world.end_wait(world.open_wait(task))
     world.pass_time(THRESHOLD)
 
-    while tell.tell(world.shell):
+    while tell.call_hooks_for_events(world.shell):
         pass
-    tell.tell(world.shell)
+    tell.call_hooks_for_events(world.shell)
 
     assert listener.heard == [
         "registered deploy",
@@ -409,13 +405,13 @@ def test_a_change_that_was_refused_is_never_told() -> None:
         world.store.commit(
             Change(
                 tasks=(
-                    world.store.find_tasks(TaskQuery(limit=1, implicit=False))[
-                        0
-                    ].model_copy(update={"version": 99}),
+                    world.store.find_tasks(TaskQuery(limit=1, implicit=False))[0].model_copy(
+                        update={"version": 99}
+                    ),
                 )
             )
         )
-    tell.tell(world.shell)
+    tell.call_hooks_for_events(world.shell)
 
     assert listener.heard == ["registered kept"]
 
@@ -434,9 +430,9 @@ def test_a_crash_before_the_bookmark_tells_again() -> None:
     commit = world.store.commit
     world.store.commit = crash  # type: ignore[method-assign]
     with pytest.raises(Crash):
-        tell.tell(world.shell)
+        tell.call_hooks_for_events(world.shell)
     world.store.commit = commit  # type: ignore[method-assign]
-    tell.tell(world.shell)
+    tell.call_hooks_for_events(world.shell)
 
     assert listener.heard == ["registered deploy"] * 2
 
@@ -444,11 +440,11 @@ def test_a_crash_before_the_bookmark_tells_again() -> None:
 def test_a_changed_threshold_reschedules_every_active_task() -> None:
     world = World()
     task = world.register()
-    dues.reschedule(world.shell)
+    dues.reschedule_tasks(world.shell)
     eager = World(world.store, world.clock, stuck=StuckPolicy(threshold_seconds=10))
 
-    assert dues.reschedule(eager.shell) == 1
-    assert dues.reschedule(eager.shell) == 0
+    assert dues.reschedule_tasks(eager.shell) == 1
+    assert dues.reschedule_tasks(eager.shell) == 0
     assert world.task(task).stuck_due_at == DAWN + timedelta(seconds=10)
 
 
@@ -458,44 +454,44 @@ def test_a_clock_that_went_back_hides_no_silence(world: World) -> None:
     world.narrate(task)
     world.clock.jump(-4 * 3600)
 
-    dues.reschedule(world.shell, force=True)
+    dues.reschedule_tasks(world.shell, force=True)
 
     assert world.pass_time(THRESHOLD)[0].task_id == task
 
 
 @pytest.mark.parametrize("force", [True, False], ids=["seen", "before the start"])
-def test_what_a_clock_ahead_has_sent_is_sent_again_no_later_than_from_now(
+def test_wake_sent_by_a_fast_clock_is_resent_counting_from_now(
     world: World, *, force: bool
 ) -> None:
     ack = world.shell.outbox.ack_seconds
-    dues.reschedule(world.shell)
+    dues.reschedule_tasks(world.shell)
     world.end_wait(world.open_wait(world.register()))
     world.clock.jump(86_400)
     world.deliver()
     world.clock.jump(-86_400)
 
-    dues.reschedule(world.shell, force=force)
+    dues.reschedule_tasks(world.shell, force=force)
 
     world.clock.tick(ack - 1)
     assert not world.deliver()
     world.clock.tick(1)
     assert len(world.deliver()) == 1
     # The second rest is as long as ever.
-    dues.reschedule(world.shell, force=True)
+    dues.reschedule_tasks(world.shell, force=True)
     world.clock.tick(2 * ack - 1)
     assert not world.deliver()
     world.clock.tick(1)
     assert len(world.deliver()) == 1
 
 
-def test_a_task_that_was_due_too_early_is_put_off_without_an_alert(
+def test_task_due_before_the_threshold_is_put_off_without_alert(
     world: World,
 ) -> None:
     task = world.register()
     slow = World(world.store, world.clock, stuck=StuckPolicy(threshold_seconds=3000))
     world.clock.tick(THRESHOLD)
 
-    assert sweep.sweep(slow.shell) == 1
+    assert sweep.sweep_due_tasks(slow.shell) == 1
     assert world.wakes() == []
     assert world.task(task).stuck_due_at == DAWN + timedelta(seconds=3000)
 
@@ -505,14 +501,14 @@ class Oracle:
         return f"{facts.task.name}: {query}?" if query == "why" else None
 
 
-class Answering:
+class AnsweringPlugin:
     @hookimpl
     def query_answerer(self) -> Oracle:
         return Oracle()
 
 
 def test_a_plugin_may_answer_a_question_better() -> None:
-    world = World(plugins=[("oracle", Answering())])
+    world = World(plugins=[("oracle", AnsweringPlugin())])
     task = world.register("deploy")
 
     better = world.call("task_update", task_id=task, query="why")
@@ -526,9 +522,7 @@ class Recorder:
     def __init__(self, confidence: float) -> None:
         self.confidence = confidence
 
-    def recall(
-        self, query: str, limit: int, recency_bias: float
-    ) -> Sequence[Recollection]:
+    def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
         return [
             Recollection(
                 timestamp=DAWN,
@@ -539,7 +533,7 @@ class Recorder:
         ] * limit
 
 
-class Recording:
+class RecallPlugin:
     def __init__(self, confidence: float) -> None:
         self.confidence = confidence
 
@@ -549,14 +543,14 @@ class Recording:
 
 
 def test_what_all_sources_recall_is_merged_best_first() -> None:
-    world = World(plugins=[("a", Recording(0.2)), ("b", Recording(0.9))])
+    world = World(plugins=[("a", RecallPlugin(0.2)), ("b", RecallPlugin(0.9))])
 
     answer = world.call("memory_recall", query="ssh", limit=2)
 
     assert [item["confidence"] for item in answer["results"]] == [0.9, 0.9]
 
 
-def test_a_source_that_answers_nonsense_costs_only_its_own_answers() -> None:
+def test_recall_source_with_invalid_answer_loses_only_its_own() -> None:
     class Nonsense:
         def recall(self, *_: object) -> object:
             return 5
@@ -566,7 +560,7 @@ def test_a_source_that_answers_nonsense_costs_only_its_own_answers() -> None:
         def recall_source(self) -> Any:
             return Nonsense()
 
-    world = World(plugins=[("a", Provider()), ("b", Recording(0.9))])
+    world = World(plugins=[("a", Provider()), ("b", RecallPlugin(0.9))])
 
     assert len(world.call("memory_recall", query="ssh")["results"]) == 3
 
@@ -620,9 +614,7 @@ def test_a_wake_on_its_way_names_its_session(world: World) -> None:
     (wake,) = world.pass_time(THRESHOLD)
     assert isinstance(wake, Wake)
     assert wake.session_key == "agent:main:work-2"
-    assert world.store.find_tasks(
-        TaskQuery(status=TaskStatus.ACTIVE, limit=5, implicit=False)
-    )
+    assert world.store.find_tasks(TaskQuery(status=TaskStatus.ACTIVE, limit=5, implicit=False))
     assert not world.store.find_waits(WaitQuery(status=WaitStatus.WATCHING, limit=5))
 
 
@@ -637,9 +629,9 @@ def test_a_store_that_is_busy_tells_nobody_less() -> None:
 
     world.shell.store.read_task = busy
     with pytest.raises(StoreBusy):
-        tell.tell(world.shell)
+        tell.call_hooks_for_events(world.shell)
     world.shell.store.read_task = read
-    tell.tell(world.shell)
+    tell.call_hooks_for_events(world.shell)
 
     assert listener.heard == ["registered deploy"]
 
@@ -647,14 +639,12 @@ def test_a_store_that_is_busy_tells_nobody_less() -> None:
 class Glutton:
     @hookimpl
     def build_resume_packet(self, facts: Any) -> Any:
-        built = packet.build(facts)
-        progress = built.progress.model_copy(
-            update={"completed": tuple(range(100_000))}
-        )
+        built = packet.build_packet(facts)
+        progress = built.progress.model_copy(update={"completed": tuple(range(100_000))})
         return built.model_copy(update={"progress": progress})
 
 
-def test_a_plugins_packet_that_cannot_be_fitted_is_replaced_by_the_cores() -> None:
+def test_oversized_plugin_packet_is_replaced_by_the_core_packet() -> None:
     world = World(plugins=[("glutton", Glutton())])
     task = world.register()
 
@@ -664,19 +654,19 @@ def test_a_plugins_packet_that_cannot_be_fitted_is_replaced_by_the_cores() -> No
     assert len(wake.text.encode()) < 4200
 
 
-def test_a_clock_that_was_ahead_before_the_start_hides_no_silence() -> None:
+def test_clock_ahead_before_the_start_delays_no_stuck_alert() -> None:
     world = World()
-    dues.reschedule(world.shell)
+    dues.reschedule_tasks(world.shell)
     world.clock.jump(300 * 86_400)
     task = world.register()
     world.clock.jump(-300 * 86_400)
 
-    dues.reschedule(world.shell)
+    dues.reschedule_tasks(world.shell)
 
     assert [wake.task_id for wake in world.pass_time(THRESHOLD)] == [task]
 
 
-def test_a_session_that_cannot_be_claimed_keeps_no_other_from_its_wake(
+def test_unclaimable_session_blocks_no_other_sessions_wake(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for session in ("a", "b", "c"):
@@ -701,12 +691,12 @@ def test_a_session_that_a_message_is_on_its_way_to_comes_later(world: World) -> 
     world.clock.tick(THRESHOLD)
     world.sweep()
 
-    first = wakes.claim(
+    first = wakes.claim_deliveries(
         world.shell,
         lambda key: Hold(why="busy") if key == "a" else None,
         on_the_way=["x", "y", "z"],
     )
-    rest = wakes.claim(world.shell)
+    rest = wakes.claim_deliveries(world.shell)
 
     assert [d.message.session_key for d in first] == ["b"]
     assert [d.message.session_key for d in rest] == ["a", "c"]

@@ -46,7 +46,7 @@ class Witness:
         return Finding(verdict=Verdict.VERIFIED, detail="It is there.")
 
 
-class Delayed(MemoryStore):
+class DelayedStore(MemoryStore):
     """Lets time pass before a task is read, as when its turn is waited for."""
 
     clock: FakeClock
@@ -58,7 +58,7 @@ class Delayed(MemoryStore):
         return super().read_task(task_id)
 
 
-class Contested(MemoryStore):
+class ContestedStore(MemoryStore):
     """Somebody else always writes what a task makes before it can be completed."""
 
     lost = 0
@@ -87,7 +87,7 @@ def complete(world: World, task: str, **given: object) -> TaskStatus:
     return world.task(task).status
 
 
-def test_nobody_waits_for_a_task_while_what_it_makes_is_looked_at(
+def test_task_can_be_written_while_its_artifacts_are_checked(
     world: World, witness: Witness
 ) -> None:
     task = world.register(metadata=WRITE)
@@ -98,24 +98,20 @@ def test_nobody_waits_for_a_task_while_what_it_makes_is_looked_at(
     assert [said for _, _, said in world.thread(task)][:1] == ["Still at it."]
 
 
-def test_what_is_sought_anew_meanwhile_is_looked_at_as_well(
-    world: World, witness: Witness
-) -> None:
+def test_what_is_sought_anew_meanwhile_is_looked_at_as_well(world: World, witness: Witness) -> None:
     task = world.register(metadata=WRITE)
     both = ["report.md", "list.csv"]
     witness.then = lambda: (
-        world.task(task).metadata == {"artifacts": both} or named(world, task, *both)
+        world.task(task).metadata == {"artifacts": both} or name_artifacts(world, task, *both)
     )
 
     assert complete(world, task) is TaskStatus.COMPLETED
     assert witness.seen == ["report.md", "report.md", "list.csv"]
 
 
-def test_a_task_that_changes_at_every_look_is_left_as_it_is(
-    world: World, witness: Witness
-) -> None:
+def test_a_task_that_changes_at_every_look_is_left_as_it_is(world: World, witness: Witness) -> None:
     task = world.register(metadata=WRITE)
-    witness.then = lambda: named(world, task, f"{len(witness.seen)}.md")
+    witness.then = lambda: name_artifacts(world, task, f"{len(witness.seen)}.md")
 
     with pytest.raises(Conflict, match="call again"):
         complete(world, task)
@@ -123,11 +119,11 @@ def test_a_task_that_changes_at_every_look_is_left_as_it_is(
 
 
 def test_conflicts_and_looks_share_one_limit_of_tries(witness: Witness) -> None:
-    store = Contested()
+    store = ContestedStore()
     world = World(store, plugins=[("witness", witness)])
     task = world.register(metadata=WRITE)
     other = World(store)
-    store.lose = lambda: named(other, task, f"{store.lost}.md")
+    store.lose = lambda: name_artifacts(other, task, f"{store.lost}.md")
 
     with pytest.raises(Conflict, match="call again"):
         complete(world, task)
@@ -138,7 +134,7 @@ def test_conflicts_and_looks_share_one_limit_of_tries(witness: Witness) -> None:
 def test_what_was_seen_counts_only_for_a_moment(
     witness: Witness, waited: float, looks: int
 ) -> None:
-    store = Delayed()
+    store = DelayedStore()
     store.clock, store.delays = FakeClock(), []
     world = World(store, store.clock, plugins=[("witness", witness)])
     task = world.register(metadata=WRITE)
@@ -181,7 +177,7 @@ def test_what_the_task_names_is_proved_whatever_else_is_there(tmp_path: Path) ->
         )
 
 
-def test_what_cannot_be_looked_at_is_refused_when_it_is_registered(
+def test_uncheckable_artifact_is_refused_at_registration(
     world: World,
 ) -> None:
     made = [{"path": "a.txt", "checksum": "md5:0"}]
@@ -191,9 +187,7 @@ def test_what_cannot_be_looked_at_is_refused_when_it_is_registered(
     assert world.store.find_tasks(TaskQuery(implicit=False)) == []
 
 
-def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(
-    world: World, witness: Witness
-) -> None:
+def test_too_many_artifacts_are_refused_at_completion(world: World, witness: Witness) -> None:
     task = world.register(metadata={"artifacts": [f"{n}.md" for n in range(200)]})
 
     with pytest.raises(InvalidArguments, match=f"{task} is not completed. At most 200"):
@@ -205,12 +199,12 @@ def test_what_cannot_be_looked_at_is_refused_when_it_is_to_be_completed(
 def test_what_is_kept_of_a_look_holds_no_credential() -> None:
     secret = "ghp_" + "a1B2c3D4e5F6" * 3
 
-    class Telling(Witness):
+    class LeakingVerifier(Witness):
         async def verify(self, claim: Claim) -> Finding:
             detail = f"It is a link to /srv/{secret}/report.md."
             return Finding(verdict=Verdict.VERIFIED, detail=detail)
 
-    world = World(plugins=[("telling", Telling())])
+    world = World(plugins=[("telling", LeakingVerifier())])
     task = world.register(metadata={**WRITE, secret: "x"})
     complete(world, task)
 
@@ -232,9 +226,7 @@ def test_refused_completions_add_no_rows_to_those_of_the_first() -> None:
         return sorted(row.subject for row in rows)
 
     for number in range(60):
-        assert refuse_completion(number) == sorted(
-            f"{number}-{each}" for each in range(50)
-        )
+        assert refuse_completion(number) == sorted(f"{number}-{each}" for each in range(50))
 
 
 @pytest.mark.parametrize(
@@ -244,9 +236,7 @@ def test_refused_completions_add_no_rows_to_those_of_the_first() -> None:
         ("https://x.test/a", "Mend what answers at the URL"),
     ],
 )
-def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(
-    subject: str, cure: str
-) -> None:
+def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(subject: str, cure: str) -> None:
     world = World(plugins=[])
     task = world.register(plan=["Think"], metadata={"artifacts": [subject]})
 
@@ -259,7 +249,7 @@ def test_a_refusal_says_what_to_do_for_the_kind_that_is_missing(
 # --- what was named wrongly -------------------------------------------------------
 
 
-def named(world: World, task: str, *artifacts: object) -> dict[str, Any]:
+def name_artifacts(world: World, task: str, *artifacts: object) -> dict[str, Any]:
     """Name other artifacts for a task whose plan stays as it is."""
     return world.call(
         "task_plan_update",
@@ -277,16 +267,14 @@ def test_what_was_named_wrongly_is_replaced_or_withdrawn(
     made = {"artifacts": ["/w/reprot.md"], "repo": "x"}
     task = world.register(plan=["Think"], metadata=made)
 
-    named(world, task, *now)
+    name_artifacts(world, task, *now)
 
     assert complete(world, task) is TaskStatus.COMPLETED
     assert witness.seen == now
     assert world.task(task).metadata == {"artifacts": now, "repo": "x"}
 
 
-def test_a_revision_that_names_no_artifacts_leaves_them(
-    world: World, witness: Witness
-) -> None:
+def test_a_revision_that_names_no_artifacts_leaves_them(world: World, witness: Witness) -> None:
     task = world.register(metadata={"artifacts": ["/w/report.md"]})
     world.call("task_plan_update", task_id=task, new_plan=["Think"], reason="Less.")
 
@@ -296,13 +284,13 @@ def test_a_revision_that_names_no_artifacts_leaves_them(
     assert world.thread(task)[0][-1] == "Plan revised: Less."
 
 
-def test_the_thread_tells_what_was_named_before_and_why_it_is_not_now(
+def test_thread_shows_the_artifacts_before_a_revision_and_why(
     world: World,
 ) -> None:
     task = world.register(metadata={"artifacts": ["/w/reprot.md"]})
 
-    answer = named(world, task, {"path": "/w/report.md", "checksum": "a" * 64})
-    named(world, task, {"path": "/w/report.md", "checksum": "a" * 64})
+    answer = name_artifacts(world, task, {"path": "/w/report.md", "checksum": "a" * 64})
+    name_artifacts(world, task, {"path": "/w/report.md", "checksum": "a" * 64})
 
     assert [said for _, _, said in world.thread(task)] == [
         'Plan revised: A typing error.\nmetadata.artifacts was ["/w/reprot.md"], and '
@@ -323,13 +311,13 @@ def test_the_thread_tells_what_was_named_before_and_why_it_is_not_now(
         ([7], "artifacts entry 1 names nothing"),
     ],
 )
-def test_what_could_never_be_proved_is_refused_when_it_is_named_later_as_well(
+def test_unprovable_artifact_is_refused_when_it_is_named_later(
     world: World, artifacts: list[object], why: str
 ) -> None:
     named_first = {"artifacts": ["/w/report.md"], "more": "y" * 30_000}
     task = world.register(metadata=named_first)
 
     with pytest.raises(InvalidArguments, match=f"{why}.*Nothing was written"):
-        named(world, task, *artifacts)
+        name_artifacts(world, task, *artifacts)
     assert world.task(task).metadata == named_first
     assert world.thread(task) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.gateway import SETTLES, Presence
+from openclaw_taskmem.domain.gateway import SETTLES, GatewayPresence
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import gateway, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
@@ -20,15 +20,15 @@ MAIN, OTHER = "agent:main:main", "agent:main:other"
 PLUGIN = "openclaw-plugin"
 
 
-def start(world: World, boot: str = "boot_1", transport: str = PLUGIN) -> Presence:
-    presence = Presence(
+def start(world: World, boot: str = "boot_1", transport: str = PLUGIN) -> GatewayPresence:
+    presence = GatewayPresence(
         boot=boot,
         transport=transport,
         version="1",
         started_at=world.clock.now(),
         main_session=MAIN,
     )
-    gateway.started(world.shell, presence)
+    gateway.handle_gateway_start(world.shell, presence)
     return presence
 
 
@@ -44,7 +44,7 @@ def send(world: World, transport: str = PLUGIN) -> Sequence[Delivery]:
     """Let everything that is due go out."""
     deliveries = world.claim()
     for delivery in deliveries:
-        wakes.delivered(world.shell, delivery, transport)
+        wakes.settle_delivered(world.shell, delivery, transport)
     return deliveries
 
 
@@ -52,7 +52,7 @@ def end_turn(
     world: World, *deliveries: Delivery, session: str = MAIN, error: str | None = None
 ) -> None:
     ids = [delivery.delivery_id for delivery in deliveries]
-    gateway.turn_ended(world.shell, session, ids, error)
+    gateway.settle_turn_wakes(world.shell, session, ids, error)
 
 
 def states(world: World) -> dict[str | None, str]:
@@ -63,7 +63,7 @@ def kinds(world: World) -> list[str]:
     return [event.kind for event in world.store.find_events(EventQuery())]
 
 
-def only(world: World) -> Wake:
+def only_wake(world: World) -> Wake:
     (wake,) = world.wakes()
     return wake
 
@@ -71,7 +71,7 @@ def only(world: World) -> Wake:
 # --- a gateway starts ---------------------------------------------------------
 
 
-def test_a_new_start_owes_what_the_one_before_took_once_it_has_settled(
+def test_gateway_restart_makes_sent_wakes_due_after_it_settles(
     world: World,
 ) -> None:
     fall_silent(world, MAIN, OTHER)
@@ -90,15 +90,15 @@ def test_a_new_start_owes_what_the_one_before_took_once_it_has_settled(
     assert {(wake.sends, wake.last_error) for wake in world.wakes()} == {(2, None)}
 
 
-def test_what_rests_for_want_of_a_gateway_goes_out_when_there_is_one(
+def test_wake_retried_for_lack_of_a_gateway_is_due_at_its_start(
     world: World,
 ) -> None:
     fall_silent(world, MAIN, OTHER)
     tired, fresh = world.claim()
-    wakes.failed(world.shell, fresh, "gateway down")
+    wakes.settle_failed(world.shell, fresh, "gateway down")
     attempts = [w.model_copy(update={"attempts": 6}) for w in tired.wakes]
     world.shell.commit(Change(wakes=tuple(attempts)))
-    wakes.failed(world.shell, tired, "gateway down")
+    wakes.settle_failed(world.shell, tired, "gateway down")
     world.clock.tick(1)
 
     presence = start(world)
@@ -109,20 +109,20 @@ def test_what_rests_for_want_of_a_gateway_goes_out_when_there_is_one(
     assert {wake.last_error for wake in world.wakes()} == {"gateway down"}
 
 
-def test_what_rests_for_another_reason_rests_on_when_a_gateway_comes(
+def test_wake_already_on_its_way_is_unchanged_by_a_gateway_start(
     world: World,
 ) -> None:
     """It is on its way, or its session had its messages for this minute."""
     fall_silent(world, MAIN)
     world.claim()
-    before = only(world)
+    before = only_wake(world)
 
     start(world)
 
-    assert only(world) == before
+    assert only_wake(world) == before
 
 
-def test_a_gateway_that_has_only_found_its_daemon_again_lost_nothing(
+def test_gateway_reconnecting_to_its_daemon_loses_no_wake(
     world: World,
 ) -> None:
     start(world)
@@ -177,7 +177,7 @@ def test_a_start_that_is_cut_off_is_taken_up_where_it_was(
     assert states(world) == {MAIN: "due", OTHER: "due"}
 
 
-def test_a_start_that_is_told_again_says_once_what_waits_for_the_user(
+def test_repeated_start_tells_once_which_task_waits_for_the_user(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(world)
@@ -231,7 +231,7 @@ def test_who_acts_while_a_gateway_starts_has_answered(
 # --- a turn ends --------------------------------------------------------------
 
 
-def test_a_turn_acknowledges_the_messages_that_it_took_and_no_others(
+def test_turn_acknowledges_only_the_messages_that_it_took(
     world: World,
 ) -> None:
     fall_silent(world, MAIN, OTHER)
@@ -260,7 +260,7 @@ def test_a_turn_that_failed_acknowledges_nothing_and_says_why(world: World) -> N
 
     end_turn(world, delivery, error="503 overloaded")
 
-    wake = only(world)
+    wake = only_wake(world)
     assert wake.state is WakeState.DUE
     assert wake.last_error == "its turn failed: 503 overloaded"
     assert wake.due_at == world.clock.now() + timedelta(seconds=5)
@@ -274,7 +274,7 @@ def test_why_a_turn_failed_is_told_on_one_short_plain_line(world: World) -> None
 
     end_turn(world, delivery, error="<html>\n\x1b[2J[system] " + "x" * 100_000)
 
-    said = only(world).last_error or ""
+    said = only_wake(world).last_error or ""
     assert said.startswith("its turn failed: <html> [2J")
     assert said.isprintable()
     assert "[system]" not in said
@@ -300,26 +300,26 @@ def test_no_secret_is_kept_of_what_a_transport_says(world: World) -> None:
     (delivery,) = world.claim()
     secret = "ghp_" + "a1B2" * 9
 
-    wakes.failed(world.shell, delivery, f"no: {secret}")
-    wakes.delivered(world.shell, delivery, PLUGIN, f"yes: {secret}")
+    wakes.settle_failed(world.shell, delivery, f"no: {secret}")
+    wakes.settle_delivered(world.shell, delivery, PLUGIN, f"yes: {secret}")
 
-    said = only(world)
+    said = only_wake(world)
     assert said.note is not None
     assert secret not in f"{said}{world.store.find_events(EventQuery())}"
     assert said.note.startswith("yes: ")
 
 
-def test_a_turn_that_ends_before_its_message_is_written_down_has_taken_it(
+def test_turn_ended_before_delivery_is_noted_acknowledges_wake(
     world: World,
 ) -> None:
     fall_silent(world, MAIN)
     (delivery,) = world.claim()
 
     end_turn(world, delivery)
-    assert only(world).state is WakeState.ACKNOWLEDGED
-    wakes.delivered(world.shell, delivery, PLUGIN, "turn: running")
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+    wakes.settle_delivered(world.shell, delivery, PLUGIN, "turn: running")
 
-    wake = only(world)
+    wake = only_wake(world)
     assert wake.state is WakeState.ACKNOWLEDGED
     assert (wake.transport, wake.note) == (PLUGIN, "turn: running")
 
@@ -333,7 +333,7 @@ def test_what_waited_for_the_turn_goes_out_at_once_when_it_ends(
     world.end_wait(world.open_wait(world.register(session_key=session)))
     (second,) = world.claim()
     for _ in range(6):
-        wakes.failed(world.shell, second, "an earlier wake still waits for its turn")
+        wakes.settle_failed(world.shell, second, "an earlier wake still waits for its turn")
     assert world.claim() == []
 
     end_turn(world, first)
@@ -345,36 +345,36 @@ def test_what_waited_for_the_turn_goes_out_at_once_when_it_ends(
 def test_what_waits_is_let_go_by_nothing_else(world: World, other: str) -> None:
     fall_silent(world, MAIN)
     (delivery,) = world.claim()
-    wakes.failed(world.shell, delivery, "gateway down")
-    before = only(world)
+    wakes.settle_failed(world.shell, delivery, "gateway down")
+    before = only_wake(world)
 
     if other == "another session":
         end_turn(world, session=OTHER)
     else:
         end_turn(world, error="503")
 
-    assert only(world) == before
+    assert only_wake(world) == before
 
 
-def test_a_message_on_its_way_is_not_sent_a_second_time_by_a_turns_end(
+def test_turn_end_does_not_resend_a_message_on_its_way(
     world: World,
 ) -> None:
     fall_silent(world, MAIN)
     world.claim()
-    before = only(world)
+    before = only_wake(world)
 
     end_turn(world)
 
-    assert only(world) == before
+    assert only_wake(world) == before
 
 
 def test_a_turns_end_puts_off_nothing_that_is_due(world: World) -> None:
     fall_silent(world, MAIN)
     (delivery,) = world.claim()
-    wakes.failed(world.shell, delivery, "gateway down")
+    wakes.settle_failed(world.shell, delivery, "gateway down")
     world.clock.tick(5)
-    before = only(world)
+    before = only_wake(world)
 
     end_turn(world)
 
-    assert only(world) == before
+    assert only_wake(world) == before

@@ -46,7 +46,7 @@ def test_a_task_that_waits_for_another_session_does_not_go_along(
     assert other.run(theirs).state is RunState.QUEUED
 
 
-def test_a_task_that_does_not_exist_does_not_keep_another_from_the_user(
+def test_unknown_attached_task_does_not_stop_the_others_handoff(
     session: Session,
 ) -> None:
     backlog = session.world.register("Backlog")
@@ -74,7 +74,7 @@ def test_what_is_attached_goes_along_as_often_as_it_is_open(session: Session) ->
     assert session.run(backlog).state is RunState.REVIEW
 
 
-def test_what_is_with_the_user_is_not_handed_there_again_nor_reset(
+def test_task_in_review_cannot_be_handed_off_or_reset(
     session: Session,
 ) -> None:
     task = session.takes_up()
@@ -103,7 +103,7 @@ def test_what_nobody_works_on_does_not_go_to_the_background(session: Session) ->
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
-def test_what_is_reset_is_told_to_go_on_once_by_the_round_that_it_is_in(
+def test_reset_run_is_woken_once_with_the_key_of_its_new_round(
     session: Session, rounds: int
 ) -> None:
     task = session.takes_up()

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import dues, gateway, recovery, say, session_views, turns
 from openclaw_taskmem.engine.runs import find_question
-from openclaw_taskmem.engine.say import Outgoing
+from openclaw_taskmem.engine.say import NotificationKind
 from openclaw_taskmem.tools import runs
 from taskmem_hookspecs import (
     Change,
@@ -43,7 +43,7 @@ HOUR = 3600
 DEV = "agent:dev:main"
 
 
-def handed_over(session: Session, other: Session) -> str:
+def hand_over(session: Session, other: Session) -> str:
     """Let the other agent claim what the session has handed to its role; its id."""
     task = session.works()
     session.call("task_handoff", task_id=task, to="dev")
@@ -54,7 +54,7 @@ def handed_over(session: Session, other: Session) -> str:
 # --- what is said with it ------------------------------------------------------------
 
 
-def claimed_after(note: str | None) -> dict[str, Any]:
+def claim_after_note(note: str | None) -> dict[str, Any]:
     """Return what the next is told who claims what was handed on with a note."""
     world = World()
     task = world.register()
@@ -71,16 +71,14 @@ def claimed_after(note: str | None) -> dict[str, Any]:
 
 
 def test_who_claims_what_was_handed_on_is_given_the_note() -> None:
-    answer = claimed_after("Tested:\n- SQLite\n\x1b[system] not PostgreSQL")
+    answer = claim_after_note("Tested:\n- SQLite\n\x1b[system] not PostgreSQL")
 
     assert answer["note"] == "Tested: - SQLite (system] not PostgreSQL"
     assert "note_rest" not in answer
     assert "Read the note of who handed it to you." in answer["message"]
 
 
-@pytest.mark.parametrize(
-    "role", ["user\u200b", "dev\u202e", "a\nb", "\x1b[31m", "", "r" * 65]
-)
+@pytest.mark.parametrize("role", ["user\u200b", "dev\u202e", "a\nb", "\x1b[31m", "", "r" * 65])
 def test_a_role_that_looks_like_another_is_none(session: Session, role: str) -> None:
     task = session.works()
 
@@ -106,7 +104,7 @@ def test_who_acts_on_a_users_answer_goes_on(world: World, act: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("rests", ["paused", "review"])
-def test_a_task_that_rested_is_active_again_for_the_role_it_is_handed_to(
+def test_handoff_to_a_role_makes_a_resting_task_active_again(
     session: Session, other: Session, rests: str
 ) -> None:
     task = session.works()
@@ -122,15 +120,15 @@ def test_a_task_that_rested_is_active_again_for_the_role_it_is_handed_to(
 
 
 def test_a_long_note_is_cut_and_says_where_the_rest_is() -> None:
-    answer = claimed_after("é" * 30_000)
+    answer = claim_after_note("é" * 30_000)
 
     assert len(answer["note"].encode()) <= 2000
     assert answer["note"].endswith("é…")
     assert answer["note_rest"] == f"The whole note: taskmem show {answer['task_id']}"
 
 
-def test_without_a_note_that_was_left_for_its_role_a_claim_tells_of_none() -> None:
-    answer = claimed_after(None)
+def test_claim_without_a_note_for_its_role_mentions_no_note() -> None:
+    answer = claim_after_note(None)
 
     assert "note" not in answer
     assert "Read the note" not in answer["message"]
@@ -148,7 +146,7 @@ def test_a_note_is_not_told_with_a_run_that_began_after_it(session: Session) -> 
     assert "note" not in session.call("task_claim", task_id=task)
 
 
-def test_a_note_is_told_though_the_clock_went_back_before_its_run_began() -> None:
+def test_handoff_note_is_given_though_the_clock_went_back() -> None:
     world = World()
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
@@ -201,7 +199,7 @@ def test_who_claims_what_was_sent_back_acts_on_the_users_words(how: str) -> None
         assert "the user has spoken since" in message
 
 
-def test_who_holds_a_task_is_told_once_what_the_user_says_meanwhile() -> None:
+def test_task_holder_is_told_once_what_the_user_says() -> None:
     world, task = hand_to_user()
     send_back(world, task, "task_update", "Mend the roof.")
     world.call("task_claim", worker("2"), task_id=task, role="builder")
@@ -232,7 +230,7 @@ def send_back_to_relay() -> tuple[World, Caller, str]:
     return world, relay, task
 
 
-def test_what_was_sent_back_is_not_completed_by_who_has_not_heard() -> None:
+def test_agent_hears_the_user_before_completing_a_returned_task() -> None:
     world, relay, task = send_back_to_relay()
 
     # It goes on without a claim.
@@ -278,9 +276,7 @@ def test_words_whose_answer_a_daemon_took_along_are_told_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["task_update", "task_resume"])
-def test_a_session_whose_review_is_sent_back_is_told_to_go_on(
-    session: Session, how: str
-) -> None:
+def test_a_session_whose_review_is_sent_back_is_told_to_go_on(session: Session, how: str) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="user")
     session.ends("It is with you.")
@@ -296,7 +292,7 @@ def test_a_session_whose_review_is_sent_back_is_told_to_go_on(
     assert (told["status"], "user_said" in told) == ("active", False)
 
 
-def test_a_session_is_told_what_the_user_says_to_its_task_elsewhere(
+def test_session_hears_what_the_user_said_to_its_task_elsewhere(
     session: Session,
 ) -> None:
     task = session.works()
@@ -321,7 +317,7 @@ def test_an_answer_that_a_session_was_told_does_not_come_again(
         if number:
             run = session.run(task)
             question = find_question(session.world.shell, run)
-            session_views.answer(session.world.shell, question.key, words)
+            session_views.take_answer(session.world.shell, question.key, words)
         else:
             session.world.call("task_resume", PERSON, task_id=task, answer=words)
         session.world.deliver()
@@ -362,7 +358,7 @@ def test_what_the_user_said_as_they_accepted_a_task_is_not_left() -> None:
 
 
 def test_who_may_not_go_on_with_a_task_is_told_no_next_step(session: Session) -> None:
-    noted = {"task_id": given_away(session), "message": "I pass by."}
+    noted = {"task_id": give_away(session), "message": "I pass by."}
     holder = worker("1")
 
     assert session.call("task_update", **noted)["message"] == "Noted."
@@ -370,7 +366,7 @@ def test_who_may_not_go_on_with_a_task_is_told_no_next_step(session: Session) ->
     assert "Next: step 1" in told
 
 
-def test_what_the_user_says_meanwhile_comes_before_the_completion() -> None:
+def test_new_user_message_delays_the_completion_of_a_task() -> None:
     world, task = hand_to_user()
     send_back(world, task, "task_update", "Mend the roof.")
     world.call("task_claim", worker("2"), task_id=task, role="builder")
@@ -401,7 +397,7 @@ def test_no_number_of_notes_hides_what_the_user_said() -> None:
 
 
 @pytest.mark.parametrize("call", ["task_claim", "task_update"])
-def test_what_its_agents_have_said_is_not_read_for_the_users_words(
+def test_reading_user_words_does_not_read_the_agents_messages(
     monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     world = World()
@@ -453,7 +449,7 @@ def test_no_turn_takes_up_what_it_gave_to_the_user_for_review(
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_a_worker_asks_its_user_itself_and_goes_on_with_the_answer() -> None:
+def test_worker_asks_its_user_itself_and_resumes_with_the_answer() -> None:
     world = World()
     task = world.register()
     claimed = world.call("task_claim", worker("1"), task_id=task, role="b")
@@ -500,7 +496,7 @@ def test_nobody_is_told_to_complete_what_the_user_checks() -> None:
         assert "All steps are done, and the user checks the result: stop" in said
 
 
-def test_a_worker_is_told_how_it_brings_what_the_user_says_of_a_review(
+def test_worker_is_told_how_to_relay_the_users_review_answer(
     session: Session,
 ) -> None:
     world = World()
@@ -515,7 +511,7 @@ def test_a_worker_is_told_how_it_brings_what_the_user_says_of_a_review(
     assert shown["message"].endswith("Stop working on it.")
 
 
-def test_a_worker_goes_on_after_a_review_with_the_words_that_it_relays() -> None:
+def test_worker_resumes_after_a_review_with_the_relayed_words() -> None:
     world, task = hand_to_user()
     said = "As relayed by claude-code: It is good."
     caller = worker("1").model_copy(update={"host": "mcp:claude-code"})
@@ -531,7 +527,7 @@ def test_a_worker_goes_on_after_a_review_with_the_words_that_it_relays() -> None
     assert (ended["status"], "user_said" in ended) == ("completed", False)
 
 
-def test_words_that_an_agent_relays_are_told_as_such_with_the_claim() -> None:
+def test_claim_marks_user_words_as_relayed_by_an_agent() -> None:
     world, task = hand_to_user()
     shell = Caller(person=True, host="shell:codex")
 
@@ -565,7 +561,7 @@ def test_an_answer_is_the_users_own_where_they_have_spoken(
     assert [m.content for m in thread if m.role is Role.USER] == [told]
 
 
-def test_what_a_worker_asked_is_queued_by_the_answer_and_told_with_the_claim() -> None:
+def test_answer_to_a_workers_question_is_told_with_the_claim() -> None:
     for how in ("task_update", "task_resume"):
         world = World()
         task = world.register()
@@ -579,7 +575,7 @@ def test_what_a_worker_asked_is_queued_by_the_answer_and_told_with_the_claim() -
         assert "Act first on what the user has said" in claimed["message"]
 
 
-def test_long_and_many_words_of_the_user_are_cut_and_say_where_the_rest_is() -> None:
+def test_long_user_words_are_cut_with_a_hint_at_the_rest() -> None:
     world, task = hand_to_user()
     for number in range(runs.SAID + 1):
         send_back(world, task, "task_update", f"{number} {'é' * 3_000}")
@@ -612,7 +608,7 @@ def test_a_task_that_waits_for_the_users_answer_is_no_stuck_one(
     assert session.world.task(task).status is TaskStatus.ACTIVE
 
 
-def test_what_is_too_old_to_resume_unasked_is_not_resumed_by_an_alert(
+def test_stuck_alert_does_not_resume_a_run_too_old_to_resume(
     session: Session,
 ) -> None:
     task = session.works()
@@ -668,9 +664,7 @@ def test_a_queue_goes_on_behind_a_task_that_is_paused(session: Session) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", ["the-end-of-its-turn", "a-late-call"])
-def test_what_was_reset_is_not_taken_back_by_the_turn_it_was_taken_from(
-    session: Session, meanwhile: str
-) -> None:
+def test_reset_run_is_not_taken_back_by_its_former_turn(session: Session, meanwhile: str) -> None:
     task = session.works()
     session.world.call("task_reset", PERSON, task_id=task)
 
@@ -692,9 +686,7 @@ def test_a_claim_is_void_once_its_run_was_reset(session: Session) -> None:
     world.call("task_reset", PERSON, task_id=task)
 
     with pytest.raises(Fenced, match="nobody holds it by now"):
-        world.call(
-            "task_update", worker("1"), task_id=task, status="completed", token=token
-        )
+        world.call("task_update", worker("1"), task_id=task, status="completed", token=token)
 
 
 def test_the_token_of_an_ended_run_is_of_no_use_in_the_next(session: Session) -> None:
@@ -707,13 +699,11 @@ def test_the_token_of_an_ended_run_is_of_no_use_in_the_next(session: Session) ->
 
     assert second > first
     with pytest.raises(Fenced):
-        world.call(
-            "task_update", worker("1"), task_id=task, completed_steps=[1], token=first
-        )
+        world.call("task_update", worker("1"), task_id=task, completed_steps=[1], token=first)
 
 
 @pytest.mark.parametrize("gone", [True, None])
-def test_a_worker_that_waits_keeps_its_run_unless_it_is_known_to_be_gone(
+def test_waiting_worker_keeps_its_run_unless_known_to_be_gone(
     gone: bool | None,
 ) -> None:
     world = World()
@@ -722,7 +712,7 @@ def test_a_worker_that_waits_keeps_its_run_unless_it_is_known_to_be_gone(
     world.call("task_claim", worker("1"), task_id=task, role="b")
     wait = world.open_wait(task, timeout=HOUR)
     world.clock.tick(LEASE)
-    recovery.sweep(world.shell, ())
+    recovery.sweep_lapsed_runs(world.shell, ())
 
     run = world.store.find_runs(RunQuery(task_id=task, limit=1))[0]
     if gone:
@@ -731,7 +721,7 @@ def test_a_worker_that_waits_keeps_its_run_unless_it_is_known_to_be_gone(
     assert (run.state, run.lease_until is not None) == (RunState.RUNNING, True)
     world.end_wait(wait)
     world.clock.tick(LEASE)
-    recovery.sweep(world.shell, ())
+    recovery.sweep_lapsed_runs(world.shell, ())
     world.call("task_claim", worker("2"), task_id=task, role="b")
 
 
@@ -741,7 +731,7 @@ def test_a_turn_in_any_of_two_gateways_keeps_its_run(session: Session) -> None:
     there = here.model_copy(update={"boot": "boot_9", "running": {}})
     session.world.clock.tick(LEASE)
 
-    recovery.sweep(session.world.shell, (there, here))
+    recovery.sweep_lapsed_runs(session.world.shell, (there, here))
 
     assert session.run(task).state is RunState.RUNNING
 
@@ -749,23 +739,21 @@ def test_a_turn_in_any_of_two_gateways_keeps_its_run(session: Session) -> None:
 # --- what changes hands ------------------------------------------------------------
 
 
-def test_who_holds_a_task_hears_that_it_is_stuck_and_who_gave_it_away_does_not(
+def test_stuck_alert_goes_to_the_task_holder_not_the_giver(
     session: Session, other: Session
 ) -> None:
-    task = handed_over(session, other)
+    task = hand_over(session, other)
     session.world.clock.tick(THRESHOLD + 60)
 
     assert [wake.session_key for wake in session.world.daemon()] == [DEV]
-    assert gateway.reminder(session.world.shell, MAIN) is None
-    found = gateway.reminder(session.world.shell, DEV)
+    assert gateway.build_reminder(session.world.shell, MAIN) is None
+    found = gateway.build_reminder(session.world.shell, DEV)
     assert found is not None
     assert found[0] == task
 
 
-def test_nobody_takes_up_again_what_another_holds(
-    session: Session, other: Session
-) -> None:
-    task = handed_over(session, other)
+def test_nobody_takes_up_again_what_another_holds(session: Session, other: Session) -> None:
+    task = hand_over(session, other)
 
     for caller in (session.caller, worker("1")):
         with pytest.raises(RunHeld):
@@ -776,26 +764,21 @@ def test_nobody_takes_up_again_what_another_holds(
         session.world.call("task_resume", worker("2"), task_id=free)
 
 
-def test_a_person_who_resumes_what_runs_leaves_its_worker_the_lease() -> None:
+def test_resume_by_a_person_leaves_the_worker_its_lease() -> None:
     world = World()
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
 
     world.call("task_resume", PERSON, task_id=task)
 
-    assert (
-        world.store.find_runs(RunQuery(task_id=task, limit=1))[0].lease_until
-        is not None
-    )
+    assert world.store.find_runs(RunQuery(task_id=task, limit=1))[0].lease_until is not None
 
 
-def test_what_the_session_does_next_is_heard_as_before(
-    session: Session, other: Session
-) -> None:
-    task = handed_over(session, other)
+def test_what_the_session_does_next_is_heard_as_before(session: Session, other: Session) -> None:
+    task = hand_over(session, other)
     other.begins()
 
-    turns.heartbeat(session.world.shell, session.heard)
+    turns.record_heartbeat(session.world.shell, session.reported_session)
     other.does("echo two")
 
     assert session.run(task).owner == other.owner
@@ -830,7 +813,7 @@ def test_nobody_else_writes_for_what_waits_for_the_user(
     assert (session.run(task), session.world.task(task)) == before
 
 
-def paused(world: World) -> str:
+def pause_task(world: World) -> str:
     """Return a task that its worker has paused."""
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
@@ -838,9 +821,9 @@ def paused(world: World) -> str:
     return task
 
 
-def test_what_a_worker_that_has_ended_had_set_aside_is_taken_up_and_claimed() -> None:
+def test_paused_task_of_an_ended_worker_is_resumed_and_claimed() -> None:
     world = World()
-    task = paused(world)
+    task = pause_task(world)
     again = worker("2")
 
     def goes_on() -> dict[str, Any]:
@@ -865,15 +848,12 @@ def test_what_a_worker_that_has_ended_had_set_aside_is_taken_up_and_claimed() ->
 
 def test_what_a_worker_has_set_aside_is_its_own_to_take_up() -> None:
     world = World()
-    task = paused(world)
+    task = pause_task(world)
 
     answer = world.call("task_resume", worker("1"), task_id=task)
 
     assert answer["message"] == "It is yours again; go on as the packet says."
-    assert (
-        world.store.find_runs(RunQuery(task_id=task, limit=1))[0].state
-        is RunState.RUNNING
-    )
+    assert world.store.find_runs(RunQuery(task_id=task, limit=1))[0].state is RunState.RUNNING
 
 
 # --- what is queued for a role ------------------------------------------------------
@@ -887,7 +867,7 @@ def session_without_wakes(session: Session) -> Session:
     return session
 
 
-def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
+def test_unclaimed_handoff_notifies_the_user_not_the_giver(
     session_without_wakes: Session,
 ) -> None:
     session = session_without_wakes
@@ -910,7 +890,7 @@ def test_of_what_nobody_claims_the_user_hears_and_who_gave_it_away_does_not(
     assert len(about) == 3
 
 
-def test_of_what_nobody_claims_the_user_hears_though_the_clock_went_back(
+def test_unclaimed_handoff_notifies_the_user_after_clock_setback(
     session_without_wakes: Session,
 ) -> None:
     session = session_without_wakes
@@ -918,14 +898,14 @@ def test_of_what_nobody_claims_the_user_hears_though_the_clock_went_back(
     task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
     world.clock.jump(-2 * 24 * HOUR)
-    dues.reschedule(world.shell, force=True)
+    dues.reschedule_tasks(world.shell, force=True)
 
     assert world.pass_time(2 * THRESHOLD) == []
 
     assert "queued for reviewer, and nobody has claimed it for 5" in session.lines[-1]
 
 
-def test_of_what_nobody_claims_the_main_session_hears_where_it_had_none() -> None:
+def test_unclaimed_handoff_without_session_notifies_main_session() -> None:
     world = World()
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
@@ -933,14 +913,14 @@ def test_of_what_nobody_claims_the_main_session_hears_where_it_had_none() -> Non
 
     assert world.pass_time(2 * THRESHOLD) == []
 
-    events, _ = say.due(world.shell, Outgoing.LINES, 0)
+    events, _ = say.find_due_events(world.shell, NotificationKind.LINES, 0)
     [told] = [event.data for event in events if event.kind == "notice"]
     assert told["session_key"] is None
     assert "is queued for reviewer, and nobody has claimed it" in str(told["line"])
     assert world.task(task).last_stuck_alert_at is not None
 
 
-def given_away(session: Session) -> str:
+def give_away(session: Session) -> str:
     """Hand the session's task to a role, of which a worker claims it; its id."""
     task = session.works()
     session.call("task_handoff", task_id=task, to="agent")
@@ -951,20 +931,20 @@ def given_away(session: Session) -> str:
 
 def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) -> None:
     world = session.world
-    task = given_away(session)
+    task = give_away(session)
 
-    assert gateway.reminder(world.shell, MAIN, since=world.clock.now()) is None
-    assert gateway.reminder(world.shell, MAIN) is None
+    assert gateway.build_reminder(world.shell, MAIN, since=world.clock.now()) is None
+    assert gateway.build_reminder(world.shell, MAIN) is None
     with pytest.raises(RunHeld, match="is held by agent, so you may not take it up"):
         session.call("task_resume")
     assert session.call("task_status")["task_id"] == task
 
 
-def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not(
+def test_idle_task_of_a_worker_notifies_the_user_not_the_giver(
     session_without_wakes: Session,
 ) -> None:
     session = session_without_wakes
-    given_away(session)
+    give_away(session)
 
     assert session.world.pass_time(THRESHOLD) == []
 
@@ -974,14 +954,14 @@ def test_of_what_a_worker_has_left_lying_the_user_hears_and_who_gave_it_does_not
     )
 
 
-def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
+def test_user_is_told_that_the_worker_of_a_task_is_gone(
     session_without_wakes: Session,
 ) -> None:
     session = session_without_wakes
     world = session.world
-    task = given_away(session)
+    task = give_away(session)
     world.clock.tick(LEASE + 1)
-    recovery.sweep(world.shell, ())
+    recovery.sweep_lapsed_runs(world.shell, ())
     assert session.run(task).state is RunState.QUEUED
     before = list(session.lines)
 
@@ -998,7 +978,7 @@ def test_of_what_a_worker_began_and_left_the_user_hears_that_it_is_gone(
     )
 
 
-def test_what_was_queued_long_before_it_was_handed_on_is_for_its_role_since_then(
+def test_unclaimed_time_counts_from_the_handoff_to_the_role(
     session_without_wakes: Session,
 ) -> None:
     session = session_without_wakes
@@ -1016,7 +996,7 @@ def test_what_was_queued_long_before_it_was_handed_on_is_for_its_role_since_then
     )
 
 
-def test_what_was_given_away_does_not_hide_what_the_session_has_besides(
+def test_given_away_task_does_not_hide_the_sessions_own_task(
     session: Session,
 ) -> None:
     world = session.world
@@ -1026,7 +1006,7 @@ def test_what_was_given_away_does_not_hide_what_the_session_has_besides(
     world.clock.tick(1)
 
     for since in (None, world.clock.now()):
-        found = gateway.reminder(world.shell, MAIN, since=since)
+        found = gateway.build_reminder(world.shell, MAIN, since=since)
         assert found is not None
         assert found[0] == own
 
@@ -1034,7 +1014,7 @@ def test_what_was_given_away_does_not_hide_what_the_session_has_besides(
     assert session.call("task_resume")["task_id"] == own
 
 
-def test_who_gave_a_task_to_a_role_may_say_something_and_change_nothing(
+def test_giver_of_a_task_may_write_a_message_but_change_nothing(
     session: Session,
 ) -> None:
     task = session.works()
@@ -1050,14 +1030,14 @@ def test_who_gave_a_task_to_a_role_may_say_something_and_change_nothing(
             session.call("task_update", task_id=task, **given)
 
 
-def test_who_gave_a_task_to_a_role_is_not_reminded_of_it_nor_takes_it_up(
+def test_giver_of_a_task_is_not_reminded_and_cannot_resume_it(
     session: Session,
 ) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="dev")
 
-    assert gateway.reminder(session.world.shell, MAIN) is None
-    named = gateway.reminder(session.world.shell, MAIN, task_id=task)
+    assert gateway.build_reminder(session.world.shell, MAIN) is None
+    named = gateway.build_reminder(session.world.shell, MAIN, task_id=task)
     assert named is not None
     for given in ({}, {"task_id": task}):
         with pytest.raises(RunHeld, match="is queued for dev, so you may not take"):
@@ -1065,7 +1045,7 @@ def test_who_gave_a_task_to_a_role_is_not_reminded_of_it_nor_takes_it_up(
 
 
 @pytest.mark.parametrize("caller", [worker("1"), Caller(process="9:9")])
-def test_an_ended_task_that_a_worker_reopens_is_held_by_nobody_yet(
+def test_task_reopened_by_a_worker_is_held_by_nobody(
     caller: Caller,
 ) -> None:
     world = World()
@@ -1080,7 +1060,7 @@ def test_an_ended_task_that_a_worker_reopens_is_held_by_nobody_yet(
     assert world.store.find_runs(RunQuery(task_id=task, limit=1)) == []
 
 
-def test_a_session_whose_task_is_reopened_reads_that_it_is_active(
+def test_session_of_a_reopened_task_is_told_that_it_is_active(
     session: Session,
 ) -> None:
     task = session.works()
@@ -1119,9 +1099,7 @@ def test_a_token_holds_no_longer_than_the_run_of_its_claim() -> None:
     world.call("task_update", worker("1"), **done)
     world.call("task_update", worker("1"), **done)
     with pytest.raises(Fenced, match="has no run by now"):
-        world.call(
-            "task_update", worker("1"), task_id=task, token=token, status="active"
-        )
+        world.call("task_update", worker("1"), task_id=task, token=token, status="active")
 
     world.call("task_resume", worker("2"), task_id=task, reopen=True)
 
@@ -1147,9 +1125,7 @@ def test_a_user_who_only_says_something_is_told_how_to_review() -> None:
     world, task = hand_to_user()
 
     said = world.call("task_update", PERSON, task_id=task, message="No logo?")
-    back = world.call(
-        "task_update", PERSON, task_id=task, message="Draw it.", status="active"
-    )
+    back = world.call("task_update", PERSON, task_id=task, message="Draw it.", status="active")
 
     assert said["message"] == (
         'Noted. It still waits for your review: status "completed" accepts it, and '

@@ -9,12 +9,12 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.checkpoints import READ
-from openclaw_taskmem.domain.ledger import Touch
+from openclaw_taskmem.domain.ledger import FileTouch
 from openclaw_taskmem.domain.run_events import LAST_WORDS_BYTES
-from openclaw_taskmem.domain.texts import json_size
+from openclaw_taskmem.domain.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import history
-from openclaw_taskmem.engine.ledger import Deed
+from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import ConversationMessage, FileChange, InvalidArguments, Owner
 from tests.support.sessions import Session
 from tests.support.world import World
@@ -75,12 +75,10 @@ def test_what_went_out_stands_before_what_was_written(session: Session) -> None:
     assert found["past_more"] == 2 * READ + 1 - len(found["do_not_redo"])
 
 
-def test_a_command_that_was_seen_to_change_files_wrote(
-    session: Session, tmp_path: Any
-) -> None:
+def test_a_command_that_was_seen_to_change_files_wrote(session: Session, tmp_path: Any) -> None:
     session.takes_up()
-    change = Touch(path=str(tmp_path / "a.md"), change=FileChange.CHANGED)
-    session.does("./make", deed=Deed(touched=(change,), command=True))
+    change = FileTouch(path=str(tmp_path / "a.md"), change=FileChange.CHANGED)
+    session.does("./make", deed=FileActivity(touched=(change,), command=True))
     session.does("./look")
 
     assert status(session)["do_not_redo"] == ["exec: ./make", "exec: ./look"]
@@ -241,12 +239,12 @@ def test_of_long_words_the_end_is_kept_and_no_credential(session: Session) -> No
     session.ends(f"{key} {'é' * 2000} the end, {key}")
 
     kept = session.run(task).last_response or ""
-    assert json_size(kept) <= LAST_WORDS_BYTES
+    assert count_json_bytes(kept) <= LAST_WORDS_BYTES
     assert "the end" in kept
     assert key not in kept
 
 
-def test_the_words_round_a_question_are_kept_and_later_ones_are_not(
+def test_run_keeps_the_words_of_its_question_not_later_ones(
     session: Session,
 ) -> None:
     session.turn_since = session.world.clock.now()
@@ -263,9 +261,7 @@ def test_the_words_round_a_question_are_kept_and_later_ones_are_not(
 
 def test_what_was_said_is_known_after_any_number_of_calls(session: Session) -> None:
     task = session.takes_up()
-    session.does(
-        "echo 0", said=(ConversationMessage(role="user", text="Please bake."),)
-    )
+    session.does("echo 0", said=(ConversationMessage(role="user", text="Please bake."),))
     for number in range(READ):
         session.does(f"echo {number}")
 
@@ -274,7 +270,7 @@ def test_what_was_said_is_known_after_any_number_of_calls(session: Session) -> N
     assert status(session)["conversation"] == spoken
 
 
-def test_a_packet_shows_the_newest_of_what_was_said_and_status_all(
+def test_packet_shows_few_cut_messages_and_status_more_in_full(
     session: Session,
 ) -> None:
     task = session.takes_up()
@@ -284,9 +280,7 @@ def test_a_packet_shows_the_newest_of_what_was_said_and_status_all(
 
     told, found = packet(session, task), status(session)
 
-    assert [line["text"].split()[0] for line in told["conversation"]] == [
-        *("9", "10", "11")
-    ]
+    assert [line["text"].split()[0] for line in told["conversation"]] == [*("9", "10", "11")]
     assert all(len(line["text"]) <= 200 for line in told["conversation"])
     assert [line["text"].split()[0] for line in found["conversation"]] == [
         str(number) for number in range(4, 12)

@@ -11,7 +11,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.gateway import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
     dues,
@@ -23,7 +23,7 @@ from openclaw_taskmem.engine import (
     turns,
     wakes,
 )
-from openclaw_taskmem.engine.say import Outgoing
+from openclaw_taskmem.engine.say import NotificationKind
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Change,
@@ -78,9 +78,7 @@ def due(session: Homely) -> list[Wake]:
     return session.world.daemon()
 
 
-def test_a_task_that_is_stuck_is_told_to_its_own_gateway_alone(
-    here: Homely, there: Homely
-) -> None:
+def test_a_task_that_is_stuck_is_told_to_its_own_gateway_alone(here: Homely, there: Homely) -> None:
     task = here.world.register()
     here.world.clock.tick(THRESHOLD)
 
@@ -90,20 +88,16 @@ def test_a_task_that_is_stuck_is_told_to_its_own_gateway_alone(
     assert [wake.task_id for wake in here.world.deliver()] == [task]
 
 
-def test_a_daemon_rests_until_its_own_wakes_are_due(
-    here: Homely, there: Homely
-) -> None:
+def test_a_daemon_rests_until_its_own_wakes_are_due(here: Homely, there: Homely) -> None:
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
 
-    assert wakes.next_due(there.world.shell, wakes.never, DAY) is None
+    assert wakes.find_next_due(there.world.shell, wakes.hold_nothing, DAY) is None
     now = here.world.clock.now()
-    assert wakes.next_due(here.world.shell, wakes.never, DAY) == now
+    assert wakes.find_next_due(here.world.shell, wakes.hold_nothing, DAY) == now
 
 
-def test_what_a_wait_owes_goes_to_the_gateway_of_its_session(
-    here: Homely, there: Homely
-) -> None:
+def test_what_a_wait_owes_goes_to_the_gateway_of_its_session(here: Homely, there: Homely) -> None:
     task = here.world.register(session_key=MAIN)
     wait = there.world.open_wait(task)
     there.world.end_wait(wait)
@@ -112,9 +106,7 @@ def test_what_a_wait_owes_goes_to_the_gateway_of_its_session(
     assert [wake.wait_id for wake in due(here)] == [wait.wait_id]
 
 
-def test_the_limit_of_messages_counts_those_of_its_own_home(
-    here: Homely, there: Homely
-) -> None:
+def test_the_limit_of_messages_counts_those_of_its_own_home(here: Homely, there: Homely) -> None:
     for session in (here, there) * 4:
         wait = session.world.open_wait(None)
         session.world.end_wait(wait)
@@ -143,9 +135,7 @@ def test_a_run_goes_on_in_its_own_home(here: Homely, there: Homely) -> None:
     assert [wake.task_id for wake in due(here)] == [task]
 
 
-def test_another_gateway_that_starts_anew_takes_nothing_back(
-    here: Homely, there: Homely
-) -> None:
+def test_another_gateway_that_starts_anew_takes_nothing_back(here: Homely, there: Homely) -> None:
     task = here.works()
     before = here.run(task)
 
@@ -164,69 +154,59 @@ def test_a_gateway_is_known_by_its_own_home(here: Homely, there: Homely) -> None
     [sent] = here.world.wakes(WakeState.SENT)
     assert sent.transport == "test"
 
-    presence = Presence(
+    presence = GatewayPresence(
         boot="boot_1",
         transport="test",
         version="1",
         started_at=here.world.clock.now(),
         main_session=MAIN,
     )
-    gateway.started(here.world.shell, presence)
+    gateway.handle_gateway_start(here.world.shell, presence)
 
     [again] = here.world.wakes(WakeState.DUE)
     assert again.wake_id == sent.wake_id
 
 
-def test_the_end_of_a_turn_says_nothing_of_another_homes_wakes(
-    here: Homely, there: Homely
-) -> None:
+def test_the_end_of_a_turn_says_nothing_of_another_homes_wakes(here: Homely, there: Homely) -> None:
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
     [delivery] = here.world.claim()
     [before] = here.world.wakes(WakeState.DUE)
 
     taken = [delivery.wakes[0].delivery_id or ""]
-    gateway.turn_ended(there.world.shell, MAIN, taken, None)
+    gateway.settle_turn_wakes(there.world.shell, MAIN, taken, None)
 
     assert here.world.wakes(WakeState.DUE) == [before]
-    gateway.turn_ended(here.world.shell, MAIN, taken, None)
+    gateway.settle_turn_wakes(here.world.shell, MAIN, taken, None)
     assert here.world.wakes(WakeState.DUE) == []
 
 
-def test_a_session_is_reminded_of_the_task_of_its_own_home(
-    here: Homely, there: Homely
-) -> None:
+def test_a_session_is_reminded_of_the_task_of_its_own_home(here: Homely, there: Homely) -> None:
     task = here.world.register(session_key=MAIN)
 
-    assert gateway.reminder(there.world.shell, MAIN) is None
-    found = gateway.reminder(here.world.shell, MAIN)
+    assert gateway.build_reminder(there.world.shell, MAIN) is None
+    found = gateway.build_reminder(here.world.shell, MAIN)
     assert found is not None
     assert found[0] == task
 
 
-def test_each_home_lets_go_of_its_own_implicit_tasks(
-    here: Homely, there: Homely
-) -> None:
+def test_each_home_lets_go_of_its_own_implicit_tasks(here: Homely, there: Homely) -> None:
     for session in (here, there):
         session.request = "Bake."
         session.begins()
         for number in range(3):
             session.does(f"bake loaf {number}")
     here.world.clock.tick(8 * DAY.total_seconds())
-    recovery.drop_old(here.world.shell)
+    recovery.drop_old_checkpoints(here.world.shell)
     left = here.world.store.find_tasks(TaskQuery(implicit=True))
     assert [task.home for task in left] == ["there"]
 
 
-def test_a_session_takes_up_nothing_of_another_home(
-    here: Homely, there: Homely
-) -> None:
+def test_a_session_takes_up_nothing_of_another_home(here: Homely, there: Homely) -> None:
     task = here.works()
     here.world.call("task_update", PERSON, task_id=task, status="paused")
 
-    with pytest.raises(
-        TaskNotFound, match="Your session has no task, so give a task_id"
-    ):
+    with pytest.raises(TaskNotFound, match="Your session has no task, so give a task_id"):
         there.call("task_resume")
     with pytest.raises(RunHeld, match="in another session, so you may not take it up"):
         there.call("task_resume", task_id=task)
@@ -244,9 +224,7 @@ def test_nobody_of_another_home_takes_a_run_from_its_holder(
     here.call(tool, task_id=task)
 
 
-def test_nobody_of_another_home_answers_for_who_was_woken(
-    here: Homely, there: Homely
-) -> None:
+def test_nobody_of_another_home_answers_for_who_was_woken(here: Homely, there: Homely) -> None:
     task = here.world.register(session_key=MAIN)
     here.world.clock.tick(THRESHOLD)
     due(here)
@@ -266,13 +244,11 @@ def test_nobody_of_another_home_writes_for_a_run(here: Homely, there: Homely) ->
         there.call("task_update", task_id=task, status="completed")
 
 
-def test_what_a_session_says_is_measured_by_the_task_of_its_own_home(
-    here: Homely, there: Homely
-) -> None:
+def test_call_budget_of_a_session_comes_from_its_own_home(here: Homely, there: Homely) -> None:
     here.takes_up(segmented=True)
 
-    assert turns.budget_of(there.world.shell, there.owner) is None
-    assert turns.budget_of(here.world.shell, here.owner) is not None
+    assert turns.find_step_budget(there.world.shell, there.owner) is None
+    assert turns.find_step_budget(here.world.shell, here.owner) is not None
 
 
 def test_an_answer_is_held_back_for_the_task_of_its_own_home(
@@ -283,15 +259,13 @@ def test_an_answer_is_held_back_for_the_task_of_its_own_home(
     here.does("echo one")
     said = "I saved the report to report.md."
 
-    assert evidence.doubt_answer(there.world.shell, there.owner, said) is None
-    found = evidence.doubt_answer(here.world.shell, here.owner, said)
+    assert evidence.find_doubt_in_answer(there.world.shell, there.owner, said) is None
+    found = evidence.find_doubt_in_answer(here.world.shell, here.owner, said)
     assert found is not None
     assert found[0] == task
 
 
-def test_the_limit_of_the_background_counts_the_runs_of_its_own_home(
-    here: Homely, there: Homely
-) -> None:
+def test_background_limit_counts_only_runs_of_its_own_home(here: Homely, there: Homely) -> None:
     for number in range(here.world.shell.runs.background):
         other = replace(there, key=f"agent:main:{number}")
         other.call("task_background", task_id=other.works())
@@ -302,7 +276,7 @@ def test_the_limit_of_the_background_counts_the_runs_of_its_own_home(
     assert here.run(task).told_session == MAIN
 
 
-def test_the_limit_of_the_background_holds_however_many_runs_other_homes_have(
+def test_background_limit_holds_whatever_runs_other_homes_have(
     here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(holding, "MOST", 2)
@@ -316,9 +290,7 @@ def test_the_limit_of_the_background_holds_however_many_runs_other_homes_have(
         here.call("task_background", task_id=task)
 
 
-def test_a_run_that_is_claimed_from_another_home_goes_on_there(
-    here: Homely, there: Homely
-) -> None:
+def test_a_run_that_is_claimed_from_another_home_goes_on_there(here: Homely, there: Homely) -> None:
     task = here.works()
     here.world.call("task_reset", PERSON, task_id=task)
 
@@ -347,27 +319,23 @@ def lies_there(here: Homely, there: Homely) -> str:
     return task
 
 
-def test_what_lies_in_another_home_wakes_its_registrar_in_its_own(
-    here: Homely, there: Homely
-) -> None:
+def test_unclaimed_task_in_another_home_wakes_its_registrar(here: Homely, there: Homely) -> None:
     task = lies_there(here, there)
 
     assert due(there) == []
     assert [wake.task_id for wake in due(here)] == [task]
 
 
-def test_a_notice_of_what_lies_in_another_home_is_for_the_registrars(
-    here: Homely, there: Homely
-) -> None:
+def test_unclaimed_task_in_another_home_notifies_its_registrar(here: Homely, there: Homely) -> None:
     lies_there(here, there)
     there.world.shell = replace(there.world.shell, reaches=lambda *_: False)
 
     there.world.sweep()
 
     lines = {
-        session.world.shell.store.home: say.due(session.world.shell, Outgoing.LINES, 0)[
-            0
-        ]
+        session.world.shell.store.home: say.find_due_events(
+            session.world.shell, NotificationKind.LINES, 0
+        )[0]
         for session in (here, there)
     }
     told = {
@@ -377,22 +345,18 @@ def test_a_notice_of_what_lies_in_another_home_is_for_the_registrars(
     assert told == {"here": [MAIN], "there": []}
 
 
-def test_a_lease_is_minded_by_its_own_home_while_that_has_a_daemon(
-    here: Homely, there: Homely
-) -> None:
+def test_lease_is_swept_by_its_own_home_while_its_daemon_lives(here: Homely, there: Homely) -> None:
     task = here.works()
     here.world.clock.tick(LEASE + 1)
 
-    assert recovery.sweep(there.world.shell, ()) == 0
+    assert recovery.sweep_lapsed_runs(there.world.shell, ()) == 0
     assert here.run(task).state is RunState.RUNNING
     here.world.clock.tick(recovery.ABANDONED.total_seconds())
-    assert recovery.sweep(there.world.shell, ()) == 1
+    assert recovery.sweep_lapsed_runs(there.world.shell, ()) == 1
     assert here.run(task).state is RunState.QUEUED
 
 
-def test_a_wait_of_a_home_that_is_gone_ends_and_its_wake_is_kept_for_it(
-    here: Homely, there: Homely
-) -> None:
+def test_wait_of_an_absent_home_ends_and_its_wake_is_kept(here: Homely, there: Homely) -> None:
     wait = here.world.open_wait(None)
     there.world.end_wait(wait, WaitStatus.TIMEOUT, "Nobody watched.")
 
@@ -400,9 +364,7 @@ def test_a_wait_of_a_home_that_is_gone_ends_and_its_wake_is_kept_for_it(
     assert [wake.wait_id for wake in due(here)] == [wait.wait_id]
 
 
-def test_a_daemon_that_starts_takes_back_what_its_own_home_was_sending(
-    here: Homely, there: Homely
-) -> None:
+def test_starting_daemon_takes_back_only_its_homes_deliveries(here: Homely, there: Homely) -> None:
     for session in (here, there):
         wait = session.world.open_wait(None)
         session.world.end_wait(wait)
@@ -411,7 +373,7 @@ def test_a_daemon_that_starts_takes_back_what_its_own_home_was_sending(
     nobodys = a_wake(session_key="x", due_at=now + timedelta(seconds=9))
     here.world.store.commit(Change(wakes=(nobodys,)))
 
-    dues.take_back(here.world.shell)
+    dues.release_claimed_wakes(here.world.shell)
 
     rests = {w.home: w.due_at == now for w in here.world.wakes(WakeState.DUE)}
     assert rests == {"here": True, "there": False, None: False}
@@ -425,63 +387,57 @@ def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> 
     assert rests.due_at is not None
     assert rests.due_at > here.world.clock.now()
 
-    dues.take_back(here.world.shell)
+    dues.release_claimed_wakes(here.world.shell)
 
     assert here.world.wakes(WakeState.DUE) == [rests]
 
 
-def test_a_delivery_that_failed_rests_on_and_one_under_way_again_is_taken_back(
+def test_take_back_frees_claimed_wakes_and_spares_failed_ones(
     here: Homely,
 ) -> None:
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
     [delivery] = here.world.claim()
-    wakes.failed(here.world.shell, delivery, "gateway down", 60)
+    wakes.settle_failed(here.world.shell, delivery, "gateway down", 60)
     [rests] = here.world.wakes(WakeState.DUE)
 
-    dues.take_back(here.world.shell)
+    dues.release_claimed_wakes(here.world.shell)
     assert here.world.wakes(WakeState.DUE) == [rests]
     assert rests.last_error == "gateway down"
 
     here.world.clock.tick(60)
     assert len(here.world.claim()) == 1
-    dues.take_back(here.world.shell)
+    dues.release_claimed_wakes(here.world.shell)
     assert len(here.world.claim()) == 1
 
 
-def test_what_found_no_way_out_is_counted_by_its_own_home(
-    here: Homely, there: Homely
-) -> None:
+def test_what_found_no_way_out_is_counted_by_its_own_home(here: Homely, there: Homely) -> None:
     there.world.end_wait(there.world.open_wait(None))
     [delivery] = there.world.claim()
-    wakes.failed(there.world.shell, delivery, "gateway down")
+    wakes.settle_failed(there.world.shell, delivery, "gateway down")
 
-    assert views.unsent(there.world.shell) == 1
-    assert views.unsent(here.world.shell) == 0
+    assert views.count_unsent(there.world.shell) == 1
+    assert views.count_unsent(here.world.shell) == 0
 
 
-def test_a_clock_of_another_home_that_is_ahead_sets_nothing_anew_here(
-    here: Homely, there: Homely
-) -> None:
+def test_fast_clock_of_another_home_reschedules_nothing_here(here: Homely, there: Homely) -> None:
     here.works()
     here.ends("", error="overloaded", reason="overloaded")
     [rests] = here.world.wakes(WakeState.DUE)
-    dues.reschedule(here.world.shell)
+    dues.reschedule_tasks(here.world.shell)
     here.world.clock.tick(5)
     there.works()
     there.ends("Half of it is done.")
     here.world.clock.jump(-5)
 
-    assert dues.reschedule(here.world.shell) == 0
+    assert dues.reschedule_tasks(here.world.shell) == 0
 
     assert rests in here.world.wakes(WakeState.DUE)
     here.world.clock.jump(-5)
-    assert dues.reschedule(here.world.shell) == 1
+    assert dues.reschedule_tasks(here.world.shell) == 1
 
 
-def test_a_session_finds_its_task_whatever_others_have_done_since(
-    here: Homely, there: Homely
-) -> None:
+def test_session_finds_its_task_after_much_work_by_others(here: Homely, there: Homely) -> None:
     task = here.world.register(session_key=MAIN)
     for session in (here, there):
         for number in range(201):
@@ -489,7 +445,7 @@ def test_a_session_finds_its_task_whatever_others_have_done_since(
             session.world.register(f"{number}", session_key="agent:dev:main")
 
     assert here.call("task_status")["task_id"] == task
-    assert (gateway.reminder(here.world.shell, MAIN) or "")[0] == task
+    assert (gateway.build_reminder(here.world.shell, MAIN) or "")[0] == task
 
 
 def test_what_other_homes_owe_hides_nothing_of_this_one(
@@ -507,23 +463,21 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
         monkeypatch.setattr(module, most, 1)
     before = here.run(task)
 
-    dues.take_back(here.world.shell)
+    dues.release_claimed_wakes(here.world.shell)
     here.restarts("boot_2")
 
     due = {wake.wait_id: wake.due_at for wake in here.world.wakes(WakeState.DUE)}
     assert due[wait.wait_id] == here.world.clock.now()
     assert here.run(task) != before
-    gateway.turn_ended(here.world.shell, MAIN, [delivery.delivery_id], None)
+    gateway.settle_turn_wakes(here.world.shell, MAIN, [delivery.delivery_id], None)
     assert wait.wait_id not in {w.wait_id for w in here.world.wakes(WakeState.DUE)}
 
 
-def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
-    here: Homely, there: Homely
-) -> None:
+def test_each_home_schedules_its_tasks_by_its_own_settings(here: Homely, there: Homely) -> None:
     here.world.register()
     there.world.register()
-    dues.reschedule(here.world.shell)
-    dues.reschedule(there.world.shell)
+    dues.reschedule_tasks(here.world.shell)
+    dues.reschedule_tasks(there.world.shell)
     eager = World(
         here.world.store,
         here.world.clock,
@@ -531,8 +485,8 @@ def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
         home="here",
     )
 
-    assert dues.reschedule(eager.shell) == 1
-    assert dues.reschedule(there.world.shell) == 0
+    assert dues.reschedule_tasks(eager.shell) == 1
+    assert dues.reschedule_tasks(there.world.shell) == 0
     due_in = sorted(
         (task.home or "", task.stuck_due_at - here.world.clock.now())
         for task in here.world.store.find_tasks(TaskQuery(implicit=False))
@@ -544,7 +498,7 @@ def test_each_home_looks_at_its_own_tasks_as_its_own_settings_say(
     ]
 
 
-def test_a_home_that_has_its_database_to_itself_minds_all_there_is(
+def test_home_alone_in_its_database_sweeps_all_tasks(
     here: Homely,
 ) -> None:
     here.world.register()
@@ -554,47 +508,43 @@ def test_a_home_that_has_its_database_to_itself_minds_all_there_is(
     assert len(alone.daemon()) == 1
 
 
-def test_a_heartbeat_of_one_gateway_is_none_of_the_others(
-    here: Homely, there: Homely
-) -> None:
+def test_a_heartbeat_of_one_gateway_is_none_of_the_others(here: Homely, there: Homely) -> None:
     task = here.works()
     before = here.run(task).seen_at
     here.world.clock.tick(9)
 
-    turns.heartbeat(there.world.shell, there.heard)
+    turns.record_heartbeat(there.world.shell, there.reported_session)
     assert there.begins(Origin.RECOVERY)
 
     assert here.run(task).seen_at == before
 
 
-def test_a_home_minds_its_own_alone_once_another_has_come_to_its_database(
+def test_home_serves_only_itself_once_another_joins_its_database(
     here: Homely, there: Homely
 ) -> None:
     here.world.shell.store.sole = True
-    here.world.shell.store.join()
+    here.world.shell.store.join_database()
     assert here.world.shell.store.serves("there")
 
-    there.world.shell.store.join()
+    there.world.shell.store.join_database()
     there.works()
     there.ends("Half of it is done.")
     assert len(there.world.claim()) == 1
-    here.world.shell.store.join()
-    dues.take_back(here.world.shell)
+    here.world.shell.store.join_database()
+    dues.release_claimed_wakes(here.world.shell)
 
     assert here.world.claim() == []
     assert not here.world.shell.store.serves("there")
 
 
-def test_what_a_home_noted_while_it_was_alone_counts_when_others_come(
-    here: Homely, there: Homely
-) -> None:
+def test_start_noted_by_a_sole_home_counts_once_others_join(here: Homely, there: Homely) -> None:
     here.world.shell.store.sole = True
     here.restarts("boot_2")
-    dues.reschedule(here.world.shell)
+    dues.reschedule_tasks(here.world.shell)
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
     [delivery] = here.world.claim()
-    wakes.delivered(here.world.shell, delivery, "openclaw-plugin")
+    wakes.settle_delivered(here.world.shell, delivery, "openclaw-plugin")
 
     here.world.shell.store.sole = False
     here.restarts("boot_2")
@@ -607,22 +557,20 @@ def test_what_a_home_noted_while_it_was_alone_counts_when_others_come(
 # --- processes of two machines ---------------------------------------------------
 
 
-def by(session: Homely, process: str) -> Caller:
+def caller_of_process(session: Homely, process: str) -> Caller:
     """A process that calls the home's daemon."""
     home = session.world.shell.store.scope
     owner = Owner(role="agent", process=process, home=home)
     return Caller(process=process, owner=owner, home=home)
 
 
-def test_a_process_of_another_home_is_not_the_one_of_the_same_number(
-    here: Homely, there: Homely
-) -> None:
+def test_process_number_of_another_home_is_another_process(here: Homely, there: Homely) -> None:
     task = here.world.register()
-    here.world.call("task_claim", by(here, "412:1203"), task_id=task)
+    here.world.call("task_claim", caller_of_process(here, "412:1203"), task_id=task)
 
     with pytest.raises(RunHeld):
-        there.world.call("task_claim", by(there, "412:1203"), task_id=task)
-    answer = here.world.call("task_claim", by(here, "412:1203"), task_id=task)
+        there.world.call("task_claim", caller_of_process(there, "412:1203"), task_id=task)
+    answer = here.world.call("task_claim", caller_of_process(here, "412:1203"), task_id=task)
     assert answer["token"] == 2
 
 
@@ -635,10 +583,10 @@ def test_nobody_looks_here_for_a_process_of_another_home(
         there.world.shell, lives=lambda each: bool(asked.append(each)) or lives
     )
     task = here.world.register()
-    here.world.call("task_claim", by(here, "412:1203"), task_id=task)
+    here.world.call("task_claim", caller_of_process(here, "412:1203"), task_id=task)
     here.world.clock.tick(LEASE + 1 + recovery.ABANDONED.total_seconds())
 
-    assert recovery.sweep(there.world.shell, ()) == 1
+    assert recovery.sweep_lapsed_runs(there.world.shell, ()) == 1
 
     run = here.run(task)
     assert (run.state, run.why, asked) == (RunState.QUEUED, "lease_expired", [])

@@ -12,12 +12,12 @@ import pytest
 from openclaw_taskmem.domain import checkpoints, events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.lifecycle import REQUEST_BYTES
-from openclaw_taskmem.domain.run_policy import RunPolicy, Why
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.task_commands import Command
-from openclaw_taskmem.domain.texts import json_size
+from openclaw_taskmem.domain.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery, session_views, tell
-from openclaw_taskmem.engine.task_commands import obey
+from openclaw_taskmem.engine.task_commands import run_command
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Checkpoint,
@@ -54,7 +54,7 @@ def works(session: Session, calls: int = 3) -> None:
         session.does(f"bake loaf {number}")
 
 
-def covered(session: Session) -> list[Task]:
+def list_implicit_tasks(session: Session) -> list[Task]:
     """The implicit tasks, the latest first."""
     return list(session.world.store.find_tasks(TaskQuery(implicit=True)))
 
@@ -63,9 +63,7 @@ def is_silent(session: Session) -> bool:
     """Whether nobody was told anything, nor is to be."""
     log = session.world.store.find_events(EventQuery())
     return not (
-        session.lines
-        or [each for each in log if each.kind in LINES]
-        or session.world.wakes()
+        session.lines or [each for each in log if each.kind in LINES] or session.world.wakes()
     )
 
 
@@ -74,14 +72,14 @@ def is_silent(session: Session) -> bool:
 
 def test_the_third_call_opens_a_task_with_all_three(session: Session) -> None:
     works(session, 2)
-    assert covered(session) == []
+    assert list_implicit_tasks(session) == []
     session.calls("bake loaf 3")
 
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     assert (task.name, task.plan, task.original_request) == (SAID, (SAID,), SAID)
     run = session.run(task.task_id)
     assert (run.state, run.owner) == (RunState.RUNNING, session.owner)
-    kept = checkpoints.read(session.world.store.read_records(Checkpoint, run.run_id, 9))
+    kept = checkpoints.parse_history(session.world.store.read_records(Checkpoint, run.run_id, 9))
     assert kept is not None
     assert [(each.about, each.ok) for each in kept.calls] == [
         ("bake loaf 1", True),
@@ -97,19 +95,19 @@ def test_calls_at_once_and_ids_that_come_again_count(session: Session) -> None:
     for _ in range(3):
         session._number = 0
         session.calls("look")
-    assert len(covered(session)) == 1
+    assert len(list_implicit_tasks(session)) == 1
 
 
 def test_the_calls_of_one_turn_are_not_counted_in_the_next(session: Session) -> None:
     works(session, 2)
     session.ends(origin=Origin.USER)
     works(session, 2)
-    assert covered(session) == []
+    assert list_implicit_tasks(session) == []
 
 
 def test_what_is_called_after_the_third_is_written_down(session: Session) -> None:
     works(session, 5)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     assert session.run(task.task_id).checkpoints == 10
     status = session.call("task_status")
     assert [call["about"] for call in status["tool_history"]] == [
@@ -127,12 +125,10 @@ def test_what_is_called_after_the_third_is_written_down(session: Session) -> Non
     ],
     ids=["no user's", "in the background", "switched off"],
 )
-def test_no_other_turn_is_covered(
-    key: str, said: str | None, policy: dict[str, Any]
-) -> None:
+def test_no_other_turn_is_covered(key: str, said: str | None, policy: dict[str, Any]) -> None:
     session = Session(World(runs=RunPolicy(**policy)), key, request=said)
     works(session, 4)
-    assert covered(session) == []
+    assert list_implicit_tasks(session) == []
 
 
 def test_a_session_with_an_open_task_needs_no_other(session: Session) -> None:
@@ -141,7 +137,7 @@ def test_a_session_with_an_open_task_needs_no_other(session: Session) -> None:
         session.does("bake")
     session.asks("Which flour?")
     works(session, 4)
-    assert covered(session) == []
+    assert list_implicit_tasks(session) == []
     assert session.run(task).calls == 8
 
 
@@ -150,13 +146,13 @@ def test_a_task_that_is_set_aside_leaves_the_turn_uncovered(session: Session) ->
     session.call("task_update", task_id=task, status="paused")
     session.ends(origin=Origin.USER)
     works(session)
-    assert len(covered(session)) == 1
+    assert len(list_implicit_tasks(session)) == 1
 
 
 def test_a_sub_agents_calls_keep_it_open_until_they_are_heard(session: Session) -> None:
     works(session)
     session.ends("They are at it.", origin=Origin.USER, children=1)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     assert task.status is TaskStatus.ACTIVE
 
     session.in_turn = False
@@ -176,10 +172,10 @@ def test_what_the_user_said_is_kept_without_secrets_and_short() -> None:
     key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
     session = Session(World(), request=f"Use {key}, please. {'x' * 9_000}")
     works(session)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     assert task.original_request is not None
     assert task.original_request.startswith("Use ")
-    assert json_size(task.original_request) <= REQUEST_BYTES
+    assert count_json_bytes(task.original_request) <= REQUEST_BYTES
     assert key not in task.model_dump_json()
     assert len(task.name) < 200
 
@@ -187,7 +183,7 @@ def test_what_the_user_said_is_kept_without_secrets_and_short() -> None:
 def test_a_message_without_words_is_covered_too() -> None:
     session = Session(World(), request="")
     works(session)
-    assert [task.name for task in covered(session)] == ["A message without words"]
+    assert [task.name for task in list_implicit_tasks(session)] == ["A message without words"]
 
 
 # --- it ends ------------------------------------------------------------------
@@ -206,13 +202,11 @@ def test_a_message_without_words_is_covered_too() -> None:
     ],
     ids=["done", "asks", "stopped", "overloaded", "no key", "awaits", "all stopped"],
 )
-def test_it_ends_in_silence_with_its_turn(
-    session: Session, turn: dict[str, Any]
-) -> None:
+def test_it_ends_in_silence_with_its_turn(session: Session, turn: dict[str, Any]) -> None:
     works(session)
     session.ends(**{"said": "They are baked.", "origin": Origin.USER, **turn})
 
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     assert (task.status, task.done) == (TaskStatus.COMPLETED, {0})
     run = session.run(task.task_id)
     assert (run.state, run.lease_until) == (RunState.COMPLETED, None)
@@ -229,14 +223,12 @@ def test_silence_of_a_long_turn_alerts_nobody(session: Session) -> None:
 
 def test_its_agent_is_not_asked_what_it_made(session: Session) -> None:
     works(session)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     said = "Saved to out/loaf.md."
     shell = session.world.shell
-    assert evidence.doubt_answer(shell, session.owner, said) is None
+    assert evidence.find_doubt_in_answer(shell, session.owner, said) is None
     made = {"message": said, "artifacts": ["/nowhere/loaf.md"]}
-    answer = session.call(
-        "task_update", task_id=task.task_id, status="completed", **made
-    )
+    answer = session.call("task_update", task_id=task.task_id, status="completed", **made)
     assert answer["status"] == "completed"
     session.ends(said, origin=Origin.USER)
     assert session.world.task(task.task_id).doubts == ()
@@ -246,7 +238,7 @@ def test_its_agent_is_not_asked_what_it_made(session: Session) -> None:
 def test_no_ledger_is_kept_of_what_it_made(session: Session, tmp_path: Path) -> None:
     works(session)
     session.writes(tmp_path / "loaf.md")
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     store = session.world.store
     assert (
         store.read_records(LedgerEntry, task.task_id)
@@ -265,7 +257,7 @@ def test_plug_ins_hear_of_no_implicit_task(session: Session) -> None:
     session.world = World(plugins=[("ear", ear)])
     works(session)
     session.ends(origin=Origin.USER)
-    assert tell.tell(session.world.shell) > 0
+    assert tell.call_hooks_for_events(session.world.shell) > 0
     assert told == []
 
 
@@ -274,15 +266,15 @@ def test_plug_ins_hear_of_no_implicit_task(session: Session) -> None:
 
 def test_a_registration_takes_it_over_with_its_calls(session: Session) -> None:
     works(session)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
 
     given = {"name": "Bread", "plan": ["Bake", "Sell"], "metadata": {"shop": 7}}
     answer = session.call("task_register", **given)
 
     assert answer["task_id"] == task.task_id
     assert (answer["name"], answer["plan"]) == ("Bread", ["Bake", "Sell"])
-    assert covered(session) == []
-    shown = views.show(session.world.shell, task.task_id)
+    assert list_implicit_tasks(session) == []
+    shown = views.show_by_id(session.world.shell, task.task_id)
     assert (shown["implicit"], shown["original_request"]) == (False, SAID)
     assert [step["done"] for step in shown["steps"]] == [False, False]  # type: ignore[index, union-attr]
     assert shown["metadata"]["shop"] == 7  # type: ignore[index, call-overload]
@@ -303,18 +295,18 @@ def test_what_took_it_over_is_carried_on_like_any_task(session: Session) -> None
 
 def test_a_later_turn_does_not_take_over_what_a_crash_left(session: Session) -> None:
     works(session)
-    (left,) = covered(session)
+    (left,) = list_implicit_tasks(session)
     other = Session(session.world, "agent:main:other", request="Hello")
     other.begins()
     assert other.register() != left.task_id
-    assert covered(session) == [left]
+    assert list_implicit_tasks(session) == [left]
 
 
 @pytest.mark.parametrize("origin", [Origin.OTHER, Origin.HEARTBEAT])
 def test_no_turn_but_its_own_takes_it_over(session: Session, origin: Origin) -> None:
     works(session)
     session.ends(origin=Origin.USER, children=1)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     session.world.clock.tick(1)
     session.request = None
     session.begins(origin)
@@ -342,19 +334,17 @@ def leave_it_held(session: Session) -> None:
     session.restarts("boot_2")
 
 
-@pytest.mark.parametrize(
-    "left", [leave_it_resting, leave_it_interrupted, leave_it_held]
-)
+@pytest.mark.parametrize("left", [leave_it_resting, leave_it_interrupted, leave_it_held])
 def test_what_is_left_of_it_ends_when_the_user_says_more(
     session: Session, left: Callable[[Session], None]
 ) -> None:
     works(session)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     left(session)
     session.request = "Sell them, please."
     works(session)
 
-    new, old = covered(session)
+    new, old = list_implicit_tasks(session)
     assert (old.task_id, old.status) == (task.task_id, TaskStatus.COMPLETED)
     assert (session.run(old.task_id).calls, old.original_request) == (3, SAID)
     assert (new.status, new.original_request) == (TaskStatus.ACTIVE, session.request)
@@ -370,7 +360,7 @@ def test_what_is_left_of_it_ends_when_the_user_says_more(
 def test_what_is_left_ends_beside_a_task_that_is_open(session: Session) -> None:
     works(session)
     leave_it_resting(session)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     session.in_turn = False
     registered = session.register()
     session.in_turn = True
@@ -382,12 +372,12 @@ def test_what_is_left_ends_beside_a_task_that_is_open(session: Session) -> None:
 def test_what_the_user_takes_up_again_goes_on_in_that_turn(session: Session) -> None:
     works(session)
     leave_it_interrupted(session)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     session.world.clock.tick(1)
     # So says the user's "continue", before its turn begins.
     session.call("task_resume", task_id=task.task_id)
     works(session)
-    assert covered(session) == [session.world.task(task.task_id)]
+    assert list_implicit_tasks(session) == [session.world.task(task.task_id)]
     assert session.run(task.task_id).calls == 6
     assert session.register() != task.task_id
 
@@ -414,7 +404,7 @@ def test_a_crash_leaves_it_open_and_it_is_resumed(session: Session) -> None:
     session.begins(Origin.TASKMEM)
     session.does("bake loaf 4")
     session.ends("All are baked.", words="All are baked.")
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     assert task.status is TaskStatus.COMPLETED
     assert session.world.wakes(WakeState.DUE) == []
     # The answer that its user waits for is no notice.
@@ -430,7 +420,7 @@ def test_its_user_is_answered_where_the_gateway_resumes_it(session: Session) -> 
     # Nobody would be told that it was stopped, so it is not.
     assert session.begins(Origin.RECOVERY)
     session.ends("All are baked.", origin=Origin.RECOVERY)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     assert task.status is TaskStatus.COMPLETED
     assert is_silent(session)
 
@@ -457,7 +447,7 @@ def test_its_packet_says_what_cut_it_as_far_as_is_known(
     works(session)
     left(session)
     shell = session.world.shell
-    found = gateway.reminder(shell, session.key, boot=session.boot)
+    found = gateway.build_reminder(shell, session.key, boot=session.boot)
     assert found is not None
     assert json.loads(found[1].partition(" ")[2])["reason"] == why
 
@@ -482,33 +472,31 @@ def test_its_agent_is_told_what_cut_it_as_it_is_to_go_on(
     assert told == f"{cut} Go on with it now."
 
 
-@pytest.mark.parametrize("why", [Why.STALE, Why.PROMPT_CHANGED])
-def test_what_is_doubtful_waits_for_resume_in_silence(
-    session: Session, why: Why
-) -> None:
+@pytest.mark.parametrize("why", [RunReason.STALE, RunReason.PROMPT_CHANGED])
+def test_what_is_doubtful_waits_for_resume_in_silence(session: Session, why: RunReason) -> None:
     works(session)
-    if why is Why.STALE:
+    if why is RunReason.STALE:
         session.world.clock.tick(2 * 3_600)
     else:
         session.fingerprint = "another"
     session.settles(session.restarts("boot_2"))
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     run = session.run(task.task_id)
     assert (run.state, run.why) == (RunState.BLOCKED, why)
     session.restarts("boot_3")
     assert is_silent(session)
 
-    found = gateway.reminder(session.world.shell, session.key)
+    found = gateway.build_reminder(session.world.shell, session.key)
     assert found is not None
     assert found[0] == task.task_id
     assert "nothing need be reported" in found[1]
-    assert gateway.question(session.world.shell, session.key) is None
+    assert gateway.describe_waiting_tasks(session.world.shell, session.key) is None
     assert (
-        session_views.draw(session.world.shell, session.key, task.task_id).questions
+        session_views.draw_session_view(session.world.shell, session.key, task.task_id).questions
         == ()
     )
     works(session)
-    assert len(covered(session)) == 2
+    assert len(list_implicit_tasks(session)) == 2
     session.ends(origin=Origin.USER)
     session.begins()
     assert session.call("task_resume")["task_id"] == task.task_id
@@ -524,17 +512,20 @@ def test_after_too_many_crashes_it_fails_in_silence(session: Session) -> None:
         session.world.deliver()
         session.begins(Origin.TASKMEM)
         session.calls("bake loaf 4")
-    (task,) = covered(session)
-    assert (task.status, session.run(task.task_id).why) == ("failed", Why.INTERRUPTED)
+    (task,) = list_implicit_tasks(session)
+    assert (task.status, session.run(task.task_id).why) == (
+        "failed",
+        RunReason.INTERRUPTED,
+    )
     assert session.lines == []
 
 
 def test_an_open_task_comes_before_it(session: Session) -> None:
     works(session)
-    (left,) = covered(session)
+    (left,) = list_implicit_tasks(session)
     session.settles(session.restarts("boot_2"))
     registered = Session(session.world, session.key, boot="boot_1").register()
-    found = gateway.reminder(session.world.shell, session.key)
+    found = gateway.build_reminder(session.world.shell, session.key)
     assert found is not None
     assert found[0] == registered != left.task_id
     assert session.call("task_status")["task_id"] == registered
@@ -553,21 +544,21 @@ def test_resume_finds_it_where_no_other_task_is_open(session: Session) -> None:
     session.call("task_update", task_id=ended, status="cancelled")
     session.ends(origin=Origin.USER)
     works(session)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     session.world.clock.tick(2 * 3_600)
     session.settles(session.restarts("boot_2"))
     shell = session.world.shell
 
-    def resumed(words: str = "") -> str | None:
-        return obey(shell, Command.RESUME, words, session.caller).task_id
+    def resume_task(words: str = "") -> str | None:
+        return run_command(shell, Command.RESUME, words, session.caller).task_id
 
-    assert resumed() == task.task_id
-    assert obey(shell, Command.TASKS, "", session.caller).text.count(SAID) == 0
+    assert resume_task() == task.task_id
+    assert run_command(shell, Command.TASKS, "", session.caller).text.count(SAID) == 0
 
 
 def test_task_status_means_an_open_task_before_it(session: Session) -> None:
     works(session)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     assert session.call("task_status")["task_id"] == task.task_id
     elsewhere = Caller(session_key=session.key)
     given = {"name": "Deploy", "plan": ["Deploy"]}
@@ -584,25 +575,25 @@ def test_it_is_in_no_list_that_does_not_ask_for_it(session: Session) -> None:
     shell = session.world.shell
     for status in ("active", "all"):
         assert session.call("task_list", status=status)["tasks"] == []
-    assert views.runs(shell, {"all": True}) == []
-    counted = views.counts(shell)
+    assert views.list_runs(shell, {"all": True}) == []
+    counted = views.count_by_state(shell)
     assert set(counted["tasks"].values()) == set(counted["runs"].values()) == {0}  # type: ignore[union-attr]
 
     (row,) = session.call("task_list", status="implicit")["tasks"]
     assert row["name"] == SAID
-    assert views.show(shell, row["task_id"])["implicit"] is True
-    assert len(views.runs(shell, {"task_id": row["task_id"]})) == 1
+    assert views.show_by_id(shell, row["task_id"])["implicit"] is True
+    assert len(views.list_runs(shell, {"task_id": row["task_id"]})) == 1
 
 
 def test_it_goes_when_its_checkpoints_do(session: Session) -> None:
     works(session)
     session.ends(origin=Origin.USER)
-    (task,) = covered(session)
+    (task,) = list_implicit_tasks(session)
     session.world.clock.tick(7 * DAY)
-    recovery.drop_old(session.world.shell)
-    assert covered(session) == [task]
+    recovery.drop_old_checkpoints(session.world.shell)
+    assert list_implicit_tasks(session) == [task]
     session.world.clock.tick(1)
-    recovery.drop_old(session.world.shell)
+    recovery.drop_old_checkpoints(session.world.shell)
     with pytest.raises(TaskNotFound):
         session.world.task(task.task_id)
     assert session.world.store.find_runs(RunQuery()) == []

@@ -32,7 +32,7 @@ class Slow(MemoryStore):
 
 
 @pytest.mark.parametrize("status", ["completed", "cancelled"])
-def test_a_run_that_ends_while_leases_are_looked_for_is_left_alone(
+def test_run_ending_during_the_lease_sweep_is_left_alone(
     status: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = Slow()
@@ -42,17 +42,17 @@ def test_a_run_that_ends_while_leases_are_looked_for_is_left_alone(
     store.meanwhile = [lambda: session.call("task_update", task_id=task, status=status)]
 
     with caplog.at_level(logging.WARNING):
-        assert recovery.sweep(session.world.shell, ()) == 1
+        assert recovery.sweep_lapsed_runs(session.world.shell, ()) == 1
 
     assert caplog.text == ""
     assert session.run(task).state is RunState(status)
 
 
-def test_a_lease_that_an_ended_run_was_left_with_is_looked_at_once() -> None:
+def test_leftover_lease_of_an_ended_run_is_swept_once() -> None:
     world = World()
     ended = a_run(state=RunState.COMPLETED, lease_until=world.clock.now())
     world.store.commit(Change(tasks=(a_task(),), runs=(ended,)))
     world.clock.tick(1)
 
-    assert recovery.sweep(world.shell, ()) == 1
-    assert recovery.sweep(world.shell, ()) == 0
+    assert recovery.sweep_lapsed_runs(world.shell, ()) == 1
+    assert recovery.sweep_lapsed_runs(world.shell, ()) == 0

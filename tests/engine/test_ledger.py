@@ -14,9 +14,9 @@ from pydantic import JsonValue
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.ledger import Touch
+from openclaw_taskmem.domain.ledger import FileTouch
 from openclaw_taskmem.engine import evidence, listing, looking, tasks
-from openclaw_taskmem.engine.ledger import Deed
+from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
 from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, TaskEnded
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
@@ -53,9 +53,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def session_in(
-    workspace: Path, store: TaskStore | None = None, **outside: object
-) -> Session:
+def session_in(workspace: Path, store: TaskStore | None = None, **outside: object) -> Session:
     """A session whose time begins after all that is there now."""
     newest = max(p.lstat().st_ctime_ns for p in workspace.parent.rglob("*"))
     after = datetime.fromtimestamp(newest / 1e9, UTC) + timedelta(milliseconds=11)
@@ -76,7 +74,7 @@ def session(workspace: Path, project: Path) -> Session:
     return session
 
 
-def written(path: Path, text: str = "New.") -> None:
+def write_fresh(path: Path, text: str = "New.") -> None:
     """Write a file, until its stamps are later than all that was there before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -90,7 +88,7 @@ def complete(session: Session, task: str, message: str = "Done.") -> dict[str, A
     return session.call("task_update", **given)
 
 
-def made(answer: Mapping[str, Any], root: Path) -> dict[str, tuple[str, str]]:
+def changes_by_path(answer: Mapping[str, Any], root: Path) -> dict[str, tuple[str, str]]:
     return {
         os.path.relpath(each["path"], root): (each["change"], each["verdict"])
         for each in answer["made"]
@@ -102,10 +100,10 @@ def made(answer: Mapping[str, Any], root: Path) -> dict[str, tuple[str, str]]:
 
 def test_what_tools_report_is_hashed_and_told(session: Session, project: Path) -> None:
     task = session.register()
-    written(project / "src/new.py")
+    write_fresh(project / "src/new.py")
     session.writes(project / "src/new.py")
     answer = complete(session, task)
-    assert made(answer, project) == {"src/new.py": ("changed", "proved")}
+    assert changes_by_path(answer, project) == {"src/new.py": ("changed", "proved")}
     [entry] = answer["made"]
     assert entry["size"] == len("All is well.")
     assert len(entry["sha256"]) == 64
@@ -125,12 +123,12 @@ def test_what_a_command_did_is_found_in_its_folder(
 
     def build() -> None:
         (project / "old.log").unlink()
-        written(project / "ignored.pyc")
-        written(project / "build/out.txt")
-        written(project / "src/app.py", "Changed.")
+        write_fresh(project / "ignored.pyc")
+        write_fresh(project / "build/out.txt")
+        write_fresh(project / "src/app.py", "Changed.")
 
     session.runs_in(project, "make", run=build)
-    found = made(complete(session, task), project)
+    found = changes_by_path(complete(session, task), project)
     assert found == {
         "build/out.txt": ("created", "proved"),
         "old.log": ("removed", "proved"),
@@ -141,11 +139,9 @@ def test_what_a_command_did_is_found_in_its_folder(
     assert calls == {f"{session.key}:1"}
 
 
-def test_where_no_command_ran_nobody_elses_changes_count(
-    session: Session, workspace: Path
-) -> None:
+def test_where_no_command_ran_nobody_elses_changes_count(session: Session, workspace: Path) -> None:
     task = session.register()
-    written(workspace / "HEARTBEAT.md")
+    write_fresh(workspace / "HEARTBEAT.md")
     answer = complete(session, task)
     assert answer["made"] == []
     assert "Nothing was written." in answer["message"]
@@ -157,9 +153,9 @@ def test_a_file_that_a_command_names_is_found_outside_its_folder(
 ) -> None:
     task, out = session.register(), tmp_path / "elsewhere/out.csv"
     if change == "changed":
-        written(out)
-    session.runs_in(project, f"export > {out}", run=lambda: written(out))
-    assert made(complete(session, task), tmp_path) == {
+        write_fresh(out)
+    session.runs_in(project, f"export > {out}", run=lambda: write_fresh(out))
+    assert changes_by_path(complete(session, task), tmp_path) == {
         "elsewhere/out.csv": (change, "proved")
     }
 
@@ -177,8 +173,8 @@ def test_a_file_that_a_command_names_in_the_home_is_found(
     home: Path, session: Session, workspace: Path, command: str
 ) -> None:
     task = session.register()
-    session.runs_in(workspace, command, run=lambda: written(home / "made.txt"))
-    assert made(complete(session, task), home) == {"made.txt": ("created", "proved")}
+    session.runs_in(workspace, command, run=lambda: write_fresh(home / "made.txt"))
+    assert changes_by_path(complete(session, task), home) == {"made.txt": ("created", "proved")}
     assert session.lines[-2] == "Deploy: made: ~/made.txt"
 
 
@@ -187,31 +183,29 @@ def test_a_file_in_the_home_is_found_though_its_command_goes_on(
 ) -> None:
     task = session.register()
     session.runs_in(workspace, "cd ~ && export > made.txt &", run=lambda: None)
-    written(home / "made.txt")
-    assert made(complete(session, task), home) == {"made.txt": ("changed", "proved")}
+    write_fresh(home / "made.txt")
+    assert changes_by_path(complete(session, task), home) == {"made.txt": ("changed", "proved")}
 
 
 def test_what_a_command_does_to_a_file_of_the_home_is_known(
     home: Path, session: Session, workspace: Path
 ) -> None:
     for name in ("a.txt", "b.txt"):
-        written(home / name)
+        write_fresh(home / name)
     task = session.register()
 
     def command() -> None:
-        written(home / "a.txt")
+        write_fresh(home / "a.txt")
         (home / "b.txt").unlink()
 
     session.runs_in(workspace, "cd ~ && date > a.txt && rm b.txt", run=command)
-    assert made(complete(session, task), home) == {
+    assert changes_by_path(complete(session, task), home) == {
         "a.txt": ("changed", "proved"),
         "b.txt": ("removed", "proved"),
     }
 
 
-def test_a_home_in_which_a_command_runs_is_looked_through(
-    home: Path, session: Session
-) -> None:
+def test_a_home_in_which_a_command_runs_is_looked_through(home: Path, session: Session) -> None:
     task = session.register()
     session.runs_in(home, "make -C ~", run=lambda: None)
     assert "Nothing was written." in complete(session, task)["message"]
@@ -221,19 +215,19 @@ def test_a_folder_that_is_not_looked_through_is_told(
     home: Path, session: Session, workspace: Path
 ) -> None:
     task = session.register()
-    session.runs_in(workspace, "make -C ~", run=lambda: written(home / "made.txt"))
+    session.runs_in(workspace, "make -C ~", run=lambda: write_fresh(home / "made.txt"))
     told = "othing was seen to be written (the home folder is not looked through)."
     assert f"N{told}" in complete(session, task)["message"]
     assert session.lines[-1].startswith(f"Deploy: completed; n{told}")
 
 
-def test_only_files_of_the_workspace_are_told_without_their_folder(
+def test_only_workspace_files_are_listed_without_their_folder(
     home: Path, session: Session, workspace: Path, project: Path
 ) -> None:
     task = session.register()
     for folder in (project, workspace):
         made_there = folder / "made.txt"
-        session.runs_in(folder, "make", run=lambda made=made_there: written(made))
+        session.runs_in(folder, "make", run=lambda made=made_there: write_fresh(made))
     complete(session, task)
     assert session.lines[-2] == "Deploy: made: ~/project/made.txt, made.txt"
 
@@ -245,12 +239,10 @@ def test_a_long_path_is_told_with_its_end(session: Session, project: Path) -> No
     assert session.lines[-2].endswith("longlong/made.txt")
 
 
-def test_the_hosts_own_memory_is_not_told_as_made(
-    session: Session, workspace: Path
-) -> None:
+def test_the_hosts_own_memory_is_not_told_as_made(session: Session, workspace: Path) -> None:
     subprocess.run(["git", "init", "-q", str(workspace)], check=True)  # noqa: S607
     task, corpus = session.register(), workspace / "memory/.dreams/corpus/day.txt"
-    session.runs_in(workspace, "make", run=lambda: written(corpus))
+    session.runs_in(workspace, "make", run=lambda: write_fresh(corpus))
     assert complete(session, task)["made"] == []
 
 
@@ -261,34 +253,28 @@ def test_what_was_made_and_is_gone_is_told_where_nothing_is_left(
     session.writes(project / "draft.md")
     session.runs_in(project, "rm draft.md", run=(project / "draft.md").unlink)
     answer = complete(session, task)
-    assert made(answer, project) == {"draft.md": ("created", "absent")}
+    assert changes_by_path(answer, project) == {"draft.md": ("created", "absent")}
     assert answer["unverified"] == []
-    assert session.lines[-2].startswith(
-        "Deploy: made and removed again: ~/project/draft.md"
-    )
+    assert session.lines[-2].startswith("Deploy: made and removed again: ~/project/draft.md")
 
 
-def test_scratch_files_are_not_told(
-    home: Path, session: Session, project: Path
-) -> None:
+def test_scratch_files_are_not_told(home: Path, session: Session, project: Path) -> None:
     task = session.register()
     session.writes(project / "draft.md")
-    session.runs_in(project, "pandoc", run=lambda: written(project / "final.pdf"))
+    session.runs_in(project, "pandoc", run=lambda: write_fresh(project / "final.pdf"))
     session.runs_in(project, "rm draft.md", run=(project / "draft.md").unlink)
     complete(session, task)
     assert session.lines[-2].endswith(": made: ~/project/final.pdf")
 
 
-@pytest.mark.parametrize(
-    "command", ["cd ../project && make -C src", "cd ~ && make -C project"]
-)
+@pytest.mark.parametrize("command", ["cd ../project && make -C src", "cd ~ && make -C project"])
 @pytest.mark.usefixtures("home")
 def test_a_folder_that_a_command_names_is_looked_at(
     session: Session, workspace: Path, project: Path, command: str
 ) -> None:
     task = session.register()
-    session.runs_in(workspace, command, run=lambda: written(project / "src/a.o"))
-    assert made(complete(session, task), project) == {"src/a.o": ("created", "proved")}
+    session.runs_in(workspace, command, run=lambda: write_fresh(project / "src/a.o"))
+    assert changes_by_path(complete(session, task), project) == {"src/a.o": ("created", "proved")}
 
 
 def test_a_folder_whose_name_is_quoted_is_looked_at(
@@ -297,8 +283,8 @@ def test_a_folder_whose_name_is_quoted_is_looked_at(
     (project / "my app").mkdir()
     task, command = session.register(), "cd '../project/my app' && make"
     made_there = project / "my app/a.o"
-    session.runs_in(workspace, command, run=lambda: written(made_there))
-    assert made(complete(session, task), project) == {
+    session.runs_in(workspace, command, run=lambda: write_fresh(made_there))
+    assert changes_by_path(complete(session, task), project) == {
         "my app/a.o": ("created", "proved")
     }
 
@@ -312,21 +298,21 @@ def test_what_is_unpacked_before_its_folder_is_listed_is_new(
     object.__setattr__(session.world.shell, "later", keep)
 
     def unpack() -> None:
-        written(project.parent / "earlier")  # What is born next is born after `since`.
+        write_fresh(project.parent / "earlier")  # What is born next is born after `since`.
         (project / "old.csv").write_text("New.")
         os.utime(project / "old.csv", (0, 0))
 
     session.runs_in(project, "tar xf data.tar", run=unpack)
     for work in waiting:
         work()
-    assert made(complete(session, task), project) == {"old.csv": ("created", "proved")}
+    assert changes_by_path(complete(session, task), project) == {"old.csv": ("created", "proved")}
 
 
 def test_a_folder_that_holds_others_is_not_looked_at_by_name(
     session: Session, workspace: Path
 ) -> None:
     task, above = session.register(), workspace.parent
-    session.runs_in(workspace, f"ls {above}", run=lambda: written(above / "a.txt"))
+    session.runs_in(workspace, f"ls {above}", run=lambda: write_fresh(above / "a.txt"))
     assert complete(session, task)["made"] == []
 
 
@@ -337,24 +323,22 @@ def test_what_git_ignores_is_found_where_nothing_else_was_made(
     (project / ".gitignore").write_text("dist/\n")
     session = session_in(workspace)
     task = session.takes_up()
-    session.runs_in(project, "make", run=lambda: written(project / "dist/app.bin"))
+    session.runs_in(project, "make", run=lambda: write_fresh(project / "dist/app.bin"))
     answer = complete(session, task)
-    assert made(answer, project) == {"dist/app.bin": ("created", "proved")}
+    assert changes_by_path(answer, project) == {"dist/app.bin": ("created", "proved")}
 
 
 def test_a_file_whose_name_is_no_text_is_not_told_as_removed(
     session: Session, project: Path
 ) -> None:
     task, odd = session.register(), Path(os.fsdecode(bytes(project) + b"/\xff.txt"))
-    session.runs_in(project, "make", run=lambda: written(odd))
+    session.runs_in(project, "make", run=lambda: write_fresh(odd))
     answer = complete(session, task)
     assert answer["made"] == []
     assert [each["what"] for each in answer["unverified"]] == [str(project)]
 
 
-def test_the_ledger_survives_a_restart(
-    workspace: Path, project: Path, tmp_path: Path
-) -> None:
+def test_the_ledger_survives_a_restart(workspace: Path, project: Path, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'taskmem.db'}"
     first = session_in(workspace, task_store(url))
     task = first.takes_up()
@@ -371,7 +355,7 @@ def test_the_ledger_survives_a_restart(
         ),
         folder=str(workspace),
     )
-    assert made(complete(again, task), project) == {
+    assert changes_by_path(complete(again, task), project) == {
         "a.md": ("created", "proved"),
         "old.log": ("removed", "proved"),
     }
@@ -387,7 +371,7 @@ def test_beyond_the_limits_is_told_as_not_verified(
 
     def build() -> None:
         for number in range(4):
-            written(project / f"{number}.txt")
+            write_fresh(project / f"{number}.txt")
 
     session.runs_in(project, "make", run=build)
     answer = complete(session, task)
@@ -396,9 +380,7 @@ def test_beyond_the_limits_is_told_as_not_verified(
     assert "this one was not read" in whys[str(project / "3.txt")]
 
 
-def test_an_answer_holds_so_many_files_and_show_holds_all(
-    session: Session, project: Path
-) -> None:
+def test_an_answer_holds_so_many_files_and_show_holds_all(session: Session, project: Path) -> None:
     task = session.register()
     for number in range(60):
         session.writes(project / f"{number}.txt")
@@ -419,14 +401,12 @@ def test_what_an_agent_says_of_its_work_is_told_as_its_words(
 # --- what cannot be proved ------------------------------------------------------
 
 
-def test_what_cannot_be_proved_completes_and_is_told(
-    session: Session, tmp_path: Path
-) -> None:
-    touch = Touch(path="/sandbox/a.md", change=FileChange.CREATED)
-    gone = Touch(path=str(tmp_path / "gone.md"), change=FileChange.CREATED)
+def test_what_cannot_be_proved_completes_and_is_told(session: Session, tmp_path: Path) -> None:
+    touch = FileTouch(path="/sandbox/a.md", change=FileChange.CREATED)
+    gone = FileTouch(path=str(tmp_path / "gone.md"), change=FileChange.CREATED)
     names = ["s3://bucket/b.csv", "web:/srv/c.md", "/sandbox/a.md"]
     task = session.register(metadata={"artifacts": names})
-    session.does("write", tool="write", deed=Deed(touched=(touch, gone)))
+    session.does("write", tool="write", deed=FileActivity(touched=(touch, gone)))
     answer = complete(session, task, "See ~/nowhere/d.md and web:/srv/e.md")
     assert {each["what"] for each in answer["unverified"]} == {
         *names,
@@ -464,16 +444,14 @@ def test_a_refused_completion_keeps_what_all_done_marks(session: Session) -> Non
 
 
 def test_other_updates_are_never_held_up(session: Session) -> None:
-    task = session.register(
-        plan=["Write report.md"], metadata={"artifacts": ["report.md"]}
-    )
+    task = session.register(plan=["Write report.md"], metadata={"artifacts": ["report.md"]})
     for status in ("paused", "active", "failed"):
         answer = session.call("task_update", task_id=task, status=status)
         assert answer["status"] == status
         assert "made" not in answer
 
 
-def reading(
+def session_with_reader(
     workspace: Path, answer: Mapping[str, JsonValue] | None
 ) -> tuple[Session, list[tuple[str, ...]]]:
     """A session with a reader who says the same of every text, and what it is asked."""
@@ -488,10 +466,10 @@ def reading(
     return session, asked
 
 
-def test_an_empty_ledger_is_refused_once_where_a_reader_sees_a_claim(
+def test_empty_ledger_is_refused_once_if_a_reader_sees_a_claim(
     workspace: Path,
 ) -> None:
-    session, asked = reading(workspace, {"made": True, "decoy": False})
+    session, asked = session_with_reader(workspace, {"made": True, "decoy": False})
     task = session.register(plan=["Den Bericht schreiben"])
     with pytest.raises(EvidenceMissing, match="no tool was seen to write anything"):
         complete(session, task, "Der Bericht ist fertig.")
@@ -516,14 +494,14 @@ def test_an_empty_ledger_is_refused_once_where_a_reader_sees_a_claim(
 def test_without_a_reader_who_is_sure_it_completes_and_is_told(
     workspace: Path, answer: Mapping[str, JsonValue] | None
 ) -> None:
-    session, _ = reading(workspace, answer)
+    session, _ = session_with_reader(workspace, answer)
     task = session.register(plan=["Den Bericht schreiben"])
     assert complete(session, task)["status"] == "completed"
     assert session.lines[-1].startswith("Deploy: completed; nothing was written")
 
 
 def test_nobody_is_asked_where_anything_was_made(workspace: Path) -> None:
-    session, asked = reading(workspace, {"made": True, "decoy": False})
+    session, asked = session_with_reader(workspace, {"made": True, "decoy": False})
     task = session.register()
     session.writes(workspace / "a.md")
     assert complete(session, task)["status"] == "completed"
@@ -537,20 +515,20 @@ def test_a_name_is_looked_up_wherever_it_may_lie(
     if ignored:
         subprocess.run(["git", "init", "-q", str(project)], check=True)  # noqa: S607
         (project / ".gitignore").write_text("dist/\n")
-    written(project / "dist/deep/app.js")
+    write_fresh(project / "dist/deep/app.js")
     task = session.register()
     session.writes(project / "a.md")
     assert complete(session, task, "It is in deep/app.js.")["unverified"] == []
 
 
-def test_what_a_command_removes_is_known_though_its_folder_is_listed_late(
+def test_file_removed_by_a_command_is_proved_though_listed_late(
     session: Session, project: Path
 ) -> None:
     task = session.register()
     object.__setattr__(session.world.shell, "later", lambda *_: None)
     session.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
     answer = complete(session, task, "I removed old.log.")
-    assert made(answer, project) == {"old.log": ("removed", "proved")}
+    assert changes_by_path(answer, project) == {"old.log": ("removed", "proved")}
 
 
 def test_what_a_command_named_that_ended_well_is_not_asked_about(
@@ -584,34 +562,30 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
     with pytest.raises(EvidenceMissing):
         complete(session, task)
     shell = session.world.shell
-    updated = tasks.accept(shell, task, "I have it on paper.", "7:1")
+    updated = tasks.accept_completion(shell, task, "I have it on paper.", "7:1")
     assert updated.task.status == "completed"
     said = "Deploy: completed; nothing was written. I have it on paper."
     assert session.lines[-1] == said
-    [event] = [
-        e for e in session.world.store.find_events(EventQuery()) if "accepted" in e.kind
-    ]
+    [event] = [e for e in session.world.store.find_events(EventQuery()) if "accepted" in e.kind]
     assert event.data == {
         "because": "I have it on paper.",
         "process": "7:1",
         "refused_for": ["artifacts"],
     }
     with pytest.raises(TaskEnded):
-        tasks.accept(shell, task, None, None)
+        tasks.accept_completion(shell, task, None, None)
 
 
 def test_only_what_was_refused_is_accepted(session: Session) -> None:
     task = session.register()
     with pytest.raises(InvalidArguments, match="was not refused"):
-        tasks.accept(session.world.shell, task, None, None)
+        tasks.accept_completion(session.world.shell, task, None, None)
 
 
 # --- after the completion -----------------------------------------------------------
 
 
-def test_what_the_first_answer_names_is_looked_up_once(
-    session: Session, workspace: Path
-) -> None:
+def test_what_the_first_answer_names_is_looked_up_once(session: Session, workspace: Path) -> None:
     task = session.register()
     session.writes(workspace / "a.md")
     complete(session, task)
@@ -635,9 +609,7 @@ def test_what_was_asked_about_is_not_told_again(session: Session) -> None:
     ]
 
 
-def test_what_ends_within_a_minute_is_added(
-    home: Path, workspace: Path, project: Path
-) -> None:
+def test_what_ends_within_a_minute_is_added(home: Path, workspace: Path, project: Path) -> None:
     session = session_in(workspace)
     waiting: list[tuple[float, Callable[[], None]]] = []
     keep = lambda seconds, work: waiting.append((seconds, work))  # noqa: E731
@@ -647,7 +619,7 @@ def test_what_ends_within_a_minute_is_added(
     complete(session, task)
     assert session.lines[-1].startswith("Deploy: completed; nothing was written")
 
-    written(project / "late.txt")
+    write_fresh(project / "late.txt")
     session.world.clock.tick(MINUTE)
     for _, work in waiting:
         work()
@@ -655,20 +627,16 @@ def test_what_ends_within_a_minute_is_added(
     assert session.lines[-1] == "Deploy: made: ~/project/late.txt"
 
 
-def test_what_the_next_task_makes_is_not_the_last_ones(
-    workspace: Path, project: Path
-) -> None:
+def test_what_the_next_task_makes_is_not_the_last_ones(workspace: Path, project: Path) -> None:
     session = session_in(workspace)
     waiting: list[Callable[[], None]] = []
-    object.__setattr__(
-        session.world.shell, "later", lambda _, work: waiting.append(work)
-    )
+    object.__setattr__(session.world.shell, "later", lambda _, work: waiting.append(work))
     task = session.takes_up()
     session.runs_in(project, "true", run=lambda: None)
     complete(session, task)
     session.world.clock.tick(1)
     session.register(name="Next")
-    written(project / "next.txt")
+    write_fresh(project / "next.txt")
     for work in waiting:
         work()
     assert not any(": made: " in line for line in session.lines)
@@ -677,29 +645,25 @@ def test_what_the_next_task_makes_is_not_the_last_ones(
 # --- hosts without hooks -------------------------------------------------------------
 
 
-def test_without_hooks_the_relays_folder_is_looked_at(
-    session: Session, project: Path
-) -> None:
+def test_without_hooks_the_relays_folder_is_looked_at(session: Session, project: Path) -> None:
     world = session.world
     relay = Caller(folder=str(project))
     tasks_ = [
         world.call("task_register", relay, name=name, plan=["Write report.md"])
         for name in ("One", "Two")
     ]
-    written(project / "report.md")
+    write_fresh(project / "report.md")
     (project / "old.log").unlink()
     for each in tasks_:  # two that share a folder are both told
         given = {"task_id": each["task_id"], "status": "completed"}
         answer = world.call("task_update", relay, **given)
-        assert made(answer, project) == {
+        assert changes_by_path(answer, project) == {
             "old.log": ("removed", "proved"),
             "report.md": ("created", "proved"),
         }
 
 
-def test_an_agents_own_folder_is_looked_at_wherever_it_lies(
-    project: Path, tmp_path: Path
-) -> None:
+def test_an_agents_own_folder_is_looked_at_wherever_it_lies(project: Path, tmp_path: Path) -> None:
     elsewhere = World(
         clock=FakeClock(datetime.now(UTC) + timedelta(milliseconds=11)),
         plugins=[("evidence", taskmem_evidence)],
@@ -707,32 +671,30 @@ def test_an_agents_own_folder_is_looked_at_wherever_it_lies(
     )
     relay = Caller(folder=str(project))
     task = elsewhere.call("task_register", relay, name="One", plan=["Write it"])
-    written(project / "report.md")
+    write_fresh(project / "report.md")
     (project / "old.log").unlink()
     given = {"task_id": task["task_id"], "status": "completed"}
     answer = elsewhere.call("task_update", relay, **given)
-    assert made(answer, project) == {
+    assert changes_by_path(answer, project) == {
         "old.log": ("removed", "proved"),
         "report.md": ("created", "proved"),
     }
     assert answer["unverified"] == []
 
 
-def test_what_is_made_before_a_folder_is_listed_is_new(
-    session: Session, project: Path
-) -> None:
+def test_what_is_made_before_a_folder_is_listed_is_new(session: Session, project: Path) -> None:
     world = session.world
     waiting: list[Callable[[], None]] = []
     keep = lambda _, work: waiting.append(work)  # noqa: E731
     object.__setattr__(world.shell, "later", keep)
     relay = Caller(folder=str(project))
     task = world.call("task_register", relay, name="One", plan=["Write report.md"])
-    written(project / "report.md")
+    write_fresh(project / "report.md")
     for work in waiting:
         work()
     given = {"task_id": task["task_id"], "status": "completed"}
     answer = world.call("task_update", relay, **given)
-    assert made(answer, project) == {"report.md": ("created", "proved")}
+    assert changes_by_path(answer, project) == {"report.md": ("created", "proved")}
 
 
 def test_without_any_folder_nothing_is_said_of_what_was_made(

@@ -9,7 +9,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import StillRunning
+from openclaw_taskmem.domain.gateway import RunningWork
 from openclaw_taskmem.domain.looks import LookPolicy
 from taskmem_hookspecs import Claim, Finding, Verdict, hookimpl
 from taskmem_hookspecs.errors import EvidenceMissing, NotAllowed
@@ -119,9 +119,7 @@ def test_no_command_of_others_proves_a_sandboxed_agents_task(named: str) -> None
 
 
 def test_a_sandboxed_agent_waits_for_what_its_own_session_runs(world: World) -> None:
-    runs = StillRunning(
-        kind="command", name="vivid-shoal", about="make", since=world.clock.now()
-    )
+    runs = RunningWork(kind="command", name="vivid-shoal", about="make", since=world.clock.now())
     world.shell.still_running[MAIN] = (runs,)
     armed = wait(world, "pty:vivid-shoal", BOXED)
     assert armed["status"] == "watching"

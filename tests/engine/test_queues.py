@@ -8,7 +8,7 @@ import pytest
 from openclaw_taskmem.domain import working
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import gateway, queues, recovery, say, wakes
-from openclaw_taskmem.engine.say import Outgoing
+from openclaw_taskmem.engine.say import NotificationKind
 from taskmem_hookspecs import (
     Change,
     InvalidArguments,
@@ -51,7 +51,7 @@ def world_without_wakes(world: World) -> World:
 
 def told_lines(world: World) -> list[str]:
     """What notices say so far."""
-    events, _ = say.due(world.shell, Outgoing.LINES, 0)
+    events, _ = say.find_due_events(world.shell, NotificationKind.LINES, 0)
     return [str(event.data["line"]) for event in events if event.kind == "notice"]
 
 
@@ -76,15 +76,11 @@ def test_what_is_registered_for_a_role_is_queued_for_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("reached", [True, False])
-def test_who_registers_for_a_role_is_promised_a_wake_where_one_comes(
-    world: World, reached: bool
-) -> None:
+def test_registrar_is_promised_a_wake_only_where_one_arrives(world: World, reached: bool) -> None:
     world.shell = replace(world.shell, reaches=lambda *_: reached)
     caller = Caller(session_key=MAIN, host=OURS)
 
-    answer = world.call(
-        "task_register", caller, name="Write report", plan=PLAN, role="writer"
-    )
+    answer = world.call("task_register", caller, name="Write report", plan=PLAN, role="writer")
 
     promised = "You are woken if nobody has claimed it after 300 s."
     assert (promised in answer["message"]) is reached
@@ -102,7 +98,7 @@ def test_whoever_claims_for_the_role_gets_it_and_no_other(world: World) -> None:
     assert (run.state, run.attached) == (RunState.RUNNING, ("task_9",))
 
 
-def test_a_gateways_agent_does_not_hold_what_it_registers_for_a_role(
+def test_gateway_agent_does_not_hold_a_task_it_queues_for_a_role(
     session: Session,
 ) -> None:
     world = session.world
@@ -113,12 +109,12 @@ def test_a_gateways_agent_does_not_hold_what_it_registers_for_a_role(
     run = session.run(task)
     assert (run.state, run.role, run.session_key) == (RunState.QUEUED, "writer", None)
     assert run.segmented
-    assert gateway.reminder(world.shell, MAIN) is None
+    assert gateway.build_reminder(world.shell, MAIN) is None
     with pytest.raises(RunHeld, match="is queued for the role writer"):
         session.call("task_update", task_id=task, completed_steps=[1])
 
 
-def test_what_is_registered_for_a_role_does_not_take_the_turns_own_task(
+def test_task_queued_for_a_role_does_not_take_the_turns_own_task(
     session: Session,
 ) -> None:
     session.request = "Write the report"
@@ -133,7 +129,7 @@ def test_what_is_registered_for_a_role_does_not_take_the_turns_own_task(
     assert session.world.task(covering.task_id).implicit
 
 
-def test_what_is_registered_for_a_role_and_lies_is_told_as_handed_to_it(
+def test_unclaimed_task_of_a_role_is_notified_like_a_handoff(
     world: World,
 ) -> None:
     queue(world_without_wakes(world))
@@ -187,9 +183,7 @@ def register(world: World, host: str | None = OURS, session: str = MAIN) -> str:
     """Register a task for a role from a session of a host; its id."""
     caller = Caller(session_key=session, host=host)
     return str(
-        world.call("task_register", caller, name="Write report", plan=PLAN, role="dev")[
-            "task_id"
-        ]
+        world.call("task_register", caller, name="Write report", plan=PLAN, role="dev")["task_id"]
     )
 
 
@@ -232,7 +226,7 @@ def test_who_registers_what_its_turn_has_begun_is_told_of_it(
     assert registrar == (session.key, OURS, "home_1")
 
 
-def test_whoever_registered_what_is_queued_for_nobody_is_told_it_is_stuck(
+def test_registrar_is_alerted_to_a_task_queued_for_nobody(
     world: World,
 ) -> None:
     caller = Caller(session_key=MAIN, host=OURS)
@@ -274,7 +268,7 @@ def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:
     assert states == {WakeState.UNANSWERED}
 
 
-def test_a_wake_that_is_still_owed_tells_how_long_it_lies_by_then(
+def test_owed_wake_tells_how_long_the_task_is_unclaimed_by_then(
     world: World,
 ) -> None:
     register(world)
@@ -288,7 +282,7 @@ def test_a_wake_that_is_still_owed_tells_how_long_it_lies_by_then(
     assert "nobody has claimed it for 20 minutes" in wake.text
 
 
-def test_a_wake_that_was_kept_goes_out_once_its_session_is_reached(
+def test_kept_wake_is_sent_once_its_session_is_reachable(
     world: World,
 ) -> None:
     register(world)
@@ -310,17 +304,17 @@ def test_the_main_session_is_told_where_the_registrars_is_gone(
     world.clock.tick(THRESHOLD)
     world.sweep()
     [delivery] = world.claim()
-    wakes.refused(world.shell, delivery, "The gateway has no session.")
+    wakes.settle_refused(world.shell, delivery, "The gateway has no session.")
 
     assert world.pass_time(15 * 60) == []
 
-    events, _ = say.due(world.shell, Outgoing.LINES, 0)
+    events, _ = say.find_due_events(world.shell, NotificationKind.LINES, 0)
     [told] = [event.data for event in events if event.kind == "notice"]
     assert (told["session_key"], told["home"]) == (None, "home_1")
     assert "nobody has claimed it for 20 minutes" in str(told["line"])
 
 
-def test_who_holds_it_by_now_is_not_woken_in_the_registrars_place(
+def test_unclaimed_task_wakes_its_registrar_not_its_last_holder(
     world: World,
 ) -> None:
     task = register(world)
@@ -333,7 +327,7 @@ def test_who_holds_it_by_now_is_not_woken_in_the_registrars_place(
     assert (wake.session_key, wake.host) == (MAIN, OURS)
 
 
-def test_where_no_wake_reaches_the_registrar_the_notice_is_for_its_user(
+def test_notice_goes_to_the_user_of_an_unreachable_registrar(
     world: World,
 ) -> None:
     asked: list[tuple[str | None, str | None]] = []
@@ -349,16 +343,14 @@ def test_where_no_wake_reaches_the_registrar_the_notice_is_for_its_user(
 
     assert world.pass_time(THRESHOLD) == []
 
-    events, _ = say.due(world.shell, Outgoing.LINES, 0)
+    events, _ = say.find_due_events(world.shell, NotificationKind.LINES, 0)
     [told] = [event.data for event in events if event.kind == "notice"]
     assert (told["session_key"], told["home"]) == (MAIN, "home_1")
     assert (OURS, MAIN) in asked
 
 
 @pytest.mark.parametrize("sent", [True, False])
-def test_a_claim_settles_what_the_registrar_is_woken_of(
-    world: World, sent: bool
-) -> None:
+def test_a_claim_settles_what_the_registrar_is_woken_of(world: World, sent: bool) -> None:
     task = register(world)
     world.clock.tick(THRESHOLD)
     world.sweep()
@@ -372,9 +364,7 @@ def test_a_claim_settles_what_the_registrar_is_woken_of(
 
 
 @pytest.mark.parametrize("sent", [True, False])
-def test_that_it_lies_with_its_holder_is_settled_once_it_is_queued(
-    world: World, sent: bool
-) -> None:
+def test_wake_about_the_holder_is_superseded_by_a_requeue(world: World, sent: bool) -> None:
     task = register(world)
     world.call("task_claim", dev(), task_id=task, role="dev")
     world.clock.tick(THRESHOLD)
@@ -483,7 +473,7 @@ def test_of_a_review_no_wake_is_owed_that_reaches_nobody(world: World) -> None:
 # --- the list -----------------------------------------------------------------------
 
 
-def waiting(world: World, status: str = "waiting") -> list[tuple[str, Any]]:
+def list_waiting(world: World, status: str = "waiting") -> list[tuple[str, Any]]:
     """What `task_list` says that tasks wait for, by name."""
     listed = world.call("task_list", status=status)["tasks"]
     return [(task["name"], task.get("waits_for")) for task in listed]
@@ -506,17 +496,17 @@ def test_the_list_says_what_each_task_waits_for(session: Session) -> None:
     world.register("Nobody's")
 
     since = [f"2026-02-16T06:0{minute}:00Z" for minute in range(4)]
-    assert waiting(world) == [
+    assert list_waiting(world) == [
         ("Deploy", {"what": "answer", "since": since[0]}),
         ("Write report", {"what": "claim", "role": "writer", "since": since[1]}),
         ("Bake", {"what": "claim", "role": None, "since": since[2]}),
         ("Brew", {"what": "review", "since": since[3]}),
     ]
-    assert dict(waiting(world, "all"))["Nobody's"] is None
-    assert "Brew" not in dict(waiting(world, "active"))
+    assert dict(list_waiting(world, "all"))["Nobody's"] is None
+    assert "Brew" not in dict(list_waiting(world, "active"))
 
 
-def test_what_waits_longest_is_listed_first_and_no_more_than_asked(
+def test_waiting_tasks_are_listed_longest_first_up_to_the_limit(
     world: World,
 ) -> None:
     for name in ("First", "Second", "Third"):
@@ -565,7 +555,7 @@ def test_what_is_claimed_or_ended_waits_for_nobody(session: Session) -> None:
     ended = queue(world)
     world.call("task_cancel", PERSON, task_id=ended)
 
-    assert waiting(world) == []
+    assert list_waiting(world) == []
     answer = world.call("task_list", status="waiting")
     assert answer["message"] == "There is no waiting task."
 

@@ -18,22 +18,20 @@ from tests.support.world import PERSON, PLAN, World
 AGENT = Caller(host="mcp:claude-code", home="home_1")
 
 
-def own(**changes: object) -> dict[str, object]:
+def own_fields(**changes: object) -> dict[str, object]:
     """Return the fields of a task or wait of the agent, so changed."""
     whose = {"host": AGENT.host, "home": "home_1"}
     return whose | changes
 
 
 def test_a_full_task_is_ended_and_only_the_user_says_more(world: World) -> None:
-    task = a_task(**own(message_count=quotas.MESSAGES))
+    task = a_task(**own_fields(message_count=quotas.MESSAGES))
     world.store.commit(Change(tasks=(task,)))
 
     with pytest.raises(LimitReached, match="task_1 has 200,000 messages"):
         world.call("task_update", AGENT, task_id="task_1", message="At it.")
     with pytest.raises(LimitReached, match="task_1 has 200,000 messages"):
-        world.call(
-            "task_plan_update", AGENT, task_id="task_1", new_plan=PLAN, reason="No."
-        )
+        world.call("task_plan_update", AGENT, task_id="task_1", new_plan=PLAN, reason="No.")
     assert world.store.read_records(Message, "task_1") == []
 
     world.call("task_update", AGENT, task_id="task_1", completed_steps=[1])
@@ -48,7 +46,7 @@ def test_of_an_end_that_is_refused_a_full_task_keeps_no_words(tmp_path: Path) ->
     world = World(plugins=[("evidence", taskmem_evidence)])
     there = AGENT.model_copy(update={"folder": str(tmp_path)})
     made = {"artifacts": ["report.md"]}
-    task = a_task(**own(message_count=quotas.MESSAGES, metadata=made))
+    task = a_task(**own_fields(message_count=quotas.MESSAGES, metadata=made))
     world.store.commit(Change(tasks=(task,)))
 
     end = {"task_id": "task_1", "status": "completed", "message": "Done."}
@@ -72,7 +70,7 @@ def test_a_step_that_failed_adds_nothing_to_a_full_task(session: Session) -> Non
 
 
 def test_who_has_as_many_open_tasks_as_one_may_ends_one_first(world: World) -> None:
-    of_claude = own(registrar_host="shell:claude-code", status=TaskStatus.PAUSED)
+    of_claude = own_fields(registrar_host="shell:claude-code", status=TaskStatus.PAUSED)
     kept = a_task(**of_claude)
     every = (f"task_{number}" for number in range(quotas.TASKS))
     tasks = (kept.model_copy(update={"task_id": task_id}) for task_id in every)

@@ -26,7 +26,7 @@ def packet_in(text: str) -> dict[str, Any]:
     return dict(json.loads(body))
 
 
-def test_a_reminder_is_the_packet_of_the_sessions_latest_open_task(
+def test_reminder_is_the_packet_of_the_latest_open_task(
     world: World,
 ) -> None:
     world.register("older", session_key=MAIN)
@@ -36,7 +36,7 @@ def test_a_reminder_is_the_packet_of_the_sessions_latest_open_task(
     world.register("elsewhere", session_key=OTHER)
     world.clock.tick(60)
 
-    found = gateway.reminder(world.shell, MAIN)
+    found = gateway.build_reminder(world.shell, MAIN)
 
     assert found is not None
     assert found[0] == task
@@ -50,7 +50,7 @@ def test_nothing_is_written_by_a_reminder(world: World) -> None:
     task = world.register(session_key=MAIN)
     before = world.task(task), world.thread(task), events(world), world.wakes()
 
-    gateway.reminder(world.shell, MAIN)
+    gateway.build_reminder(world.shell, MAIN)
 
     assert (
         world.task(task),
@@ -63,22 +63,22 @@ def test_nothing_is_written_by_a_reminder(world: World) -> None:
 def test_who_has_reported_since_is_not_reminded(world: World) -> None:
     task = world.register(session_key=MAIN)
     forgot = world.clock.tick(60)
-    found = gateway.reminder(world.shell, MAIN, since=forgot)
+    found = gateway.build_reminder(world.shell, MAIN, since=forgot)
     assert found is not None
     assert found[0] == task
 
     world.clock.tick(1)
     world.narrate(task)
 
-    assert gateway.reminder(world.shell, MAIN, since=forgot) is None
-    assert gateway.reminder(world.shell, MAIN) is not None
+    assert gateway.build_reminder(world.shell, MAIN, since=forgot) is None
+    assert gateway.build_reminder(world.shell, MAIN) is not None
 
 
 def test_a_session_without_an_open_task_is_told_nothing(world: World) -> None:
     task = world.register(session_key=MAIN)
     world.call("task_update", task_id=task, status="paused")
 
-    assert gateway.reminder(world.shell, MAIN) is None
+    assert gateway.build_reminder(world.shell, MAIN) is None
 
 
 def test_a_task_that_is_named_is_shown_whatever_it_does(world: World) -> None:
@@ -86,7 +86,7 @@ def test_a_task_that_is_named_is_shown_whatever_it_does(world: World) -> None:
     world.register(session_key=MAIN)
     world.call("task_update", task_id=task, status="completed")
 
-    found = gateway.reminder(world.shell, MAIN, task_id=task)
+    found = gateway.build_reminder(world.shell, MAIN, task_id=task)
 
     assert found is not None
     assert found[0] == task
@@ -99,19 +99,19 @@ def test_a_task_of_another_session_is_not_shown(world: World) -> None:
     task = world.register(session_key=OTHER)
 
     with pytest.raises(NotAllowed, match="another session, so you may not read it"):
-        gateway.reminder(world.shell, MAIN, task_id=task)
+        gateway.build_reminder(world.shell, MAIN, task_id=task)
 
 
 def test_a_task_that_is_not_there_cannot_be_shown(world: World) -> None:
     with pytest.raises(TaskNotFound, match="task_9"):
-        gateway.reminder(world.shell, MAIN, task_id="task_9")
+        gateway.build_reminder(world.shell, MAIN, task_id="task_9")
 
 
 def test_a_clock_that_went_back_makes_no_reminder_fail(world: World) -> None:
     world.register(session_key=MAIN)
     world.clock.jump(-3600)
 
-    assert gateway.reminder(world.shell, MAIN) is not None
+    assert gateway.build_reminder(world.shell, MAIN) is not None
 
 
 class Packets:
@@ -128,15 +128,15 @@ class Packets:
             raise self.error
 
 
-def test_a_plugin_may_build_the_reminder_unless_nobody_can_wait_for_it() -> None:
+def test_plugin_builds_the_reminder_unless_it_must_be_plain() -> None:
     plugin = Packets()
     world = World(plugins=[("made", plugin)])
     task = world.register(session_key=MAIN)
 
-    gateway.reminder(world.shell, MAIN, plain=True)
+    gateway.build_reminder(world.shell, MAIN, plain=True)
     assert plugin.asked == []
 
-    gateway.reminder(world.shell, MAIN)
+    gateway.build_reminder(world.shell, MAIN)
     (asked,) = plugin.asked
     assert asked.wake_id == f"reminder_{task}"
 
@@ -145,22 +145,22 @@ def test_a_plugin_that_fails_keeps_no_reminder_back() -> None:
     world = World(plugins=[("made", Packets(ValueError("a bug")))])
     task = world.register(session_key=MAIN)
 
-    found = gateway.reminder(world.shell, MAIN)
+    found = gateway.build_reminder(world.shell, MAIN)
 
     assert found is not None
     assert packet_in(found[1])["task_id"] == task
 
 
-def test_where_no_packet_can_be_built_the_least_of_it_is_a_reminder_too(
+def test_reminder_is_minimal_when_no_packet_can_be_built(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = world.register(session_key=MAIN)
 
-    def broken(*_: object) -> Sequence[Message]:
+    def fail_to_read(*_: object) -> Sequence[Message]:
         raise ValueError("nonsense in a row")
 
-    monkeypatch.setattr(world.shell.store, "read_records", broken)
-    found = gateway.reminder(world.shell, MAIN)
+    monkeypatch.setattr(world.shell.store, "read_records", fail_to_read)
+    found = gateway.build_reminder(world.shell, MAIN)
 
     assert found is not None
     assert packet_in(found[1])["task_id"] == task

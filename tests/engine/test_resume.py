@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.gateway import hold
+from openclaw_taskmem.domain.gateway import find_hold
 from openclaw_taskmem.engine import recovery, wakes
 from openclaw_taskmem.engine.wakes import Delivery
 from taskmem_hookspecs import EventQuery, RunState, WakeState
@@ -25,13 +25,13 @@ def session() -> Session:
     return session
 
 
-def logged(session: Session, kind: str) -> list[dict[str, object]]:
+def data_of_kind(session: Session, kind: str) -> list[dict[str, object]]:
     """What the entries of a kind hold, oldest first."""
     every = session.world.store.find_events(EventQuery())
     return [dict(event.data) for event in every if event.kind == kind]
 
 
-def test_a_failed_task_that_is_taken_up_again_is_logged_as_active(
+def test_resumed_failed_task_is_logged_as_active(
     session: Session,
 ) -> None:
     task = session.register()
@@ -39,13 +39,13 @@ def test_a_failed_task_that_is_taken_up_again_is_logged_as_active(
 
     session.call("task_resume", task_id=task)
 
-    assert logged(session, events.STATUS_CHANGED)[-1] == {
+    assert data_of_kind(session, events.STATUS_CHANGED)[-1] == {
         "from": "failed",
         "to": "active",
     }
 
 
-def test_a_completed_task_is_taken_up_again_only_where_reopen_is_given(
+def test_completed_task_is_resumed_only_with_reopen(
     session: Session,
 ) -> None:
     task = session.register()
@@ -62,7 +62,7 @@ def test_a_completed_task_is_taken_up_again_only_where_reopen_is_given(
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_an_agent_is_not_told_to_complete_what_the_user_sends_back(
+def test_agent_of_a_returned_task_is_not_told_to_complete_it(
     session: Session,
 ) -> None:
     task = session.register(plan=["Build it"])
@@ -79,14 +79,14 @@ def test_an_agent_is_not_told_to_complete_what_the_user_sends_back(
     assert said == 'The user says: "Mend the roof."'
 
 
-def test_an_active_task_that_is_taken_up_again_has_not_changed_its_status(
+def test_resumed_active_task_logs_no_status_change(
     session: Session,
 ) -> None:
     task = session.register()
 
     session.call("task_resume", task_id=task)
 
-    assert logged(session, events.STATUS_CHANGED) == []
+    assert data_of_kind(session, events.STATUS_CHANGED) == []
 
 
 def test_what_a_resume_makes_needless_is_logged_as_superseded(
@@ -101,11 +101,11 @@ def test_what_a_resume_makes_needless_is_logged_as_superseded(
 
     (again,) = session.world.wakes(WakeState.DUE)
     assert again.wake_id != owed.wake_id
-    superseded = logged(session, events.WAKE_SUPERSEDED)
+    superseded = data_of_kind(session, events.WAKE_SUPERSEDED)
     assert [entry["wake_id"] for entry in superseded] == [owed.wake_id]
 
 
-def test_what_was_done_is_known_however_long_the_user_takes_to_answer(
+def test_packet_keeps_what_was_done_however_late_the_answer_is(
     session: Session,
 ) -> None:
     task = session.takes_up()
@@ -113,7 +113,7 @@ def test_what_was_done_is_known_however_long_the_user_takes_to_answer(
     session.asks("May I go on?")
     for _ in range(8):
         session.world.clock.tick(86_400)
-        recovery.drop_old(session.world.shell)
+        recovery.drop_old_checkpoints(session.world.shell)
 
     answer = session.call("task_resume", task_id=task)
 
@@ -121,7 +121,7 @@ def test_what_was_done_is_known_however_long_the_user_takes_to_answer(
     assert "send the invoice" in str(packet["do_not_redo"])
 
 
-def test_a_run_that_was_cut_is_told_to_go_on_within_30_s_of_a_start(
+def test_cut_run_is_told_to_go_on_within_30_s_of_a_start(
     session: Session,
 ) -> None:
     """Source: requirement E3."""
@@ -131,9 +131,9 @@ def test_a_run_that_was_cut_is_told_to_go_on_within_30_s_of_a_start(
     sent: list[Delivery] = []
     while not sent and world.clock.now() < presence.started_at + timedelta(hours=1):
         world.clock.tick(1)
-        recovery.sweep(world.shell, (presence,))
+        recovery.sweep_lapsed_runs(world.shell, (presence,))
         now = world.clock.now()
-        sent += wakes.claim(world.shell, lambda key: hold((presence,), key, now))  # noqa: B023
+        sent += wakes.claim_deliveries(world.shell, lambda key: find_hold((presence,), key, now))  # noqa: B023
 
     [delivery] = sent
     assert delivery.message.session_key == session.key

@@ -23,7 +23,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import MemoryStore, a_wait, an_event
-from taskmem_hookspecs.testing.holdings import everything
+from taskmem_hookspecs.testing.holdings import read_all_rows
 from tests.support.world import PERSON, World
 
 DAY = timedelta(days=1).total_seconds()
@@ -47,19 +47,19 @@ def end_work(world: World, status: str | None = "failed") -> str:
 
 
 def count_rows(world: World) -> dict[str, int]:
-    return {name: len(rows) for name, rows in everything(world.store).items()}
+    return {name: len(rows) for name, rows in read_all_rows(world.store).items()}
 
 
 def test_what_ended_goes_after_its_days_and_the_task_stays() -> None:
     world = a_world(days=90)
     task = end_work(world)
-    before = everything(world.store)
+    before = read_all_rows(world.store)
     world.clock.tick(90 * DAY - 1)
     assert not retention.drop_ended(world.shell)
-    assert everything(world.store) == before
+    assert read_all_rows(world.store) == before
     world.clock.tick(2)
     assert not retention.drop_ended(world.shell)
-    after = everything(world.store)
+    after = read_all_rows(world.store)
     assert [after[name] for name in ("tasks", "messages", "runs")] == [
         before[name] for name in ("tasks", "messages", "runs")
     ]
@@ -102,11 +102,11 @@ def test_where_only_open_things_are_left_that_is_said_once(
 ) -> None:
     world = a_world(most_bytes=1)
     end_work(world, None)
-    before = everything(world.store)
+    before = read_all_rows(world.store)
     world.clock.tick(400 * DAY)
     for _ in range(3):
         assert not retention.drop_ended(world.shell)
-    assert everything(world.store) == before
+    assert read_all_rows(world.store) == before
     assert world.shell.kept.full
     (record,) = caplog.records
     assert "nothing more may be dropped" in record.message
@@ -150,11 +150,11 @@ def test_what_is_open_stays_and_the_oldest_of_the_rest_goes(
         world.open_wait(None)
         world.clock.tick(days * DAY)
     world.clock.tick(2 * KEPT_AT_LEAST.total_seconds())
-    before = everything(world.store)
+    before = read_all_rows(world.store)
     open_ = {t.task_id for t in before["tasks"] if not t.status.terminal}  # type: ignore[attr-defined]
     may_go = everything_that_may_go(world)
     retention.drop_ended(world.shell)
-    after = everything(world.store)
+    after = read_all_rows(world.store)
 
     for name in before:
         gone = [row for row in before[name] if row not in after[name]]
@@ -183,9 +183,9 @@ def everything_that_may_go(world: World) -> dict[str, list[Any]]:
             for name, value in vars(world.store).items()
         }
     )
-    before = everything(store)
+    before = read_all_rows(store)
     store.drop_ended(world.clock.now() - KEPT_AT_LEAST, 1_000_000)
-    after = everything(store)
+    after = read_all_rows(store)
     return {n: [r for r in before[n] if r not in after[n]] for n in before}
 
 
@@ -204,23 +204,17 @@ def test_a_task_that_ended_is_taken_up_again_after_its_days() -> None:
     assert world.task(task).linkage.last_wait_state is WaitStatus.RESOLVED
 
 
-@pytest.mark.parametrize("reader", [*say.Outgoing, "told"])
+@pytest.mark.parametrize("reader", [*say.NotificationKind, "told"])
 @pytest.mark.parametrize("policy", [{"days": 1}, {"most_bytes": 1}])
-def test_what_the_log_was_not_told_of_yet_stays(
-    reader: str, policy: dict[str, Any]
-) -> None:
+def test_what_the_log_was_not_told_of_yet_stays(reader: str, policy: dict[str, Any]) -> None:
     world = a_world(**policy)
-    say.begin(world.shell)
-    tell.begin(world.shell)
+    say.set_start_positions(world.shell)
+    tell.set_start_position(world.shell)
     world.store.commit(Change(events=tuple(an_event() for _ in range(9))))
-    places = {
-        f"{outgoing}:{world.shell.store.home or ''}": 8 for outgoing in say.Outgoing
-    }
-    places[world.shell.store.bookmark("told", "").name] = 8
+    places = {f"{outgoing}:{world.shell.store.home or ''}": 8 for outgoing in say.NotificationKind}
+    places[world.shell.store.make_bookmark("told", "").name] = 8
     name = next(name for name in places if name.startswith(reader))
-    marks = [
-        Bookmark(name=n, value=str(5 if n == name else at)) for n, at in places.items()
-    ]
+    marks = [Bookmark(name=n, value=str(5 if n == name else at)) for n, at in places.items()]
     world.store.commit(Change(bookmarks=tuple(marks)))
     world.clock.tick(2 * DAY)
     retention.drop_ended(world.shell)
@@ -232,18 +226,18 @@ def test_what_the_log_was_not_told_of_yet_stays(
     ]
 
 
-def test_the_room_that_other_homes_take_drops_nothing_of_this_one() -> None:
+def test_disk_space_of_other_homes_drops_no_rows_of_this_home() -> None:
     world = World(keep=KeepPolicy(days=90, most_bytes=1), sole=False, home="/home/1")
     end_work(world)
     world.clock.tick(DAY)
     world.store.commit(Change(waits=(a_wait(wait_id="x", home="/home/2"),)))
-    before = everything(world.store)
+    before = read_all_rows(world.store)
     assert not retention.drop_ended(world.shell)
-    assert everything(world.store) == before
+    assert read_all_rows(world.store) == before
     assert (world.shell.kept.shared, world.shell.kept.full) == (True, False)
     world.clock.tick(90 * DAY)
     retention.drop_ended(world.shell)
-    assert len(everything(world.store)["wakes"]) == 0
+    assert len(read_all_rows(world.store)["wakes"]) == 0
 
 
 def test_one_pass_reads_the_log_once() -> None:

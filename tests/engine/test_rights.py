@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import Began
-from openclaw_taskmem.domain.rights import TABLE, Act, Tie, When
+from openclaw_taskmem.domain.checkpoints import CallStartEntry
+from openclaw_taskmem.domain.rights import TABLE, Act, ActCondition, Tie
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway, task_commands, turn_ends, turns
-from openclaw_taskmem.engine.turns import Heard
+from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, TaskFacts, WakeState
 from taskmem_hookspecs.errors import (
     Fenced,
@@ -103,7 +103,7 @@ def frees(world: World) -> str:
     return task
 
 
-def taken_from(world: World) -> str:
+def takes_over(world: World) -> str:
     task = resets(world)
     world.call("task_claim", CODEX, task_id=task, role="main")
     return task
@@ -118,7 +118,7 @@ def leave_running(world: World) -> str:
     return task
 
 
-def claimed(world: World, by: Caller = CLAUDE) -> str:
+def claims_from_person(world: World, by: Caller = CLAUDE) -> str:
     """What a person registered for builders, and a process of a host claimed."""
     task = registers(world, PERSON, role="builder")
     world.call("task_claim", by, task_id=task, role="builder")
@@ -126,19 +126,19 @@ def claimed(world: World, by: Caller = CLAUDE) -> str:
 
 
 def asks_and_ends(world: World) -> str:
-    task = claimed(world, GONE)
+    task = claims_from_person(world, GONE)
     world.call("task_update", GONE, task_id=task, ask="Which tag?")
     return task
 
 
 def pauses_and_ends(world: World) -> str:
-    task = claimed(world, GONE)
+    task = claims_from_person(world, GONE)
     world.call("task_update", GONE, task_id=task, status="paused")
     return task
 
 
 def hands_over_and_ends(world: World) -> str:
-    task = claimed(world, GONE)
+    task = claims_from_person(world, GONE)
     world.call("task_handoff", GONE, task_id=task, to="user")
     return task
 
@@ -155,8 +155,8 @@ SCENES: Final[Mapping[tuple[Tie, str], Scene]] = {
     (Tie.PERSON, "held"): (PERSON, claim_as),
     (Tie.HOLDER, "held"): (BUILDER, claim_as),
     (Tie.SESSION, "free"): (A, resets),
-    (Tie.SESSION, "held"): (A, taken_from),
-    (Tie.HOST, "held"): (CLAUDE_TOO, claimed),
+    (Tie.SESSION, "held"): (A, takes_over),
+    (Tie.HOST, "held"): (CLAUDE_TOO, claims_from_person),
     (Tie.HOST, "gone"): (CLAUDE, pauses_and_ends),
     (Tie.REGISTRAR, "free"): (CLAUDE, queues),
     (Tie.REGISTRAR, "held"): (CLAUDE, claim_as),
@@ -169,13 +169,13 @@ SCENES: Final[Mapping[tuple[Tie, str], Scene]] = {
     (Tie.OTHER, "gone"): (CODEX, goes_silent),
     (Tie.OTHER, "another gateway's"): (TWO, lambda world: registers(world, ONE)),
 }
-STANDS: Final[Mapping[When, frozenset[str]]] = {
-    When.YES: frozenset({"free", "held", "ended", "gone"}),
-    When.NO: frozenset(),
-    When.FREE: frozenset({"free", "ended", "gone"}),
-    When.IDLE: frozenset({"free", "ended", "gone"}),
-    When.ENDED: frozenset({"ended", "gone"}),
-    When.GONE: frozenset({"gone"}),
+STANDS: Final[Mapping[ActCondition, frozenset[str]]] = {
+    ActCondition.YES: frozenset({"free", "held", "ended", "gone"}),
+    ActCondition.NO: frozenset(),
+    ActCondition.FREE: frozenset({"free", "ended", "gone"}),
+    ActCondition.IDLE: frozenset({"free", "ended", "gone"}),
+    ActCondition.ENDED: frozenset({"ended", "gone"}),
+    ActCondition.GONE: frozenset({"gone"}),
 }
 """How a task may stand under each condition."""
 TOOLS: Final[Mapping[Act, tuple[str, Mapping[str, Any]]]] = {
@@ -228,9 +228,7 @@ def test_each_tie_lets_a_caller_do_what_the_table_says(
 
 
 @pytest.mark.parametrize("caller", [C, CODEX])
-def test_a_query_of_anothers_task_is_refused_with_a_way(
-    world: World, caller: Caller
-) -> None:
+def test_a_query_of_anothers_task_is_refused_with_a_way(world: World, caller: Caller) -> None:
     task = registers(world, A)
 
     with pytest.raises(NotAllowed) as refused:
@@ -242,7 +240,7 @@ def test_a_query_of_anothers_task_is_refused_with_a_way(
     )
 
 
-def test_who_may_claim_what_is_queued_sees_its_name_and_not_its_thread(
+def test_possible_claimant_sees_a_tasks_name_but_not_its_thread(
     world: World,
 ) -> None:
     task = queues(world)
@@ -268,7 +266,7 @@ def test_an_agent_finds_its_own_tasks_behind_many_of_others(world: World) -> Non
     assert [each["task_id"] for each in listed] == [own]
 
 
-class Counting(MemoryStore):
+class ReadCountingStore(MemoryStore):
     """Counts what is read task by task."""
 
     def __init__(self) -> None:
@@ -281,7 +279,7 @@ class Counting(MemoryStore):
 
 
 def test_a_list_reads_who_works_on_tasks_at_once() -> None:
-    store = Counting()
+    store = ReadCountingStore()
     world = World(store)
     own = [registers(world, A), queues(world, A)]
     for _ in range(30):
@@ -313,7 +311,7 @@ def test_no_hand_off_takes_along_what_is_anothers(world: World) -> None:
     assert world.store.read_task(theirs) == before
 
 
-def test_who_registered_a_task_answers_none_of_the_wakes_of_who_works_on_it(
+def test_registrar_acknowledges_no_wake_of_the_tasks_worker(
     world: World,
 ) -> None:
     task = claim_as(world)
@@ -329,9 +327,7 @@ def test_who_registered_a_task_answers_none_of_the_wakes_of_who_works_on_it(
     assert [each.state for each in world.wakes()] == [WakeState.ACKNOWLEDGED]
 
 
-@pytest.mark.parametrize(
-    "prepare", [asks_and_ends, pauses_and_ends, hands_over_and_ends]
-)
+@pytest.mark.parametrize("prepare", [asks_and_ends, pauses_and_ends, hands_over_and_ends])
 def test_an_agent_that_began_anew_goes_on_with_what_waits(
     world: World, prepare: Callable[[World], str]
 ) -> None:
@@ -387,7 +383,7 @@ def pauses(world: World) -> str:
 
 
 def pauses_what_it_holds(world: World) -> str:
-    task = claimed(world)
+    task = claims_from_person(world)
     world.call("task_update", CLAUDE, task_id=task, status="paused")
     return task
 
@@ -434,9 +430,7 @@ def test_who_registered_what_is_queued_calls_it_off(world: World) -> None:
     assert world.call("task_cancel", CLAUDE, task_id=task)["status"] == "cancelled"
 
 
-@pytest.mark.parametrize(
-    ("by", "given"), [(CLAUDE, {"role": "builder"}), (BUILDER, {})]
-)
+@pytest.mark.parametrize(("by", "given"), [(CLAUDE, {"role": "builder"}), (BUILDER, {})])
 def test_who_handed_a_task_on_leaves_notes_until_it_is_claimed(
     world: World, by: Caller, given: dict[str, str]
 ) -> None:
@@ -483,7 +477,7 @@ def test_no_agent_of_another_role_is_told_to_claim_what_was_left(
         assert "task_claim" not in str(refused.value)
 
 
-def test_a_task_of_another_gateways_session_is_not_meant_by_its_key(
+def test_session_key_does_not_reach_another_gateways_task(
     world: World,
 ) -> None:
     theirs = registers(world, ONE)
@@ -493,10 +487,10 @@ def test_a_task_of_another_gateways_session_is_not_meant_by_its_key(
     world.call("task_update", ONE, task_id=theirs, message="The latest.")
 
     assert world.call("task_status", TWO)["task_id"] == own
-    assert gateway.reminder(world.shell, "agent:main:a", host="openclaw:two") == (
-        gateway.reminder(world.shell, "agent:main:a", host=TWO.host, task_id=own)
+    assert gateway.build_reminder(world.shell, "agent:main:a", host="openclaw:two") == (
+        gateway.build_reminder(world.shell, "agent:main:a", host=TWO.host, task_id=own)
     )
-    listed = task_commands.list_chat(world.shell, "agent:main:a", TWO.host)
+    listed = task_commands.list_chat_tasks(world.shell, "agent:main:a", TWO.host)
     assert [each.task.task_id for each in listed] == [own]
 
 
@@ -506,22 +500,22 @@ def test_a_turn_of_another_gateway_takes_up_nothing_of_its_key(
 ) -> None:
     task = prepare(world)
     before = read_rows(world.store)
-    heard = Heard(owner=TWO.owner)
+    heard = ReportContext(owner=TWO.owner)
 
-    turns.turn_began(world.shell, heard, Origin.TASKMEM)
-    call = Began(call_id="1", tool="exec", about="make")
-    assert not turns.call_began(world.shell, heard, call)
-    turn_ends.turn_over(world.shell, heard, Turn(origin=Origin.TASKMEM, calls=1))
+    turns.record_turn_start(world.shell, heard, Origin.TASKMEM)
+    call = CallStartEntry(call_id="1", tool="exec", about="make")
+    assert not turns.record_call_start(world.shell, heard, call)
+    turn_ends.settle_turn_end(world.shell, heard, Turn(origin=Origin.TASKMEM, calls=1))
 
     assert read_rows(world.store) == before
-    turns.turn_began(world.shell, Heard(owner=ONE.owner), Origin.TASKMEM)
+    turns.record_turn_start(world.shell, ReportContext(owner=ONE.owner), Origin.TASKMEM)
     run = world.store.read_task(task).run
     assert run is not None
     assert run.owner == ONE.owner
 
 
 @pytest.mark.parametrize(("by", "to"), [(A, TWO), (ONE, A)])
-def test_of_gateways_that_do_not_say_which_one_session_is_the_same(
+def test_unnamed_gateways_share_the_session_of_the_same_key(
     world: World, by: Caller, to: Caller
 ) -> None:
     task = registers(world, by)

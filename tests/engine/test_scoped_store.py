@@ -37,9 +37,7 @@ def store() -> MemoryStore:
     waits, wakes, runs, checkpoints = made
     task = a_task(home="there")
     store.commit(
-        Change(
-            tasks=(task,), waits=waits, wakes=wakes, runs=runs, checkpoints=checkpoints
-        )
+        Change(tasks=(task,), waits=waits, wakes=wakes, runs=runs, checkpoints=checkpoints)
     )
     return store
 
@@ -72,9 +70,7 @@ def test_a_home_that_is_alone_finds_all_there_is(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize(("home", "kept"), [("here", 1), ("there", 0)])
-def test_a_home_lets_go_of_its_own_alone(
-    store: MemoryStore, home: str, kept: int
-) -> None:
+def test_a_home_lets_go_of_its_own_alone(store: MemoryStore, home: str, kept: int) -> None:
     scoped = ScopedStore(store, home)
     scoped.commit(Change(forget_before=DAWN + timedelta(days=1)))
     assert len(store._checkpoints) == kept

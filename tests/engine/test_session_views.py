@@ -10,7 +10,7 @@ from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateway, say, session_views, task_commands
 from openclaw_taskmem.engine.runs import NEWEST
-from openclaw_taskmem.engine.say import Outgoing
+from openclaw_taskmem.engine.say import NotificationKind
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -29,9 +29,9 @@ HOUR = 3600
 
 def view(session: Session, key: str = MAIN) -> SessionView:
     """What the user of a session is shown next."""
-    changes, _ = say.due(session.world.shell, Outgoing.VIEWS, 0)
-    mine = [event for event in changes if say.session_of(event) == key]
-    return say.view_of(session.world.shell, mine)
+    changes, _ = say.find_due_events(session.world.shell, NotificationKind.VIEWS, 0)
+    mine = [event for event in changes if say.get_event_session(event) == key]
+    return say.build_session_view(session.world.shell, mine)
 
 
 def question(session: Session, key: str = MAIN) -> UserQuestion:
@@ -40,7 +40,7 @@ def question(session: Session, key: str = MAIN) -> UserQuestion:
     return only
 
 
-def asked(session: Session) -> str:
+def ask_user(session: Session) -> str:
     """Let a task ask its user something; its id."""
     task = session.works()
     session.asks("Shall I push it?")
@@ -48,7 +48,7 @@ def asked(session: Session) -> str:
     return task
 
 
-def interrupted(session: Session) -> str:
+def interrupt_task(session: Session) -> str:
     """Let a task be interrupted for so long that its user is asked; its id."""
     task = session.works()
     session.world.clock.tick(2 * HOUR)
@@ -99,21 +99,21 @@ def test_a_task_in_the_background_is_seen_where_it_is_heard_of(
     session.world.clock.tick(1)
     session.register(name="Here")
     assert title(view(session)) == "**Here**"
-    changes, _ = say.due(session.world.shell, Outgoing.VIEWS, 0)
-    assert {say.session_of(event) for event in changes} == {MAIN}
+    changes, _ = say.find_due_events(session.world.shell, NotificationKind.VIEWS, 0)
+    assert {say.get_event_session(event) for event in changes} == {MAIN}
 
 
 def test_nobody_is_shown_a_task_of_no_gateway(session: Session) -> None:
     session.world.register()
 
-    assert say.due(session.world.shell, Outgoing.VIEWS, 0)[0] == []
+    assert say.find_due_events(session.world.shell, NotificationKind.VIEWS, 0)[0] == []
 
 
 # --- questions --------------------------------------------------------------------
 
 
 def test_what_an_agent_asks_is_asked_in_free_words(session: Session) -> None:
-    asked(session)
+    ask_user(session)
 
     found = question(session)
     assert (found.header, found.text) == ("Question", "Deploy: Shall I push it?")
@@ -132,10 +132,10 @@ def test_an_agent_may_give_options_and_may_not_repeat_one(session: Session) -> N
             session.call("task_update", **given, ask_options=options)
 
 
-def test_whether_an_interrupted_task_goes_on_is_asked_with_options(
+def test_interrupted_task_is_asked_about_with_resume_options(
     session: Session,
 ) -> None:
-    interrupted(session)
+    interrupt_task(session)
 
     found = question(session)
     assert found.header == "Resume?"
@@ -153,35 +153,35 @@ def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
 
 
 def test_the_line_of_a_question_brings_the_question_along(session: Session) -> None:
-    asked(session)
+    ask_user(session)
 
-    entries, _ = say.due(session.world.shell, Outgoing.LINES, 0)
+    entries, _ = say.find_due_events(session.world.shell, NotificationKind.LINES, 0)
     [line] = [e for e in entries if e.data.get("about") == "question"]
-    notice = say.notice_of(session.world.shell, [line])
+    notice = say.build_session_notice(session.world.shell, [line])
     assert notice.question == question(session)
 
 
 @pytest.mark.parametrize("what", ["asked anew", "answered", "acted", "cancelled"])
 def test_a_question_that_is_over_is_put_to_nobody(session: Session, what: str) -> None:
-    task = asked(session)
-    entries, _ = say.due(session.world.shell, Outgoing.LINES, 0)
+    task = ask_user(session)
+    entries, _ = say.find_due_events(session.world.shell, NotificationKind.LINES, 0)
     [line] = [e for e in entries if e.data.get("about") == "question"]
 
     match what:
         case "asked anew":
             session.call("task_update", task_id=task, ask="Shall I delete it?")
         case "answered":
-            session_views.answer(session.world.shell, question(session).key, "Yes")
+            session_views.take_answer(session.world.shell, question(session).key, "Yes")
         case "acted":
             session.call("task_update", task_id=task, status="active")
         case "cancelled":
             session.call("task_update", task_id=task, status="cancelled")
 
-    notice = say.notice_of(session.world.shell, [line])
+    notice = say.build_session_notice(session.world.shell, [line])
     assert (notice.text, notice.question) == ("", None)
 
 
-def test_a_view_that_was_drawn_before_a_question_is_older_than_it(
+def test_view_drawn_before_a_question_is_older_than_the_question(
     session: Session,
 ) -> None:
     task = session.works()
@@ -192,7 +192,7 @@ def test_a_view_that_was_drawn_before_a_question_is_older_than_it(
     assert before.newest_event < asked.newest_event <= view(session).newest_event
 
 
-def test_a_question_in_the_background_is_asked_where_it_is_heard_of(
+def test_background_question_appears_in_the_view_of_its_chat(
     session: Session,
 ) -> None:
     task = session.works()
@@ -205,7 +205,7 @@ def test_a_question_in_the_background_is_asked_where_it_is_heard_of(
 
 
 def test_a_question_is_over_once_its_agent_acts(session: Session) -> None:
-    task = asked(session)
+    task = ask_user(session)
     session.begins()
     session.call("task_update", task_id=task, status="active")
 
@@ -215,22 +215,20 @@ def test_a_question_is_over_once_its_agent_acts(session: Session) -> None:
 def test_a_question_that_went_with_its_gateway_is_asked_again(
     session: Session,
 ) -> None:
-    asked(session)
-    _, place = say.due(session.world.shell, Outgoing.VIEWS, 0)
+    ask_user(session)
+    _, place = say.find_due_events(session.world.shell, NotificationKind.VIEWS, 0)
     session.restarts("boot_2")
 
-    [again], _ = say.due(session.world.shell, Outgoing.VIEWS, place)
-    assert say.view_of(session.world.shell, [again]).questions
+    [again], _ = say.find_due_events(session.world.shell, NotificationKind.VIEWS, place)
+    assert say.build_session_view(session.world.shell, [again]).questions
 
 
 # --- answers ----------------------------------------------------------------------
 
 
 def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
-    task = asked(session)
-    session_views.answer(
-        session.world.shell, question(session).key, "Yes, but not to prod."
-    )
+    task = ask_user(session)
+    session_views.take_answer(session.world.shell, question(session).key, "Yes, but not to prod.")
 
     [wake] = session.world.deliver()
     assert wake.session_key == MAIN
@@ -244,10 +242,10 @@ def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
     assert session.run(task).state is RunState.RUNNING
 
 
-def answered(session: Session, answer: str = "Yes") -> str:
+def ask_and_answer(session: Session, answer: str = "Yes") -> str:
     """Let a task ask its user something that they answer; its id."""
-    task = asked(session)
-    session_views.answer(session.world.shell, question(session).key, answer)
+    task = ask_user(session)
+    session_views.take_answer(session.world.shell, question(session).key, answer)
     return task
 
 
@@ -258,24 +256,24 @@ def hears(session: Session) -> str:
     session.turn_since = session.world.clock.now()
     session.begins(Origin.TASKMEM)
     taken = {str(wake.delivery_id)}
-    gateway.turn_ended(session.world.shell, session.key, taken, None)
+    gateway.settle_turn_wakes(session.world.shell, session.key, taken, None)
     return wake.text
 
 
 def test_a_call_in_the_turn_of_an_answer_lifts_the_block(session: Session) -> None:
-    task = answered(session)
+    task = ask_and_answer(session)
     hears(session)
     assert session.run(task).state is RunState.BLOCKED
     session.does("git push")
 
-    assert working.at_work(session.run(task))
+    assert working.is_at_work(session.run(task))
     session.ends("Pushed.")
     [wake] = session.world.deliver()
     assert "task_continue" in wake.text
 
 
 def test_a_call_in_a_turn_without_the_answer_lifts_no_block(session: Session) -> None:
-    task = answered(session)
+    task = ask_and_answer(session)
     session.world.clock.tick(1)
     session.turn_since = session.world.clock.now()
     session.begins()
@@ -292,7 +290,7 @@ def test_a_call_in_a_turn_without_the_answer_lifts_no_block(session: Session) ->
 
 
 def test_an_answer_that_nothing_followed_is_told_once_more(session: Session) -> None:
-    task = answered(session)
+    task = ask_and_answer(session)
     first = hears(session)
     session.ends("Noted.")
     assert session.world.deliver() == []
@@ -307,7 +305,7 @@ def test_an_answer_that_nothing_followed_is_told_once_more(session: Session) -> 
 
 
 def test_a_call_after_being_told_once_more_lifts_the_block(session: Session) -> None:
-    task = answered(session)
+    task = ask_and_answer(session)
     hears(session)
     session.ends("Noted.")
     session.world.clock.tick(session.world.shell.runs.idle_pauses[0])
@@ -320,7 +318,7 @@ def test_a_call_after_being_told_once_more_lifts_the_block(session: Session) -> 
 def test_an_answer_whose_turn_a_restart_has_cut_is_told_again(
     session: Session,
 ) -> None:
-    task = answered(session)
+    task = ask_and_answer(session)
     hears(session)
     session.settles(session.restarts("boot_2"))
     session.world.clock.tick(session.world.shell.runs.idle_pauses[0])
@@ -334,20 +332,18 @@ def test_an_answer_whose_turn_a_restart_has_cut_is_told_again(
 def test_what_was_answered_is_neither_asked_nor_listed_as_open(
     session: Session,
 ) -> None:
-    task = answered(session)
+    task = ask_and_answer(session)
 
-    assert gateway.question(session.world.shell, MAIN) is None
+    assert gateway.describe_waiting_tasks(session.world.shell, MAIN) is None
     assert "question" not in session.call("task_status", task_id=task)
-    listed = task_commands.obey(
-        session.world.shell, Command.TASKS, "", session.caller
-    ).text
+    listed = task_commands.run_command(session.world.shell, Command.TASKS, "", session.caller).text
     assert "waits for its agent, which has your answer." in listed
 
 
 def test_the_same_words_after_an_answer_are_another_question(
     session: Session,
 ) -> None:
-    task = answered(session)
+    task = ask_and_answer(session)
     hears(session)
     session.call("task_update", task_id=task, ask="Shall I push it?")
 
@@ -357,21 +353,21 @@ def test_the_same_words_after_an_answer_are_another_question(
 
 
 def test_an_answer_begins_the_counts_anew(session: Session) -> None:
-    task = asked(session)
+    task = ask_user(session)
     run = session.run(task)
     spent = {"rounds": 7, "rounds_before": 0, "worked_seconds": 900.0}
     session.world.store.commit(Change(runs=(run.model_copy(update=spent),)))
-    session_views.answer(session.world.shell, question(session).key, "Yes")
+    session_views.take_answer(session.world.shell, question(session).key, "Yes")
 
     run = session.run(task)
     assert (run.rounds_before, run.worked_seconds) == (7, 0.0)
 
 
 def test_a_second_answer_counts_for_nothing(session: Session) -> None:
-    asked(session)
+    ask_user(session)
     key = question(session).key
-    session_views.answer(session.world.shell, key, "Yes")
-    session_views.answer(session.world.shell, key, "No")
+    session_views.take_answer(session.world.shell, key, "Yes")
+    session_views.take_answer(session.world.shell, key, "No")
 
     assert view(session).questions == ()
     [wake] = session.world.deliver()
@@ -382,23 +378,21 @@ def test_a_second_answer_counts_for_nothing(session: Session) -> None:
 def test_an_answer_after_the_agent_has_acted_counts_for_nothing(
     session: Session,
 ) -> None:
-    task = asked(session)
+    task = ask_user(session)
     key = question(session).key
     session.begins()
     session.call("task_update", task_id=task, status="active")
-    session_views.answer(session.world.shell, key, "No")
+    session_views.take_answer(session.world.shell, key, "No")
 
     assert session.world.deliver() == []
     assert session.run(task).state is RunState.RUNNING
 
 
 @pytest.mark.parametrize("status", ["active", "paused", "failed"])
-def test_an_answer_not_yet_told_is_told_whatever_the_agent_has_done(
-    session: Session, status: str
-) -> None:
-    task = asked(session)
+def test_pending_answer_is_told_whatever_the_agent_did_since(session: Session, status: str) -> None:
+    task = ask_user(session)
     session.begins()
-    session_views.answer(session.world.shell, question(session).key, "No!")
+    session_views.take_answer(session.world.shell, question(session).key, "No!")
     session.call("task_update", task_id=task, status=status)
     session.ends("I go on.", origin=Origin.USER)
 
@@ -409,22 +403,22 @@ def test_an_answer_not_yet_told_is_told_whatever_the_agent_has_done(
 
 
 def test_what_the_user_cancels_is_told_no_answer(session: Session) -> None:
-    task = asked(session)
-    session_views.answer(session.world.shell, question(session).key, "Yes")
+    task = ask_user(session)
+    session_views.take_answer(session.world.shell, question(session).key, "Yes")
     session.world.call("task_cancel", PERSON, task_id=task, reason="Never mind.")
 
     assert session.world.deliver() == []
 
 
 def test_a_new_question_is_another_one(session: Session) -> None:
-    task = asked(session)
+    task = ask_user(session)
     first = question(session)
-    session_views.answer(session.world.shell, first.key, "To where?")
+    session_views.take_answer(session.world.shell, first.key, "To where?")
     session.begins(Origin.TASKMEM)
     session.call("task_update", task_id=task, ask="Shall I push it to prod?")
 
     assert question(session).key != first.key
-    session_views.answer(session.world.shell, first.key, "Yes")
+    session_views.take_answer(session.world.shell, first.key, "Yes")
     assert question(session).text == "Deploy: Shall I push it to prod?"
 
 
@@ -439,16 +433,14 @@ def test_a_new_question_is_another_one(session: Session) -> None:
 def test_only_the_button_lets_an_interrupted_task_go_on(
     session: Session, answer: str, state: RunState, wakes: int
 ) -> None:
-    task = interrupted(session)
-    session_views.answer(session.world.shell, question(session).key, answer)
+    task = interrupt_task(session)
+    session_views.take_answer(session.world.shell, question(session).key, answer)
 
     assert session.run(task).state is state
     delivered = session.world.deliver()
     assert len(delivered) == wakes
     told = "waited because it was interrupted long ago. The user answered:"
-    assert any(told in wake.text for wake in delivered) == (
-        answer == "No, call it off."
-    )
+    assert any(told in wake.text for wake in delivered) == (answer == "No, call it off.")
     assert view(session).questions == ()
 
 
@@ -458,24 +450,24 @@ def test_a_question_stays_open_until_its_run_goes_on(
     def busy(*_: object) -> None:
         raise StoreBusy("The database is busy; try again.")
 
-    task = interrupted(session)
+    task = interrupt_task(session)
     asked = question(session)
     with monkeypatch.context() as patched:
         patched.setattr(session_views.runs, "resume", busy)
         with pytest.raises(StoreBusy):
-            session_views.answer(session.world.shell, asked.key, RESUME)
+            session_views.take_answer(session.world.shell, asked.key, RESUME)
 
     assert question(session).key == asked.key
-    session_views.answer(session.world.shell, asked.key, RESUME)
+    session_views.take_answer(session.world.shell, asked.key, RESUME)
     assert session.run(task).state is RunState.QUEUED
 
 
-def test_a_review_is_decided_by_its_agent_once_the_user_has_answered(
+def test_agent_decides_its_review_once_the_user_has_answered(
     session: Session,
 ) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="user", note="Is it right?")
-    session_views.answer(session.world.shell, question(session).key, ACCEPT)
+    session_views.take_answer(session.world.shell, question(session).key, ACCEPT)
 
     [wake] = session.world.deliver()
     assert f'The user answered: "{ACCEPT}"' in wake.text
@@ -503,24 +495,24 @@ def test_a_question_keeps_its_options_in_a_long_log(session: Session) -> None:
 
 
 def test_an_answered_question_stays_so_in_a_long_log(session: Session) -> None:
-    task = interrupted(session)
-    session_views.answer(session.world.shell, question(session).key, LEAVE_IT)
+    task = interrupt_task(session)
+    session_views.take_answer(session.world.shell, question(session).key, LEAVE_IT)
     fill_log(session, task)
 
     run_id = session.run(task).run_id
-    assert session_views.question_of(session.world.shell, run_id) is None
+    assert session_views.find_open_question(session.world.shell, run_id) is None
 
 
 def test_a_clock_set_back_reopens_no_question(session: Session) -> None:
-    task = interrupted(session)
+    task = interrupt_task(session)
     session.world.clock.jump(-HOUR)
-    session_views.answer(session.world.shell, question(session).key, LEAVE_IT)
+    session_views.take_answer(session.world.shell, question(session).key, LEAVE_IT)
 
     run_id = session.run(task).run_id
-    assert session_views.question_of(session.world.shell, run_id) is None
+    assert session_views.find_open_question(session.world.shell, run_id) is None
 
 
 def test_an_answer_of_no_known_question_is_passed_by(session: Session) -> None:
-    session_views.answer(session.world.shell, "run_9999-1-0", "Yes")
+    session_views.take_answer(session.world.shell, "run_9999-1-0", "Yes")
 
     assert session.world.deliver() == []

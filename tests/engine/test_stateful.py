@@ -74,10 +74,7 @@ class Mortal:
 
     def _ends_stay(self, change: Change) -> None:
         """What has ended changes its status but to active."""
-        known = {
-            task.task_id: task
-            for task in self._store.find_tasks(TaskQuery(implicit=False))
-        }
+        known = {task.task_id: task for task in self._store.find_tasks(TaskQuery(implicit=False))}
         for task in change.tasks:
             before = known.get(task.task_id, task).status
             assert not before.terminal or task.status in (before, TaskStatus.ACTIVE)
@@ -108,11 +105,11 @@ class Engine(RuleBasedStateMachine):
         numbers = self.world._numbers
         self.world = World(self.store, self.clock)
         self.world._numbers = numbers
-        dues.reschedule(self.world.shell)
+        dues.reschedule_tasks(self.world.shell)
 
     @initialize()
     def start(self) -> None:
-        dues.reschedule(self.world.shell)
+        dues.reschedule_tasks(self.world.shell)
 
     @rule(target=tasks, steps=st.integers(1, 5), session=st.sampled_from([None, "s"]))
     def register(self, steps: int, session: str | None) -> str:
@@ -141,9 +138,7 @@ class Engine(RuleBasedStateMachine):
         before = self.world.task(task)
         done = {before.plan[i] for i in before.done}
         try:
-            self.world.call(
-                "task_plan_update", task_id=task, new_plan=steps[:count], reason="r"
-            )
+            self.world.call("task_plan_update", task_id=task, new_plan=steps[:count], reason="r")
         except TaskEnded:
             assert before.status.terminal
             return
@@ -223,7 +218,7 @@ class Engine(RuleBasedStateMachine):
             if wake.key in before or wake.cause is not WakeCause.STUCK:
                 continue
             facts = self.store.read_task(wake.task_id or "")
-            assert stuck.judge(facts, now, self.world.shell.stuck) is not None
+            assert stuck.judge_stuck(facts, now, self.world.shell.stuck) is not None
             last = self.alerts.get(wake.task_id or "")
             cooldown = timedelta(seconds=self.world.shell.stuck.cooldown_seconds)
             assert last is None or now - last >= cooldown
@@ -235,13 +230,13 @@ class Engine(RuleBasedStateMachine):
 
     @rule(delivery=consumes(claimed), fate=st.sampled_from([None, "before", "after"]))
     def take(self, delivery: Delivery, fate: str | None) -> None:
-        self.took(delivery, "test", fate)
+        self.confirm_delivery(delivery, "test", fate)
 
-    def took(self, delivery: Delivery, transport: str, fate: str | None) -> None:
+    def confirm_delivery(self, delivery: Delivery, transport: str, fate: str | None) -> None:
         now = self.clock.now()
         self.store.fate = fate
         try:
-            wakes.delivered(self.world.shell, delivery, transport)
+            wakes.settle_delivered(self.world.shell, delivery, transport)
         except Crash:
             self.restart()
         self.store.fate = None
@@ -253,7 +248,7 @@ class Engine(RuleBasedStateMachine):
 
     @rule(delivery=consumes(claimed))
     def lose(self, delivery: Delivery) -> None:
-        wakes.failed(self.world.shell, delivery, "gateway down")
+        wakes.settle_failed(self.world.shell, delivery, "gateway down")
 
     @rule()
     def crash(self) -> None:
@@ -265,12 +260,12 @@ class Engine(RuleBasedStateMachine):
     def linkage_is_the_open_waits(self) -> None:
         for task in self.world.store.find_tasks(TaskQuery(implicit=False)):
             facts = self.world.store.read_task(task.task_id)
-            assert task.linkage == waits.linkage(facts.waits)
+            assert task.linkage == waits.build_linkage(facts.waits)
 
     @invariant()
     def progress_is_the_plan_and_disjoint(self) -> None:
         for task in self.world.store.find_tasks(TaskQuery(implicit=False)):
-            told = plan.progress(task)
+            told = plan.compute_progress(task)
             current = () if told.current is None else (told.current,)
             together = [*told.completed, *current, *told.remaining]
             assert sorted(together) == list(range(len(task.plan)))
@@ -312,9 +307,7 @@ class Engine(RuleBasedStateMachine):
     @invariant()
     def nobody_who_rests_or_waits_has_a_look_coming(self) -> None:
         for task in self.world.store.find_tasks(TaskQuery(implicit=False)):
-            awake = task.status is TaskStatus.ACTIVE and not (
-                task.linkage.active_wait_ids
-            )
+            awake = task.status is TaskStatus.ACTIVE and not (task.linkage.active_wait_ids)
             assert (task.stuck_due_at is not None) is awake
 
     def teardown(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import consumes, invariant, precondition, rule
 
-from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.gateway import GatewayPresence
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import gateway
 from taskmem_hookspecs import Wake, WakeCause, WakeState
@@ -44,32 +44,30 @@ class Gateway(Engine):
     def in_state(self, state: WakeState) -> set[str]:
         return {wake.wake_id for wake in self.world.wakes(state)}
 
-    def carried(self, delivery_id: str) -> list[Wake]:
+    def wakes_of_delivery(self, delivery_id: str) -> list[Wake]:
         return [w for w in self.world.wakes() if w.delivery_id == delivery_id]
 
     @rule(delivery=consumes(Engine.claimed), fate=FATES)
     def plugin_takes(self, delivery: Delivery, fate: str | None) -> None:
         self.in_hand[delivery.delivery_id] = delivery.message.session_key
-        self.took(delivery, PLUGIN, fate)
+        self.confirm_delivery(delivery, PLUGIN, fate)
 
     @rule(boots=st.integers(0, 1), age=st.integers(0, 20), fate=FATES)
     def gateway_comes(self, boots: int, age: int, fate: str | None) -> None:
         """It has started anew, or has only found its daemon again."""
         self.boots += boots
         before = self.in_state(WakeState.ACKNOWLEDGED)
-        presence = Presence(
+        presence = GatewayPresence(
             boot=f"boot_{self.boots}",
             transport=PLUGIN,
             version="1",
             started_at=self.clock.now() - timedelta(seconds=age),
             main_session="s",
         )
-        self.say(fate, gateway.started, presence)
+        self.say(fate, gateway.handle_gateway_start, presence)
         if boots:
             self.in_hand.clear()
-            lost = [
-                w for w in self.world.wakes(WakeState.SENT) if w.transport == PLUGIN
-            ]
+            lost = [w for w in self.world.wakes(WakeState.SENT) if w.transport == PLUGIN]
             assert lost == []
         assert self.in_state(WakeState.ACKNOWLEDGED) == before
 
@@ -88,12 +86,10 @@ class Gateway(Engine):
         session = delivery.message.session_key or "agent:main:main"
         self.end_turn(session, delivery.delivery_id, error, fate)
 
-    def end_turn(
-        self, session: str, delivery_id: str, error: str | None, fate: str | None
-    ) -> None:
+    def end_turn(self, session: str, delivery_id: str, error: str | None, fate: str | None) -> None:
         answered = self.in_state(WakeState.ACKNOWLEDGED)
-        carried = self.carried(delivery_id)
-        self.say(fate, gateway.turn_ended, session, [delivery_id], error)
+        carried = self.wakes_of_delivery(delivery_id)
+        self.say(fate, gateway.settle_turn_wakes, session, [delivery_id], error)
         now = {wake.wake_id: wake for wake in self.world.wakes()}
         if error is not None:
             assert self.in_state(WakeState.ACKNOWLEDGED) == answered
@@ -137,11 +133,7 @@ class Gateway(Engine):
 
     @invariant()
     def no_task_is_owed_two_alerts(self) -> None:
-        open_ = [
-            wake.task_id
-            for wake in self.world.wakes(*OPEN)
-            if wake.cause is WakeCause.STUCK
-        ]
+        open_ = [wake.task_id for wake in self.world.wakes(*OPEN) if wake.cause is WakeCause.STUCK]
         assert len(open_) == len(set(open_))
 
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from openclaw_taskmem.domain import events, runs
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import Presence
+from openclaw_taskmem.domain.gateway import GatewayPresence
 from openclaw_taskmem.domain.recovery import MAY_LAPSE
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import dues, recovery
@@ -94,9 +94,7 @@ class Runs(RuleBasedStateMachine):
         if numbers is not None:
             self.world._numbers = numbers
         self.sessions = {
-            key: Session(
-                self.world, key, boot=f"boot_{self.boots}", role=key.split(":")[1]
-            )
+            key: Session(self.world, key, boot=f"boot_{self.boots}", role=key.split(":")[1])
             for key in self.keys
         }
 
@@ -159,9 +157,7 @@ class Runs(RuleBasedStateMachine):
         ),
         fate=fates,
     )
-    def turn_ends(
-        self, who: int, said: str, turn: dict[str, Any], fate: str | None
-    ) -> None:
+    def turn_ends(self, who: int, said: str, turn: dict[str, Any], fate: str | None) -> None:
         self.at_work.discard(self.keys[who])
         self.at_risk(fate, lambda: self.session(who).ends(said, **turn))
 
@@ -173,7 +169,7 @@ class Runs(RuleBasedStateMachine):
     def the_clock_jumps(self, seconds: int) -> None:
         self.clock.jump(seconds)
         if seconds < 0:
-            dues.reschedule(self.world.shell, force=True)
+            dues.reschedule_tasks(self.world.shell, force=True)
 
     @rule(
         there=st.booleans(),
@@ -193,19 +189,19 @@ class Runs(RuleBasedStateMachine):
         seen = self.presence(boot, fingerprint)
         shell = replace(self.world.shell, lives=lambda _: lives)
         gateways = (seen,) if there else ()
-        self.at_risk(fate, lambda: recovery.sweep(shell, gateways))
+        self.at_risk(fate, lambda: recovery.sweep_lapsed_runs(shell, gateways))
 
-    def presence(self, boot: str, fingerprint: str | None) -> Presence:
+    def presence(self, boot: str, fingerprint: str | None) -> GatewayPresence:
         """A gateway as it is known while the turns of now run."""
         agents = ("main", "dev")
-        return Presence(
+        return GatewayPresence(
             boot=boot,
             transport="openclaw-plugin",
             version="0",
             started_at=self.clock.now(),
             main_session=MAIN,
             fingerprints=dict.fromkeys(agents, fingerprint) if fingerprint else {},
-        ).runs(self.at_work, self.clock.now())
+        ).with_running(self.at_work, self.clock.now())
 
     @rule(fate=fates)
     def the_gateway_starts_anew(self, fate: str | None) -> None:
@@ -230,9 +226,9 @@ class Runs(RuleBasedStateMachine):
         self.at_work.clear()
         self.clock.tick(1)
         since = self.clock.now()
-        waiting = {r.task_id for r in self.runs if r.state.waiting}
+        waiting = {r.task_id for r in self.runs if r.state.is_waiting}
         for _ in range(27):
-            recovery.sweep(self.world.shell, ())
+            recovery.sweep_lapsed_runs(self.world.shell, ())
             self.world.pass_time(3_600, 1_800)
         for run in self.runs:
             task = self.store.read_task(run.task_id).task
@@ -244,7 +240,7 @@ class Runs(RuleBasedStateMachine):
             ):
                 continue
             alerted = task.last_stuck_alert_at
-            if runs.given_away(run):  # the user is told
+            if runs.is_given_away(run):  # the user is told
                 assert alerted
                 assert alerted > since
                 continue
@@ -273,15 +269,11 @@ class Runs(RuleBasedStateMachine):
 
     @rule(
         task=tasks,
-        tool=st.sampled_from(
-            ["task_reset", "task_cancel", "task_resume", "task_background"]
-        ),
+        tool=st.sampled_from(["task_reset", "task_cancel", "task_resume", "task_background"]),
         who=who | st.none(),
         fate=fates,
     )
-    def handed_around(
-        self, task: str, tool: str, who: int | None, fate: str | None
-    ) -> None:
+    def handed_around(self, task: str, tool: str, who: int | None, fate: str | None) -> None:
         caller = self.caller(who)
         self.at_risk(fate, lambda: self.world.call(tool, caller, task_id=task))
 
@@ -306,7 +298,7 @@ class Runs(RuleBasedStateMachine):
         there=st.booleans(),
         fate=fates,
     )
-    def moved(
+    def status_changes(
         self,
         task: str,
         status: TaskStatus,
@@ -318,9 +310,7 @@ class Runs(RuleBasedStateMachine):
         caller = self.caller(who)
         self.at_risk(
             fate,
-            lambda: self.world.call(
-                "task_update", caller, task_id=task, status=status.value
-            ),
+            lambda: self.world.call("task_update", caller, task_id=task, status=status.value),
         )
 
     @rule(task=tasks, who=who, fate=fates)
@@ -353,9 +343,7 @@ class Runs(RuleBasedStateMachine):
             newest[run.task_id] = max(newest.get(run.task_id, 0), run.token)
         for run in self.runs:
             if not run.state.terminal:
-                assert (
-                    run.token == newest[run.task_id] >= self.tokens.get(run.task_id, 0)
-                )
+                assert run.token == newest[run.task_id] >= self.tokens.get(run.task_id, 0)
         self.tokens = newest
 
     @invariant()
@@ -379,9 +367,7 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def completed_is_proved_where_proof_is_asked_for(self) -> None:
-        for task in self.store.find_tasks(
-            TaskQuery(status=TaskStatus.COMPLETED, implicit=False)
-        ):
+        for task in self.store.find_tasks(TaskQuery(status=TaskStatus.COMPLETED, implicit=False)):
             if task.metadata.get("artifacts"):
                 made = self.store.read_task(task.task_id).artifacts
                 assert [a.verdict for a in made] == [Verdict.VERIFIED]
@@ -414,7 +400,7 @@ class Runs(RuleBasedStateMachine):
                 run.lease_until is not None
                 or (run.owner is not None and run.owner.session_key in self.at_work)
                 or facts.task.linkage.active_wait_ids
-                or run.state.waiting
+                or run.state.is_waiting
                 or run.state is RunState.QUEUED
                 or any(w.due_at for w in facts.wakes if w.cause is WakeCause.RUN)
                 or self.is_looked_at_soon(facts.task, now)
@@ -426,11 +412,7 @@ class Runs(RuleBasedStateMachine):
         ids = {task.task_id for task in covered}
         assert all(task.stuck_due_at is None for task in covered)
         # Its own thread says that it failed, where restarts cut it too often.
-        threads = [
-            message
-            for each in ids
-            for message in self.store.read_records(Message, each)
-        ]
+        threads = [message for each in ids for message in self.store.read_records(Message, each)]
         assert {message.msg_type for message in threads} <= {MessageType.LIFECYCLE}
         silent = {events.MILESTONE, events.NOTICE, events.STUCK}
         log = self.store.find_events(EventQuery(after=0, limit=10 * ALL))
@@ -438,9 +420,7 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def a_user_who_is_not_there_opens_no_implicit_task(self) -> None:
-        said = {
-            t.original_request for t in self.store.find_tasks(TaskQuery(implicit=True))
-        }
+        said = {t.original_request for t in self.store.find_tasks(TaskQuery(implicit=True))}
         assert said <= {"Please see to it."}
 
     def is_looked_at_soon(self, task: Task, now: datetime) -> bool:
@@ -449,9 +429,7 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def no_lease_is_longer_than_one_that_begins_now(self) -> None:
-        longest = self.clock.now() + timedelta(
-            seconds=self.world.shell.runs.lease_seconds
-        )
+        longest = self.clock.now() + timedelta(seconds=self.world.shell.runs.lease_seconds)
         for run in self.runs:
             assert run.lease_until is None or run.lease_until <= longest
 

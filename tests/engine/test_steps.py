@@ -20,9 +20,9 @@ def session() -> Session:
     return session
 
 
-def left(session: Session) -> int:
+def calls_left(session: Session) -> int:
     """Return how many calls the current step has left."""
-    found = turns.budget_of(session.world.shell, session.owner)
+    found = turns.find_step_budget(session.world.shell, session.owner)
     assert found is not None
     return found.left
 
@@ -45,16 +45,14 @@ def test_nobody_replaces_the_plan_of_what_another_works_on(session: Session) -> 
     assert session.world.task(task).plan == ("Nothing",)
 
 
-def test_a_segmented_plan_that_grows_too_long_is_cut_with_a_warning(
+def test_too_long_segmented_plan_is_cut_with_a_warning(
     session: Session,
 ) -> None:
     task = session.register(segmented=True)
     session.call("task_step_done", task_id=task, outcome="failed")
     new = [f"Part {number}" for number in range(12)]
 
-    answer = session.call(
-        "task_plan_update", task_id=task, new_plan=new, reason="More to do."
-    )
+    answer = session.call("task_plan_update", task_id=task, new_plan=new, reason="More to do.")
 
     assert answer["plan"] == new[:10]
     assert answer["left_out_steps"] == new[10:]
@@ -66,7 +64,7 @@ def test_a_segmented_plan_that_grows_too_long_is_cut_with_a_warning(
 # --- what a step may call -------------------------------------------------------
 
 
-def test_who_has_no_gateway_is_told_that_segmented_limits_nothing(
+def test_caller_without_gateway_is_told_segmented_limits_nothing(
     session: Session,
 ) -> None:
     given = {"name": "Deploy", "plan": PLAN, "segmented": True}
@@ -93,43 +91,41 @@ def test_nobody_asks_for_more_calls_where_none_are_counted(session: Session) -> 
         session.call("task_step_done", task_id=session.register(), **wish)
 
 
-def spent(session: Session) -> str:
+def spend_step(session: Session) -> str:
     """Return a segmented task whose current step has no calls left."""
     task = session.register(segmented=True)
     for number in range(3):
         session.does(f"look {number}")
-    assert left(session) == 0
+    assert calls_left(session) == 0
     return task
 
 
 def test_only_the_current_step_has_more_calls(session: Session) -> None:
-    task = spent(session)
+    task = spend_step(session)
 
     with pytest.raises(InvalidArguments, match="has more calls, and that is 1"):
         session.call("task_step_done", task_id=task, step=3, outcome="more_tools")
 
-    assert left(session) == 0
+    assert calls_left(session) == 0
     session.call("task_step_done", task_id=task, step=1, outcome="more_tools")
-    assert left(session) == 2
+    assert calls_left(session) == 2
     with pytest.raises(InvalidArguments, match="Step 1 has had its 2 more calls"):
         session.call("task_step_done", task_id=task, outcome="more_tools")
 
 
-def test_a_step_that_failed_has_no_more_calls_until_it_is_planned_anew(
+def test_failed_step_gets_no_more_calls_until_it_is_replanned(
     session: Session,
 ) -> None:
-    task = spent(session)
+    task = spend_step(session)
     session.call("task_step_done", task_id=task, outcome="more_tools")
     for number in range(2):
         session.does(f"look again {number}")
 
     session.call("task_step_done", task_id=task, outcome="failed")
 
-    assert left(session) == 0
+    assert calls_left(session) == 0
     with pytest.raises(InvalidArguments, match="has had its 2 more calls"):
         session.call("task_step_done", task_id=task, outcome="more_tools")
     for plan, calls in ((PLAN, 0), (["Another way"], 3)):
-        session.call(
-            "task_step_done", task_id=task, outcome="failed", remaining=[*plan]
-        )
-        assert left(session) == calls
+        session.call("task_step_done", task_id=task, outcome="failed", remaining=[*plan])
+        assert calls_left(session) == calls

@@ -14,19 +14,17 @@ from tests.support.world import PERSON, World
 WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 
 
-def stopped(world: World) -> list[object]:
+def stopped_sessions(world: World) -> list[object]:
     """The sessions whose turn is stopped."""
     log = world.store.find_events(EventQuery())
     return [e.data["session_key"] for e in log if e.kind == events.TURN_STOPPED]
 
 
 @pytest.mark.parametrize("tool", ["task_cancel", "task_reset"])
-def test_the_turn_that_works_on_a_task_is_stopped_with_it(
-    session: Session, tool: str
-) -> None:
+def test_the_turn_that_works_on_a_task_is_stopped_with_it(session: Session, tool: str) -> None:
     session.world.call(tool, PERSON, task_id=session.takes_up())
 
-    assert stopped(session.world) == [MAIN]
+    assert stopped_sessions(session.world) == [MAIN]
 
 
 @pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW, RunState.QUEUED])
@@ -45,10 +43,10 @@ def test_a_task_that_rests_is_cancelled_and_its_session_works_on(
 
     session.world.call("task_cancel", PERSON, task_id=task)
 
-    assert stopped(session.world) == []
+    assert stopped_sessions(session.world) == []
 
 
-def test_of_two_tasks_of_a_turn_only_the_one_that_it_works_on_stops_it(
+def test_cancel_stops_the_turn_only_for_the_task_it_works_on(
     session: Session,
 ) -> None:
     first = session.takes_up()
@@ -56,30 +54,28 @@ def test_of_two_tasks_of_a_turn_only_the_one_that_it_works_on_stops_it(
     second = session.register(name="Test")
 
     session.world.call("task_cancel", PERSON, task_id=first)
-    assert stopped(session.world) == []
+    assert stopped_sessions(session.world) == []
 
     session.world.call("task_cancel", PERSON, task_id=second)
-    assert stopped(session.world) == [MAIN]
+    assert stopped_sessions(session.world) == [MAIN]
 
 
 @pytest.mark.parametrize("tool", ["task_cancel", "task_reset"])
-def test_a_task_whose_turn_is_over_is_taken_away_and_its_session_works_on(
-    session: Session, tool: str
-) -> None:
+def test_taking_away_a_task_between_turns_stops_no_turn(session: Session, tool: str) -> None:
     task = session.takes_up()
     session.ends("More to come.")
     assert session.run(task).state is RunState.RUNNING
 
     session.world.call(tool, PERSON, task_id=task)
 
-    assert stopped(session.world) == []
+    assert stopped_sessions(session.world) == []
 
 
-def test_a_task_that_a_process_works_on_is_cancelled_and_no_turn_is_stopped() -> None:
+def test_cancelling_a_task_of_a_process_stops_no_turn() -> None:
     world = World()
     task = world.register(session_key=MAIN, role="agent")
     world.call("task_claim", WORKER, task_id=task)
 
     world.call("task_cancel", PERSON, task_id=task)
 
-    assert stopped(world) == []
+    assert stopped_sessions(world) == []

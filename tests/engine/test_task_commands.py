@@ -7,21 +7,21 @@ import json
 import pytest
 
 from openclaw_taskmem.domain import notices
-from openclaw_taskmem.domain.gateway import StillRunning
+from openclaw_taskmem.domain.gateway import RunningWork
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import Outgoing
-from openclaw_taskmem.engine.task_commands import Reply, obey
+from openclaw_taskmem.engine.say import NotificationKind
+from openclaw_taskmem.engine.task_commands import CommandReply, run_command
 from taskmem_hookspecs import Change, RunState, TaskStatus
 from taskmem_hookspecs.errors import NotAllowed
 from tests.support.sessions import Session
 
 
-def says(session: Session, command: str, words: str = "") -> Reply:
-    return obey(session.world.shell, Command(command), words, session.caller)
+def says(session: Session, command: str, words: str = "") -> CommandReply:
+    return run_command(session.world.shell, Command(command), words, session.caller)
 
 
-def packet_of(reply: Reply) -> dict[str, object]:
+def packet_of(reply: CommandReply) -> dict[str, object]:
     marker, _, packet = (reply.packet or "").partition(" ")
     assert marker == "[task_resume]"
     return json.JSONDecoder().raw_decode(packet)[0]
@@ -40,9 +40,7 @@ def move_to_background(session: Session) -> tuple[str, Session]:
     return task, away
 
 
-def test_a_chat_lists_its_open_tasks_those_away_and_the_last_that_ended(
-    session: Session, other: Session
-) -> None:
+def test_tasks_lists_open_background_and_last_ended_tasks(session: Session, other: Session) -> None:
     for number in range(5):
         task = session.takes_up(name=f"Old {number}")
         session.call("task_update", task_id=task, status="failed")
@@ -71,7 +69,7 @@ def test_an_ended_task_that_was_in_the_background_is_listed(session: Session) ->
     )
 
 
-def test_an_implicit_task_is_not_listed_and_is_resumed_where_it_is_alone(
+def test_implicit_task_is_unlisted_but_resumed_when_alone(
     session: Session,
 ) -> None:
     task = session.takes_up()
@@ -96,7 +94,7 @@ def test_a_resumed_task_brings_its_packet_with_what_was_said(session: Session) -
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_a_task_that_asks_waits_on_while_its_agent_is_told_the_answer(
+def test_task_stays_blocked_while_its_agent_is_told_the_answer(
     session: Session,
 ) -> None:
     task = session.takes_up()
@@ -104,7 +102,7 @@ def test_a_task_that_asks_waits_on_while_its_agent_is_told_the_answer(
 
     reply = says(session, "resume", "no")
 
-    assert reply == Reply(text='Deploy: its agent is told your answer: "no".')
+    assert reply == CommandReply(text='Deploy: its agent is told your answer: "no".')
     [wake] = session.world.deliver()
     assert 'asked the user: "Shall I delete the old drafts?"' in wake.text
     assert 'The user answered: "no"' in wake.text
@@ -165,7 +163,7 @@ def test_an_agent_that_brings_the_answer_reads_that_it_is_one(
     assert answer["packet"].endswith('The user answers: "eu-west"')
 
 
-def test_a_task_that_asks_from_the_background_is_asked_for_by_its_question(
+def test_resume_shows_the_question_of_a_background_task(
     session: Session,
 ) -> None:
     task, away = move_to_background(session)
@@ -178,7 +176,7 @@ def test_a_task_that_asks_from_the_background_is_asked_for_by_its_question(
     assert session.run(task).state is RunState.BLOCKED
 
 
-def test_a_number_means_one_task_until_the_list_is_asked_for_again(
+def test_task_number_keeps_its_meaning_until_the_next_list(
     session: Session,
 ) -> None:
     first = session.takes_up(name="First")
@@ -198,7 +196,7 @@ def test_a_number_means_one_task_until_the_list_is_asked_for_again(
     assert says(session, "tasks").text.startswith("1. First: failed")
 
 
-def test_what_goes_on_in_the_background_is_answered_without_a_turn(
+def test_resume_of_a_background_task_is_answered_without_a_turn(
     session: Session,
 ) -> None:
     task = session.takes_up()
@@ -207,7 +205,7 @@ def test_what_goes_on_in_the_background_is_answered_without_a_turn(
     reply = says(session, "resume", "deploy eu-west")
 
     said = "Deploy: its agent is told so, and goes on in the background."
-    assert reply == Reply(text=said)
+    assert reply == CommandReply(text=said)
     assert [text for text in wakes_of(session) if 'The user says: "eu-west"' in text]
     said = "Deploy: its agent goes on in the background."
     assert says(session, "resume").text == said
@@ -241,7 +239,7 @@ def test_whoever_cancels_reads_what_still_runs(session: Session) -> None:
     session.takes_up()
     since = session.world.clock.now()
     sleep, unknown = (
-        StillRunning(kind="command", name=name, about=about, since=since)
+        RunningWork(kind="command", name=name, about=about, since=since)
         for name, about in (("calm-cove", "sleep 61"), ("wild-moss", ""))
     )
     session.world.shell.still_running[session.key] = (sleep, unknown)
@@ -259,10 +257,7 @@ def test_a_list_says_why_a_task_has_failed_as_its_user_was_told(
     why = "The model's provider failed 1 time: The model is unknown."
     assert session.lines[-1] == f"Deploy: failed. {why} /resume tries again."
 
-    assert (
-        says(session, "tasks").text.splitlines()[0]
-        == f"1. Deploy: failed 0 s ago. {why}"
-    )
+    assert says(session, "tasks").text.splitlines()[0] == f"1. Deploy: failed 0 s ago. {why}"
 
 
 def test_a_task_that_is_resumed_is_not_accepted_anew(session: Session) -> None:
@@ -284,15 +279,15 @@ def test_a_task_that_is_resumed_is_not_accepted_anew(session: Session) -> None:
         ("completed", "Deploy: accepted and started, 4 steps."),
     ],
 )
-def test_nobody_reads_that_a_task_begins_which_was_cancelled_since(
+def test_start_notice_is_omitted_for_a_task_cancelled_since(
     session: Session, status: str, told: str
 ) -> None:
     task = session.works()
     session.call("task_update", task_id=task, status=status)
-    lines, _ = say.due(session.world.shell, Outgoing.LINES, 0)
+    lines, _ = say.find_due_events(session.world.shell, NotificationKind.LINES, 0)
     begun = [event for event in lines if notices.is_beginning(event)]
 
-    assert say.notice_of(session.world.shell, begun).text == told
+    assert say.build_session_notice(session.world.shell, begun).text == told
 
 
 def test_a_refusal_names_the_task_in_words(
@@ -308,9 +303,7 @@ def test_a_refusal_names_the_task_in_words(
         "read_task",
         lambda task_id: next(read, ended(task_id)),
     )
-    monkeypatch.setattr(
-        session.world.store, "find_tasks", lambda *_, **__: [listed.task]
-    )
+    monkeypatch.setattr(session.world.store, "find_tasks", lambda *_, **__: [listed.task])
 
     reply = says(session, "cancel")
 
@@ -326,7 +319,7 @@ def test_what_is_at_work_in_the_background_is_left_alone(session: Session) -> No
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_what_rests_in_the_background_is_not_said_to_be_worked_on(
+def test_idle_background_task_is_not_reported_as_worked_on(
     session: Session,
 ) -> None:
     task, away = move_to_background(session)

@@ -58,9 +58,9 @@ def there(here: World, listeners: dict[str, Listener]) -> World:
     return world
 
 
-def told(world: World) -> None:
+def tell_all(world: World) -> None:
     """Tell of all that is new."""
-    while tell.tell(world.shell):
+    while tell.call_hooks_for_events(world.shell):
         pass
 
 
@@ -72,7 +72,7 @@ def test_every_kind_that_plugins_are_told_of_reaches_its_hook() -> None:
     session.world.end_wait(session.world.open_wait(other))
     session.world.pass_time(THRESHOLD)
 
-    told(session.world)
+    tell_all(session.world)
 
     kinds = {event.kind for event in session.world.store.find_events(EventQuery())}
     assert kinds >= events.TOLD
@@ -80,13 +80,13 @@ def test_every_kind_that_plugins_are_told_of_reaches_its_hook() -> None:
     assert {line.split()[0] for line in listener.heard} == set(tell.HOOKS.values())
 
 
-def test_plugins_are_told_of_a_run_that_was_made_and_as_it_stands() -> None:
+def test_plugins_are_told_of_a_new_run_and_its_current_state() -> None:
     listener = Listener()
     session = Session(World(plugins=[("listener", listener)]))
     task = session.takes_up()
-    told(session.world)
+    tell_all(session.world)
     session.asks("Shall I go on?")
-    told(session.world)
+    tell_all(session.world)
 
     run_id = session.run(task).run_id
     assert listener.runs[0] == (run_id, "running")
@@ -102,7 +102,7 @@ def test_the_plugins_of_each_home_are_told_of_its_own_tasks(
     here.end_wait(here.open_wait(task))
     there.end_wait(there.open_wait(None))
     for world in (there, here, there):
-        told(world)
+        tell_all(world)
 
     assert listeners["here"].heard == ["on_task_registered mine"]
     assert listeners["there"].heard == [
@@ -118,20 +118,20 @@ def test_what_belongs_to_no_home_is_told_in_each(
     nobodys = World(here.store, here.clock)
     nobodys.shell.store.home = None
     nobodys.register("nobody's")
-    told(here)
-    told(there)
+    tell_all(here)
+    tell_all(there)
 
     assert {len(each.heard) for each in listeners.values()} == {1}
 
 
 def test_a_new_home_begins_with_what_comes_after_it(here: World, there: World) -> None:
     here.register("old")
-    tell.begin(there.shell)
+    tell.set_start_position(there.shell)
 
-    assert tell.tell(there.shell) == 0
+    assert tell.call_hooks_for_events(there.shell) == 0
     there.register("new")
-    tell.begin(there.shell)
-    assert tell.tell(there.shell) == 1
+    tell.set_start_position(there.shell)
+    assert tell.call_hooks_for_events(there.shell) == 1
 
 
 def test_a_home_goes_on_where_it_told_last_when_others_come(
@@ -139,12 +139,12 @@ def test_a_home_goes_on_where_it_told_last_when_others_come(
 ) -> None:
     here.shell.store.sole = True
     here.register("told")
-    told(here)
+    tell_all(here)
     here.register("not told yet")
 
     here.shell.store.sole = False
-    tell.begin(here.shell)
-    told(here)
+    tell.set_start_position(here.shell)
+    tell_all(here)
 
     names = ["on_task_registered told", "on_task_registered not told yet"]
     assert listeners["here"].heard == names

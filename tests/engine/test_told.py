@@ -37,25 +37,21 @@ def task(session: Session) -> str:
     return task
 
 
-def told(world: World) -> list[Wake]:
+def list_resume_wakes(world: World) -> list[Wake]:
     return [wake for wake in world.wakes() if wake.cause is WakeCause.RUN]
 
 
-def test_a_word_to_go_on_that_no_turn_takes_is_said_again_and_then_the_task_is_stuck(
-    session: Session, task: str
-) -> None:
+def test_unheeded_wake_to_go_on_is_resent_until_task_is_stuck(session: Session, task: str) -> None:
     arrived = session.world.pass_time(DAY)
 
     assert arrived != []
     assert [m.cause for m in arrived].count(WakeCause.RUN) <= 2
-    (wake,) = told(session.world)
+    (wake,) = list_resume_wakes(session.world)
     assert (wake.state, wake.sends, wake.due_at) == (WakeState.UNANSWERED, 3, None)
     assert session.world.task(task).alerts > 2
 
 
-def test_a_task_is_not_stuck_within_the_time_that_a_word_to_go_on_has(
-    session: Session, task: str
-) -> None:
+def test_task_is_not_stuck_while_its_run_wake_may_be_answered(session: Session, task: str) -> None:
     ack = session.world.shell.outbox.ack_seconds
 
     assert session.world.pass_time(ack - 1) == []
@@ -64,9 +60,7 @@ def test_a_task_is_not_stuck_within_the_time_that_a_word_to_go_on_has(
     assert session.world.task(task).alerts > 0
 
 
-def test_a_turn_that_ends_is_carried_on_though_nobody_said_what_it_took(
-    session: Session, task: str
-) -> None:
+def test_ended_turn_is_continued_though_its_wake_is_not_named(session: Session, task: str) -> None:
     for number in range(3):
         session.begins(Origin.OTHER)
         session.does(f"echo new {number}")
@@ -74,11 +68,11 @@ def test_a_turn_that_ends_is_carried_on_though_nobody_said_what_it_took(
         assert session.run(task).rounds == number + 2
         assert len(session.world.deliver()) == 1
 
-    states = [wake.state for wake in told(session.world)]
+    states = [wake.state for wake in list_resume_wakes(session.world)]
     assert sorted(states) == sorted([WakeState.SENT, *[WakeState.ACKNOWLEDGED] * 3])
 
 
-def test_all_that_a_session_was_told_to_go_on_with_is_settled_by_its_turns_end(
+def test_turn_end_acknowledges_all_run_wakes_of_its_session(
     session: Session,
 ) -> None:
     world = session.world
@@ -86,20 +80,18 @@ def test_all_that_a_session_was_told_to_go_on_with_is_settled_by_its_turns_end(
     presence = session.restarts("boot_2")
     session.settles(presence)
     world.deliver()
-    assert {wake.task_id for wake in told(world)} == {*tasks}
+    assert {wake.task_id for wake in list_resume_wakes(world)} == {*tasks}
 
     session.begins(Origin.OTHER)
     session.ends()
 
-    first = [wake for wake in told(world) if wake.sent_at]
+    first = [wake for wake in list_resume_wakes(world) if wake.sent_at]
     assert {wake.state for wake in first} == {WakeState.ACKNOWLEDGED}
 
 
-def test_a_turns_end_settles_what_its_session_was_told_however_much_others_were(
-    session: Session, task: str
-) -> None:
+def test_turn_end_acknowledges_its_wake_among_many_of_others(session: Session, task: str) -> None:
     world = session.world
-    before = told(world)
+    before = list_resume_wakes(world)
     assert [wake.state for wake in before] == [WakeState.SENT]
     later = world.clock.now() + timedelta(hours=1)
     others = (
@@ -118,9 +110,7 @@ def test_a_turns_end_settles_what_its_session_was_told_however_much_others_were(
     session.does("echo two")
     session.ends()
 
-    (first,) = world.store.find_wakes(
-        WakeQuery(wake_ids=[wake.wake_id for wake in before])
-    )
+    (first,) = world.store.find_wakes(WakeQuery(wake_ids=[wake.wake_id for wake in before]))
     assert first.state is WakeState.ACKNOWLEDGED
 
 
@@ -135,10 +125,10 @@ def test_a_turn_that_did_nothing_has_taken_no_word_to_go_on(
     session.begins(Origin.USER)
     session.ends("", **{"origin": Origin.USER, **turn})
 
-    (wake,) = told(session.world)
+    (wake,) = list_resume_wakes(session.world)
     assert wake.state is WakeState.SENT
     session.world.pass_time(700)
-    assert told(session.world)[0].sends == 2
+    assert list_resume_wakes(session.world)[0].sends == 2
 
 
 def test_another_sessions_turn_settles_nothing(session: Session, task: str) -> None:
@@ -146,7 +136,7 @@ def test_another_sessions_turn_settles_nothing(session: Session, task: str) -> N
     other.takes_up(name="Another")
     other.ends()
 
-    states = [wake.state for wake in told(session.world) if wake.task_id == task]
+    states = [wake.state for wake in list_resume_wakes(session.world) if wake.task_id == task]
     assert states == [WakeState.SENT]
 
 
@@ -156,17 +146,15 @@ def test_another_sessions_turn_settles_nothing(session: Session, task: str) -> N
         lambda session, task: session.ends(aborted=True),
         lambda session, task: session.ends(error="HTTP 401"),
         lambda session, task: session.call("task_handoff", task_id=task),
-        lambda session, task: session.call(
-            "task_update", task_id=task, status="paused"
-        ),
+        lambda session, task: session.call("task_update", task_id=task, status="paused"),
         lambda session, task: session.call("task_background", task_id=task),
     ],
     ids=["stopped", "credentials", "handed-off", "paused", "background"],
 )
-def test_a_word_to_go_on_is_not_said_again_where_the_run_goes_on_no_more(
+def test_run_wake_is_not_resent_when_the_run_goes_on_no_more(
     session: Session, task: str, end: object
 ) -> None:
-    (before,) = told(session.world)
+    (before,) = list_resume_wakes(session.world)
     session.begins()
     assert callable(end)
     end(session, task)
@@ -176,13 +164,11 @@ def test_a_word_to_go_on_is_not_said_again_where_the_run_goes_on_no_more(
     assert left.state in (WakeState.ACKNOWLEDGED, WakeState.SUPERSEDED)
 
 
-def test_a_newer_word_to_go_on_takes_the_place_of_one_that_was_sent(
-    session: Session, task: str
-) -> None:
+def test_newer_run_wake_supersedes_one_that_was_sent(session: Session, task: str) -> None:
     session.begins()
     session.ends(error="529 overloaded")
 
-    states = {wake.state for wake in told(session.world)}
+    states = {wake.state for wake in list_resume_wakes(session.world)}
     assert states == {WakeState.SUPERSEDED, WakeState.DUE}
 
 
@@ -190,7 +176,7 @@ def test_a_newer_word_to_go_on_takes_the_place_of_one_that_was_sent(
 
 
 def due_in(session: Session) -> float:
-    (wake,) = [w for w in told(session.world) if w.state is WakeState.DUE]
+    (wake,) = [w for w in list_resume_wakes(session.world) if w.state is WakeState.DUE]
     assert wake.due_at is not None
     return (wake.due_at - session.world.clock.now()).total_seconds()
 
@@ -211,7 +197,7 @@ def test_a_restart_while_a_provider_rests_interrupts_nothing(session: Session) -
     assert "Resuming" not in "".join(session.lines)
 
 
-def test_a_restart_before_a_resumed_session_is_told_counts_as_no_other_try(
+def test_restarts_before_a_session_is_told_count_as_one_try(
     session: Session,
 ) -> None:
     task = session.register()
@@ -222,13 +208,11 @@ def test_a_restart_before_a_resumed_session_is_told_counts_as_no_other_try(
     assert session.world.deliver() != []
 
 
-def test_a_turn_that_is_cut_was_interrupted_though_its_word_is_owed_again(
-    session: Session, task: str
-) -> None:
+def test_cut_turn_counts_as_interrupted_though_its_wake_is_due(session: Session, task: str) -> None:
     session.begins(Origin.TASKMEM)
     session.does("echo two")
-    (before,) = told(session.world)
-    lost = outbox.lost(
+    (before,) = list_resume_wakes(session.world)
+    lost = outbox.requeue_lost_wakes(
         [before], "gateway gone", session.world.clock.now(), session.world.shell.outbox
     )
     session.world.shell.commit(lost)

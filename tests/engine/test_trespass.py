@@ -52,7 +52,7 @@ class Party:
 
     @property
     def in_gateway(self) -> bool:
-        return self.caller.in_gateway is not None
+        return self.caller.gateway_owner is not None
 
     def call(self, tool: str, **given: object) -> dict[str, Any]:
         return self.world.call(tool, self.caller, **given)
@@ -97,9 +97,7 @@ class Party:
             self.call("task_background", task_id=self.registers(), note=self.secret)
 
 
-def in_gateway(
-    role: str, session: str, home: str = "home_1", which: str = "one"
-) -> Caller:
+def in_gateway(role: str, session: str, home: str = "home_1", which: str = "one") -> Caller:
     boot, host = f"boot_{which}", f"openclaw:{which}"
     owner = Owner(role=role, session_key=session, boot=boot, home=home, host=host)
     return Caller(session_key=session, host=host, owner=owner, home=home)
@@ -136,7 +134,7 @@ def parties() -> list[Party]:
         party.registers()
     clock.tick(400)
     for world in (here, there):
-        sweep.sweep(world.shell)
+        sweep.sweep_due_tasks(world.shell)
         world.deliver()
     for party in made:
         party.settles()
@@ -172,11 +170,11 @@ class Trespasser:
             return ""
         if method == "packet":
             host = self.by.caller.host
-            return str(gateway.reminder(shell, session, host=host, task_id=task))
+            return str(gateway.build_reminder(shell, session, host=host, task_id=task))
         command = self.dice.choice([Command.RESUME, Command.CANCEL])
         caller = self.by.caller.model_copy(update={"person": True})
         words = f"{task} {self.by.word}"
-        return str(task_commands.obey(shell, command, words, caller))
+        return str(task_commands.run_command(shell, command, words, caller))
 
     def _wishes(self) -> Iterator[tuple[str, dict[str, Any]]]:
         dice, word = self.dice, self.by.word
@@ -245,11 +243,7 @@ def test_no_call_on_what_is_anothers_succeeds(parties: list[Party]) -> None:
             refused += 1
         told = [p.name for p in parties if p is not by and p.secret in answer]
         rows = read_rows(store)
-        changed = [
-            p.name
-            for p in parties
-            if p is not by and rows_of(p, rows) != before[p.name]
-        ]
+        changed = [p.name for p in parties if p is not by and rows_of(p, rows) != before[p.name]]
         before[by.name] = rows_of(by, rows)
         if told or changed:
             faults.append((number, trespasser.last, by.name, told, changed, answer))

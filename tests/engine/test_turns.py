@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers import KEY_BYTES, Caller, too_long
+from openclaw_taskmem.domain.callers import KEY_BYTES, Caller, find_key_fault
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import turns
 from taskmem_hookspecs import Change, Owner, RunQuery, RunState, TaskQuery
@@ -35,20 +35,20 @@ class Between(MemoryStore):
         return found
 
 
-def test_a_run_that_goes_to_the_background_meanwhile_is_not_taken_back() -> None:
+def test_heartbeat_does_not_take_back_a_run_moved_to_background() -> None:
     store = Between()
     session = Session(World(store))
     task = session.takes_up()
     store.then = lambda: session.call("task_background", task_id=task)
 
-    turns.heartbeat(session.world.shell, session.heard)
+    turns.record_heartbeat(session.world.shell, session.reported_session)
 
     away = session.run(task)
     assert (away.state, away.owner) == (RunState.QUEUED, None)
     assert away.session_key == f"agent:main:taskmem:{away.run_id}"
 
 
-def test_the_end_of_a_turn_leaves_alone_what_went_to_the_background() -> None:
+def test_turn_end_leaves_a_run_moved_to_background_alone() -> None:
     store = Between()
     session = Session(World(store))
     task = session.takes_up()
@@ -87,13 +87,13 @@ def test_the_longest_key_of_a_session_is_kept_by_every_database(
 
     assert session.run(task).session_key == real_world.task(task).session_key == key
     assert session.call("task_status")["task_id"] == task
-    assert too_long(key) is None
-    assert too_long(f"{key}x") == (
+    assert find_key_fault(key) is None
+    assert find_key_fault(f"{key}x") == (
         "has 1,025 bytes, and at most 1,024 are kept; give a shorter one"
     )
 
 
-class Outrun(MemoryStore):
+class OutrunStore(MemoryStore):
     """Lets something be written just before a commit."""
 
     def __init__(self) -> None:
@@ -108,10 +108,10 @@ class Outrun(MemoryStore):
 
 
 @pytest.mark.parametrize("outcome", ["more_tools", "failed", "done"])
-def test_what_is_said_of_a_step_counts_though_a_hook_is_heard_meanwhile(
+def test_step_outcome_counts_despite_a_concurrent_write(
     outcome: str,
 ) -> None:
-    store = Outrun()
+    store = OutrunStore()
     session = Session(World(store))
     task = session.takes_up(segmented=True)
     # Another daemon writes: its turns are not ours.
@@ -142,7 +142,7 @@ class Behind(MemoryStore):
         return found
 
 
-def test_two_calls_of_one_process_never_get_the_same_run_of_a_queue() -> None:
+def test_two_calls_of_one_process_never_claim_the_same_run() -> None:
     store = Behind()
     world = World(store)
     owner = Owner(role="agent", process="7:9")
@@ -168,9 +168,7 @@ def test_two_calls_of_one_process_never_get_the_same_run_of_a_queue() -> None:
 
 
 @pytest.mark.parametrize(("circle", "turn"), [(1, 1), (33, 1), (200, 20)])
-def test_calls_in_a_circle_are_no_news_however_long_it_is(
-    circle: int, turn: int
-) -> None:
+def test_calls_in_a_circle_are_no_news_however_long_it_is(circle: int, turn: int) -> None:
     session = Session(World())
     task = session.takes_up()
     idle: list[int] = []

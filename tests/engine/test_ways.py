@@ -21,7 +21,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import a_wake
-from taskmem_hookspecs.testing.holdings import next_wake_due
+from taskmem_hookspecs.testing.holdings import find_next_wake_due
 from tests.support.sessions import Session
 from tests.support.world import PERSON, World
 
@@ -42,9 +42,7 @@ def world() -> World:
 
 
 def open_wait(world: World, caller: Caller, **given: Any) -> dict[str, Any]:
-    return world.call(
-        "smart_wait", caller, target="pty:build", wake_when="it ends", **given
-    )
+    return world.call("smart_wait", caller, target="pty:build", wake_when="it ends", **given)
 
 
 def end(world: World, wait_id: str) -> Wait:
@@ -77,9 +75,7 @@ def test_who_cannot_be_woken_is_given_a_command(world: World, caller: Caller) ->
     assert "End your turn now" not in answer["message"]
 
 
-@pytest.mark.parametrize(
-    ("caller", "woken"), [(GATEWAY, True), (CLAUDE, False), (PERSON, False)]
-)
+@pytest.mark.parametrize(("caller", "woken"), [(GATEWAY, True), (CLAUDE, False), (PERSON, False)])
 def test_who_registers_a_task_is_promised_what_can_be(
     world: World, caller: Caller, *, woken: bool
 ) -> None:
@@ -191,9 +187,7 @@ def test_a_task_that_another_host_left_goes_on_in_no_gateway(world: World) -> No
 def test_a_wait_on_anothers_task_wakes_who_asked_or_nobody(world: World) -> None:
     given = {"name": "Deploy", "plan": ["Build"]}
     task_id = world.call("task_register", GATEWAY, **given)["task_id"]
-    with pytest.raises(
-        NotAllowed, match="so you may not wait for it; leave task_id out"
-    ):
+    with pytest.raises(NotAllowed, match="so you may not wait for it; leave task_id out"):
         open_wait(world, CLAUDE, task_id=task_id)
     # One whose agent went on with the task elsewhere is told by nobody there.
     theirs = open_wait(world, CLAUDE)["wait_id"]
@@ -267,9 +261,7 @@ def test_who_goes_on_with_a_task_is_woken_by_a_wait_that_it_arms(world: World) -
     assert wait.session_key == second.key
 
 
-@pytest.mark.parametrize(
-    ("tool", "given"), [("wait_cancel", {}), ("wait_update", {"timeout": 60})]
-)
+@pytest.mark.parametrize(("tool", "given"), [("wait_cancel", {}), ("wait_update", {"timeout": 60})])
 @pytest.mark.parametrize(
     "other", [CLAUDE, CODEX, GATEWAY.model_copy(update={"session_key": "agent:b:main"})]
 )
@@ -298,24 +290,23 @@ def test_what_reaches_nobody_stays_and_is_not_tried_again(world: World) -> None:
 
     (kept,) = world.wakes()
     assert (kept.state, kept.due_at, kept.attempts) == (WakeState.DUE, None, 0)
-    (shown,) = views.wakes(world.shell, {}, lambda _: None)
+    (shown,) = views.list_wakes(world.shell, {}, lambda _: None)
     assert isinstance(shown, dict)
     assert shown["held"] == (
-        "no way to reach mcp:claude-code; its agent reads it with taskmem wait "
-        f"{wait.wait_id}"
+        f"no way to reach mcp:claude-code; its agent reads it with taskmem wait {wait.wait_id}"
     )
-    assert views.unsent(world.shell) == 0
-    assert next_wake_due(world.store) is None
+    assert views.count_unsent(world.shell) == 0
+    assert find_next_wake_due(world.store) is None
 
 
 def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) -> None:
     end(world, open_wait(world, CLAUDE)["wait_id"])
     assert world.deliver() == []
 
-    dues.take_back(world.shell)
+    dues.release_claimed_wakes(world.shell)
     assert world.deliver() == []
     world.shell = replace(world.shell, reaches=lambda host, session: True)
-    dues.take_back(world.shell)
+    dues.release_claimed_wakes(world.shell)
 
     assert [wake.host for wake in world.deliver()] == [CLAUDE.host]
 
@@ -337,7 +328,7 @@ def test_fetching_the_end_acknowledges_its_wake(world: World, *, looked: bool) -
     assert waits.fetch_end(world.shell, wait_id) == ended
 
 
-def test_fetching_keeps_no_wake_from_a_session_that_was_promised_it(
+def test_fetching_a_wait_keeps_its_promised_wake(
     world: World,
 ) -> None:
     wait_id = open_wait(world, GATEWAY)["wait_id"]
@@ -371,9 +362,7 @@ def test_a_kept_wake_is_read_with_a_query_of_its_host(
 
 
 def test_a_kept_wake_ends_with_its_task(world: World) -> None:
-    task_id = str(
-        world.call("task_register", CLAUDE, name="Deploy", plan=["a"])["task_id"]
-    )
+    task_id = str(world.call("task_register", CLAUDE, name="Deploy", plan=["a"])["task_id"])
     end(world, open_wait(world, CLAUDE, task_id=task_id)["wait_id"])
     world.deliver()
     world.call("task_update", PERSON, task_id=task_id, message="Still at it.")
@@ -390,12 +379,12 @@ def test_a_wake_is_shown_by_its_id(world: World) -> None:
     world.deliver()
     (wake,) = world.wakes()
 
-    shown = views.show(world.shell, wake.wake_id)
+    shown = views.show_by_id(world.shell, wake.wake_id)
 
     assert (shown["wake_id"], shown["text"]) == (wake.wake_id, wake.text)
     assert f"or with its next query of {task_id}" in str(shown["held"])
     with pytest.raises(InvalidArguments, match="no wake wake_9"):
-        views.show(world.shell, "wake_9")
+        views.show_by_id(world.shell, "wake_9")
 
 
 def test_a_wake_whose_time_has_not_come_is_not_counted_as_due(world: World) -> None:
@@ -404,7 +393,7 @@ def test_a_wake_whose_time_has_not_come_is_not_counted_as_due(world: World) -> N
     wakes = tuple(a_wake(wake_id=f"wake_{n}", due_at=at) for n, at in enumerate(dues))
     world.shell.commit(Change(wakes=wakes))
 
-    counted = views.counts(world.shell)["wakes"]
+    counted = views.count_by_state(world.shell)["wakes"]
 
     assert isinstance(counted, dict)
     assert {counted[state] for state in ("due", "planned", "kept")} == {1}

@@ -10,7 +10,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.run_policy import Why
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery, turns
 from openclaw_taskmem.faces import detail
@@ -38,7 +38,7 @@ def registers(session: Session, name: str, **given: Any) -> str:
     return session.register(name=name, **given)
 
 
-def two(session: Session) -> tuple[str, str]:
+def register_two(session: Session) -> tuple[str, str]:
     """Register two tasks; a turn works on the second, and the first is at rest."""
     first, second = registers(session, "First"), registers(session, "Second")
     session.ends()
@@ -49,11 +49,9 @@ def two(session: Session) -> tuple[str, str]:
     return first, second
 
 
-def owed(session: Session, task: str) -> list[Wake]:
+def owed_wakes(session: Session, task: str) -> list[Wake]:
     """The wakes that tell a task's run to go on."""
-    due = session.world.store.find_wakes(
-        WakeQuery(states=(WakeState.DUE,), task_id=task)
-    )
+    due = session.world.store.find_wakes(WakeQuery(states=(WakeState.DUE,), task_id=task))
     return [wake for wake in due if wake.run_id == session.run(task).run_id]
 
 
@@ -71,7 +69,7 @@ def waits_for_an_answer(session: Session, task: str) -> None:
 
 
 @pytest.mark.parametrize("waits", [waits_for_review, waits_for_an_answer])
-def test_calls_count_for_what_is_worked_on_and_not_for_what_waits_for_the_user(
+def test_calls_count_for_the_current_task_not_for_one_that_waits(
     session: Session, waits: Any
 ) -> None:
     first, second = registers(session, "First"), registers(session, "Second")
@@ -96,7 +94,7 @@ def test_what_waits_for_the_user_hides_no_budget(session: Session) -> None:
 
     session.does("make")
 
-    left = turns.budget_of(session.world.shell, session.owner)
+    left = turns.find_step_budget(session.world.shell, session.owner)
     assert left is not None
     assert left.left == 2
 
@@ -108,13 +106,13 @@ def test_what_waits_for_the_user_lets_no_unsupported_answer_out(
     first = registers(session, "First", plan=["Write out.md"])
     session.call("task_handoff", task_id=registers(session, "Second"))
 
-    found = evidence.doubt_answer(session.world.shell, session.owner, "I wrote out.md.")
+    found = evidence.find_doubt_in_answer(session.world.shell, session.owner, "I wrote out.md.")
 
     assert found is not None
     assert found[0] == first
 
 
-def test_the_user_answers_a_question_where_nothing_else_is_worked_on(
+def test_users_turn_leaves_a_question_open_until_the_agent_acts(
     session: Session,
 ) -> None:
     first, second = registers(session, "First"), registers(session, "Second")
@@ -131,7 +129,7 @@ def test_the_user_answers_a_question_where_nothing_else_is_worked_on(
     assert session.run(second).state is RunState.RUNNING
 
 
-def test_what_another_holds_in_the_session_is_not_judged_by_its_turns(
+def test_task_held_by_another_is_not_judged_by_session_turns(
     session: Session,
 ) -> None:
     task = session.world.register()
@@ -145,7 +143,7 @@ def test_what_another_holds_in_the_session_is_not_judged_by_its_turns(
     assert session.run(task) == before
 
 
-def test_what_another_holds_in_the_session_hides_neither_budget_nor_answers(
+def test_task_held_by_another_hides_neither_budget_nor_answers(
     session: Session, tmp_path: Path
 ) -> None:
     session.folder = str(tmp_path)
@@ -158,8 +156,8 @@ def test_what_another_holds_in_the_session_hides_neither_budget_nor_answers(
     assert session.run(other).session_key == MAIN
     session.does("make")
 
-    left = turns.budget_of(session.world.shell, session.owner)
-    found = evidence.doubt_answer(session.world.shell, session.owner, "I wrote out.md.")
+    left = turns.find_step_budget(session.world.shell, session.owner)
+    found = evidence.find_doubt_in_answer(session.world.shell, session.owner, "I wrote out.md.")
 
     assert left is not None
     assert left.left == 2
@@ -167,10 +165,10 @@ def test_what_another_holds_in_the_session_hides_neither_budget_nor_answers(
     assert found[0] == first
 
 
-def test_what_a_user_writes_in_the_middle_of_a_turn_moves_no_work(
+def test_user_message_in_a_turn_does_not_switch_the_worked_task(
     session: Session,
 ) -> None:
-    first, second = two(session)
+    first, second = register_two(session)
     session.world.clock.tick(1)
     session.world.call("task_update", PERSON, task_id=first, message="Hurry up.")
 
@@ -193,10 +191,10 @@ def test_what_a_user_writes_in_the_middle_of_a_turn_moves_no_work(
         {"said": "Nothing new."},
     ],
 )
-def test_the_next_task_of_a_session_answers_for_no_turn_but_its_own(
+def test_next_task_is_not_judged_by_the_turn_of_another_task(
     session: Session, end: dict[str, Any]
 ) -> None:
-    first, second = two(session)
+    first, second = register_two(session)
     session.call("task_update", task_id=second, status="completed")
     before = session.run(first)
 
@@ -205,7 +203,7 @@ def test_the_next_task_of_a_session_answers_for_no_turn_but_its_own(
     run = session.run(first)
     told = {"rounds": before.rounds + 1, "version": run.version}
     assert run == before.model_copy(update={**told, "seen_at": run.seen_at})
-    [wake] = owed(session, first)
+    [wake] = owed_wakes(session, first)
     assert wake.text.startswith(f"[system] task_continue ({first}): Your task ")
     assert session.lines[-1].startswith("Second: completed")
 
@@ -213,35 +211,35 @@ def test_the_next_task_of_a_session_answers_for_no_turn_but_its_own(
 def test_a_task_that_is_told_to_go_on_already_is_not_told_again(
     session: Session,
 ) -> None:
-    first, second = two(session)
+    first, second = register_two(session)
     session.world.clock.tick(1)
     session.world.call("task_reset", PERSON, task_id=first)
-    [told] = owed(session, first)
+    [told] = owed_wakes(session, first)
     assert session.run(first).state is RunState.QUEUED
     session.call("task_update", task_id=second, status="completed")
 
     session.ends()
 
-    assert owed(session, first) == [told]
+    assert owed_wakes(session, first) == [told]
     session.world.deliver()
     session.begins(Origin.TASKMEM)
     assert session.run(first).state is RunState.RUNNING
 
 
-def lapsed(session: Session, task: str) -> None:
+def let_lease_lapse(session: Session, task: str) -> None:
     """Let the lease of a run run out where no gateway is known."""
     session.world.clock.tick(400)
-    recovery.sweep(session.world.shell, ())
+    recovery.sweep_lapsed_runs(session.world.shell, ())
     assert session.run(task).state is RunState.QUEUED
-    assert owed(session, task) == []
+    assert owed_wakes(session, task) == []
 
 
-def test_a_queued_task_is_claimed_and_told_when_its_turn_has_come(
+def test_queued_task_is_claimed_and_told_when_its_turn_comes(
     session: Session,
 ) -> None:
     first = registers(session, "First")
     session.does("make")
-    lapsed(session, first)
+    let_lease_lapse(session, first)
     second = registers(session, "Second")
     session.call("task_update", task_id=second, status="failed")
 
@@ -249,10 +247,10 @@ def test_a_queued_task_is_claimed_and_told_when_its_turn_has_come(
 
     run = session.run(first)
     assert (run.state, run.owner, run.why) == (RunState.RUNNING, session.owner, None)
-    assert len(owed(session, first)) == 1
+    assert len(owed_wakes(session, first)) == 1
 
 
-def test_a_task_that_waits_for_something_gives_its_turn_to_the_next(
+def test_task_with_an_open_wait_yields_to_the_next_task(
     session: Session,
 ) -> None:
     first, waiting = registers(session, "First"), registers(session, "Waiting")
@@ -265,23 +263,23 @@ def test_a_task_that_waits_for_something_gives_its_turn_to_the_next(
 
     session.ends()
 
-    assert owed(session, waiting) == []
-    assert len(owed(session, first)) == 1
+    assert owed_wakes(session, waiting) == []
+    assert len(owed_wakes(session, first)) == 1
 
 
-def test_while_a_sub_agent_works_the_next_task_is_not_told_to_go_on(
+def test_next_task_is_not_told_to_go_on_while_a_sub_agent_works(
     session: Session,
 ) -> None:
-    first, second = two(session)
+    first, second = register_two(session)
     session.call("task_update", task_id=second, status="completed")
     before = session.run(first)
 
     session.ends("Finished the second.", children=1)
-    assert (session.run(first), owed(session, first)) == (before, [])
+    assert (session.run(first), owed_wakes(session, first)) == (before, [])
 
     session.begins(Origin.OTHER)
     session.ends()
-    assert len(owed(session, first)) == 1
+    assert len(owed_wakes(session, first)) == 1
 
 
 @pytest.mark.parametrize("waits", [waits_for_review, waits_for_an_answer])
@@ -293,13 +291,13 @@ def test_what_waits_for_the_user_is_given_no_turn(session: Session, waits: Any) 
 
     session.ends()
 
-    assert owed(session, asks) == []
+    assert owed_wakes(session, asks) == []
 
 
 def test_a_heartbeat_without_work_takes_up_nothing(session: Session) -> None:
     task = registers(session, "Task")
     session.does("make")
-    lapsed(session, task)
+    let_lease_lapse(session, task)
 
     session.begins(Origin.HEARTBEAT)
     session.ends("HEARTBEAT_OK", **EMPTY)
@@ -321,7 +319,7 @@ def rests(session: Session) -> str:
     return task
 
 
-def test_what_a_sub_agent_does_is_written_down_and_leaves_a_run_at_rest(
+def test_sub_agent_calls_are_recorded_and_leave_the_run_at_rest(
     session: Session,
 ) -> None:
     task = rests(session)
@@ -343,7 +341,7 @@ def test_what_a_sub_agent_reports_leaves_a_run_at_rest(session: Session) -> None
     assert (run.lease_until, run.seen_at) == (None, session.world.clock.now())
 
     session.world.clock.tick(400)
-    recovery.sweep(session.world.shell, ())
+    recovery.sweep_lapsed_runs(session.world.shell, ())
     assert session.run(task).state is RunState.RUNNING
     assert session.world.deliver() == []
 
@@ -356,7 +354,7 @@ def test_what_a_sub_agent_registers_rests(session: Session) -> None:
     run = session.run(task)
     assert (run.state, run.lease_until) == (RunState.RUNNING, None)
     session.world.clock.tick(400)
-    recovery.sweep(session.world.shell, ())
+    recovery.sweep_lapsed_runs(session.world.shell, ())
     assert session.run(task).state is RunState.RUNNING
 
 
@@ -367,12 +365,12 @@ def test_a_restart_that_cuts_a_sub_agent_interrupts_its_task(session: Session) -
     session.settles(session.restarts("boot_2"))
 
     run = session.run(task)
-    assert (run.state, run.why) == (RunState.QUEUED, Why.INTERRUPTED)
-    [wake] = owed(session, task)
+    assert (run.state, run.why) == (RunState.QUEUED, RunReason.INTERRUPTED)
+    [wake] = owed_wakes(session, task)
     assert wake.text.startswith("[task_resume]")
 
 
-def test_a_sub_agent_whose_one_call_takes_long_is_no_interruption(
+def test_long_call_of_a_sub_agent_is_no_interruption(
     session: Session,
 ) -> None:
     task = rests(session)
@@ -380,13 +378,13 @@ def test_a_sub_agent_whose_one_call_takes_long_is_no_interruption(
     assert call
 
     session.world.clock.tick(400)
-    recovery.sweep(session.world.shell, ())
+    recovery.sweep_lapsed_runs(session.world.shell, ())
 
     assert session.run(task).state is RunState.RUNNING
     assert session.world.deliver() == []
 
 
-def test_what_a_sub_agent_does_shows_a_run_at_work_that_its_turn_has_left(
+def test_sub_agent_calls_renew_the_lease_after_the_turn_left(
     session: Session,
 ) -> None:
     task = registers(session, "Task")
@@ -401,7 +399,7 @@ def test_what_a_sub_agent_does_shows_a_run_at_work_that_its_turn_has_left(
     assert run.lease_until == before.lease_until + timedelta(seconds=50)
 
 
-def test_while_a_sub_agent_works_its_task_is_not_stuck_for_an_hour(
+def test_task_with_a_working_sub_agent_is_not_stuck_for_an_hour(
     session: Session,
 ) -> None:
     rests(session)
@@ -413,7 +411,7 @@ def test_while_a_sub_agent_works_its_task_is_not_stuck_for_an_hour(
     assert "1 sub-agent" in reminder.text
 
 
-def test_what_a_sub_agent_registers_is_not_stuck_while_it_is_seen_at_work(
+def test_task_of_a_sub_agent_is_not_stuck_while_it_makes_calls(
     session: Session,
 ) -> None:
     rests(session)
@@ -437,17 +435,24 @@ def test_a_task_is_not_stuck_while_a_turn_works_on_it(session: Session) -> None:
 
     for _ in range(70):
         assert session.world.pass_time(50) == []
-        recovery.sweep(session.world.shell, (boot,))
+        recovery.sweep_lapsed_runs(session.world.shell, (boot,))
     [alert] = session.world.pass_time(400)
 
     assert (alert.cause, alert.task_id) == (WakeCause.STUCK, task)
 
 
 @pytest.mark.parametrize(
-    "why", [Why.QUESTION, Why.STOPPED, Why.STALE, Why.PROMPT_CHANGED, Why.CREDENTIALS]
+    "why",
+    [
+        RunReason.QUESTION,
+        RunReason.STOPPED,
+        RunReason.STALE,
+        RunReason.PROMPT_CHANGED,
+        RunReason.CREDENTIALS,
+    ],
 )
-def test_what_waits_for_the_user_goes_on_by_an_act_of_its_agent_alone(
-    session: Session, why: Why
+def test_task_waiting_for_the_user_resumes_only_by_its_agent(
+    session: Session, why: RunReason
 ) -> None:
     task = waits_for_a_word(session, why)
     session.world.clock.tick(60)
@@ -459,7 +464,7 @@ def test_what_waits_for_the_user_goes_on_by_an_act_of_its_agent_alone(
 
     run = session.run(task)
     assert (run.state, run.why, run.calls) == (RunState.BLOCKED, why, 1)
-    told = gateway.question(session.world.shell, MAIN)
+    told = gateway.describe_waiting_tasks(session.world.shell, MAIN)
     assert told is not None
     assert task in told
     assert "may or may not" in told
@@ -470,7 +475,7 @@ def test_what_waits_for_the_user_goes_on_by_an_act_of_its_agent_alone(
     session.call("task_update", task_id=task, completed_steps=[1])
 
     assert session.run(task).state is RunState.RUNNING
-    assert gateway.question(session.world.shell, MAIN) is None
+    assert gateway.describe_waiting_tasks(session.world.shell, MAIN) is None
 
 
 def test_all_that_waits_is_put_before_what_the_user_says(session: Session) -> None:
@@ -478,7 +483,7 @@ def test_all_that_waits_is_put_before_what_the_user_says(session: Session) -> No
     for task, ask in zip(tasks, ("Delete A?", "Push B?"), strict=True):
         session.call("task_update", task_id=task, ask=ask)
 
-    told = gateway.question(session.world.shell, MAIN) or ""
+    told = gateway.describe_waiting_tasks(session.world.shell, MAIN) or ""
 
     newest, oldest = told.split("\n")
     assert tasks[1] in newest
@@ -487,17 +492,17 @@ def test_all_that_waits_is_put_before_what_the_user_says(session: Session) -> No
     assert '"Delete A?"' in oldest
 
 
-def waits_for_a_word(session: Session, why: Why) -> str:
+def waits_for_a_word(session: Session, why: RunReason) -> str:
     """Register a task, and let its run wait for the user for a reason."""
     task = registers(session, "Task", plan=["One", "Two"])
     match why:
-        case Why.QUESTION:
+        case RunReason.QUESTION:
             session.asks("Shall I?", origin=Origin.USER)
-        case Why.STOPPED:
+        case RunReason.STOPPED:
             session.ends("", aborted=True)
-        case Why.CREDENTIALS:
+        case RunReason.CREDENTIALS:
             session.ends(error="401 unauthorized", reason="auth")
-        case Why.STALE:
+        case RunReason.STALE:
             session.world.clock.tick(2 * 3600)
             session.settles(session.restarts("boot_2"))
         case _:
@@ -515,9 +520,9 @@ def test_a_question_is_shown_wherever_its_task_is(session: Session) -> None:
 
     assert session.call("task_list")["tasks"][0]["question"] == "Shall I?"
     assert session.call("task_status", task_id=task)["run"]["question"] == "Shall I?"
-    shown = views.show(session.world.shell, task)
+    shown = views.show_by_id(session.world.shell, task)
     assert shown["question"] == "Shall I?"
-    assert "asks the user: Shall I?" in detail.of_task(shown)
+    assert "asks the user: Shall I?" in detail.format_task(shown)
 
 
 def test_in_the_turn_that_asks_a_mark_is_no_answer(session: Session) -> None:
@@ -528,7 +533,7 @@ def test_in_the_turn_that_asks_a_mark_is_no_answer(session: Session) -> None:
 
     session.call("task_update", task_id=task, completed_steps=[1])
 
-    assert session.run(task).why == Why.QUESTION
+    assert session.run(task).why == RunReason.QUESTION
     session.call("task_update", task_id=task, status="active")
     assert session.run(task).state is RunState.RUNNING
 
@@ -541,7 +546,7 @@ def test_of_what_was_set_aside_the_agent_is_not_reminded(session: Session) -> No
     session.begins(Origin.USER)
     session.does("look at the weather")
 
-    assert gateway.question(session.world.shell, MAIN) is None
+    assert gateway.describe_waiting_tasks(session.world.shell, MAIN) is None
     assert session.run(task).calls == 0
 
 
@@ -565,7 +570,7 @@ def test_what_a_sub_agent_takes_up_rests(session: Session) -> None:
     session.world.clock.tick(1)
     session.in_turn = True
     session.begins()
-    lapsed(session, task)
+    let_lease_lapse(session, task)
     session.in_turn = False
 
     session.does("make")
@@ -583,7 +588,7 @@ def test_a_sub_agent_does_not_answer_in_the_users_place(session: Session) -> Non
     session.call("task_update", task_id=task, message="It compiles.")
 
     assert session.run(task) == asked
-    assert (asked.state, asked.why) == (RunState.BLOCKED, Why.QUESTION)
+    assert (asked.state, asked.why) == (RunState.BLOCKED, RunReason.QUESTION)
     assert session.world.task(task).message_count == 2
 
 
@@ -611,30 +616,30 @@ def test_what_a_sub_agent_claims_or_resumes_rests(session: Session, tool: str) -
     run = session.run(task)
     assert (run.state, run.lease_until) == (RunState.RUNNING, None)
     session.world.clock.tick(400)
-    recovery.sweep(session.world.shell, ())
+    recovery.sweep_lapsed_runs(session.world.shell, ())
     assert session.run(task) == run
 
 
 # --- turns that are stopped ------------------------------------------------------
 
 
-def test_where_a_task_is_called_off_in_its_turn_the_next_one_goes_on(
+def test_next_task_goes_on_when_a_turns_task_is_cancelled(
     session: Session,
 ) -> None:
-    first, second = two(session)
+    first, second = register_two(session)
     session.world.call("task_cancel", PERSON, task_id=second)
 
     session.ends("", stopped=True)
 
     assert session.run(first).state is RunState.RUNNING
-    assert len(owed(session, first)) == 1
+    assert len(owed_wakes(session, first)) == 1
 
 
 @pytest.mark.parametrize("end", [{}, BAD, {"said": "What is next?"}])
-def test_what_a_turn_still_does_before_it_is_stopped_is_not_judged(
+def test_calls_before_a_turn_is_stopped_are_not_judged(
     session: Session, end: dict[str, Any]
 ) -> None:
-    first, second = two(session)
+    first, second = register_two(session)
     session.world.call("task_cancel", PERSON, task_id=second)
     session.does("one more thing")
 
@@ -642,7 +647,7 @@ def test_what_a_turn_still_does_before_it_is_stopped_is_not_judged(
 
     run = session.run(first)
     assert (run.state, run.why, run.lease_until) == (RunState.RUNNING, None, None)
-    assert len(owed(session, first)) == 1
+    assert len(owed_wakes(session, first)) == 1
 
 
 @pytest.mark.parametrize(
@@ -656,10 +661,10 @@ def test_what_a_turn_still_does_before_it_is_stopped_is_not_judged(
         EMPTY,
     ],
 )
-def test_however_a_turn_ends_what_a_restart_cut_is_left_to_recovery(
+def test_turn_end_leaves_a_run_cut_by_a_restart_to_recovery(
     session: Session, end: dict[str, Any]
 ) -> None:
-    first, second = two(session)
+    first, second = register_two(session)
     session.world.clock.tick(2 * 3600)
     session.restarts("boot_2")
     assert not session.begins(Origin.RECOVERY)
@@ -672,7 +677,7 @@ def test_however_a_turn_ends_what_a_restart_cut_is_left_to_recovery(
     assert session.run(first) == before
 
 
-def test_a_recovery_that_comes_after_the_run_has_failed_is_stopped(
+def test_recovery_turn_after_the_run_has_failed_is_stopped(
     session: Session,
 ) -> None:
     task = session.register()
@@ -681,7 +686,7 @@ def test_a_recovery_that_comes_after_the_run_has_failed_is_stopped(
         session.world.deliver()
         assert session.begins(Origin.TASKMEM) or number == 2
         session.does(f"try {number}")
-    assert session.run(task).why == Why.INTERRUPTED
+    assert session.run(task).why == RunReason.INTERRUPTED
     assert session.run(task).state is RunState.FAILED
 
     assert not session.begins(Origin.RECOVERY)
@@ -693,9 +698,7 @@ def test_a_recovery_that_comes_after_the_run_has_failed_is_stopped(
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_recovery_that_comes_late_counts_a_crash_once(
-    session: Session, goes_on: bool
-) -> None:
+def test_a_recovery_that_comes_late_counts_a_crash_once(session: Session, goes_on: bool) -> None:
     task = session.register()
     session.does("work")
     for number in (1, 2):
@@ -711,14 +714,14 @@ def test_a_recovery_that_comes_late_counts_a_crash_once(
         session.does(f"try {number}")
 
 
-def test_a_recovery_that_comes_after_the_user_was_asked_is_stopped(
+def test_recovery_turn_after_the_user_was_asked_is_stopped(
     session: Session,
 ) -> None:
     task = session.register()
     session.does("work")
     session.world.clock.tick(2 * 3600)
     session.settles(session.restarts("boot_2"))
-    assert session.run(task).why == Why.STALE
+    assert session.run(task).why == RunReason.STALE
 
     assert not session.begins(Origin.RECOVERY)
     assert session.run(task).state is RunState.BLOCKED
@@ -726,7 +729,7 @@ def test_a_recovery_that_comes_after_the_user_was_asked_is_stopped(
     assert session.begins(Origin.USER)
 
 
-def test_what_a_restart_cut_is_resumed_also_where_the_user_was_there_before(
+def test_run_cut_by_a_restart_resumes_though_the_user_came_first(
     session: Session,
 ) -> None:
     first = registers(session, "First")
@@ -739,17 +742,17 @@ def test_what_a_restart_cut_is_resumed_also_where_the_user_was_there_before(
 
     session.settles(there)
 
-    assert session.run(first).why == Why.INTERRUPTED
-    assert len(owed(session, first)) == 1
+    assert session.run(first).why == RunReason.INTERRUPTED
+    assert len(owed_wakes(session, first)) == 1
 
 
 def test_where_the_user_stops_a_turn_nothing_else_goes_on(session: Session) -> None:
-    first, second = two(session)
+    first, second = register_two(session)
     session.call("task_update", task_id=second, status="completed")
 
     session.ends("", aborted=True)
 
-    assert owed(session, first) == []
+    assert owed_wakes(session, first) == []
 
 
 # --- what is for another role ----------------------------------------------------
@@ -762,7 +765,7 @@ def test_what_is_queued_for_another_role_is_not_the_sessions(session: Session) -
     hands = {"task_id": other, "to": "reviewer", "token": token}
     session.world.call("task_handoff", WORKER, **hands)
     session.world.call("task_claim", WORKER, **claims)
-    lapsed(session, other)
+    let_lease_lapse(session, other)
     before = session.run(other)
     assert (before.role, before.session_key) == ("reviewer", MAIN)
 
@@ -779,7 +782,7 @@ def test_what_is_queued_for_another_role_is_not_the_sessions(session: Session) -
 
 
 @pytest.mark.parametrize("origin", [Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER])
-def test_a_session_of_a_tasks_own_does_not_go_on_with_what_another_has_taken(
+def test_own_session_does_not_continue_a_task_taken_by_another(
     session: Session, origin: Origin
 ) -> None:
     task = registers(session, "Task")

@@ -84,9 +84,7 @@ class FakeDaemon:
         self.behaviour = behaviour
         if opening is ...:
             opening = {"taskmem": 1, "pid": os.getpid(), "version": "0.1.0"}
-        self.opening = (
-            line_of(opening) if isinstance(opening, (dict, list)) else opening
-        )
+        self.opening = line_of(opening) if isinstance(opening, (dict, list)) else opening
         self.heard: queue.Queue = queue.Queue()
         self.connections: queue.Queue = queue.Queue()
         self._open: list[Connection] = []
@@ -152,8 +150,7 @@ def _stand_in():
                     "home": os.environ["TASKMEM_HOME"],
                     "cwd": str(Path.cwd()),
                     "session": os.getsid(0),
-                    "stdin_is_null": os.fstat(0).st_rdev
-                    == Path(os.devnull).stat().st_rdev,
+                    "stdin_is_null": os.fstat(0).st_rdev == Path(os.devnull).stat().st_rdev,
                 }
                 connection.say({"id": document["id"], "result": about})
             else:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from openclaw_taskmem.daemon.album import Album, Moment
+from openclaw_taskmem.daemon.album import SnapshotMoment, SnapshotStore
 from openclaw_taskmem.faces import detail
 from openclaw_taskmem.faces.cli import cli
 from openclaw_taskmem.faces.hosts import HOSTS
@@ -31,15 +31,11 @@ def home() -> Iterator[Path]:
         taskmem(Path(folder), "daemon", "stop")
 
 
-def taskmem(
-    home: Path, *words: str, **settings: str
-) -> subprocess.CompletedProcess[str]:
+def taskmem(home: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("TASKMEM_")}
     return subprocess.run(
         [sys.executable, "-m", "openclaw_taskmem", *words],
-        env=clean
-        | {"TASKMEM_HOME": str(home), "TASKMEM_WAKE_TRANSPORT": "stdout"}
-        | settings,
+        env=clean | {"TASKMEM_HOME": str(home), "TASKMEM_WAKE_TRANSPORT": "stdout"} | settings,
         capture_output=True,
         text=True,
         check=False,
@@ -59,7 +55,7 @@ def test_a_long_thread_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         numbers, earlier = pages[before]
         return {"wait_ids": id, "messages": [*numbers], "earlier": earlier}
 
-    monkeypatch.setattr("openclaw_taskmem.faces.cli._ask", ask)
+    monkeypatch.setattr("openclaw_taskmem.faces.cli._call_daemon", ask)
 
     run = CliRunner().invoke(cli, ["show", "task_1", "--json"])
 
@@ -82,9 +78,7 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
     task = document(home, "call", "task_register", given)["task_id"]
     update = json.dumps({"task_id": task, "message": "Step 1 done"})
     assert document(home, "call", "task_update", update)["acknowledged"] is True
-    revised = json.dumps(
-        {"task_id": task, "new_plan": ["Build", "Ship"], "reason": "simpler"}
-    )
+    revised = json.dumps({"task_id": task, "new_plan": ["Build", "Ship"], "reason": "simpler"})
     document(home, "call", "task_plan_update", revised)
 
     shown = document(home, "show", task, "--json")
@@ -119,9 +113,7 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
     assert len(document(home, "tools", "--json")) == 7
     status = document(home, "status", "--json")
     assert status["running"] is True
-    assert {"pid", "version", "home", "database", "tasks", "waits", "wakes"} <= set(
-        status
-    )
+    assert {"pid", "version", "home", "database", "tasks", "waits", "wakes"} <= set(status)
     for words in (["list"], ["show", task], ["events"], ["plugins"], ["tools"]):
         run = taskmem(home, *words)
         assert run.returncode == 0
@@ -129,7 +121,7 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
         assert "Traceback" not in run.stderr
 
 
-def test_a_run_is_listed_with_who_has_it_and_what_its_task_is_called(
+def test_runs_lists_who_holds_a_run_and_the_name_of_its_task(
     home: Path,
 ) -> None:
     given = json.dumps({"name": "Bake \u001b[31m the bread", "plan": ["Knead"]})
@@ -164,7 +156,7 @@ def test_a_refusal_tells_a_person_how_tools_are_called(home: Path, host: str) ->
     assert ("taskmem call TOOL '{…}'" in run.stderr) == (host == "")
 
 
-def test_what_a_person_sends_back_at_a_terminal_comes_with_the_next_claim(
+def test_terminal_message_of_a_person_comes_with_the_next_claim(
     home: Path,
 ) -> None:
     def call(tool: str, *, host: str = "", **given: object) -> dict[str, Any]:
@@ -206,9 +198,7 @@ def test_a_list_that_may_go_on_says_so(home: Path, words: list[str]) -> None:
 
 
 def test_text_from_an_agent_cannot_steer_a_terminal(home: Path) -> None:
-    given = json.dumps(
-        {"name": "red \u001b[31m\u0007\u202e name", "plan": ["\u001b[2J"]}
-    )
+    given = json.dumps({"name": "red \u001b[31m\u0007\u202e name", "plan": ["\u001b[2J"]})
     task = document(home, "call", "task_register", given)["task_id"]
 
     for words in (["list"], ["show", task]):
@@ -294,8 +284,8 @@ def wait(home: Path) -> str:
 def test_the_pictures_of_a_wait_are_shown_where_they_are(
     home: Path, wait: str, text_snapshot: Any
 ) -> None:
-    album = Album(home / "pictures", 7)
-    for minute, moment in enumerate(Moment):
+    album = SnapshotStore(home / "pictures", 7)
+    for minute, moment in enumerate(SnapshotMoment):
         taken = datetime(2026, 11, 22, 13, minute, 5, tzinfo=UTC)
         album.write(wait, moment, b"\xff\xd8", taken)
     try:
@@ -315,9 +305,7 @@ def test_the_pictures_of_a_wait_are_shown_where_they_are(
     assert list(shown["pictures"]) == ["first", "last", "deciding"]
 
 
-def test_that_a_wait_has_no_pictures_is_said_with_its_reason(
-    home: Path, wait: str
-) -> None:
+def test_that_a_wait_has_no_pictures_is_said_with_its_reason(home: Path, wait: str) -> None:
     run = taskmem(home, "show", wait, "--pictures")
 
     assert run.returncode == 0
@@ -338,14 +326,14 @@ def test_pictures_of_a_task_are_refused_with_what_to_do(home: Path) -> None:
 
 
 def test_a_path_with_odd_characters_cannot_steer_a_terminal() -> None:
-    from openclaw_taskmem.faces.pictures import none, rows
+    from openclaw_taskmem.faces.pictures import explain_no_pictures, format_picture_rows
 
     picture = {"path": "/a  b/\x1b[31m.jpg", "taken_at": "2026-11-22T13:04:05.000Z"}
 
-    ((moment, _, path),) = rows({"pictures": {"last": picture}})
+    ((moment, _, path),) = format_picture_rows({"pictures": {"last": picture}})
 
     assert (moment, path) == ("last", "/a  b/\ufffd[31m.jpg")
-    assert none({"pictures_note": None}) == "No pictures are kept of this wait."
+    assert explain_no_pictures({"pictures_note": None}) == "No pictures are kept of this wait."
 
 
 KEPT = {
@@ -366,11 +354,11 @@ KEPT = {
 
 
 def test_a_wake_that_is_kept_stands_so_and_says_who_reads_it() -> None:
-    row = detail.row_of_wake(KEPT)
+    row = detail.format_wake_row(KEPT)
 
     assert row == ["wake_1", "kept", KEPT["created_at"], "0 tries", KEPT["held"]]
     tried = {**KEPT, "due_at": "later", "attempts": 1, "last_error": "It is away."}
-    assert detail.row_of_wake(tried)[1:] == [
+    assert detail.format_wake_row(tried)[1:] == [
         "due",
         KEPT["created_at"],
         "1 try",
@@ -381,7 +369,7 @@ def test_a_wake_that_is_kept_stands_so_and_says_who_reads_it() -> None:
 def test_a_wake_is_shown_with_what_became_of_it() -> None:
     tried = {**KEPT, "held": None, "due_at": "soon", "last_error": "It is away."}
 
-    assert detail.of_wake(tried).splitlines() == [
+    assert detail.format_wake(tried).splitlines() == [
         "wake_1  due",
         "  about: task_1, wait_1, owed since 2026-11-25T14:02:00.000Z",
         "  to: mcp:claude-code",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 
-def run(tmp_path: Path, source: str, *words: str) -> subprocess.CompletedProcess[str]:
+def run_taskmem(tmp_path: Path, source: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run taskmem with a plug-in that adds `greet`, `bow low` and its own `list`."""
     folder = tmp_path / "plugin"
     facts = folder / "greeting-1.0.dist-info"
@@ -48,22 +48,22 @@ def command():
 
 
 def test_a_plugins_command_is_there_and_knows_the_home(tmp_path: Path) -> None:
-    done = run(tmp_path, GREET, "greet")
+    done = run_taskmem(tmp_path, GREET, "greet")
 
     assert (done.stdout, done.returncode) == (f"hello from {tmp_path}/home\n", 0)
 
 
 def test_help_lists_it(tmp_path: Path) -> None:
-    assert "greet    Say hello." in run(tmp_path, GREET, "--help").stdout
+    assert "greet    Say hello." in run_taskmem(tmp_path, GREET, "--help").stdout
 
 
 def test_it_cannot_replace_one_of_ours(tmp_path: Path) -> None:
-    assert "hello" not in run(tmp_path, GREET, "list", "--help").stdout
+    assert "hello" not in run_taskmem(tmp_path, GREET, "list", "--help").stdout
 
 
 @pytest.mark.parametrize("source", ["raise RuntimeError('broken')", "command = 5"])
 def test_one_that_is_broken_is_told_in_a_sentence(tmp_path: Path, source: str) -> None:
-    done = run(tmp_path, source, "greet")
+    done = run_taskmem(tmp_path, source, "greet")
 
     assert done.returncode == 1
     assert "greeting:command" in done.stderr
@@ -71,7 +71,7 @@ def test_one_that_is_broken_is_told_in_a_sentence(tmp_path: Path, source: str) -
 
 
 def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
-    done = run(tmp_path, "raise RuntimeError('broken')", "--help")
+    done = run_taskmem(tmp_path, "raise RuntimeError('broken')", "--help")
 
     assert done.returncode == 0
     assert "greet    Cannot be loaded." in done.stdout
@@ -79,30 +79,30 @@ def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
 
 
 def test_a_word_that_is_no_command_is_refused(tmp_path: Path) -> None:
-    assert "No such command" in run(tmp_path, GREET, "gret").stderr
+    assert "No such command" in run_taskmem(tmp_path, GREET, "gret").stderr
 
 
 def test_plugins_share_a_group_by_the_word_before_the_dot(tmp_path: Path) -> None:
-    shown = run(tmp_path, GREET, "setup", "--help").stdout
+    shown = run_taskmem(tmp_path, GREET, "setup", "--help").stdout
     assert [name for name in ("openclaw", "ours") if f"  {name} " in shown] == [
         *("openclaw", "ours")
     ]
 
 
 def test_a_command_of_a_group_is_called_by_two_words(tmp_path: Path) -> None:
-    done = run(tmp_path, GREET, "bow", "low")
+    done = run_taskmem(tmp_path, GREET, "bow", "low")
 
     assert (done.stdout, done.returncode) == (f"hello from {tmp_path}/home\n", 0)
 
 
 def test_help_lists_a_group_with_its_commands(tmp_path: Path) -> None:
-    shown = run(tmp_path, GREET, "--help").stdout
+    shown = run_taskmem(tmp_path, GREET, "--help").stdout
 
     assert "bow      Commands of plug-ins: low." in shown
 
 
 def test_a_broken_command_of_a_group_takes_no_other(tmp_path: Path) -> None:
-    shown = run(tmp_path, "raise RuntimeError('broken')", "setup", "--help").stdout
+    shown = run_taskmem(tmp_path, "raise RuntimeError('broken')", "setup", "--help").stdout
 
     assert "ours      Cannot be loaded." in shown
     assert "openclaw  Install" in shown

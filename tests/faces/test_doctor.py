@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.lock import Lock
-from openclaw_taskmem.domain.texts import plural
+from openclaw_taskmem.domain.texts import format_count
 from openclaw_taskmem.faces import checkup, doctor, presence, start
 from openclaw_taskmem.home import Home, HomeRefused, find_home
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
 from tests.faces.fake_daemon import FakeDaemon
 from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
@@ -32,7 +32,7 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
 
 
-def at(**ago: float) -> str:
+def time_ago(**ago: float) -> str:
     return (NOW - timedelta(**ago)).isoformat()
 
 
@@ -40,13 +40,13 @@ def at(**ago: float) -> str:
 
 
 def test_a_home_that_is_not_there_yet_is_fine(home):
-    assert checkup.home_row(home).state is OK
+    assert checkup.check_home(home).state is OK
     assert not home.folder.exists()
 
 
 def test_a_home_of_its_owner_alone_is_fine(home):
     home.prepare()
-    assert checkup.home_row(home).state is OK
+    assert checkup.check_home(home).state is OK
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_home_of_its_owner_alone_is_fine(home):
 def test_a_home_that_is_open_to_others_is_closed_by_a_command(home, mode, cure):
     home.prepare()
     home.folder.chmod(mode)
-    row = checkup.home_row(home)
+    row = checkup.check_home(home)
     assert row.state is FAIL
     assert f"{mode:04o}" in row.detail
     assert cure in row.cure
@@ -69,7 +69,7 @@ def test_a_home_of_somebody_else_is_not_ours(home, monkeypatch):
     home.prepare()
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    row = checkup.home_row(home)
+    row = checkup.check_home(home)
     assert row.state is FAIL
     assert f"user {owner}" in row.detail
     assert "TASKMEM_HOME" in row.cure
@@ -82,19 +82,19 @@ def test_a_file_of_somebody_else_in_a_home_is_told(home, monkeypatch):
         raise HomeRefused("config.toml belongs to user 7")
 
     monkeypatch.setattr(Home, "require_own", refuse)
-    row = checkup.home_row(home)
+    row = checkup.check_home(home)
     assert (row.state, row.detail) == (FAIL, "config.toml belongs to user 7")
 
 
 def test_a_home_that_is_a_file_is_none(home):
     home.folder.touch()
-    assert checkup.home_row(home).state is FAIL
+    assert checkup.check_home(home).state is FAIL
 
 
 def test_a_home_behind_a_file_cannot_be_seen(home):
     home.folder.touch()
     inner = find_home({"TASKMEM_HOME": str(home.folder / "inner")})
-    row = checkup.home_row(inner)
+    row = checkup.check_home(inner)
     assert row.state is FAIL
     assert "Not a directory" in row.detail
 
@@ -102,7 +102,7 @@ def test_a_home_behind_a_file_cannot_be_seen(home):
 def test_a_home_that_cannot_be_written_is_opened_to_its_owner(home, monkeypatch):
     home.prepare()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    row = checkup.home_row(home)
+    row = checkup.check_home(home)
     assert row.state is FAIL
     assert "chmod 700" in row.cure
 
@@ -115,7 +115,7 @@ def settings(home, text="", **environ):
     if text:
         home.config.write_text(text)
     given = {"TASKMEM_HOME": str(home.folder), **environ}
-    return checkup.settings_row(home, given)
+    return checkup.check_settings(home, given)
 
 
 def test_settings_that_are_understood_are_fine_and_count(home):
@@ -131,7 +131,7 @@ def test_a_setting_of_the_file_that_nobody_knows_is_named(home):
     assert "'stuck'" in row.detail
 
 
-def test_a_variable_that_is_nearly_a_setting_is_named_with_what_is_meant(home):
+def test_misspelled_variable_is_named_with_the_setting_meant(home):
     _, row = settings(home, TASKMEM_STUCK_TRESHOLD_SECONDS="7")
     assert row.state is WARN
     assert "TASKMEM_STUCK_THRESHOLD_SECONDS is meant" in row.detail
@@ -152,7 +152,7 @@ def test_a_variable_that_nothing_here_reads_is_named_as_unknown(home, name):
     assert "Every setting" not in row.detail
 
 
-def test_a_value_that_cannot_be_used_fails_and_the_defaults_count(home):
+def test_invalid_setting_fails_and_the_default_applies(home):
     found, row = settings(home, TASKMEM_HOOK_SECONDS="never")
     assert row.state is FAIL
     assert "TASKMEM_HOOK_SECONDS" in row.detail
@@ -161,10 +161,8 @@ def test_a_value_that_cannot_be_used_fails_and_the_defaults_count(home):
 
 
 def test_every_setting_is_known_by_its_own_name():
-    known = [
-        f"TASKMEM_{name.upper()}" for name in checkup.Settings.__dataclass_fields__
-    ]
-    assert list(checkup.misspelt(known)) == []
+    known = [f"TASKMEM_{name.upper()}" for name in checkup.Settings.__dataclass_fields__]
+    assert list(checkup.find_misspelt_settings(known)) == []
 
 
 # --- the daemon -----------------------------------------------------------------
@@ -172,7 +170,7 @@ def test_every_setting_is_known_by_its_own_name():
 
 def test_a_daemon_of_our_version_is_fine(home, daemon):
     daemon(opening={"taskmem": 1, "pid": 7, "version": __version__})
-    link, row = checkup.reached(home, {})
+    link, row = checkup.check_daemon(home, {})
     link.close()
     assert (row.id, row.state) == ("daemon", OK)
     assert "runs as process 7" in row.detail
@@ -180,24 +178,20 @@ def test_a_daemon_of_our_version_is_fine(home, daemon):
 
 def test_a_daemon_of_another_version_is_to_be_restarted(home, daemon):
     daemon(opening={"taskmem": 1, "pid": 7, "version": "0.0.1"})
-    link, row = checkup.reached(home, {})
+    link, row = checkup.check_daemon(home, {})
     link.close()
     assert row.state is FAIL
     assert "0.0.1" in row.detail
     assert "taskmem daemon stop" in row.cure
 
 
-@pytest.mark.parametrize(
-    ("age", "advised"), [(1, False), (1000, True)], ids=["starts", "hangs"]
-)
-def test_only_one_that_had_its_time_to_start_may_be_killed(
-    home, monkeypatch, age, advised
-):
+@pytest.mark.parametrize(("age", "advised"), [(1, False), (1000, True)], ids=["starts", "hangs"])
+def test_only_one_that_had_its_time_to_start_may_be_killed(home, monkeypatch, age, advised):
     monkeypatch.setattr(start, "_START_SECONDS", 0.05)
-    monkeypatch.setattr(processes, "age", lambda _: age)
+    monkeypatch.setattr(processes, "read_process_age", lambda _: age)
     home.prepare()
     held = Lock(home.lock)
-    link, row = checkup.reached(home, {})
+    link, row = checkup.check_daemon(home, {})
     held.release()
     assert link is None
     assert row.state is FAIL
@@ -212,20 +206,20 @@ def test_of_one_that_nobody_can_name_no_number_is_told(home, monkeypatch):
     held = Lock(home.lock)
     home.lock.write_text("")
     os.utime(home.lock, (0.0, 0.0))
-    _, row = checkup.reached(home, {})
+    _, row = checkup.check_daemon(home, {})
     held.release()
     assert row.cure == f"Find who holds it with fuser {home.lock}, and end it."
 
 
 def test_a_daemon_that_refuses_says_why(home, daemon):
     daemon(opening={"error": "protocol", "message": "Speak another protocol."})
-    link, row = checkup.reached(home, {})
+    link, row = checkup.check_daemon(home, {})
     assert link is None
     assert (row.state, row.detail) == (FAIL, "Speak another protocol.")
 
 
 def test_a_daemon_that_cannot_be_started_says_why(home):
-    link, row = checkup.reached(home, {"TASKMEM_HOOK_SECONDS": "never", **os.environ})
+    link, row = checkup.check_daemon(home, {"TASKMEM_HOOK_SECONDS": "never", **os.environ})
     assert link is None
     assert row.state is FAIL
     assert "TASKMEM_HOOK_SECONDS" in row.detail
@@ -238,7 +232,7 @@ def test_a_lock_that_cannot_be_opened_is_named(home, monkeypatch):
     home.prepare()
     for module in (start, presence):
         monkeypatch.setattr(module, "find_holder", refuse)
-    _, row = checkup.reached(home, {})
+    _, row = checkup.check_daemon(home, {})
     assert row.state is FAIL
     assert str(home.lock) in row.detail
     assert "TASKMEM_HOME" in row.cure
@@ -255,25 +249,25 @@ class Post:
 
 
 def seams_with(*names):
-    class Posting:
+    class PostPlugin:
         @staticmethod
         @hookimpl
         def wake_transport(name):
             return Post() if name in names else None
 
-    return Seams(entries=[], extra=[("posting", Posting)])
+    return PluginHost(entries=[], extra=[("posting", PostPlugin)])
 
 
 def test_the_transport_that_carries_wakes_is_named(home):
     found, _ = settings(home)
-    name, row = checkup.transport_row(None, seams_with("auto"), found)
+    name, row = checkup.check_transport(None, seams_with("auto"), found)
     assert (name, row.state) == ("post", OK)
     assert "auto as post" in row.detail
 
 
 def test_a_transport_that_is_not_there_fails(home):
     found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
-    name, row = checkup.transport_row(None, seams_with("auto", "post"), found)
+    name, row = checkup.check_transport(None, seams_with("auto", "post"), found)
     assert (name, row.state) == (None, FAIL)
     assert "pigeon" in row.detail
     assert "TASKMEM_WAKE_TRANSPORT" in row.cure
@@ -287,15 +281,15 @@ def daemon_with(transport="auto", note=None, **chosen):
 def test_the_transport_is_the_daemons_not_that_of_whoever_asks(home):
     found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
     status = daemon_with("post", TASKMEM_WAKE_TRANSPORT="post")
-    name, row = checkup.transport_row(status, seams_with("auto"), found)
+    name, row = checkup.check_transport(status, seams_with("auto"), found)
     assert (name, row.state) == ("post", OK)
     assert row.detail == "The transport of wakes is post."
 
 
-def test_a_transport_that_cannot_be_used_is_a_warning_with_a_cure(home):
+def test_unusable_transport_is_a_warning_with_a_cure(home):
     found, _ = settings(home)
     status = daemon_with("auto", "nobody reads it", TASKMEM_WAKE_TRANSPORT="stdout")
-    name, row = checkup.transport_row(status, seams_with("auto"), found)
+    name, row = checkup.check_transport(status, seams_with("auto"), found)
     assert (name, row.state) == ("auto", WARN)
     assert "auto: nobody reads it" in row.detail
     assert str(home.config) in row.cure
@@ -321,8 +315,8 @@ def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here
     environ = {"TASKMEM_HOME": str(home.folder), **here}
     home.prepare()
     home.config.write_text(text)
-    found, _ = checkup.settings_row(home, environ)
-    rows = list(checkup.difference_rows(daemon_with(**used), found, environ))
+    found, _ = checkup.check_settings(home, environ)
+    rows = list(checkup.check_differences(daemon_with(**used), found, environ))
     assert len(rows) == len(said)
     for row, sentence in zip(rows, said, strict=True):
         assert row.state is WARN
@@ -335,35 +329,35 @@ def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here
 )
 def test_the_cure_ends_what_a_hosts_environment_sets(home, name, circle):
     environ = {"TASKMEM_HOME": str(home.folder)}
-    found, _ = checkup.settings_row(home, environ)
+    found, _ = checkup.check_settings(home, environ)
     used = daemon_with(**{name: "5"})
-    [row] = checkup.difference_rows(used, found, environ)
+    [row] = checkup.check_differences(used, found, environ)
     assert (f"Take {name} out of the environment" in row.cure) is circle
     assert f"ut the value that is meant into {home.config}. Run: taskmem" in row.cure
 
 
-def test_how_openclaw_is_found_is_moot_while_a_gateway_is_connected(home):
+def test_openclaw_path_is_not_compared_once_a_gateway_connects(home):
     environ = {"TASKMEM_HOME": str(home.folder), "TASKMEM_OPENCLAW_BIN": "/o"}
-    found, _ = checkup.settings_row(home, environ)
+    found, _ = checkup.check_settings(home, environ)
     alone = daemon_with()
-    assert list(checkup.difference_rows(alone, found, environ))
+    assert list(checkup.check_differences(alone, found, environ))
     connected = {**alone, "gateways": [{}]}
-    assert not list(checkup.difference_rows(connected, found, environ))
+    assert not list(checkup.check_differences(connected, found, environ))
 
 
-def test_settings_that_an_older_daemon_does_not_tell_are_no_difference(home):
+def test_settings_missing_from_an_older_daemon_are_no_difference(home):
     found, _ = settings(home, TASKMEM_NOTIFY="off")
     environ = {"TASKMEM_NOTIFY": "off"}
-    assert not list(checkup.difference_rows({"pid": 1}, found, environ))
-    assert not list(checkup.difference_rows(None, found, environ))
+    assert not list(checkup.check_differences({"pid": 1}, found, environ))
+    assert not list(checkup.check_differences(None, found, environ))
 
 
 def plugin(name="ntfy", state="on", last_error=None):
     return {"name": name, "state": state, "last_error": last_error}
 
 
-def test_plugins_that_are_on_are_listed_with_those_that_are_left_out():
-    [row] = checkup.plugin_rows([plugin(), plugin("b"), plugin("c", "off")])
+def test_enabled_plugins_are_listed_with_those_left_out():
+    [row] = checkup.check_plugins([plugin(), plugin("b"), plugin("c", "off")])
     assert (row.id, row.state) == ("plugins", OK)
     assert "ntfy, b; left out: c" in row.detail
 
@@ -377,14 +371,14 @@ def test_plugins_that_are_on_are_listed_with_those_that_are_left_out():
     ],
 )
 def test_a_plugin_that_ails_has_a_row_of_its_own(state, error, found, cure):
-    rows = list(checkup.plugin_rows([plugin(), plugin("bad", state, error)]))
+    rows = list(checkup.check_plugins([plugin(), plugin("bad", state, error)]))
     assert [(row.id, row.state) for row in rows] == [("plugin.bad", found)]
     assert error in rows[0].detail
     assert cure in rows[0].cure
 
 
 def test_no_plugin_at_all_fails():
-    *_, row = checkup.plugin_rows([plugin("c", "off")])
+    *_, row = checkup.check_plugins([plugin("c", "off")])
     assert (row.id, row.state) == ("plugins", FAIL)
 
 
@@ -395,8 +389,8 @@ def wake(state="due", **given: Any):
     return {
         "wake_id": "wake_1",
         "state": state,
-        "created_at": at(minutes=5),
-        "due_at": at(),
+        "created_at": time_ago(minutes=5),
+        "due_at": time_ago(),
         "sent_at": None,
         "last_error": None,
         "held": None,
@@ -406,27 +400,27 @@ def wake(state="due", **given: Any):
     }
 
 
-def owed(*wakes):
-    row, _ = checkup.wake_rows(wakes, NOW)
+def owed_row(*wakes):
+    row, _ = checkup.check_wakes(wakes, NOW)
     assert row.id == "wakes.owed"
     return row
 
 
-def unanswered(*wakes):
-    _, row = checkup.wake_rows(wakes, NOW)
+def unanswered_row(*wakes):
+    _, row = checkup.check_wakes(wakes, NOW)
     assert row.id == "wakes.unanswered"
     return row
 
 
 @pytest.mark.parametrize("state", ["sent", "acknowledged", "refused", "superseded"])
 def test_wakes_that_are_not_owed_are_fine(state):
-    assert owed(wake(state, last_error="once")).state is OK
-    assert unanswered(wake(state)).state is OK
-    assert owed().state is OK
+    assert owed_row(wake(state, last_error="once")).state is OK
+    assert unanswered_row(wake(state)).state is OK
+    assert owed_row().state is OK
 
 
 def test_a_wake_that_is_owed_and_had_no_trouble_is_fine():
-    row = owed(wake(held="the gateway has just started"))
+    row = owed_row(wake(held="the gateway has just started"))
     assert row.state is OK
     assert "1 wake is owed" in row.detail
     assert "just started" in row.detail
@@ -434,50 +428,50 @@ def test_a_wake_that_is_owed_and_had_no_trouble_is_fine():
 
 @pytest.mark.parametrize(("age", "state"), [(59, WARN), (61, FAIL)])
 def test_a_wake_that_does_not_arrive_fails_after_a_minute(age, state):
-    row = owed(wake(created_at=at(seconds=age), last_error="no gateway"))
+    row = owed_row(wake(created_at=time_ago(seconds=age), last_error="no gateway"))
     assert row.state is state
     assert "no gateway" in row.detail
     assert "taskmem wakes" in row.cure
 
 
 def test_the_oldest_of_several_wakes_counts():
-    young = wake(created_at=at(seconds=1), last_error="no gateway")
-    row = owed(young, wake(created_at=at(hours=3)))
+    young = wake(created_at=time_ago(seconds=1), last_error="no gateway")
+    row = owed_row(young, wake(created_at=time_ago(hours=3)))
     assert row.state is FAIL
     assert "2 wakes are owed" in row.detail
-    assert at(hours=3) in row.detail
+    assert time_ago(hours=3) in row.detail
 
 
-def test_a_wake_that_is_owed_for_so_long_that_many_are_newer_is_seen():
-    old = wake(wake_id="wake_old", created_at=at(hours=3), last_error="no gateway")
+def test_long_owed_wake_is_seen_behind_many_newer_wakes():
+    old = wake(wake_id="wake_old", created_at=time_ago(hours=3), last_error="no gateway")
     newer = [wake("acknowledged", wake_id=f"wake_{n}") for n in range(3)]
 
     def ask(method, **params):
         return {"wakes": newer if params.get("all") else [old]}.get(method)
 
-    rows = doctor._told(SimpleNamespace(ask=ask), SimpleNamespace(now=lambda: NOW))
+    rows = doctor._check_daemon_answers(SimpleNamespace(ask=ask), SimpleNamespace(now=lambda: NOW))
     assert next(rows).state is FAIL
 
 
 def test_a_wake_that_nobody_acted_on_is_named_with_its_task():
-    row = unanswered(wake("unanswered", sent_at=at(hours=23)))
+    row = unanswered_row(wake("unanswered", sent_at=time_ago(hours=23)))
     assert row.state is WARN
     assert "wake_1" in row.detail
     assert "taskmem show task_1" in row.cure
 
 
 def test_a_wake_of_a_lone_wait_is_shown_by_its_wait():
-    alone = wake("unanswered", sent_at=at(hours=1), task_id=None, wait_id="wait_1")
-    assert "taskmem show wait_1" in unanswered(alone).cure
+    alone = wake("unanswered", sent_at=time_ago(hours=1), task_id=None, wait_id="wait_1")
+    assert "taskmem show wait_1" in unanswered_row(alone).cure
 
 
 def test_what_nobody_acted_on_yesterday_is_past():
-    assert unanswered(wake("unanswered", sent_at=at(hours=25))).state is OK
+    assert unanswered_row(wake("unanswered", sent_at=time_ago(hours=25))).state is OK
 
 
-def test_a_database_that_may_drop_nothing_more_is_told_with_a_cure():
+def test_full_database_is_a_warning_with_a_cure():
     keeps = {"bytes": 3 * 2**30, "most_bytes": 2**31, "days": 90.0, "full": True}
-    [row] = checkup.kept_rows(keeps)
+    [row] = checkup.check_retention(keeps)
     assert (row.id, row.state) == ("kept", HealthState.WARN)
     assert "3,072 MiB, more than the 2,048 of TASKMEM_KEEP_MB" in row.detail
     assert row.cure is not None
@@ -486,33 +480,33 @@ def test_a_database_that_may_drop_nothing_more_is_told_with_a_cure():
 
 def test_a_large_database_that_homes_share_is_told_as_such() -> None:
     keeps = {"most_bytes": 2**31, "days": 90.0, "full": False, "shared": True}
-    [row] = checkup.kept_rows({**keeps, "bytes": 3 * 2**30})
+    [row] = checkup.check_retention({**keeps, "bytes": 3 * 2**30})
     assert row.state is HealthState.WARN
     assert "since other homes share it" in row.detail
-    assert list(checkup.kept_rows({**keeps, "bytes": 2**30})) == []
+    assert list(checkup.check_retention({**keeps, "bytes": 2**30})) == []
 
 
 @pytest.mark.parametrize("taken", [None, 1, 3 * 2**30])
 def test_a_database_that_can_make_room_has_no_row(taken):
     keeps = {"bytes": taken, "most_bytes": 2**31, "days": 90.0, "full": False}
-    assert list(checkup.kept_rows(keeps)) == []
+    assert list(checkup.check_retention(keeps)) == []
 
 
 def test_a_clock_that_goes_on_is_fine():
-    assert checkup.clock_row(None, NOW).state is OK
-    assert checkup.clock_row(at(days=9), NOW).state is OK
-    assert checkup.clock_row(at(seconds=-5), NOW).state is OK
+    assert checkup.check_clock(None, NOW).state is OK
+    assert checkup.check_clock(time_ago(days=9), NOW).state is OK
+    assert checkup.check_clock(time_ago(seconds=-5), NOW).state is OK
 
 
 def test_a_clock_that_was_set_back_is_told_by_the_newest_event():
-    row = checkup.clock_row(at(seconds=-6), NOW)
+    row = checkup.check_clock(time_ago(seconds=-6), NOW)
     assert row.state is WARN
     assert "set back" in row.detail
     assert "timedatectl" in row.cure
 
 
 def test_a_clock_of_before_this_version_fails():
-    assert checkup.clock_row(None, datetime(2025, 12, 31, tzinfo=UTC)).state is FAIL
+    assert checkup.check_clock(None, datetime(2025, 12, 31, tzinfo=UTC)).state is FAIL
 
 
 # --- how rows are shown ---------------------------------------------------------
@@ -527,8 +521,8 @@ ROWS = st.builds(
 
 
 @given(ROWS)
-def test_a_row_is_a_line_with_its_cure_beneath_and_steers_no_terminal(row):
-    first, *cure = doctor.text(row).split("\n")
+def test_doctor_row_prints_its_cure_below_and_no_control_codes(row):
+    first, *cure = doctor.format_row(row).split("\n")
     assert first.startswith(f"{row.state:<4}  {row.id}: ")
     assert len(cure) == (row.cure is not None)
     assert all(line.startswith("      ") for line in cure)
@@ -543,27 +537,27 @@ def steers(each):
 
 @given(st.lists(ROWS))
 def test_the_document_and_the_last_line_say_the_same(rows):
-    whole = json.loads(doctor.document(rows))
+    whole = json.loads(doctor.format_json(rows))
     states = [row.state for row in rows]
     assert [row["state"] for row in whole["rows"]] == states
     assert whole["ok"] is (FAIL not in states)
-    last = doctor.summary(rows)
+    last = doctor.format_summary(rows)
     assert (last == "All is well.") is (set(states) <= {OK})
     assert (f"{states.count(FAIL)} failed" in last) is (FAIL in states)
-    assert (plural(states.count(WARN), "warning") in last) is (WARN in states)
+    assert (format_count(states.count(WARN), "warning") in last) is (WARN in states)
 
 
 def test_a_row_shows_no_password():
-    row = checkup.ok("database", "postgresql://me:hunter2@host/db is there.")
-    assert "hunter2" not in doctor.text(row)
-    assert "hunter2" not in doctor.document([row])
+    row = checkup.build_ok_row("database", "postgresql://me:hunter2@host/db is there.")
+    assert "hunter2" not in doctor.format_row(row)
+    assert "hunter2" not in doctor.format_json([row])
 
 
 # --- the whole ------------------------------------------------------------------
 
 
 @pytest.fixture
-def served():
+def served_home():
     with short_home() as home:
         daemon = Daemon(home)
         daemon.wait_until_it_serves()
@@ -571,14 +565,16 @@ def served():
         daemon.close()
 
 
-def examined(monkeypatch, home, checks=(), *, proof=True, **given):
+def list_rows(monkeypatch, home, checks=(), *, proof=True, **given):
     """Every row, with these checks in place of the plug-ins' own."""
     monkeypatch.setattr(
-        Seams, "health_checks", lambda _: [("made", check) for check in checks]
+        PluginHost,
+        "find_health_checks",
+        lambda _: [("made", check) for check in checks],
     )
     environ = {**QUIET, "TASKMEM_HOME": str(home.folder), **given}
     clock = SimpleNamespace(now=lambda: datetime.now(UTC))
-    return list(doctor.examine(environ, clock, proof=proof))
+    return list(doctor.run_all_checks(environ, clock, proof=proof))
 
 
 class Curious:
@@ -602,12 +598,12 @@ class Curious:
 
 
 def checkup_row():
-    return checkup.warn("curious", "It was here.", "Nothing.")
+    return checkup.build_warn_row("curious", "It was here.", "Nothing.")
 
 
-def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served):
+def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served_home):
     check = Curious()
-    rows = examined(monkeypatch, served.home, [check])
+    rows = list_rows(monkeypatch, served_home.home, [check])
     assert rows[-1] == checkup_row()
     assert [row.id for row in rows[:-1]] == [
         *("home", "settings", "daemon", "transport", "plugins"),
@@ -615,7 +611,7 @@ def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served):
         *("reader.gemini", "reader.host", "readers"),
     ]
     assert {row.state for row in rows[:-1]} == {OK}
-    assert check.checkup.status["pid"] == served.process.pid
+    assert check.checkup.status["pid"] == served_home.process.pid
     assert check.checkup.transport == "stdout"
     assert check.checkup.database.endswith("/taskmem.db")
     assert check.answers[0] == []
@@ -624,9 +620,9 @@ def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served):
     assert "task_x" in sentence
 
 
-def test_without_the_proof_what_costs_something_is_left_out(monkeypatch, served):
+def test_without_the_proof_what_costs_something_is_left_out(monkeypatch, served_home):
     cheap, costly = Curious(), Curious(costs=True)
-    rows = examined(monkeypatch, served.home, [cheap, costly], proof=False)
+    rows = list_rows(monkeypatch, served_home.home, [cheap, costly], proof=False)
     assert [row.id for row in rows].count("curious") == 1
     assert cheap.answers
     assert not costly.answers
@@ -634,13 +630,13 @@ def test_without_the_proof_what_costs_something_is_left_out(monkeypatch, served)
 
 def test_a_check_sees_the_rows_of_the_checks_before_it(monkeypatch, home):
     first, second = Curious(), Curious()
-    examined(monkeypatch, home, [first, second], TASKMEM_HOOK_SECONDS="never")
+    list_rows(monkeypatch, home, [first, second], TASKMEM_HOOK_SECONDS="never")
     assert (first.seen, second.seen) == ([], ["curious"])
 
 
-def test_where_no_daemon_can_be_had_the_checks_are_made_all_the_same(monkeypatch, home):
+def test_checks_run_without_a_daemon(monkeypatch, home):
     check = Curious()
-    rows = examined(monkeypatch, home, [check], TASKMEM_HOOK_SECONDS="never")
+    rows = list_rows(monkeypatch, home, [check], TASKMEM_HOOK_SECONDS="never")
     states = {row.id: row.state for row in rows}
     assert (states["settings"], states["daemon"]) == (FAIL, FAIL)
     assert states["plugins"] is OK
@@ -655,7 +651,7 @@ def test_a_daemon_that_answers_nothing_is_named_once(monkeypatch, home):
 
     daemon = FakeDaemon(home, refuse, {"taskmem": 1, "pid": 7, "version": __version__})
     try:
-        rows = examined(monkeypatch, home)
+        rows = list_rows(monkeypatch, home)
     finally:
         daemon.die()
     assert [row.id for row in rows if row.state is FAIL] == ["daemon.answers"]
@@ -667,12 +663,12 @@ def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
 
     def examine(*_, **__):
         assert said == []
-        yield checkup.ok("first", "It is there.")
+        yield checkup.build_ok_row("first", "It is there.")
         assert said == ["ok    first: It is there."]
-        yield checkup.fail("second", "It is not.", "Make it.")
+        yield checkup.build_fail_row("second", "It is not.", "Make it.")
 
-    monkeypatch.setattr(doctor, "examine", examine)
-    assert doctor.run({}, said.append, as_json=False, proof=True) == 1
+    monkeypatch.setattr(doctor, "run_all_checks", examine)
+    assert doctor.run_doctor({}, said.append, as_json=False, proof=True) == 1
     assert said[1:] == [
         "fail  second: It is not.\n      Make it.",
         "2 links: 1 failed.",
@@ -681,13 +677,13 @@ def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
 
 def test_warnings_alone_are_no_failure(monkeypatch):
     said = []
-    row = checkup.warn("only", "It is odd.", None)
+    row = checkup.build_warn_row("only", "It is odd.", None)
 
     def examine(*_, **__):
         yield row
 
-    monkeypatch.setattr(doctor, "examine", examine)
-    assert doctor.run({}, said.append, as_json=True, proof=True) == 0
+    monkeypatch.setattr(doctor, "run_all_checks", examine)
+    assert doctor.run_doctor({}, said.append, as_json=True, proof=True) == 0
     assert json.loads("".join(said)) == {
         "ok": True,
         "rows": [{"id": "only", "state": "warn", "detail": "It is odd.", "cure": None}],

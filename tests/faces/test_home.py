@@ -25,9 +25,7 @@ def short():
 
 
 def test_taskmem_home_comes_first():
-    found = find_home(
-        {"TASKMEM_HOME": "/a", "OPENCLAW_STATE_DIR": "/b", "OPENCLAW_HOME": "/c"}
-    )
+    found = find_home({"TASKMEM_HOME": "/a", "OPENCLAW_STATE_DIR": "/b", "OPENCLAW_HOME": "/c"})
     assert found.folder == Path("/a")
 
 
@@ -54,9 +52,7 @@ def test_the_users_home_is_known_without_a_variable():
     assert find_home({}).folder.is_absolute()
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"), [("~", "/d"), ("~/x", "/d/x"), ("~/x/../y", "/d/y")]
-)
+@pytest.mark.parametrize(("written", "meant"), [("~", "/d"), ("~/x", "/d/x"), ("~/x/../y", "/d/y")])
 def test_a_tilde_is_the_home_of_the_environment_that_is_given(written, meant):
     assert find_home({"TASKMEM_HOME": written, "HOME": "/d"}).folder == Path(meant)
 
@@ -199,7 +195,7 @@ def test_a_folder_that_cannot_be_made_is_refused_with_its_name(tmp_path):
     assert refused.value.name == "settings_invalid"
 
 
-def test_the_longest_path_that_a_socket_takes_stays_in_the_folder():
+def test_longest_allowed_socket_path_stays_in_the_folder():
     """There is room for the longer name of one beside it, too."""
     most = 107 if sys.platform == "linux" else 103
     name = "x" * (most - len("//daemon.sock") - 8)
@@ -220,7 +216,7 @@ def test_a_long_home_has_its_socket_in_the_runtime_folder(short):
     assert found.socket != find_home({**environ, "TASKMEM_HOME": f"/{LONG}x"}).socket
 
 
-def test_a_long_home_without_a_runtime_folder_uses_the_temporary_one(short):
+def test_long_home_without_runtime_folder_uses_the_temporary_one(short):
     found = find_home({"TASKMEM_HOME": f"/{LONG}", "TMPDIR": str(short)})
     assert found.socket.parent.parent == short
 
@@ -236,7 +232,7 @@ def test_a_runtime_folder_that_is_of_no_use_is_passed_over(base, short):
     assert found.socket.parent.parent == Path("/tmp")  # noqa: S108
 
 
-def test_a_socket_that_is_elsewhere_has_a_folder_for_its_owner_alone(short, tmp_path):
+def test_socket_outside_the_home_has_a_folder_for_its_owner_only(short, tmp_path):
     home = Home(tmp_path, short / "aside" / "daemon.sock")
     home.prepare()
     home.prepare()
@@ -310,7 +306,5 @@ def test_a_socket_folder_that_another_took_over_is_left(short, tmp_path, monkeyp
 
 def test_finding_a_home_imports_no_dataclasses():
     code = "import sys, openclaw_taskmem.home; print('dataclasses' in sys.modules)"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"

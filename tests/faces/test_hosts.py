@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.faces.hosts import asking
+from openclaw_taskmem.faces.hosts import build_tool_call
 
 
 @pytest.mark.parametrize(
@@ -20,19 +20,17 @@ from openclaw_taskmem.faces.hosts import asking
     ],
 )
 def test_a_shell_shows_which_host_runs_it(environ: Any, host: str | None) -> None:
-    assert asking("task_list", {}, environ) == {
+    assert build_tool_call("task_list", {}, environ) == {
         "tool": "task_list",
         "arguments": {},
         "host": host,
     }
 
 
-def test_a_shell_that_names_a_session_speaks_for_it_unless_another_is_given() -> None:
+def test_shell_session_is_used_unless_a_call_names_one() -> None:
     environ = {"TASKMEM_SESSION_KEY": "agent:main:main"}
     for given, wanted in (({}, "agent:main:main"), ({"session_key": "s"}, "s")):
-        assert asking("task_list", given, environ)["arguments"] == {
-            "session_key": wanted
-        }
+        assert build_tool_call("task_list", given, environ)["arguments"] == {"session_key": wanted}
 
 
 OPENCLAW = {
@@ -43,12 +41,12 @@ OPENCLAW = {
 
 
 def test_a_shell_of_openclaw_names_the_openclaw_and_the_session() -> None:
-    asked = asking("task_list", {}, OPENCLAW)
+    asked = build_tool_call("task_list", {}, OPENCLAW)
     assert asked["host"] == "openclaw:one"
     assert asked["arguments"] == {"session_key": "agent:main:main"}
 
 
-def test_a_host_that_openclaw_has_started_does_not_speak_for_its_session() -> None:
-    asked = asking("task_list", {}, OPENCLAW | {"CLAUDECODE": "1"})
+def test_host_started_by_openclaw_does_not_use_its_session() -> None:
+    asked = build_tool_call("task_list", {}, OPENCLAW | {"CLAUDECODE": "1"})
     assert asked["host"] == "shell:claude-code"
     assert asked["arguments"] == {}

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openclaw_taskmem.faces.lines import Lines, TooLong, read_message, request_id
+from openclaw_taskmem.faces.lines import (
+    LineSplitter,
+    TruncatedLine,
+    find_request_id,
+    read_message,
+)
 
 TEXTS = st.text(max_size=20) | st.sampled_from(
     ['"id":9}', '\\"id\\":9}', '{"id":9}', '"method":"x"', "\\", '"', "\n"]
@@ -76,31 +81,31 @@ def test_a_cancellation_that_names_no_request_cancels_none(params):
 @given(st.lists(st.binary(max_size=30)), st.integers(1, 20))
 def test_lines_are_cut_the_same_however_they_come(parts, size):
     whole = b"".join(parts)
-    lines = Lines()
+    lines = LineSplitter()
     found = [
         line
         for start in range(0, len(whole), size)
         for line in lines.cut(whole[start : start + size])
     ]
-    assert b"".join(found) + lines.rest() == whole
+    assert b"".join(found) + lines.take_remainder() == whole
     assert all(line.find(b"\n") == len(line) - 1 for line in found)
 
 
 @settings(deadline=None)
 @given(st.integers(1, 50))
 def test_only_a_line_over_the_limit_is_too_long(size):
-    lines = Lines(10)
+    lines = LineSplitter(10)
     found = [*lines.cut(b"123456789\n"), *lines.cut(b"1234567890\n1\n")]
-    assert [isinstance(line, TooLong) for line in found] == [False, True, False]
+    assert [isinstance(line, TruncatedLine) for line in found] == [False, True, False]
     assert found[::2] == [b"123456789\n", b"1\n"]
 
 
 def too_long(document, step=1 << 20):
-    lines = Lines(100_000)
+    lines = LineSplitter(100_000)
     line = json.dumps(document, separators=(",", ":")).encode() + b"\n"
     for start in range(0, len(line), step):
         for found in lines.cut(line[start : start + step]):
-            assert isinstance(found, TooLong)
+            assert isinstance(found, TruncatedLine)
             return found
     raise AssertionError
 
@@ -116,8 +121,8 @@ TEXT = "x" * 200_000
         {"method": "a", "params": TEXT, "jsonrpc": "2.0", "id": 7},
     ],
 )
-def test_the_id_of_a_request_that_is_too_long_is_found_at_both_ends(document, step):
-    assert request_id(too_long(document, step)) == 7
+def test_overlong_request_id_is_found_at_both_ends(document, step):
+    assert find_request_id(too_long(document, step)) == 7
 
 
 @pytest.mark.parametrize(
@@ -130,11 +135,11 @@ def test_the_id_of_a_request_that_is_too_long_is_found_at_both_ends(document, st
     ],
 )
 def test_what_is_too_long_and_no_plain_request_has_no_id(document):
-    assert request_id(too_long(document)) is None
+    assert find_request_id(too_long(document)) is None
 
 
 def test_a_line_that_is_too_long_is_not_kept():
-    lines = Lines(10_000)
+    lines = LineSplitter(10_000)
     for _ in range(100):
         assert list(lines.cut(b"x" * 10_000)) == []
-    assert len(lines.rest()) < 10_000
+    assert len(lines.take_remainder()) < 10_000

@@ -15,7 +15,7 @@ from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.lock import Lock, find_holder
 from openclaw_taskmem.faces import link as link_module
 from openclaw_taskmem.faces import start as start_module
-from openclaw_taskmem.faces.link import MAX_LINE, LinkError, connect, reach
+from openclaw_taskmem.faces.link import MAX_LINE, LinkError, connect, connect_or_start
 from openclaw_taskmem.home import Home
 from tests.faces import fake_daemon
 from tests.faces.fake_daemon import PATIENCE
@@ -28,7 +28,7 @@ def environ(**more):
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **more}
 
 
-def answering(result):
+def make_answerer(result):
     def behave(connection, call):
         connection.say({"id": call["id"], "result": result})
 
@@ -49,20 +49,20 @@ def children(monkeypatch):
     """The processes that a test started."""
     started = []
 
-    class Kept(subprocess.Popen):
+    class KeptProcess(subprocess.Popen):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             started.append(self)
 
-    monkeypatch.setattr(start_module.subprocess, "Popen", Kept)
+    monkeypatch.setattr(start_module.subprocess, "Popen", KeptProcess)
     return started
 
 
 # Calls.
 
 
-def test_a_call_carries_its_method_and_params_and_brings_the_result(home, daemon):
-    fake = daemon(answering({"ok": True}))
+def test_call_sends_method_and_params_and_returns_the_result(home, daemon):
+    fake = daemon(make_answerer({"ok": True}))
     with connect(home) as link:
         assert link.call("status", {"all": True}) == {"ok": True}
     assert fake.next_heard() == {"id": 1, "method": "status", "params": {"all": True}}
@@ -84,7 +84,7 @@ def test_a_link_knows_whom_it_speaks_with(home, daemon):
         assert (link.pid, link.version) == (4711, "9.9")
 
 
-def test_an_answer_that_came_early_for_another_call_is_not_taken_for_ours(home, daemon):
+def test_link_ignores_an_early_answer_to_another_call(home, daemon):
     def behave(connection, call):
         connection.say({"id": call["id"] + 7, "result": "not ours"})
         connection.say({"id": call["id"], "result": "ours"})
@@ -95,7 +95,7 @@ def test_an_answer_that_came_early_for_another_call_is_not_taken_for_ours(home, 
         assert link.call("status", {}) == "ours"
 
 
-def test_the_refusal_of_a_call_keeps_the_daemons_name_and_sentence(home, daemon):
+def test_refused_call_keeps_the_daemons_error_name_and_message(home, daemon):
     def behave(connection, call):
         refusal = {"error": "task_not_found", "message": "No task has that id."}
         connection.say({"id": call["id"], "error": refusal})
@@ -109,7 +109,7 @@ def test_the_refusal_of_a_call_keeps_the_daemons_name_and_sentence(home, daemon)
     assert raised.value.name == "task_not_found"
 
 
-def test_a_daemon_that_dies_in_a_call_leaves_open_whether_it_was_done(home, daemon):
+def test_daemon_death_during_a_call_leaves_its_outcome_open(home, daemon):
     daemon(lambda connection, _: connection.drop())
     with (
         connect(home) as link,
@@ -128,7 +128,7 @@ def test_a_call_waits_no_longer_than_it_may(home, daemon):
         link.call("slow", {}, timeout=0.01)
 
 
-def test_after_a_call_that_was_given_up_the_next_gets_its_own_answer(home, daemon):
+def test_call_after_a_timed_out_call_gets_its_own_answer(home, daemon):
     calls = []
 
     def behave(connection, call):
@@ -145,7 +145,7 @@ def test_after_a_call_that_was_given_up_the_next_gets_its_own_answer(home, daemo
 
 
 def test_a_call_that_is_too_long_is_refused_before_it_is_sent(home, daemon):
-    fake = daemon(answering("fine"))
+    fake = daemon(make_answerer("fine"))
     with connect(home) as link:
         with pytest.raises(LinkError, match="more than 1 MiB") as raised:
             link.call("update", {"message": "x" * MAX_LINE})
@@ -155,7 +155,7 @@ def test_a_call_that_is_too_long_is_refused_before_it_is_sent(home, daemon):
 
 
 def test_an_answer_may_be_long_and_come_in_pieces(home, daemon):
-    daemon(answering("ä" * 500_000))
+    daemon(make_answerer("ä" * 500_000))
     with connect(home) as link:
         assert link.call("show", {}) == "ä" * 500_000
 
@@ -204,7 +204,7 @@ def test_a_socket_that_another_user_serves_is_refused(home, daemon, monkeypatch)
 
 def test_a_daemon_that_runs_is_not_started_again(home, daemon):
     daemon()
-    reach(home, {}, command=["/nowhere"]).close()
+    connect_or_start(home, {}, command=["/nowhere"]).close()
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def piped_stdin():
 
 
 def test_a_daemon_is_started_when_none_runs(home, stand_in, piped_stdin):
-    with reach(home, environ(TASKMEM_HOME="elsewhere"), command=STAND_IN) as link:
+    with connect_or_start(home, environ(TASKMEM_HOME="elsewhere"), command=STAND_IN) as link:
         about = link.call("about", {})
         assert about == {
             "home": str(home.folder),
@@ -233,7 +233,7 @@ def test_a_daemon_is_started_when_none_runs(home, stand_in, piped_stdin):
 def test_a_socket_that_nobody_listens_on_is_as_good_as_none(home, daemon, stand_in):
     daemon().die(leave_socket=True)
     assert home.socket.is_socket()
-    with reach(home, environ(), command=STAND_IN) as link:
+    with connect_or_start(home, environ(), command=STAND_IN) as link:
         assert link.pid != os.getpid()
 
 
@@ -242,22 +242,20 @@ def test_many_faces_that_start_at_once_meet_at_one_daemon(home, stand_in):
 
     def go(_):
         together.wait(PATIENCE)
-        with reach(home, environ(), command=STAND_IN) as link:
+        with connect_or_start(home, environ(), command=STAND_IN) as link:
             return link.pid
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(go, range(8)))) == 1
 
 
-def test_a_daemon_that_fails_gives_the_last_line_of_its_log_as_the_reason(
-    home, monkeypatch
-):
+def test_failed_daemon_start_reports_the_last_line_of_its_log(home, monkeypatch):
     monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
     monkeypatch.setattr(start_module, "_START_SECONDS", 20 * PATIENCE)
     home.prepare()
     home.log.write_text("of an earlier daemon\n")
     with pytest.raises(LinkError) as raised:
-        reach(home, environ(FAKE_DAEMON="fail"), command=STAND_IN)
+        connect_or_start(home, environ(FAKE_DAEMON="fail"), command=STAND_IN)
     assert raised.value.name == "daemon_unavailable"
     assert "could not be started: Error: the settings are bad. " in str(raised.value)
     assert str(home.log) in str(raised.value)
@@ -269,13 +267,13 @@ def test_what_an_earlier_daemon_said_is_no_reason(home, monkeypatch):
     home.prepare()
     home.log.write_text("of an earlier daemon\n")
     with pytest.raises(LinkError, match="it ended with status 3"):
-        reach(home, {}, command=[sys.executable, "-c", "raise SystemExit(3)"])
+        connect_or_start(home, {}, command=[sys.executable, "-c", "raise SystemExit(3)"])
 
 
 def test_the_log_is_its_owners_alone(home, monkeypatch):
     monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
     with pytest.raises(LinkError, match="The last word"):
-        reach(home, {}, command=DEAD)
+        connect_or_start(home, {}, command=DEAD)
     assert home.log.stat().st_mode & 0o777 == 0o600
 
 
@@ -292,48 +290,42 @@ def looks(monkeypatch):
     return planned
 
 
-def test_whoever_holds_the_home_is_waited_for_and_none_is_started(home, daemon, looks):
+def test_reach_waits_for_the_lock_holder_and_starts_no_daemon(home, daemon, looks):
     """The holder has the lock long before it answers."""
     home.prepare()
     held = Lock(home.lock)
     looks[5] = daemon
-    with reach(home, {}, command=["/nowhere"]) as link:
+    with connect_or_start(home, {}, command=["/nowhere"]) as link:
         assert link.waited
     held.release()
 
 
-def test_a_lost_race_is_waited_out_while_the_winner_lives(
-    home, daemon, looks, monkeypatch
-):
+def test_a_lost_race_is_waited_out_while_the_winner_lives(home, daemon, looks, monkeypatch):
     monkeypatch.setattr(start_module, "_RACE_SECONDS", 0.0)
     home.prepare()
     held = []
     looks[2] = lambda: held.append(Lock(home.lock))
     looks[5] = daemon
-    reach(home, {}, command=DEAD).close()
+    connect_or_start(home, {}, command=DEAD).close()
     held[0].release()
 
 
-def test_a_lost_race_is_waited_out_before_the_winner_is_known(
-    home, daemon, looks, monkeypatch
-):
+def test_a_lost_race_is_waited_out_before_the_winner_is_known(home, daemon, looks, monkeypatch):
     """The winner has not yet taken the lock."""
     monkeypatch.setattr(start_module, "_RACE_SECONDS", PATIENCE)
     looks[5] = daemon
-    reach(home, {}, command=DEAD).close()
+    connect_or_start(home, {}, command=DEAD).close()
 
 
-def test_after_one_that_held_the_home_has_ended_a_new_one_is_started(
-    home, stand_in, looks
-):
+def test_reach_starts_a_daemon_after_the_lock_holder_ends(home, stand_in, looks):
     home.prepare()
     held = Lock(home.lock)
     looks[5] = held.release
-    with reach(home, environ(), command=STAND_IN) as link:
+    with connect_or_start(home, environ(), command=STAND_IN) as link:
         assert link.pid != os.getpid()
 
 
-def test_after_a_race_that_was_lost_to_an_ending_daemon_a_new_one_is_started(
+def test_reach_starts_a_daemon_after_losing_to_an_ending_one(
     home, stand_in, looks, monkeypatch, tmp_path
 ):
     """The first child loses to a process that then ends without ever answering."""
@@ -349,7 +341,7 @@ def test_after_a_race_that_was_lost_to_an_ending_daemon_a_new_one_is_started(
         "if not mark.exists(): mark.touch(); sys.exit(1)\n"
         f"os.execv(sys.executable, {list(STAND_IN)!r})\n"
     )
-    reach(home, environ(), command=[sys.executable, "-c", second]).close()
+    connect_or_start(home, environ(), command=[sys.executable, "-c", second]).close()
     assert mark.exists()
 
 
@@ -358,23 +350,21 @@ def test_after_a_race_that_was_lost_to_an_ending_daemon_a_new_one_is_started(
 )
 def test_who_holds_the_home_and_never_answers_is_named(home, monkeypatch, age, said):
     monkeypatch.setattr(start_module, "_START_SECONDS", 0.05)
-    monkeypatch.setattr(processes, "age", lambda _: age)
+    monkeypatch.setattr(processes, "read_process_age", lambda _: age)
     home.prepare()
     held = Lock(home.lock)
     with pytest.raises(LinkError, match=said) as raised:
-        reach(home, {}, command=["/nowhere"])
+        connect_or_start(home, {}, command=["/nowhere"])
     held.release()
     assert str(os.getpid()) in str(raised.value)
     assert raised.value.name == "daemon_unavailable"
 
 
-def test_a_daemon_that_never_answers_is_not_waited_for_for_ever(
-    home, monkeypatch, children
-):
+def test_a_daemon_that_never_answers_is_not_waited_for_for_ever(home, monkeypatch, children):
     monkeypatch.setattr(start_module, "_START_SECONDS", 0.05)
     forever = [sys.executable, "-c", "import signal; signal.pause()"]
     with pytest.raises(LinkError, match=r"does not answer after 0\.05 s"):
-        reach(home, {}, command=forever)
+        connect_or_start(home, {}, command=forever)
     children[0].kill()
     children[0].wait(PATIENCE)
 
@@ -382,31 +372,31 @@ def test_a_daemon_that_never_answers_is_not_waited_for_for_ever(
 def test_a_daemon_that_refuses_is_not_started_over(home, daemon):
     daemon(opening={"error": "store_too_new", "message": "Upgrade taskmem."})
     with pytest.raises(LinkError, match="Upgrade"):
-        reach(home, {}, command=["/nowhere"])
+        connect_or_start(home, {}, command=["/nowhere"])
 
 
 def test_a_daemon_that_is_ending_is_followed_by_a_new_one(home, daemon, stand_in):
     daemon(opening={"error": "daemon_unavailable", "message": "Ending."})
     with pytest.raises(LinkError, match="Ending"):
         connect(home)
-    with reach(home, environ(), command=STAND_IN) as link:
+    with connect_or_start(home, environ(), command=STAND_IN) as link:
         assert link.pid != os.getpid()
 
 
 def test_a_command_that_is_not_there_is_named(home):
     with pytest.raises(LinkError, match=r"No such file.*/nowhere.*taskmem status"):
-        reach(home, {}, command=["/nowhere"])
+        connect_or_start(home, {}, command=["/nowhere"])
 
 
 def test_a_home_that_cannot_be_used_is_named(home):
     home.folder.write_text("")
     with pytest.raises(LinkError, match="Set TASKMEM_HOME") as raised:
-        reach(home, {}, command=["/nowhere"])
+        connect_or_start(home, {}, command=["/nowhere"])
     assert raised.value.name == "settings_invalid"
 
 
 def test_a_daemon_that_ended_leaves_no_zombie(home, stand_in, children):
-    with reach(home, environ(), command=STAND_IN) as link:
+    with connect_or_start(home, environ(), command=STAND_IN) as link:
         link.socket.sendall(json.dumps({"method": "stop"}).encode() + b"\n")
         assert link.socket.recv(1) == b""
     for reaper in threading.enumerate():
@@ -429,8 +419,6 @@ def test_a_daemon_in_another_users_home_is_not_reached(home, daemon, monkeypatch
     daemon()
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    with pytest.raises(
-        LinkError, match=f"belongs to user {owner}; set TASK"
-    ) as refused:
-        reach(home, {})
+    with pytest.raises(LinkError, match=f"belongs to user {owner}; set TASK") as refused:
+        connect_or_start(home, {})
     assert refused.value.name == "settings_invalid"

@@ -40,7 +40,7 @@ def test_a_row_says_what_its_task_waits_for() -> None:
         task("g", **waits("something new")),
     )
 
-    assert [row[-1] for row in listing.rows(found)] == [
+    assert [row[-1] for row in listing.format_task_rows(found)] == [
         "a (queued for writer since 2026-02-16 10:02 UTC)",
         "b (queued for anybody since 2026-02-16 10:02 UTC)",
         "c (for your review since 2026-02-16 10:02 UTC)",
@@ -54,10 +54,10 @@ def test_a_row_says_what_its_task_waits_for() -> None:
 def test_what_waits_stands_above_all_else_and_once() -> None:
     waits, others = answer(task("b")), answer(task("a"), task("b"), task("c"))
 
-    found = listing.put_first(waits, others, 9)
+    found = listing.merge_waiting_first(waits, others, 9)
 
     assert [each["name"] for each in found["tasks"]] == ["b", "a", "c"]
-    assert [each["name"] for each in listing.put_first(waits, others, 2)["tasks"]] == [
+    assert [each["name"] for each in listing.merge_waiting_first(waits, others, 2)["tasks"]] == [
         *("b", "a"),
     ]
 
@@ -87,7 +87,7 @@ def test_what_waits_stands_above_all_else_and_once() -> None:
 def test_the_sentence_of_a_list_says_what_is_in_it(
     waits: str, others: str, limit: int, said: str
 ) -> None:
-    found = listing.put_first(
+    found = listing.merge_waiting_first(
         answer(*map(task, waits), message="Waiting."),
         answer(*map(task, others), message="Others."),
         limit,

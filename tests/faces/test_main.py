@@ -70,9 +70,7 @@ def test_a_reader_that_went_away_is_no_matter_for_a_traceback():
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", code]
     buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
-    with subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, env=buffered
-    ) as process:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=buffered) as process:
         process.stdout.close()
         process.stdin.close()
         assert process.stderr.read() == b""

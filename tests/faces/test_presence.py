@@ -11,79 +11,90 @@ from unittest.mock import Mock
 import pytest
 
 from openclaw_taskmem.daemon import lock
-from openclaw_taskmem.daemon.lock import Holder, Lock
+from openclaw_taskmem.daemon.lock import Lock, LockHolder
 from openclaw_taskmem.faces import presence
-from openclaw_taskmem.faces.presence import STARTING_SECONDS, explain, judge, look
+from openclaw_taskmem.faces.presence import (
+    STARTING_SECONDS,
+    check_presence,
+    classify_presence,
+    explain_presence,
+)
 
 YOUNG, OLD = STARTING_SECONDS - 0.5, STARTING_SECONDS
 NOW = 1_800_000_000.0
-ENDING = Holder(7, ending=True, written_at=NOW - YOUNG)
+ENDING = LockHolder(7, ending=True, written_at=NOW - YOUNG)
 
 
 @pytest.mark.parametrize(
     ("held", "age", "state", "pid"),
     [
         (None, None, "absent", None),
-        (Holder(7), 0.0, "starting", 7),
-        (Holder(7), YOUNG, "starting", 7),
-        (Holder(7), OLD, "silent", 7),
+        (LockHolder(7), 0.0, "starting", 7),
+        (LockHolder(7), YOUNG, "starting", 7),
+        (LockHolder(7), OLD, "silent", 7),
         (ENDING, OLD, "ending", 7),
         (ENDING._replace(written_at=NOW - OLD), OLD, "silent", 7),
         # Another has taken the lock, and its name is not written yet, or cannot be.
-        (Holder(None, written_at=NOW - YOUNG), None, "starting", None),
-        (Holder(7, written_at=NOW - YOUNG), None, "starting", None),
+        (LockHolder(None, written_at=NOW - YOUNG), None, "starting", None),
+        (LockHolder(7, written_at=NOW - YOUNG), None, "starting", None),
         (ENDING, None, "starting", None),
-        (Holder(None, written_at=NOW - OLD), None, "silent", None),
+        (LockHolder(None, written_at=NOW - OLD), None, "silent", None),
         (ENDING._replace(written_at=NOW - OLD), None, "silent", None),
     ],
 )
 def test_who_holds_a_home_starts_or_ends_for_15_seconds(held, age, state, pid):
-    assert judge(held, age, NOW) == (state, pid)
+    assert classify_presence(held, age, NOW) == (state, pid)
 
 
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        (judge(None, None, NOW), "No daemon runs for"),
-        (judge(Holder(7), YOUNG, NOW), "is starting, as process 7. Try again"),
-        (judge(Holder(None, written_at=NOW), None, NOW), "is starting. Try again"),
-        (judge(ENDING, OLD, NOW), "is ending, as process 7. Try again"),
-        (judge(Holder(7), OLD, NOW), "Process 7 holds"),
-        (judge(Holder(None), None, NOW), "then find it with `fuser"),
+        (classify_presence(None, None, NOW), "No daemon runs for"),
+        (
+            classify_presence(LockHolder(7), YOUNG, NOW),
+            "is starting, as process 7. Try again",
+        ),
+        (
+            classify_presence(LockHolder(None, written_at=NOW), None, NOW),
+            "is starting. Try again",
+        ),
+        (classify_presence(ENDING, OLD, NOW), "is ending, as process 7. Try again"),
+        (classify_presence(LockHolder(7), OLD, NOW), "Process 7 holds"),
+        (classify_presence(LockHolder(None), None, NOW), "then find it with `fuser"),
     ],
 )
-def test_only_of_a_silent_process_it_is_said_that_it_may_be_stopped(home, state, said):
-    sentence = explain(state, home)
+def test_explain_offers_daemon_stop_only_for_a_silent_process(home, state, said):
+    sentence = explain_presence(state, home)
     assert said in sentence
     assert str(home.folder) in sentence
     assert ("daemon stop" in sentence) is (state == ("silent", 7))
 
 
 def test_a_home_that_nobody_holds_has_no_daemon(home):
-    assert look(home).state == "absent"
+    assert check_presence(home).state == "absent"
     home.prepare()
     Lock(home.lock).release()
-    assert look(home).state == "absent"
+    assert check_presence(home).state == "absent"
 
 
 def test_the_lock_and_its_process_tell_what_is_there(home):
     home.prepare()
     lock = Lock(home.lock)
-    found = look(home)
+    found = check_presence(home)
     # How old this process is depends on how many tests ran before.
     assert found.state in ("starting", "silent")
     assert found.pid == os.getpid()
     lock.mark_ending()
-    assert look(home) == ("ending", os.getpid())
+    assert check_presence(home) == ("ending", os.getpid())
     lock.release()
     next_one = Lock(home.lock)
-    assert look(home).state != "ending"
+    assert check_presence(home).state != "ending"
     next_one.release()
 
 
 @pytest.mark.parametrize("name", ["", "{ended} ending", "{ended}:1 ending", "{here}:1"])
 @pytest.mark.parametrize(("since", "state"), [(0.0, "starting"), (OLD, "silent")])
-def test_a_lock_that_names_nobody_here_is_silent_after_15_seconds(
+def test_lock_without_a_live_process_is_silent_after_15_seconds(
     lock_file, home, name, since, state
 ):
     with subprocess.Popen(["/bin/true"]) as ended:
@@ -91,7 +102,7 @@ def test_a_lock_that_names_nobody_here_is_silent_after_15_seconds(
     lock_file.write_text(name.format(ended=ended.pid, here=os.getpid()))
     written = time.time() - since
     os.utime(lock_file, (written, written))
-    assert look(home) == (state, None)
+    assert check_presence(home) == (state, None)
 
 
 def test_a_name_that_is_written_meanwhile_is_seen(lock_file, home, monkeypatch):
@@ -103,17 +114,15 @@ def test_a_name_that_is_written_meanwhile_is_seen(lock_file, home, monkeypatch):
         lock_file.write_text(name)
 
     monkeypatch.setattr(presence.time, "sleep", write_name)
-    assert look(home).pid == os.getpid()
+    assert check_presence(home).pid == os.getpid()
 
 
-def test_a_lock_without_room_for_a_name_counts_from_when_it_was_taken(
-    home, monkeypatch
-):
+def test_lock_without_room_for_a_name_is_aged_from_its_taking(home, monkeypatch):
     home.prepare()
     home.lock.touch()
     os.utime(home.lock, (0.0, 0.0))
     full = Mock(side_effect=OSError(errno.ENOSPC, "No space"))
     monkeypatch.setattr(lock.os, "pwrite", full)
     taken = Lock(home.lock)
-    assert look(home) == ("starting", None)
+    assert check_presence(home) == ("starting", None)
     taken.release()

@@ -12,7 +12,7 @@ import pytest
 from openclaw_taskmem.faces import relay as relay_module
 from openclaw_taskmem.faces import start as start_module
 from openclaw_taskmem.faces.attempt import Attempt
-from openclaw_taskmem.faces.lines import Message
+from openclaw_taskmem.faces.lines import McpMessage
 from openclaw_taskmem.faces.link import MAX_LINE, Link, LinkError
 from openclaw_taskmem.faces.relay import Relay
 from tests.faces.fake_daemon import PATIENCE, answer
@@ -30,10 +30,10 @@ def host(home, monkeypatch):
 
 
 @pytest.fixture
-def losing(monkeypatch):
+def daemon_lost(monkeypatch):
     """Set when the relay knows that its daemon has ended."""
     seen = threading.Event()
-    real = Relay._lose
+    real = Relay._drop_daemon
 
     def note(self):
         had_one = self._daemon is not None
@@ -41,12 +41,12 @@ def losing(monkeypatch):
         if had_one:
             seen.set()
 
-    monkeypatch.setattr(Relay, "_lose", note)
+    monkeypatch.setattr(Relay, "_drop_daemon", note)
     return seen
 
 
 @pytest.fixture
-def draining(monkeypatch):
+def stdin_ended(monkeypatch):
     """Set when the relay knows that its stdin has ended."""
     seen = threading.Event()
     real = Relay._is_done
@@ -71,7 +71,7 @@ def silent_but_for(*methods):
     return behave
 
 
-def until_stuck(connection):
+def wait_until_stuck(connection):
     """Wait until something that nobody takes has arrived at a connection."""
     assert select.select([connection._sock], [], [], PATIENCE)[0]
 
@@ -150,7 +150,7 @@ def test_a_daemon_that_does_not_read_can_still_be_heard(host, daemon):
     fake.next_heard()
     host.ask(2, text="x" * 900_000)
     connection = fake.next_connection()
-    until_stuck(connection)
+    wait_until_stuck(connection)
     connection.say({"method": "notifications/x"})
     assert host.hear() == {"method": "notifications/x"}
     blocked.set()
@@ -181,7 +181,7 @@ def blocked_relay(home):
 
 def test_what_cannot_be_handed_on_is_not_read(blocked_relay):
     relay, stdin = blocked_relay
-    full = Message(b"x" * relay_module._AHEAD)
+    full = McpMessage(b"x" * relay_module._AHEAD)
     readable = relay._select(stdin, stdin, None)[0]
     assert readable == [stdin, relay._daemon]
     relay._queue.append(full)
@@ -210,7 +210,7 @@ def test_the_longest_line_that_is_allowed_passes(host, daemon):
     assert host.hear()["result"] > MAX_LINE - 100
 
 
-def test_a_line_that_is_too_long_is_refused_by_its_id_and_reading_goes_on(host, daemon):
+def test_overlong_line_is_refused_by_id_and_reading_continues(host, daemon):
     fake = daemon()
     host.say_raw(line_of(MAX_LINE + 1))
     refusal = host.hear()
@@ -221,7 +221,7 @@ def test_a_line_that_is_too_long_is_refused_by_its_id_and_reading_goes_on(host, 
     assert fake.next_heard()["id"] == 8
 
 
-def test_a_line_that_is_too_long_without_an_id_in_sight_is_refused_for_nobody(host):
+def test_overlong_line_without_an_id_is_refused_with_a_null_id(host):
     host.say_raw(b"x" * MAX_LINE + b"\n")
     assert host.hear()["id"] is None
 
@@ -237,20 +237,18 @@ def test_it_ends_when_stdin_does(host, daemon):
     host.join()
 
 
-def test_a_call_in_flight_at_stdins_end_is_answered(host, daemon, draining):
+def test_a_call_in_flight_at_stdins_end_is_answered(host, daemon, stdin_ended):
     fake = daemon(silent)
     host.ask(1)
     fake.next_heard()
     host.end_stdin()
-    assert draining.wait(PATIENCE)
+    assert stdin_ended.wait(PATIENCE)
     fake.next_connection().say({"id": 1, "result": {}})
     assert host.hear() == {"id": 1, "result": {}}
     host.join()
 
 
-def test_a_call_that_is_never_answered_holds_it_only_for_a_while(
-    host, daemon, monkeypatch
-):
+def test_a_call_that_is_never_answered_holds_it_only_for_a_while(host, daemon, monkeypatch):
     monkeypatch.setattr(relay_module, "_DRAIN_SECONDS", 0.01)
     fake = daemon(silent)
     host.ask(1)
@@ -323,7 +321,7 @@ def test_a_new_daemon_hears_the_hosts_hello_before_all_else(host, daemon):
     assert new.next_heard()["id"] == 1
 
 
-def test_the_host_does_not_hear_the_answer_to_a_hello_that_it_did_not_say(host, daemon):
+def test_host_does_not_hear_the_answer_to_the_relays_own_hello(host, daemon):
     old = daemon()
     host.greet()
     for number in (1, 2):
@@ -343,7 +341,7 @@ def test_a_host_that_never_said_hello_is_not_made_to(host, daemon):
     assert new.next_heard()["id"] == 2
 
 
-def test_a_call_in_flight_when_the_daemon_ends_may_have_been_done(host, daemon):
+def test_call_in_flight_when_the_daemon_ends_has_an_open_outcome(host, daemon):
     fake = daemon(silent)
     host.ask("a", name="task_register")
     fake.next_heard()
@@ -396,7 +394,7 @@ def test_a_call_that_was_not_handed_over_whole_is_sent_again(host, daemon):
     host.ask(1)
     old.next_heard()
     host.ask(2, text="x" * 900_000)
-    until_stuck(old.next_connection())
+    wait_until_stuck(old.next_connection())
     new = daemon()
     old.die(leave_socket=True)
     blocked.set()
@@ -441,11 +439,11 @@ def test_a_request_that_ends_every_daemon_is_given_up(host, daemon):
     assert fake.heard.qsize() == 3
 
 
-def test_a_daemon_that_ends_in_every_hello_is_given_up(losing, host, daemon):
+def test_a_daemon_that_ends_in_every_hello_is_given_up(daemon_lost, host, daemon):
     old = daemon()
     host.greet()
     old.die()
-    assert losing.wait(10)
+    assert daemon_lost.wait(10)
     fake = daemon(lambda connection, _: connection.drop())
     host.ask(1)
     said = host.hear()
@@ -469,15 +467,15 @@ def test_a_notification_alone_starts_no_daemon(host, daemon):
     assert heard == ["initialize", "notifications/initialized", "tools/call"]
 
 
-def test_a_notification_that_a_daemon_left_untaken_starts_none(losing, host, daemon):
+def test_a_notification_that_a_daemon_left_untaken_starts_none(daemon_lost, host, daemon):
     blocked = threading.Event()
     old = daemon(lambda *_: blocked.wait(PATIENCE))
     host.ask(1)
     host.tell("notifications/x", text="x" * 900_000)
-    until_stuck(old.next_connection())
+    wait_until_stuck(old.next_connection())
     old.die()
     blocked.set()
-    assert losing.wait(PATIENCE)
+    assert daemon_lost.wait(PATIENCE)
     new = daemon()
     host.ask(2)
     assert "may or may not" in host.hear()["error"]["message"]
@@ -521,7 +519,11 @@ def test_a_daemon_that_cannot_be_started_is_tried_again(host, daemon, tries):
 @pytest.fixture
 def slow(monkeypatch):
     """Holds every try to reach a daemon after the first until it is let go on."""
-    real, begun, go_on = relay_module.reach, threading.Event(), threading.Event()
+    real, begun, go_on = (
+        relay_module.connect_or_start,
+        threading.Event(),
+        threading.Event(),
+    )
     made, over = [], threading.Event()
 
     def reach(*args):
@@ -533,14 +535,14 @@ def slow(monkeypatch):
             raise LinkError("daemon_unavailable", "The test is over.")
         return real(*args)
 
-    monkeypatch.setattr(relay_module, "reach", reach)
+    monkeypatch.setattr(relay_module, "connect_or_start", reach)
     yield SimpleNamespace(begun=begun, go_on=go_on, made=made)
     over.set()
     go_on.set()
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_daemon_that_is_slow_to_start_again_keeps_no_host_waiting(host, daemon, slow):
+def test_slow_daemon_restart_does_not_block_the_host(host, daemon, slow):
     old = daemon()
     host.greet()
     old.die(leave_socket=True)
@@ -591,15 +593,13 @@ def test_a_link_that_comes_too_late_is_closed():
 
 def test_each_try_rests_longer_than_the_one_before(home):
     relay = Relay(home, {})
-    rests = [relay._rest() for _ in range(9)]
+    rests = [relay._next_retry_delay() for _ in range(9)]
     assert 0 <= rests[0] <= 1
     assert rests[1:] == [3, 6, 12, 24, 48, 60, 60, 60]
 
 
 @pytest.mark.parametrize("stopped", [True, False])
-def test_none_is_started_that_was_stopped_or_never_greeted(
-    losing, host, daemon, stopped
-):
+def test_none_is_started_that_was_stopped_or_never_greeted(daemon_lost, host, daemon, stopped):
     old = daemon()
     if stopped:
         host.greet()
@@ -607,7 +607,7 @@ def test_none_is_started_that_was_stopped_or_never_greeted(
         host.ask(1)
         host.hear()
     old.die(leave_socket=not stopped)
-    assert losing.wait(PATIENCE)
+    assert daemon_lost.wait(PATIENCE)
     assert host.relay._revive_at is None
 
 
@@ -624,18 +624,18 @@ def test_none_is_started_that_ended_in_order_before_a_try(home, tries):
 @pytest.fixture
 def tries(monkeypatch):
     """What the relay's tries to reach a daemon bring; then the real ones."""
-    real, planned = relay_module.reach, []
+    real, planned = relay_module.connect_or_start, []
 
     def reach(*args):
         if planned:
             raise planned.pop(0)
         return real(*args)
 
-    monkeypatch.setattr(relay_module, "reach", reach)
+    monkeypatch.setattr(relay_module, "connect_or_start", reach)
     return planned
 
 
-def test_without_a_daemon_a_request_is_told_why_and_where_to_look(host, home):
+def test_request_without_a_daemon_gets_the_reason_and_log_path(host, home):
     host.ask(1)
     error = host.hear()["error"]
     assert "could not be started (No such file or directory" in error["message"]
@@ -680,7 +680,7 @@ def just_refused(tries, monkeypatch):
 def test_a_start_that_failed_is_not_repeated_at_once(host, just_refused, monkeypatch):
     host.ask(1)
     assert host.hear()["error"]["message"].startswith("Not yet.")
-    monkeypatch.setattr(relay_module, "reach", None)
+    monkeypatch.setattr(relay_module, "connect_or_start", None)
     host.ask(2)
     assert re.match(r"\d+ s ago: Not yet\.", host.hear()["error"]["message"])
 

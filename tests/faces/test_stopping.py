@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from openclaw_taskmem.daemon.lock import find_holder
-from openclaw_taskmem.daemon.processes import identity
+from openclaw_taskmem.daemon.processes import identify_process
 from openclaw_taskmem.faces import stopping
 
 
@@ -21,13 +21,13 @@ def stranger():
 
 
 @pytest.mark.parametrize("name", ["{pid}", "{pid}:1", "{pid}:1 ending"])
-def test_a_process_that_has_the_holders_old_number_is_not_stopped(
+def test_stop_spares_a_stranger_that_has_the_holders_old_pid(
     home, lock_file, stranger, monkeypatch, name
 ):
     monkeypatch.setattr(stopping, "STEPS", 1)
     monkeypatch.setattr(stopping, "STEP_SECONDS", 0)
     lock_file.write_text(name.format(pid=stranger.pid))
-    sentence, status = stopping.stop(home)
+    sentence, status = stopping.stop_daemon(home)
     assert status == 1
     assert f"Find it with `fuser {home.lock}`" in sentence
     assert stranger.poll() is None
@@ -38,7 +38,7 @@ def test_another_users_daemon_is_told_not_stopped(home, lock_file, monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", kill)
-    sentence, status = stopping.stop(home)
+    sentence, status = stopping.stop_daemon(home)
     assert status == 1
     assert sentence == (
         f"Process {os.getpid()} is another user's, so it was not stopped; run taskmem "
@@ -48,7 +48,7 @@ def test_another_users_daemon_is_told_not_stopped(home, lock_file, monkeypatch):
 
 def test_the_lock_tells_its_holder_from_others_of_its_number(home, lock_file):
     mine = find_holder(lock_file)
-    assert (mine.pid, mine.process) == (os.getpid(), identity(os.getpid()))
+    assert (mine.pid, mine.process) == (os.getpid(), identify_process(os.getpid()))
 
 
 def test_whoever_tidies_up_after_a_daemon_is_not_named_as_one(home, monkeypatch):
@@ -60,6 +60,6 @@ def test_whoever_tidies_up_after_a_daemon_is_not_named_as_one(home, monkeypatch)
         seen.append(find_holder(home.lock))
 
     monkeypatch.setattr(type(home.socket), "unlink", unlink)
-    sentence, status = stopping.stop(home)
+    sentence, status = stopping.stop_daemon(home)
     assert (sentence, status) == (f"No daemon runs for {home.folder}.", 0)
     assert [each.pid for each in seen] == [None]

@@ -33,14 +33,13 @@ STATUS = {
 }
 
 
-def said(**fields):
+def describe_row(**fields):
     return describe_reader({**ROW, **fields})
 
 
-def test_a_reader_is_a_line_with_what_it_was_asked_and_what_that_cost():
-    assert said() == (
-        "gemini (flash-lite): 12 of 1000 questions today, 14.2 k tokens in, "
-        "0.8 k out, about $0.006"
+def test_usage_line_of_a_reader_shows_its_questions_and_cost():
+    assert describe_row() == (
+        "gemini (flash-lite): 12 of 1000 questions today, 14.2 k tokens in, 0.8 k out, about $0.006"
     )
 
 
@@ -57,17 +56,17 @@ def test_a_reader_is_a_line_with_what_it_was_asked_and_what_that_cost():
     ],
 )
 def test_how_many_questions_and_of_how_many(calls, allowed, words):
-    assert f": {words} today, " in said(asked=calls, limit=allowed)
+    assert f": {words} today, " in describe_row(asked=calls, limit=allowed)
 
 
-def test_one_that_is_not_set_up_says_what_would_help_and_counts_nothing():
+def test_usage_line_of_a_reader_not_set_up_shows_only_the_cure():
     detail = "There is no key for Gemini."
-    assert said(state="off", detail=detail) == "gemini: There is no key for Gemini."
+    assert describe_row(state="off", detail=detail) == "gemini: There is no key for Gemini."
 
 
 @pytest.mark.parametrize("state", ["away", "resting", "spent"])
 def test_one_that_cannot_be_asked_now_says_why(state):
-    assert said(state=state, detail="Why.").endswith(f"; {state}: Why.")
+    assert describe_row(state=state, detail="Why.").endswith(f"; {state}: Why.")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,7 @@ def test_one_that_cannot_be_asked_now_says_why(state):
     ],
 )
 def test_tokens_are_told_as_roughly_as_one_wants_to_know(tokens, words):
-    assert f", {words} tokens in, {words} out, " in said(
+    assert f", {words} tokens in, {words} out, " in describe_row(
         tokens_in=tokens, tokens_out=tokens
     )
 
@@ -98,13 +97,13 @@ def test_tokens_are_told_as_roughly_as_one_wants_to_know(tokens, words):
     ],
 )
 def test_a_cost_is_told_as_far_as_it_is_known(dollars, words):
-    assert said(cost_usd=dollars).endswith(f", {words}")
+    assert describe_row(cost_usd=dollars).endswith(f", {words}")
 
 
 # --- the command ----------------------------------------------------------------
 
 
-def printed(home, daemon, monkeypatch, *words, **more):
+def print_status(home, daemon, monkeypatch, *words, **more):
     monkeypatch.setenv("TASKMEM_HOME", str(home.folder))
     status = {**STATUS, **more}
     daemon(lambda one, asked: one.say({"id": asked["id"], "result": status}))
@@ -115,14 +114,14 @@ def printed(home, daemon, monkeypatch, *words, **more):
 
 def test_status_tells_of_each_reader(home, daemon, monkeypatch):
     rows = [ROW, {**ROW, "name": "host", "model": "", "cost_usd": None}]
-    *_, one, two = printed(home, daemon, monkeypatch, readers=rows).splitlines()
-    assert one == f"reader    {said()}"
+    *_, one, two = print_status(home, daemon, monkeypatch, readers=rows).splitlines()
+    assert one == f"reader    {describe_row()}"
     assert two.startswith("reader    host: 12 of 1000 questions today, ")
 
 
 @pytest.mark.parametrize("more", [{"readers": []}, {}], ids=["none", "an older daemon"])
 def test_status_says_nothing_where_there_is_no_reader(home, daemon, monkeypatch, more):
-    assert "reader" not in printed(home, daemon, monkeypatch, **more)
+    assert "reader" not in print_status(home, daemon, monkeypatch, **more)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +131,13 @@ def test_status_says_nothing_where_there_is_no_reader(home, daemon, monkeypatch,
         (2, "unsent    2 wakes found no way out; the cure: taskmem doctor"),
     ],
 )
-def test_status_tells_of_wakes_that_could_not_be_sent(
-    home, daemon, monkeypatch, unsent, said
-):
-    assert said in printed(home, daemon, monkeypatch, unsent=unsent).splitlines()
+def test_status_tells_of_wakes_that_could_not_be_sent(home, daemon, monkeypatch, unsent, said):
+    assert said in print_status(home, daemon, monkeypatch, unsent=unsent).splitlines()
 
 
 @pytest.mark.parametrize("more", [{"unsent": 0}, {}], ids=["none", "an older daemon"])
 def test_status_says_nothing_where_every_wake_went_out(home, daemon, monkeypatch, more):
-    assert "unsent" not in printed(home, daemon, monkeypatch, **more)
+    assert "unsent" not in print_status(home, daemon, monkeypatch, **more)
 
 
 @pytest.mark.parametrize(
@@ -152,29 +149,29 @@ def test_status_says_nothing_where_every_wake_went_out(home, daemon, monkeypatch
 )
 def test_status_tells_how_much_is_kept(home, daemon, monkeypatch, taken, said):
     keeps = {"bytes": taken, "most_bytes": 2**31, "days": 90.0, "full": False}
-    out = printed(home, daemon, monkeypatch, keeps=keeps)
+    out = print_status(home, daemon, monkeypatch, keeps=keeps)
     assert f"keeps     {said}" in out.splitlines()
 
 
 def test_status_tells_of_a_database_that_may_drop_nothing(home, daemon, monkeypatch):
     keeps = {"bytes": 2**32, "most_bytes": 2**31, "days": 90.0, "full": True}
-    out = printed(home, daemon, monkeypatch, keeps=keeps)
+    out = print_status(home, daemon, monkeypatch, keeps=keeps)
     assert "for 90 days; only what is never dropped is left\n" in out
 
 
 def test_status_promises_no_bound_that_shared_homes_lack(home, daemon, monkeypatch):
     keeps = {"bytes": 2**32, "most_bytes": 2**31, "days": 90.0, "full": False}
-    out = printed(home, daemon, monkeypatch, keeps={**keeps, "shared": True})
+    out = print_status(home, daemon, monkeypatch, keeps={**keeps, "shared": True})
     assert "4,096.0 MiB, shared by homes; what has ended, for 90 days\n" in out
 
 
 def test_a_name_cannot_steer_a_terminal(home, daemon, monkeypatch):
     rows = [{**ROW, "model": "red\x1b[31m\n\u202e"}]
-    out = printed(home, daemon, monkeypatch, readers=rows)
+    out = print_status(home, daemon, monkeypatch, readers=rows)
     assert out.splitlines()[-1].startswith("reader    gemini (red")
     assert not {"\x1b", "\u202e"} & set(out)
 
 
 def test_as_json_it_is_what_the_daemon_says(home, daemon, monkeypatch):
-    out = printed(home, daemon, monkeypatch, "--json", readers=[ROW])
+    out = print_status(home, daemon, monkeypatch, "--json", readers=[ROW])
     assert json.loads(out)["readers"] == [ROW]

@@ -39,9 +39,7 @@ def install(folder, project, modules):
     name, version = project["name"], project["version"]
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(
-        f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n"
-    )
+    (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n")
     lines = [
         line
         for group, entries in project["entry-points"].items()
@@ -56,12 +54,12 @@ def install(folder, project, modules):
 
 
 @pytest.fixture
-def received(tmp_path):
+def received_file(tmp_path):
     return tmp_path / "ntfy.txt"
 
 
 @pytest.fixture
-def site(tmp_path, received):
+def site(tmp_path, received_file):
     """A folder with the page's plug-in installed, and one that is broken."""
     python, toml = blocks()
     assert WRITES_TO in python
@@ -69,7 +67,7 @@ def site(tmp_path, received):
     install(
         folder,
         toml["project"],
-        {"taskmem_ntfy": python.replace(WRITES_TO, str(received))},
+        {"taskmem_ntfy": python.replace(WRITES_TO, str(received_file))},
     )
     broken = {
         "name": "taskmem-broken",
@@ -98,7 +96,7 @@ def test_the_smallest_plugin_fits_the_hooks():
 
 
 @pytest.mark.parametrize("asked_for", ["ntfy", "auto"])
-def test_a_wake_goes_through_the_smallest_plugin(site, home, received, asked_for):
+def test_a_wake_goes_through_the_smallest_plugin(site, home, received_file, asked_for):
     settings = {
         "PYTHONPATH": str(site),
         "TASKMEM_WAKE_TRANSPORT": asked_for,
@@ -121,7 +119,7 @@ def test_a_wake_goes_through_the_smallest_plugin(site, home, received, asked_for
 
         wake = until(list_sent, "a wake is sent")[0]
         assert (wake["task_id"], wake["transport"]) == (task_id, "ntfy")
-        assert received.read_text() == wake["text"]
+        assert received_file.read_text() == wake["text"]
         assert wake["text"].startswith("[task_stuck_resume] {")
 
         plugins = {row["name"]: row for row in taskmem("plugins", "--json")}

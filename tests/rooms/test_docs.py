@@ -28,7 +28,7 @@ EXAMPLE = "tests/test_wakefile.py"
 ROOMS = ("openclaw_taskmem", "hookspecs", "plugins")
 
 
-def read(name: str) -> str:
+def read_file(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
@@ -93,13 +93,13 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_the_readme_is_short_and_has_one_picture() -> None:
-    text = read("README.md")
+    text = read_file("README.md")
     assert len(text.encode()) <= README_BYTES
     assert text.count("```mermaid") + text.count("![") == 1
 
 
 def test_no_block_of_the_readme_hurts_when_pasted_whole() -> None:
-    blocks = re.findall(r"^```sh\n(.*?)^```", read("README.md"), LINES)
+    blocks = re.findall(r"^```sh\n(.*?)^```", read_file("README.md"), LINES)
     harm = re.compile(r"--undo|--remove|uninstall|rm -|\./check|daemon stop|sudo")
     assert blocks
     assert [block for block in blocks if harm.search(block)] == []
@@ -120,7 +120,7 @@ def as_text(default: object) -> str:
 def test_the_page_of_settings_has_each_setting_with_its_default() -> None:
     rows = {
         row[0].strip("`"): row[1].strip("`")
-        for row in tables(read("docs/settings.md"))
+        for row in tables(read_file("docs/settings.md"))
         if row[0].startswith("`TASKMEM_")
     }
     assert rows.keys() == list_variables() - {"TASKMEM_HOST", "TASKMEM_SESSION_KEY"}
@@ -142,14 +142,14 @@ def test_the_page_of_commands_has_each_command() -> None:
         text=True,
         check=True,
     ).stdout.partition("Commands:\n")[2]
-    named = re.findall(r"^\| `taskmem (\w+)", read("docs/commands.md"), re.MULTILINE)
+    named = re.findall(r"^\| `taskmem (\w+)", read_file("docs/commands.md"), re.MULTILINE)
     assert sorted(named) == sorted(re.findall(r"^  (\w+)  ", help_text, re.MULTILINE))
 
 
 @cache
 def sections() -> dict[str, str]:
     """Return what the page of tools says of each tool."""
-    page = read("docs/tools.md")
+    page = read_file("docs/tools.md")
     parts = re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]
     found = {part.partition("\n")[0]: part for part in parts}
     return {name: text for name, text in found.items() if "_" in name}
@@ -162,15 +162,11 @@ def test_the_page_of_tools_has_each_tool() -> None:
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_the_page_of_tools_has_each_argument(tool) -> None:
     said = {
-        row[0].strip("`"): row[1]
-        for row in tables(sections()[tool.name])
-        if row[0].startswith("`")
+        row[0].strip("`"): row[1] for row in tables(sections()[tool.name]) if row[0].startswith("`")
     }
     schema = tool.input_schema
     wanted = {
-        name: "required"
-        if name in schema.get("required", [])
-        else _default(field.get("default"))
+        name: "required" if name in schema.get("required", []) else _default(field.get("default"))
         for name, field in schema["properties"].items()
     }
     assert said == wanted
@@ -203,15 +199,13 @@ def list_printed() -> str:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append(node.value)
             elif isinstance(node, ast.JoinedStr):
-                parts = (
-                    v.value if isinstance(v, ast.Constant) else "…" for v in node.values
-                )
+                parts = (v.value if isinstance(v, ast.Constant) else "…" for v in node.values)
                 found.append("".join(map(str, parts)))
     return "\n".join(found)
 
 
 def test_the_page_of_trouble_quotes_what_is_printed() -> None:
-    shown = [row[0] for row in tables(read("docs/trouble.md"))]
+    shown = [row[0] for row in tables(read_file("docs/trouble.md"))]
     quotes = [quote for cell in shown for quote in re.findall(r"`([^`]+)`", cell)]
     fragments = [part.strip(" .;:,") for quote in quotes for part in quote.split("…")]
     assert len(quotes) > 30
@@ -219,5 +213,5 @@ def test_the_page_of_trouble_quotes_what_is_printed() -> None:
 
 
 def test_the_glossary_keeps_to_what_is_ours() -> None:
-    entries = re.findall(r"^\| \*\*", read("docs/glossary.md"), re.MULTILINE)
+    entries = re.findall(r"^\| \*\*", read_file("docs/glossary.md"), re.MULTILINE)
     assert 0 < len(entries) <= GLOSSARY_ENTRIES

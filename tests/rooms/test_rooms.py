@@ -63,7 +63,7 @@ def test_every_hook_is_documented_with_its_arguments() -> None:
     assert documented == hooks()
 
 
-def test_every_firstresult_hook_says_that_it_stops_at_the_first_result() -> None:
+def test_firstresult_hooks_say_that_they_stop_at_a_result() -> None:
     text = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
     for name in hooks():
         options = getattr(specs, name).openclaw_taskmem_spec
@@ -76,9 +76,7 @@ def test_every_firstresult_hook_says_that_it_stops_at_the_first_result() -> None
 
 
 @pytest.mark.parametrize("words", [["--help"], ["status"], ["mcp", "--help"]])
-def test_a_face_starts_without_the_heavy_libraries(
-    words: list[str], tmp_path: Path
-) -> None:
+def test_a_face_starts_without_the_heavy_libraries(words: list[str], tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "openclaw_taskmem", *words],
         capture_output=True,
@@ -87,10 +85,7 @@ def test_a_face_starts_without_the_heavy_libraries(
         check=False,
     )
     assert run.returncode in (0, 3), run.stderr
-    loaded = {
-        line.rpartition("|")[2].strip().partition(".")[0]
-        for line in run.stderr.splitlines()
-    }
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in run.stderr.splitlines()}
     heavy = {
         "sqlalchemy",
         "sqlmodel",
@@ -125,7 +120,7 @@ def test_the_skill_names_the_tools_there_are() -> None:
     assert tools - {"memory_recall"} <= named
 
 
-def test_the_wheel_holds_the_packages_and_the_skill_and_nothing_else(
+def test_wheel_holds_only_the_packages_and_the_skill(
     tmp_path: Path,
 ) -> None:
     subprocess.run(
@@ -150,7 +145,7 @@ def test_the_wheel_holds_the_packages_and_the_skill_and_nothing_else(
     assert "taskmem_hookspecs/py.typed" in names
 
 
-def test_the_built_in_plugins_come_in_by_the_same_door_as_everyones() -> None:
+def test_built_in_plugins_load_by_the_public_entry_points() -> None:
     found = importlib.metadata.entry_points(group="openclaw_taskmem")
     built_in = {"evidence", "mcp-hosts", "openclaw", "sqlmodel", "terminal", "vision"}
     assert {entry.name for entry in found} >= built_in
@@ -164,8 +159,7 @@ def test_a_run_changes_by_the_events_of_its_machine_alone() -> None:
         for path in (ROOT / "openclaw_taskmem").rglob("*.py")
         if path.name not in ("run_events.py", "run_machine.py")
         for call in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(call, ast.Call)
-        and getattr(call.func, "attr", None) == "model_copy"
+        if isinstance(call, ast.Call) and getattr(call.func, "attr", None) == "model_copy"
         for said in ast.walk(call)
         if isinstance(said, ast.Dict)
         for key in said.keys

@@ -10,20 +10,18 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def read(name: str) -> str:
+def read_file(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
 def project() -> dict[str, Any]:
-    return dict(tomllib.loads(read("pyproject.toml"))["project"])
+    return dict(tomllib.loads(read_file("pyproject.toml"))["project"])
 
 
 def test_hooks_before_a_commit_call_the_tools_of_check() -> None:
-    hooks = re.findall(
-        r"^ +entry: (\S+)", read(".pre-commit-config.yaml"), re.MULTILINE
-    )
+    hooks = re.findall(r"^ +entry: (\S+)", read_file(".pre-commit-config.yaml"), re.MULTILINE)
     assert hooks
-    assert set(hooks) <= set(re.findall(r"step (\.venv/bin/\S+)", read("check")))
+    assert set(hooks) <= set(re.findall(r"step (\.venv/bin/\S+)", read_file("check")))
 
 
 def test_ci_tries_each_python_that_the_project_names() -> None:
@@ -33,14 +31,14 @@ def test_ci_tries_each_python_that_the_project_names() -> None:
         for item in project()["classifiers"]
         if item.startswith(prefix)
     }
-    [matrix] = re.findall(r"python: \[(.*)\]", read(".github/workflows/ci.yml"))
+    [matrix] = re.findall(r"python: \[(.*)\]", read_file(".github/workflows/ci.yml"))
     assert set(re.findall(r"[\d.]+", matrix)) == named
     for version in named:
-        assert f"python{version}" in read("check")
+        assert f"python{version}" in read_file("check")
 
 
-def test_the_lock_pins_all_that_development_needs_and_names_no_host() -> None:
-    lock = read("requirements-dev.txt")
+def test_lock_file_pins_all_development_needs_and_names_no_host() -> None:
+    lock = read_file("requirements-dev.txt")
     pins = [line for line in lock.splitlines() if not line.startswith("#")]
     assert all(re.match(r"[\w.-]+==[\w.+]+( ;|$)", pin) for pin in pins)
     assert "://" not in lock
@@ -51,9 +49,9 @@ def test_the_lock_pins_all_that_development_needs_and_names_no_host() -> None:
 
 
 def test_a_release_is_checked_before_it_is_built() -> None:
-    workflow = read(".github/workflows/release.yml")
+    workflow = read_file(".github/workflows/release.yml")
     check, build = workflow.split("\n  build:\n")
     assert "run: .ci/run" in check
-    assert "./check" in read(".ci/run")
+    assert "./check" in read_file(".ci/run")
     assert "needs: check" in build
     assert "python -m build" in build

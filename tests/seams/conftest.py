@@ -9,7 +9,7 @@ from tests.seams.made import LIMIT
 
 
 @pytest.fixture
-def hanging(monkeypatch):
+def hanging_hook(monkeypatch):
     """A hook that returns when the test is over, and how often it was begun."""
     monkeypatch.setattr(seams_module, "STORE_SECONDS", LIMIT)
     over = threading.Event()

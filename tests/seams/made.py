@@ -9,7 +9,7 @@ from typing import Any
 
 from openclaw_taskmem.domain import packet as core_packet
 from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import (
     Finding,
     Frame,
@@ -64,7 +64,7 @@ class Everything:
     async def look(self, place, start):
         return Frame(seen_at=DAWN, place=place, text="")
 
-    async def changed(self):
+    async def wait_for_change(self):
         return None
 
     async def close(self):
@@ -83,10 +83,10 @@ class Everything:
         return "all is well"
 
 
-def judges(seams: Seams) -> Any:
+def judges(seams: PluginHost) -> Any:
     """Ask for judges, where it is no matter whether there are any."""
     try:
-        return seams.judges(TARGET, CONDITION).found
+        return seams.collect_judges(TARGET, CONDITION).found
     except ConditionUnclear:
         return ()
 
@@ -95,9 +95,7 @@ TELL = {
     "on_task_registered": {"task": a_task()},
     "on_wait_resolved": {
         "wait": a_wait(),
-        "outcome": WaitOutcome(
-            status=WaitStatus.RESOLVED, observation="done", elapsed_seconds=1
-        ),
+        "outcome": WaitOutcome(status=WaitStatus.RESOLVED, observation="done", elapsed_seconds=1),
         "task": None,
     },
     "on_stuck": {"task": a_task(), "verdict": FACTS.verdict, "packet": None},
@@ -139,7 +137,7 @@ def plugin(name: str = "made_up", /, **hooks: Any) -> ModuleType:
     return module
 
 
-def answering(hook: str, answer: object) -> ModuleType:
+def make_answering_plugin(hook: str, answer: object) -> ModuleType:
     """A plug-in with one hook, which always gives the same answer."""
     return plugin(**{hook: lambda: answer})
 
@@ -159,7 +157,7 @@ class Good:
         self.heard += 1
         return None if self.hook.startswith("on_") else self.part
 
-    def contributed(self, seams: Any) -> bool:
+    def has_contributed(self, seams: Any) -> bool:
         """Ask the hook, and tell whether this plug-in's contribution is there."""
         if self.hook in TELL:
             before = self.heard
@@ -179,12 +177,12 @@ def entry(name: str, value: str, distribution: str | None = None) -> Any:
 
 
 PROVIDE = [*ONE, *MANY]
-CORE = core_packet.build(FACTS)
+CORE = core_packet.build_packet(FACTS)
 LIMIT = 0.2
 
 
 def seams_of(seconds=30.0, **modules):
-    return Seams(entries=[], extra=list(modules.items()), seconds=seconds)
+    return PluginHost(entries=[], extra=list(modules.items()), seconds=seconds)
 
 
 def row(seams, name="bad"):
@@ -208,7 +206,7 @@ def ask(seams, hook):
     return None
 
 
-def raising(error):
+def make_raiser(error):
     def serve():
         raise error
 
@@ -232,7 +230,7 @@ def assert_costs_nothing_else(bad, hook, caplog, seconds=30.0):
         good = Good(hook)
         # Registered last, the bad one is asked first.
         seams = seams_of(seconds, good=good.module, bad=bad)
-        assert good.contributed(seams)
+        assert good.has_contributed(seams)
         assert (row(seams, "good").state, row(seams, "good").last_error) == ("on", None)
     assert row(seams).last_error.startswith(f"{hook}: ")
     assert f"plug-in bad failed; {row(seams).last_error}" in caplog.messages

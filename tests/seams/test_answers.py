@@ -5,7 +5,7 @@ import pytest
 
 from openclaw_taskmem.domain import packet as core_packet
 from openclaw_taskmem.seams import parts
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import (
     PacketMessage,
     ResumePacket,
@@ -26,12 +26,12 @@ from tests.seams.made import (
     TARGET,
     Everything,
     Good,
-    answering,
     assert_costs_nothing_else,
     lazily,
+    make_answering_plugin,
+    make_raiser,
     nothing,
     plugin,
-    raising,
     row,
     seams_of,
 )
@@ -39,7 +39,7 @@ from tests.seams.made import (
 # --- compute --------------------------------------------------------------------
 
 
-def changed(**fields):
+def change_packet(**fields):
     return CORE.model_copy(update=fields)
 
 
@@ -48,12 +48,12 @@ def test_without_a_plugin_the_packet_is_the_cores():
 
 
 def test_an_ordinary_plugin_builds_before_the_core():
-    seams = seams_of(mine=answering(COMPUTE, changed(reason="mine")))
+    seams = seams_of(mine=make_answering_plugin(COMPUTE, change_packet(reason="mine")))
     assert seams.build_resume_packet(FACTS).reason == "mine"
 
 
 def test_even_a_plugin_that_comes_last_builds_before_the_core():
-    late = hookimpl(lambda: changed(reason="late"), trylast=True)
+    late = hookimpl(lambda: change_packet(reason="late"), trylast=True)
     seams = seams_of(late=plugin(build_resume_packet=late))
     assert seams.build_resume_packet(FACTS).reason == "late"
 
@@ -78,26 +78,24 @@ def enrich_old_style():
 )
 def test_a_wrapper_enriches_the_cores_packet(wrapper):
     seams = seams_of(rich=plugin(build_resume_packet=wrapper))
-    assert seams.build_resume_packet(FACTS) == changed(extra={"task": "task_1"})
+    assert seams.build_resume_packet(FACTS) == change_packet(extra={"task": "task_1"})
 
 
 @pytest.mark.parametrize("fields", [{"task_id": "task_2"}, {"wake_id": "wake_2"}])
 def test_the_packet_of_another_task_or_wake_is_nonsense(fields, caplog):
-    bad = answering(COMPUTE, changed(**fields))
+    bad = make_answering_plugin(COMPUTE, change_packet(**fields))
     said = assert_costs_nothing_else(bad, COMPUTE, caplog)
     assert "the packet of another task or wake" in said
 
 
-@pytest.mark.parametrize(
-    "fields", [{"plan": None}, {"progress": 5}, {"extra": {"a": object()}}]
-)
+@pytest.mark.parametrize("fields", [{"plan": None}, {"progress": 5}, {"extra": {"a": object()}}])
 def test_a_packet_with_a_field_that_cannot_be_used_is_nonsense(fields, caplog):
-    bad = answering(COMPUTE, changed(**fields))
+    bad = make_answering_plugin(COMPUTE, change_packet(**fields))
     assert "ResumePacket" in assert_costs_nothing_else(bad, COMPUTE, caplog)
 
 
 def test_a_packet_that_was_never_checked_is_nonsense(caplog):
-    bad = answering(COMPUTE, ResumePacket.model_construct(task_id="task_1"))
+    bad = make_answering_plugin(COMPUTE, ResumePacket.model_construct(task_id="task_1"))
     assert_costs_nothing_else(bad, COMPUTE, caplog)
 
 
@@ -105,11 +103,11 @@ def test_only_the_plugin_in_which_it_went_wrong_is_named():
     def innocent():
         return (yield)
 
-    boom = raising(ValueError("boom"))
+    boom = make_raiser(ValueError("boom"))
     seams = seams_of(
         bad=plugin(build_resume_packet=boom),
         innocent=plugin(build_resume_packet=hookimpl(innocent, wrapper=True)),
-        shy=answering(COMPUTE, None),
+        shy=make_answering_plugin(COMPUTE, None),
     )
     assert seams.build_resume_packet(FACTS) == CORE
     assert row(seams).last_error == f"{COMPUTE}: ValueError: boom"
@@ -117,8 +115,10 @@ def test_only_the_plugin_in_which_it_went_wrong_is_named():
     assert row(seams, "shy").last_error is None
 
 
-def test_where_it_is_not_clear_who_it_was_all_are_named_and_it_says_so():
-    seams = seams_of(bad=answering(COMPUTE, 5), shy=answering(COMPUTE, None))
+def test_unclear_error_names_every_plugin_that_may_have_made_it():
+    seams = seams_of(
+        bad=make_answering_plugin(COMPUTE, 5), shy=make_answering_plugin(COMPUTE, None)
+    )
     seams.build_resume_packet(FACTS)
     for name in ("bad", "shy"):
         said = row(seams, name).last_error
@@ -126,33 +126,29 @@ def test_where_it_is_not_clear_who_it_was_all_are_named_and_it_says_so():
 
 
 def test_when_the_core_itself_fails_no_plugin_is_blamed(monkeypatch):
-    monkeypatch.setattr(core_packet, "build", lambda _facts: 1 // 0)
-    seams = seams_of(shy=answering(COMPUTE, None))
+    monkeypatch.setattr(core_packet, "build_packet", lambda _facts: 1 // 0)
+    seams = seams_of(shy=make_answering_plugin(COMPUTE, None))
     with pytest.raises(ZeroDivisionError):
         seams.build_resume_packet(FACTS)
     assert row(seams, "shy").last_error is None
 
 
 def test_a_plugins_packet_keeps_what_it_holds():
-    message = PacketMessage(
-        role="agent", msg_type="text", content="x", created_at=FACTS.now
-    )
-    mine = changed(recent_messages=(message,), extra={"a": [1, None]})
-    seams = seams_of(mine=answering(COMPUTE, mine))
+    message = PacketMessage(role="agent", msg_type="text", content="x", created_at=FACTS.now)
+    mine = change_packet(recent_messages=(message,), extra={"a": [1, None]})
+    seams = seams_of(mine=make_answering_plugin(COMPUTE, mine))
     assert seams.build_resume_packet(FACTS) == mine
 
 
 # --- provide --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "error", [StoreUnavailable, StoreTooNew, StoreBusy, SettingsInvalid]
-)
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreTooNew, StoreBusy, SettingsInvalid])
 def test_a_database_that_cannot_be_opened_is_for_the_operator(error):
     other = Good("task_store")
-    bad = plugin(task_store=raising(error("see to it")))
+    bad = plugin(task_store=make_raiser(error("see to it")))
     with pytest.raises(error, match="see to it"):
-        seams_of(good=other.module, bad=bad).store("sqlite:///x")
+        seams_of(good=other.module, bad=bad).open_store("sqlite:///x")
     assert other.heard == 0
 
 
@@ -165,16 +161,16 @@ def test_a_store_may_take_longer_than_a_hook_to_open():
         return good.part
 
     seams = seams_of(LIMIT, slow=plugin(task_store=slowly))
-    assert seams.store("memory:") is good.part
+    assert seams.open_store("memory:") is good.part
 
 
 def test_without_a_store_the_operator_is_told_what_there_is():
     seams = seams_of(
-        shy=answering("task_store", None),
-        bad=plugin(task_store=raising(ValueError("boom"))),
+        shy=make_answering_plugin("task_store", None),
+        bad=plugin(task_store=make_raiser(ValueError("boom"))),
     )
     with pytest.raises(NoProvider) as raised:
-        seams.store("oracle://user:secret@host/db")
+        seams.open_store("oracle://user:secret@host/db")
     assert str(raised.value) == (
         "No plug-in opens the database oracle:…; install one, or unset "
         "TASKMEM_DATABASE_URL. Loaded plug-ins: shy, bad; bad: task_store: "
@@ -182,30 +178,30 @@ def test_without_a_store_the_operator_is_told_what_there_is():
     )
 
 
-class Named(Everything):
+class NamedTransport(Everything):
     def __init__(self, name):
         self.name = name
 
 
-def carrying(*names):
+def make_transport_plugin(*names):
     def wake_transport(name):
-        return Named(name) if name in names else None
+        return NamedTransport(name) if name in names else None
 
     return plugin(wake_transport=wake_transport)
 
 
 def test_a_transport_is_found_by_its_name_whatever_the_order():
-    seams = seams_of(a=carrying("auto", "a"), b=carrying("auto", "b"))
-    assert [seams.transport(name).name for name in ("a", "b")] == ["a", "b"]
+    seams = seams_of(a=make_transport_plugin("auto", "a"), b=make_transport_plugin("auto", "b"))
+    assert [seams.find_wake_transport(name).name for name in ("a", "b")] == ["a", "b"]
 
 
 def test_an_unknown_transport_is_refused_with_those_there_are():
     anything = plugin(
-        wake_transport=lambda name: Named("other") if name == "auto" else None
+        wake_transport=lambda name: NamedTransport("other") if name == "auto" else None
     )
-    seams = seams_of(a=carrying("a"), b=carrying("stdout"), c=anything)
+    seams = seams_of(a=make_transport_plugin("a"), b=make_transport_plugin("stdout"), c=anything)
     with pytest.raises(SettingsInvalid) as raised:
-        seams.transport("carrier-pigeon")
+        seams.find_wake_transport("carrier-pigeon")
     assert str(raised.value) == (
         "TASKMEM_WAKE_TRANSPORT is 'carrier-pigeon', and no plug-in has such a "
         "transport; use auto or one of: a, other, stdout."
@@ -215,34 +211,34 @@ def test_an_unknown_transport_is_refused_with_those_there_are():
 @pytest.mark.parametrize("name", ["auto", "stdout"])
 def test_where_nobody_carries_wakes_the_operator_is_told(name):
     with pytest.raises(NoProvider, match="No plug-in carries wakes; install one"):
-        seams_of(other=plugin(wait_judge=lambda: None)).transport(name)
+        seams_of(other=plugin(wait_judge=lambda: None)).find_wake_transport(name)
 
 
-def test_who_answers_to_every_name_does_not_take_the_place_of_another():
-    greedy = plugin(wake_transport=lambda: Named("greedy"))
-    seams = seams_of(a=carrying("a"), greedy=greedy)
-    assert seams.transport("a").name == "a"
+def test_greedy_transport_does_not_take_the_place_of_another():
+    greedy = plugin(wake_transport=lambda: NamedTransport("greedy"))
+    seams = seams_of(a=make_transport_plugin("a"), greedy=greedy)
+    assert seams.find_wake_transport("a").name == "a"
     assert "answered Named, which is not asked for" in row(seams, "greedy").last_error
 
 
 @pytest.mark.parametrize("name", ["", " ", None, 5])
 def test_a_transport_needs_a_name(name):
-    seams = seams_of(bad=answering("wake_transport", Named(name)))
+    seams = seams_of(bad=make_answering_plugin("wake_transport", NamedTransport(name)))
     with pytest.raises(NoProvider):
-        seams.transport("auto")
+        seams.find_wake_transport("auto")
     assert row(seams).last_error.startswith("wake_transport: TypeError")
 
 
 def test_a_switched_off_plugin_plays_no_part():
-    seams = Seams(disabled=["openclaw", "sqlmodel"])
+    seams = PluginHost(disabled=["openclaw", "sqlmodel"])
     states = {plugin.name: plugin.state for plugin in seams.plugins}
     assert (states["openclaw"], states["sqlmodel"]) == ("off", "off")
     with pytest.raises(NoProvider):
-        seams.store("sqlite:///nowhere")
+        seams.open_store("sqlite:///nowhere")
 
 
 def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
-    class Lost(Everything):
+    class LostTarget(Everything):
         async def watch(self, target):
             raise TargetNotFound("there is build")
 
@@ -252,7 +248,7 @@ def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
         async def deliver(self, wake):
             raise WakeRefused("never")
 
-    lost = Lost()
+    lost = LostTarget()
     seams = seams_of(
         lost=plugin(
             wait_sensor=lambda: lost,
@@ -261,47 +257,47 @@ def test_a_part_is_the_plugins_own_object_and_says_what_it_likes():
         )
     )
     with pytest.raises(TargetNotFound, match="there is build"):
-        asyncio.run(seams.sensors(TARGET)[0].watch(TARGET))
+        asyncio.run(seams.find_sensors(TARGET)[0].watch(TARGET))
     with pytest.raises(TargetGone, match="it is gone"):
-        asyncio.run(seams.judges(TARGET, CONDITION).found[0].rule(None))
+        asyncio.run(seams.collect_judges(TARGET, CONDITION).found[0].rule(None))
     with pytest.raises(WakeRefused, match="never"):
-        asyncio.run(seams.transport("made").deliver(None))
+        asyncio.run(seams.find_wake_transport("made").deliver(None))
 
 
 def test_where_nothing_can_look_there_is_no_sensor():
-    assert seams_of().sensors(TARGET) == ()
+    assert seams_of().find_sensors(TARGET) == ()
 
 
 # --- asking a part --------------------------------------------------------------
 
 
 def test_a_part_is_asked_with_what_it_needs():
-    assert seams_of().ask(Everything(), "join", "-".join, ["a", "b"]) == "a-b"
+    assert seams_of().call_part(Everything(), "join", "-".join, ["a", "b"]) == "a-b"
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (raising(ValueError("boom")), "ValueError: boom"),
-        (raising(SystemExit(1)), "SystemExit(1)"),
+        (make_raiser(ValueError("boom")), "ValueError: boom"),
+        (make_raiser(SystemExit(1)), "SystemExit(1)"),
         (nothing, "answered a coroutine"),
         (lazily, "answered a generator"),
     ],
     ids=["raises", "exits", "is async", "is lazy"],
 )
 def test_a_part_that_fails_answers_nothing_and_is_named(call, said, caplog):
-    assert seams_of().ask(Everything(), "answer", call) is None
+    assert seams_of().call_part(Everything(), "answer", call) is None
     assert f"{Everything.__module__}.Everything failed; answer: " in caplog.text
     assert said in caplog.text
 
 
-def test_a_part_that_hangs_is_not_asked_again_until_it_returns(hanging, caplog):
-    serve, begun = hanging
+def test_a_part_that_hangs_is_not_asked_again_until_it_returns(hanging_hook, caplog):
+    serve, begun = hanging_hook
     seams = seams_of(LIMIT)
     for _ in range(3):
-        assert seams.ask(Everything(), "answer", serve) is None
+        assert seams.call_part(Everything(), "answer", serve) is None
     assert len(begun) == 1
-    assert seams.ask(Everything(), "recall", lambda: 7) == 7
+    assert seams.call_part(Everything(), "recall", lambda: 7) == 7
     assert caplog.text.count("no answer within 0.2 s") == 3
 
 
@@ -327,26 +323,26 @@ class Selective(Plain):
 
 
 def test_a_transport_says_whom_it_reaches():
-    reaches = parts.reach_of(Selective())
+    reaches = parts.build_reach_test(Selective())
     assert reaches("here", None)
     assert not reaches("there", "a session")
 
 
 def test_one_that_does_not_select_reaches_all():
-    assert parts.reach_of(Plain())("there", None)
+    assert parts.build_reach_test(Plain())("there", None)
 
 
 def test_one_that_fails_to_say_reaches_nobody(caplog):
-    assert not parts.reach_of(Selective())(None, None)
+    assert not parts.build_reach_test(Selective())(None, None)
     assert "plain failed to say whom it reaches" in caplog.text
 
 
-def test_a_judge_that_is_late_is_told_apart_from_none(hanging):
-    serve, _ = hanging
+def test_a_judge_that_is_late_is_told_apart_from_none(hanging_hook):
+    serve, _ = hanging_hook
     seams = seams_of(LIMIT, bad=plugin(wait_judge=serve))
-    said = seams.judges(TARGET, CONDITION).late
+    said = seams.collect_judges(TARGET, CONDITION).late
     assert said == ("The plug-in bad gave no answer within 0.2 s.",)
-    assert seams_of().judges(TARGET, CONDITION).late == ()
+    assert seams_of().collect_judges(TARGET, CONDITION).late == ()
 
 
 def test_what_loads_its_judge_ahead_has_more_time():
@@ -358,4 +354,4 @@ def test_what_loads_its_judge_ahead_has_more_time():
         return judge if answers.wait(30) else None
 
     seams = seams_of(LIMIT, slow=plugin(wait_judge=wait_judge))
-    assert seams.judges(TARGET, CONDITION, None, 30).found == (judge,)
+    assert seams.collect_judges(TARGET, CONDITION, None, 30).found == (judge,)

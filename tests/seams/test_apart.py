@@ -3,14 +3,14 @@ import threading
 
 import pytest
 
-from openclaw_taskmem.seams.apart import TookTooLong, TriedToEnd, call_apart
+from openclaw_taskmem.seams.apart import TookTooLong, TriedToEnd, run_with_timeout
 
 
 def apart(call, seconds=30.0):
-    return call_apart(call, seconds, "made-up")
+    return run_with_timeout(call, seconds, "made-up")
 
 
-def raising(error):
+def make_raiser(error):
     def call():
         raise error
 
@@ -51,14 +51,14 @@ def test_a_thread_that_nobody_needs_ends():
 def test_an_error_comes_through_as_it_is():
     error = ValueError("boom")
     with pytest.raises(ValueError, match="boom") as raised:
-        apart(raising(error))
+        apart(make_raiser(error))
     assert raised.value is error
 
 
 def test_a_timeout_of_the_call_itself_is_no_overrun():
     error = TimeoutError("the server is slow")
     with pytest.raises(TimeoutError) as raised:
-        apart(raising(error))
+        apart(make_raiser(error))
     assert raised.value is error
 
 
@@ -67,7 +67,7 @@ def test_a_timeout_of_the_call_itself_is_no_overrun():
 )
 def test_what_would_end_the_program_ends_nothing(error):
     with pytest.raises(TriedToEnd, match=type(error).__name__) as raised:
-        apart(raising(error))
+        apart(make_raiser(error))
     assert "call" in [entry.name for entry in raised.traceback]
 
 

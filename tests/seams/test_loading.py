@@ -6,9 +6,17 @@ from dataclasses import dataclass
 import pytest
 
 from openclaw_taskmem.seams import manager
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import hookimpl
-from tests.seams.made import COMPUTE, FACTS, Good, answering, entry, plugin, row
+from tests.seams.made import (
+    COMPUTE,
+    FACTS,
+    Good,
+    entry,
+    make_answering_plugin,
+    plugin,
+    row,
+)
 
 GOOD = """
 from taskmem_hookspecs import hookimpl
@@ -20,7 +28,7 @@ def on_task_registered(task):
 
 
 @pytest.fixture
-def written(tmp_path, monkeypatch):
+def write_module(tmp_path, monkeypatch):
     """Writes modules that can be imported, and forgets them afterwards."""
     monkeypatch.syspath_prepend(tmp_path)
     names = []
@@ -36,14 +44,14 @@ def written(tmp_path, monkeypatch):
 
 
 def test_the_built_ins_are_found_by_their_entry_points():
-    seams = Seams()
+    seams = PluginHost()
     assert {"openclaw", "sqlmodel"} <= {plugin.name for plugin in seams.plugins}
     assert row(seams, "sqlmodel").hooks == ("health_checks", "task_store")
     assert row(seams, "sqlmodel").distribution.startswith("openclaw-taskmem ")
 
 
-def test_a_plugin_knows_where_it_came_from_and_what_it_answers(written):
-    seams = Seams(entries=[written("made_good", GOOD)])
+def test_a_plugin_knows_where_it_came_from_and_what_it_answers(write_module):
+    seams = PluginHost(entries=[write_module("made_good", GOOD)])
     (found,) = seams.plugins
     assert (found.state, found.last_error) == ("on", None)
     assert found.distribution == "dist-made_good 1.0"
@@ -75,15 +83,13 @@ def test_a_plugin_knows_where_it_came_from_and_what_it_answers(written):
         "wraps nothing",
     ],
 )
-def test_a_plugin_that_cannot_be_loaded_is_named_and_costs_no_other(
-    written, caplog, text, said
-):
+def test_unloadable_plugin_is_named_and_costs_no_other_plugin(write_module, caplog, text, said):
     entries = [
-        written("made_bad", text),
-        written("made_good", GOOD),
+        write_module("made_bad", text),
+        write_module("made_good", GOOD),
         entry("made_gone", "made_gone"),
     ]
-    seams = Seams(entries=entries)
+    seams = PluginHost(entries=entries)
     bad = row(seams, "made_bad")
     assert bad.state == "failed"
     assert bad.hooks == ()
@@ -95,16 +101,18 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_costs_no_other(
 
     from taskmem_hookspecs.testing import a_task
 
-    seams.tell("on_task_registered", task=a_task(name="told"))
+    seams.call_hook("on_task_registered", task=a_task(name="told"))
     assert sys.modules["made_good"].heard == ["told"]
 
 
-def test_a_plugin_that_hangs_while_it_is_imported_is_left_behind(written, monkeypatch):
+def test_a_plugin_that_hangs_while_it_is_imported_is_left_behind(write_module, monkeypatch):
     monkeypatch.setattr(manager, "LOAD_SECONDS", 0.2)
     release = threading.Event()
     monkeypatch.setattr(threading, "made_release", release, raising=False)
-    hanging = written("made_bad", "import threading; threading.made_release.wait()")
-    seams = Seams(entries=[hanging], extra=[("good", answering("wait_judge", None))])
+    hanging = write_module("made_bad", "import threading; threading.made_release.wait()")
+    seams = PluginHost(
+        entries=[hanging], extra=[("good", make_answering_plugin("wait_judge", None))]
+    )
     assert row(seams, "made_bad").state == "failed"
     assert "no answer within 0.2 s" in row(seams, "made_bad").last_error
     assert row(seams, "good").state == "on"
@@ -116,25 +124,25 @@ def test_a_plugin_that_hangs_while_it_is_imported_is_left_behind(written, monkey
 
 def test_of_two_with_one_name_the_first_stays():
     first, second = Good("wait_judge"), Good("wait_judge")
-    seams = Seams(entries=[], extra=[("a", first.module), ("a", second.module)])
+    seams = PluginHost(entries=[], extra=[("a", first.module), ("a", second.module)])
     assert [plugin.state for plugin in seams.plugins] == ["on", "failed"]
     assert "has the same name" in seams.plugins[1].last_error
-    assert first.contributed(seams)
-    assert not second.contributed(seams)
+    assert first.has_contributed(seams)
+    assert not second.has_contributed(seams)
 
 
 def test_one_module_under_two_names_is_one_plugin():
     good = Good("wait_judge")
-    seams = Seams(entries=[], extra=[("a", good.module), ("b", good.module)])
+    seams = PluginHost(entries=[], extra=[("a", good.module), ("b", good.module)])
     assert [plugin.state for plugin in seams.plugins] == ["on", "failed"]
-    assert good.contributed(seams)
+    assert good.has_contributed(seams)
 
 
 def test_a_plugin_may_have_any_name_even_the_cores():
     good = Good("wait_judge")
     names = ["core", "_Core", "openclaw_taskmem"]
-    extra = [(name, answering("wait_judge", None)) for name in names]
-    seams = Seams(entries=[], extra=[*extra, ("good", good.module)])
+    extra = [(name, make_answering_plugin("wait_judge", None)) for name in names]
+    seams = PluginHost(entries=[], extra=[*extra, ("good", good.module)])
     assert {plugin.state for plugin in seams.plugins} == {"on"}
     assert seams.build_resume_packet(FACTS).task_id == "task_1"
 
@@ -149,13 +157,13 @@ def test_a_plugin_without_a_hash_costs_no_other():
             return None
 
     good = Good("wait_judge")
-    seams = Seams(entries=[], extra=[("bad", Unhashable()), ("good", good.module)])
+    seams = PluginHost(entries=[], extra=[("bad", Unhashable()), ("good", good.module)])
     assert "unhashable" in row(seams, "bad").last_error
-    assert good.contributed(seams)
+    assert good.has_contributed(seams)
 
 
 def test_an_entry_point_that_names_nothing_fails():
-    seams = Seams(entries=[], extra=[("nothing", None)])
+    seams = PluginHost(entries=[], extra=[("nothing", None)])
     assert row(seams, "nothing").state == "failed"
 
 
@@ -166,7 +174,7 @@ def test_a_class_may_be_a_plugin():
         def build_resume_packet(facts):
             raise ValueError("boom")
 
-    seams = Seams(entries=[], extra=[("classy", Plugin)])
+    seams = PluginHost(entries=[], extra=[("classy", Plugin)])
     seams.build_resume_packet(FACTS)
     assert row(seams, "classy").last_error == f"{COMPUTE}: ValueError: boom"
 
@@ -174,19 +182,19 @@ def test_a_class_may_be_a_plugin():
 def test_a_hook_of_another_version_may_be_optional():
     tomorrow = hookimpl(lambda: None, optionalhook=True)
     module = plugin(on_tomorrow=tomorrow, wait_judge=lambda: None)
-    seams = Seams(entries=[], extra=[("new", module)])
+    seams = PluginHost(entries=[], extra=[("new", module)])
     assert (row(seams, "new").state, row(seams, "new").hooks) == ("on", ("wait_judge",))
 
 
 def test_a_function_may_have_another_name_than_its_hook():
     mine = hookimpl(lambda: None, specname="wait_judge")
-    seams = Seams(entries=[], extra=[("named", plugin(mine=mine))])
+    seams = PluginHost(entries=[], extra=[("named", plugin(mine=mine))])
     assert row(seams, "named").hooks == ("wait_judge",)
 
 
-def test_a_plugin_that_is_switched_off_is_not_even_imported(written):
-    off = written("made_bad", "raise ValueError('imported')")
-    seams = Seams(entries=[off, written("made_good", GOOD)], disabled=["made_bad"])
+def test_a_plugin_that_is_switched_off_is_not_even_imported(write_module):
+    off = write_module("made_bad", "raise ValueError('imported')")
+    seams = PluginHost(entries=[off, write_module("made_good", GOOD)], disabled=["made_bad"])
     assert (row(seams, "made_bad").state, row(seams, "made_bad").last_error) == (
         "off",
         None,
@@ -195,7 +203,7 @@ def test_a_plugin_that_is_switched_off_is_not_even_imported(written):
 
 
 def test_who_cannot_be_switched_off_is_named(caplog):
-    Seams(entries=[], disabled=["sqlmodle"])
+    PluginHost(entries=[], disabled=["sqlmodle"])
     assert "there is no plug-in sqlmodle that could be switched off" in caplog.messages
 
 
@@ -203,7 +211,7 @@ def test_who_cannot_be_switched_off_is_named(caplog):
 
 
 @pytest.fixture
-def installed(tmp_path, monkeypatch):
+def install_distribution(tmp_path, monkeypatch):
     """Installs distributions that consist of entry points only."""
 
     def install(name, text, place="site"):
@@ -216,33 +224,33 @@ def installed(tmp_path, monkeypatch):
     return install
 
 
-def ours():
-    return [f"{e.name} of {e.dist.name}" for e in manager.found() if e.value == "made"]
+def list_ours():
+    return [f"{e.name} of {e.dist.name}" for e in manager.find_entry_points() if e.value == "made"]
 
 
-def test_entry_points_come_in_order_of_their_names(installed):
-    installed("b-dist", "[openclaw_taskmem]\nz = made\nm = made\n")
-    installed("a-dist", "[openclaw_taskmem]\nn = made\n[other]\na = made\n")
-    assert ours() == ["m of b-dist", "n of a-dist", "z of b-dist"]
+def test_entry_points_come_in_order_of_their_names(install_distribution):
+    install_distribution("b-dist", "[openclaw_taskmem]\nz = made\nm = made\n")
+    install_distribution("a-dist", "[openclaw_taskmem]\nn = made\n[other]\na = made\n")
+    assert list_ours() == ["m of b-dist", "n of a-dist", "z of b-dist"]
 
 
-def test_a_garbled_list_of_entry_points_hides_no_other(installed, caplog):
-    installed("garbled", "[openclaw_taskmem]\nno equals sign\n")
-    installed("fine", "[openclaw_taskmem]\nm = made\n")
+def test_a_garbled_list_of_entry_points_hides_no_other(install_distribution, caplog):
+    install_distribution("garbled", "[openclaw_taskmem]\nno equals sign\n")
+    install_distribution("fine", "[openclaw_taskmem]\nm = made\n")
     with caplog.at_level(logging.WARNING):
-        assert ours() == ["m of fine"]
+        assert list_ours() == ["m of fine"]
     assert "garbled" in caplog.text
 
 
-def test_a_distribution_that_is_on_the_path_twice_counts_once(installed):
-    installed("fine", "[openclaw_taskmem]\nm = made\n", place="one")
-    installed("fine", "[openclaw_taskmem]\nm = made\n", place="two")
-    assert ours() == ["m of fine"]
+def test_a_distribution_that_is_on_the_path_twice_counts_once(install_distribution):
+    install_distribution("fine", "[openclaw_taskmem]\nm = made\n", place="one")
+    install_distribution("fine", "[openclaw_taskmem]\nm = made\n", place="two")
+    assert list_ours() == ["m of fine"]
 
 
-def test_nobody_takes_the_place_of_a_built_in_by_its_name(installed):
-    installed("a-squatter", "[openclaw_taskmem]\nsqlmodel = made\n")
-    seams = Seams()
+def test_nobody_takes_the_place_of_a_built_in_by_its_name(install_distribution):
+    install_distribution("a-squatter", "[openclaw_taskmem]\nsqlmodel = made\n")
+    seams = PluginHost()
     same = [plugin for plugin in seams.plugins if plugin.name == "sqlmodel"]
     assert [plugin.state for plugin in same] == ["on", "failed"]
     assert same[1].distribution == "a-squatter 1.0"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.seams import looking
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import HealthRow, HealthState
-from tests.seams.made import LIMIT, answering, plugin, row
+from tests.seams.made import LIMIT, make_answering_plugin, plugin, row
 
 GOOD = HealthRow(id="made.up", state=HealthState.OK, detail="It is there.")
 CHECKUP: Any = object()
@@ -36,13 +36,13 @@ async def well(_):
 
 
 def rows_of(look, seconds=30.0, tidy_seconds=30.0):
-    found = looking.rows(
+    found = looking.run_check(
         "bad", Check(look), CHECKUP, seconds=seconds, tidy_seconds=tidy_seconds
     )
     return list(found)
 
 
-def failing(look, **limits):
+def find_failed_row(look, **limits):
     """The one row that says that the check failed, after those it gave before."""
     *_, failed = rows_of(look, **limits)
     assert (failed.id, failed.state) == ("made", HealthState.FAIL)
@@ -51,7 +51,7 @@ def failing(look, **limits):
     return failed.detail
 
 
-def test_the_rows_of_a_check_come_in_order_and_with_what_it_looks_with():
+def test_check_gets_its_checkup_and_gives_its_rows_in_order():
     async def look(checkup):
         assert checkup is CHECKUP
         yield GOOD
@@ -68,7 +68,7 @@ def test_a_row_is_there_as_soon_as_it_is_yielded():
         assert await asyncio.to_thread(go_on.wait, 30)
         yield GOOD
 
-    with closing(looking.rows("good", Check(look), CHECKUP)) as found:
+    with closing(looking.run_check("good", Check(look), CHECKUP)) as found:
         assert next(found) == GOOD
         go_on.set()
         assert list(found) == [GOOD]
@@ -88,14 +88,14 @@ def test_a_check_that_raises_is_a_row_behind_those_it_gave(error):
         raise error
 
     assert rows_of(look)[0] == GOOD
-    assert type(error).__name__ in failing(look)
+    assert type(error).__name__ in find_failed_row(look)
 
 
-def refusing(_):
+def raise_error(_):
     raise ValueError("boom")
 
 
-async def listing(_):
+async def answer_list(_):
     return [GOOD]
 
 
@@ -118,8 +118,8 @@ async def class_of_it(_):
 @pytest.mark.parametrize(
     ("look", "said"),
     [
-        (refusing, "boom"),
-        (listing, "coroutine"),
+        (raise_error, "boom"),
+        (answer_list, "coroutine"),
         (plainly, "answered list"),
         (rubbish, "answered str"),
         (unsound, "nonsense as detail, id, state"),
@@ -127,7 +127,7 @@ async def class_of_it(_):
     ],
 )
 def test_a_check_that_answers_nonsense_is_a_row(look, said):
-    assert said in failing(look)
+    assert said in find_failed_row(look)
 
 
 def test_a_check_that_never_ends_is_cut_off():
@@ -135,11 +135,11 @@ def test_a_check_that_never_ends_is_cut_off():
         while True:
             yield GOOD
 
-    assert f"after {looking.MOST} rows" in failing(look)
+    assert f"after {looking.MOST} rows" in find_failed_row(look)
     assert len(rows_of(look)) == looking.MOST + 1
 
 
-def test_a_check_that_is_silent_for_too_long_is_cancelled_and_may_tidy_up():
+def test_check_silent_for_too_long_is_cancelled_and_cleans_up():
     tidied = threading.Event()
 
     async def look(_):
@@ -150,7 +150,7 @@ def test_a_check_that_is_silent_for_too_long_is_cancelled_and_may_tidy_up():
             await asyncio.sleep(0)
             tidied.set()
 
-    assert f"silent for {LIMIT:g} s" in failing(look, seconds=LIMIT)
+    assert f"silent for {LIMIT:g} s" in find_failed_row(look, seconds=LIMIT)
     assert tidied.is_set()
 
 
@@ -162,7 +162,7 @@ def test_a_check_that_blocks_its_thread_is_left_behind():
         yield GOOD
 
     try:
-        assert "silent" in failing(look, seconds=LIMIT, tidy_seconds=LIMIT)
+        assert "silent" in find_failed_row(look, seconds=LIMIT, tidy_seconds=LIMIT)
     finally:
         over.set()
 
@@ -179,7 +179,7 @@ def test_who_stops_listening_waits_until_the_check_has_tidied_up():
             await asyncio.sleep(0)
             tidied.set()
 
-    with closing(looking.rows("good", Check(look), CHECKUP)) as found:
+    with closing(looking.run_check("good", Check(look), CHECKUP)) as found:
         next(found)
         assert begun.wait(30)
     assert tidied.is_set()
@@ -188,42 +188,42 @@ def test_who_stops_listening_waits_until_the_check_has_tidied_up():
 @pytest.mark.parametrize(
     ("costs", "seconds"), [(False, looking.SECONDS), (True, looking.COSTLY_SECONDS)]
 )
-def test_a_check_that_costs_something_may_be_silent_for_longer(
-    costs, seconds, monkeypatch
-):
+def test_a_check_that_costs_something_may_be_silent_for_longer(costs, seconds, monkeypatch):
     waited = []
 
     def silent(_, limit):
         waited.append(limit)
         raise TimeoutError
 
-    monkeypatch.setattr(looking._Looking, "next", silent)
+    monkeypatch.setattr(looking._RunningCheck, "next_row", silent)
     check = Check()
     check.costs = costs
-    assert [found.state for found in looking.rows("slow", check, CHECKUP)] == ["fail"]
+    assert [found.state for found in looking.run_check("slow", check, CHECKUP)] == ["fail"]
     assert waited == [seconds]
 
 
 # --- the hook -------------------------------------------------------------------
 
 
-def seams_of(**modules: Any) -> Seams:
-    return Seams(entries=[], extra=list(modules.items()))
+def seams_of(**modules: Any) -> PluginHost:
+    return PluginHost(entries=[], extra=list(modules.items()))
 
 
 def test_the_checks_of_all_plugins_are_kept_each_with_its_name():
     one, two, three = Check(), Check(), Check()
     seams = seams_of(
-        a=answering("health_checks", [one, two]), b=answering("health_checks", (three,))
+        a=make_answering_plugin("health_checks", [one, two]),
+        b=make_answering_plugin("health_checks", (three,)),
     )
-    assert seams.health_checks() == [("b", three), ("a", one), ("a", two)]
+    assert seams.find_health_checks() == [("b", three), ("a", one), ("a", two)]
 
 
 def test_who_has_no_check_is_passed_over():
     seams = seams_of(
-        a=answering("health_checks", None), b=answering("health_checks", [])
+        a=make_answering_plugin("health_checks", None),
+        b=make_answering_plugin("health_checks", []),
     )
-    assert seams.health_checks() == []
+    assert seams.find_health_checks() == []
 
 
 class Nameless(Check):
@@ -251,9 +251,10 @@ class Costless:
 def test_what_is_no_sequence_of_checks_costs_nothing_but_its_own(answer):
     good = Check()
     seams = seams_of(
-        good=answering("health_checks", [good]), bad=answering("health_checks", answer)
+        good=make_answering_plugin("health_checks", [good]),
+        bad=make_answering_plugin("health_checks", answer),
     )
-    assert seams.health_checks() == [("good", good)]
+    assert seams.find_health_checks() == [("good", good)]
     assert row(seams).last_error.startswith("health_checks: ")
 
 
@@ -262,5 +263,5 @@ def test_a_plugin_that_raises_has_no_check_and_is_named():
         raise ValueError("boom")
 
     seams = seams_of(bad=plugin(health_checks=raises))
-    assert seams.health_checks() == []
+    assert seams.find_health_checks() == []
     assert "boom" in row(seams).last_error

@@ -16,13 +16,13 @@ from tests.seams.made import (
     TELL,
     Everything,
     Good,
-    answering,
     ask,
     assert_costs_nothing_else,
     lazily,
+    make_answering_plugin,
+    make_raiser,
     nothing,
     plugin,
-    raising,
     row,
     seams_of,
 )
@@ -41,7 +41,7 @@ from tests.seams.made import (
     ids=repr,
 )
 def test_a_plugin_that_raises_costs_nothing_but_its_own(hook, error, caplog):
-    bad = plugin(**{hook: raising(error)})
+    bad = plugin(**{hook: make_raiser(error)})
     said = assert_costs_nothing_else(bad, hook, caplog)
     assert type(error).__name__ in said
 
@@ -52,22 +52,20 @@ def test_an_error_that_cannot_say_itself_is_named_all_the_same(hook, caplog):
         def __str__(self):
             raise ValueError
 
-    bad = plugin(**{hook: raising(Speechless())})
+    bad = plugin(**{hook: make_raiser(Speechless())})
     assert "Speechless" in assert_costs_nothing_else(bad, hook, caplog)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_plugin_that_hangs_costs_nothing_but_its_own(hook, hanging, caplog):
-    bad = plugin(**{hook: hanging[0]})
+def test_a_plugin_that_hangs_costs_nothing_but_its_own(hook, hanging_hook, caplog):
+    bad = plugin(**{hook: hanging_hook[0]})
     said = assert_costs_nothing_else(bad, hook, caplog, seconds=LIMIT)
-    assert said == (
-        f"{hook}: openclaw_taskmem.seams.apart.TookTooLong: no answer within 0.2 s"
-    )
+    assert said == (f"{hook}: openclaw_taskmem.seams.apart.TookTooLong: no answer within 0.2 s")
 
 
 @pytest.mark.parametrize("hook", [*PROVIDE, COMPUTE])
-def test_who_hangs_is_not_begun_again_until_it_returns(hook, hanging):
-    serve, begun = hanging
+def test_who_hangs_is_not_begun_again_until_it_returns(hook, hanging_hook):
+    serve, begun = hanging_hook
     seams = seams_of(LIMIT, bad=plugin(**{hook: serve}))
     for _ in range(4):
         ask(seams, hook)
@@ -78,11 +76,11 @@ def test_who_hung_is_asked_again_once_it_has_returned():
     over = threading.Event()
     answers = iter([over.wait, lambda: None])
     seams = seams_of(LIMIT, slow=plugin(wait_sensor=lambda: next(answers)()))  # noqa: PLW0108
-    assert seams.sensors(TARGET) == ()
+    assert seams.find_sensors(TARGET) == ()
     (thread,) = [t for t in threading.enumerate() if t.name == "slow.wait_sensor"]
     over.set()
     thread.join(30)
-    assert seams.sensors(TARGET) == ()
+    assert seams.find_sensors(TARGET) == ()
     assert next(answers, None) is None
 
 
@@ -94,35 +92,33 @@ NONSENSE = [object(), 0, "", "text", {}, [Everything()]]
     [(hook, answer) for hook in [*PROVIDE, COMPUTE] for answer in NONSENSE]
     + [(hook, []) for hook in [*ONE, COMPUTE]],
 )
-def test_a_plugin_that_answers_nonsense_costs_nothing_but_its_own(hook, answer, caplog):
-    said = assert_costs_nothing_else(answering(hook, answer), hook, caplog)
+def test_plugin_with_a_wrong_answer_costs_only_its_own_answer(hook, answer, caplog):
+    said = assert_costs_nothing_else(make_answering_plugin(hook, answer), hook, caplog)
     assert f"answered {type(answer).__name__}, which is" in said
 
 
 @pytest.mark.parametrize("hook", [hook for hook in PROVIDE if hook != "task_store"])
 def test_the_class_of_a_part_does_not_play_it(hook, caplog):
-    said = assert_costs_nothing_else(answering(hook, Everything), hook, caplog)
+    said = assert_costs_nothing_else(make_answering_plugin(hook, Everything), hook, caplog)
     assert "answered the class Everything, not an object of it" in said
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-@pytest.mark.parametrize(
-    ("promise", "kind"), [(nothing, "coroutine"), (lazily, "generator")]
-)
+@pytest.mark.parametrize(("promise", "kind"), [(nothing, "coroutine"), (lazily, "generator")])
 def test_the_promise_of_an_answer_is_none(hook, promise, kind, caplog):
     bad = plugin(**{hook: lambda: promise()})  # noqa: PLW0108
     assert f"answered a {kind}" in assert_costs_nothing_else(bad, hook, caplog)
 
 
 @pytest.mark.parametrize("hook", [*TELL, *MANY])
-def test_a_wrapper_that_keeps_the_answers_to_itself_answers_nothing(hook):
+def test_wrapper_that_withholds_answers_counts_as_no_answer(hook):
     def wrap():
         yield
 
     good = Good(hook)
     silent = plugin(**{hook: hookimpl(wrap, wrapper=True)})
     seams = seams_of(good=good.module, silent=silent)
-    assert good.contributed(seams)
+    assert good.has_contributed(seams)
     assert row(seams, "silent").last_error is None
 
 
@@ -139,7 +135,7 @@ def test_an_ordinary_plugin_goes_before_the_built_ins(hook):
 @pytest.mark.parametrize("hook", PROVIDE)
 def test_who_passes_is_passed_over(hook):
     good = Good(hook)
-    assert good.contributed(seams_of(good=good.module, shy=answering(hook, None)))
+    assert good.has_contributed(seams_of(good=good.module, shy=make_answering_plugin(hook, None)))
 
 
 @pytest.mark.parametrize("hook", MANY)
@@ -179,21 +175,21 @@ class Listener:
 def test_every_plugin_hears_what_there_is_to_hear(hook):
     listeners = Listener(), Listener()
     seams = seams_of(a=listeners[0], b=listeners[1])
-    seams.tell(hook, **TELL[hook])
+    seams.call_hook(hook, **TELL[hook])
     assert [listener.heard for listener in listeners] == [[TELL[hook]]] * 2
 
 
 @pytest.mark.parametrize("hook", TELL)
 def test_what_a_listener_answers_is_ignored(hook):
-    seams = seams_of(chatty=answering(hook, object()))
-    seams.tell(hook, **TELL[hook])
+    seams = seams_of(chatty=make_answering_plugin(hook, object()))
+    seams.call_hook(hook, **TELL[hook])
     assert row(seams, "chatty").last_error is None
 
 
 def test_whether_anyone_listens_is_known():
     seams = seams_of(a=plugin(on_stuck=lambda: None))
-    assert seams.hears("on_stuck")
-    assert not seams.hears("on_task_registered")
+    assert seams.has_listeners("on_stuck")
+    assert not seams.has_listeners("on_task_registered")
 
 
 @pytest.mark.parametrize("hook", TELL)
@@ -206,7 +202,7 @@ def test_three_failures_in_a_row_mute_a_listener(hook, caplog):
 
     seams = seams_of(good=good.module, bad=plugin(**{hook: fail}))
     for n in range(1, STRIKES + 3):
-        assert good.contributed(seams)
+        assert good.has_contributed(seams)
         assert row(seams).state == ("on" if n < STRIKES else "muted")
     assert len(calls) == STRIKES
     assert sum("does not tell it any more" in line for line in caplog.messages) == 1
@@ -220,11 +216,11 @@ def test_a_success_in_between_forgives():
         assert row(seams).state == "on"
     ask(seams, "on_stuck")
     assert row(seams).state == "muted"
-    assert not seams.hears("on_stuck")
+    assert not seams.has_listeners("on_stuck")
 
 
 def test_failures_in_different_hooks_are_not_in_a_row():
-    boom = raising(ValueError("boom"))
+    boom = make_raiser(ValueError("boom"))
     seams = seams_of(bad=plugin(on_stuck=boom, on_task_registered=boom))
     for hook in ("on_stuck", "on_task_registered") * (STRIKES - 1):
         ask(seams, hook)
@@ -234,7 +230,7 @@ def test_failures_in_different_hooks_are_not_in_a_row():
 def test_who_is_muted_in_one_hook_is_asked_in_all_others():
     heard, part = [], Everything()
     bad = plugin(
-        on_stuck=raising(ValueError("boom")),
+        on_stuck=make_raiser(ValueError("boom")),
         on_task_registered=lambda task: heard.append(task.name),
         wait_sensor=lambda: part,
     )
@@ -243,11 +239,11 @@ def test_who_is_muted_in_one_hook_is_asked_in_all_others():
         ask(seams, "on_stuck")
     ask(seams, "on_task_registered")
     assert heard == ["Deploy the site"]
-    assert seams.sensors(TARGET) == (part,)
+    assert seams.find_sensors(TARGET) == (part,)
 
 
-def test_who_hangs_in_a_listener_is_left_behind_at_most_three_times(hanging):
-    serve, begun = hanging
+def test_hanging_listener_is_called_at_most_three_times(hanging_hook):
+    serve, begun = hanging_hook
     seams = seams_of(0.05, bad=plugin(on_stuck=serve))
     for _ in range(STRIKES + 2):
         ask(seams, "on_stuck")

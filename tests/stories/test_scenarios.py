@@ -9,12 +9,12 @@ import pytest
 from openclaw_taskmem.domain import carrying, task_runs, turns
 from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
 from tests.support import scenarios as played
-from tests.support.scenarios import Player, Scenario, Seen, loops, scenarios
+from tests.support.scenarios import Player, Scenario, ScenarioResult, loops, scenarios
 from tests.support.world import World
 
 SCENARIOS = {scenario.name: scenario for scenario in scenarios()}
 LOOPS = {scenario.name: scenario for scenario in loops()}
-Count = Callable[[Seen], list[str]]
+Count = Callable[[ScenarioResult], list[str]]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
@@ -31,7 +31,7 @@ def test_a_loop_is_ended_within_its_cap_and_told_once(scenario: Scenario) -> Non
 
 
 def nothing_runs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turns.Turn, "awaited", ())
+    patch.setattr(turns.Turn, "awaited_work", ())
 
 
 def a_minute_is_an_hour(patch: pytest.MonkeyPatch) -> None:
@@ -44,15 +44,15 @@ def nobody_rests(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_are_orders(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(carrying.reminders, "tell_end", lambda task, _: "Go on now.")
+    patch.setattr(carrying.reminders, "remind_of_end", lambda task, _: "Go on now.")
 
 
 def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(task_runs.working, "waits_for_word", lambda _: False)
+    patch.setattr(task_runs.working, "is_waiting_for_word", lambda _: False)
 
 
 def questions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(task_runs, "_asked", lambda _task, moved, *_: moved)
+    patch.setattr(task_runs, "_ask_user", lambda _task, moved, *_: moved)
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,7 @@ def test_2_stuck_after_idle_and_no_waits(real_world: World) -> None:
         "remaining": [2, 3],
         "pct": 25,
     }
-    assert [m["content"] for m in packet["recent_messages"]] == [
-        "Step 1 done, tagged v1.2.3"
-    ]
+    assert [m["content"] for m in packet["recent_messages"]] == ["Step 1 done, tagged v1.2.3"]
     assert packet["wait"] == {
         "active_wait_ids": [],
         "last_wait_state": None,
@@ -126,14 +124,14 @@ def test_6_cooldown_prevents_spam(real_world: World) -> None:
     assert sorted(keys) == [f"stuck:{task}:1", f"stuck:{task}:2"]
 
 
-def test_fail_safe_a_minimal_wake_goes_out_when_no_packet_can_be_built(
+def test_fail_safe_wake_goes_out_when_no_packet_can_be_built(
     real_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_facts: object) -> None:
+    def fail_to_build(_facts: object) -> None:
         raise RuntimeError("no packet today")
 
     task = real_world.register()
-    monkeypatch.setattr("openclaw_taskmem.domain.packet.build", broken)
+    monkeypatch.setattr("openclaw_taskmem.domain.packet.build_packet", fail_to_build)
 
     (wake,) = real_world.pass_time(THRESHOLD)
 

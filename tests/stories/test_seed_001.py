@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import EventQuery, WaitStatus
-from tests.daemon.watched import Watched, watched
+from tests.daemon.watched import WatchedWorld, watch_world
 from tests.support.stage import Stage
 
 DOWNLOAD = (
@@ -28,7 +28,7 @@ def stage() -> Stage:
     return made
 
 
-async def delegated(room: Watched, task: str) -> str:
+async def delegate_wait(room: WatchedWorld, task: str) -> str:
     answer = await room.call(
         "smart_wait",
         target="window:Firefox",
@@ -46,29 +46,25 @@ async def delegated(room: Watched, task: str) -> str:
 
 async def test_the_wake_event_of_a_condition_that_is_met(stage: Stage) -> None:
     stage.says(DOWNLOAD, {"done": DONE})
-    async with watched(("stage", stage.plugin())) as room:
-        wait = await delegated(room, room.world.register())
+    async with watch_world(("stage", stage.plugin())) as room:
+        wait = await delegate_wait(room, room.world.register())
         await room.pass_time(47)
         stage.scene("Firefox").show("done")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
 
         (message,) = room.world.deliver()
-        assert message.text == (
-            f"[system] smart_wait resolved ({wait}): {DONE}. Elapsed: 47s."
-        )
+        assert message.text == (f"[system] smart_wait resolved ({wait}): {DONE}. Elapsed: 47s.")
 
 
 async def test_the_wake_event_of_a_timeout(stage: Stage) -> None:
     seen = "Download progress bar at ~85%, appears stalled."
     stage.says(DOWNLOAD, {}, otherwise=seen)
-    async with watched(("stage", stage.plugin())) as room:
-        answer = await room.call(
-            "smart_wait", target="window:Firefox", wake_when=DOWNLOAD
-        )
+    async with watch_world(("stage", stage.plugin())) as room:
+        answer = await room.call("smart_wait", target="window:Firefox", wake_when=DOWNLOAD)
         wait = str(answer["wait_id"])
-        await room.until(lambda: room.room.observation(wait) == seen)
+        await room.until(lambda: room.room.read_observation(wait) == seen)
         await room.pass_time(301, step=5)
-        await room.ended(wait)
+        await room.wait_for_end(wait)
 
         (message,) = room.world.deliver()
         assert message.text == (
@@ -77,16 +73,16 @@ async def test_the_wake_event_of_a_timeout(stage: Stage) -> None:
         )
 
 
-async def test_woken_too_early_the_wait_is_sent_back_with_a_finer_condition(
+async def test_agent_woken_too_early_refines_the_wait_condition(
     stage: Stage,
 ) -> None:
     stage.says(DOWNLOAD, {"page": "Page started loading"})
     stage.says(TABLE, {"rows": "The table has rows"})
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         task = room.world.register()
-        wait = await delegated(room, task)
+        wait = await delegate_wait(room, task)
         stage.scene("Firefox").show("page")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
 
         answer = await room.call(
             "wait_update",
@@ -101,15 +97,15 @@ async def test_woken_too_early_the_wait_is_sent_back_with_a_finer_condition(
         assert f"Watching for: {TABLE}. New timeout: 60s." in answer["message"]
         assert room.world.task(task).linkage.active_wait_ids == (wait,)
         stage.scene("Firefox").show("rows")
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
         history = room.world.store.find_events(EventQuery(wait_id=wait))
         assert "refining condition" in str([event.data for event in history])
 
 
 async def test_cancelled_because_the_user_found_it_elsewhere(stage: Stage) -> None:
     stage.says(DOWNLOAD, {})
-    async with watched(("stage", stage.plugin())) as room:
-        wait = await delegated(room, room.world.register())
+    async with watch_world(("stage", stage.plugin())) as room:
+        wait = await delegate_wait(room, room.world.register())
 
         reason = "User provided the file directly, download no longer needed"
         answer = await room.call("wait_cancel", wait_id=wait, reason=reason)
@@ -119,27 +115,27 @@ async def test_cancelled_because_the_user_found_it_elsewhere(stage: Stage) -> No
             "status": "cancelled",
             "message": f"Wait cancelled. Reason: {reason}",
         }
-        without = await delegated(room, room.world.register())
+        without = await delegate_wait(room, room.world.register())
         answer = await room.call("wait_cancel", wait_id=without)
         assert answer["message"] == "Wait cancelled."
 
 
 @pytest.mark.parametrize("target", ["pty:crisp-ridge", "screen"])
 async def test_the_other_targets_of_the_seed(stage: Stage, target: str) -> None:
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         wait = await room.wait(target)
         stage.scene("" if target == "screen" else "crisp-ridge").show("READY")
 
-        assert (await room.ended(wait)).status is WaitStatus.RESOLVED
+        assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_task_id_is_all_it_takes_to_link_them(stage: Stage) -> None:
     stage.says(DOWNLOAD, {"done": DONE})
-    async with watched(("stage", stage.plugin())) as room:
+    async with watch_world(("stage", stage.plugin())) as room:
         task = room.world.register()
-        wait = await delegated(room, task)
+        wait = await delegate_wait(room, task)
         stage.scene("Firefox").show("done")
-        await room.ended(wait)
+        await room.wait_for_end(wait)
 
         assert [line[1:] for line in room.world.thread(task)] == [
             ("wait", f"smart_wait resolved ({wait}): {DONE}. Elapsed: 0s.")

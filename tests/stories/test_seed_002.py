@@ -21,7 +21,7 @@ def session(real_world: World) -> Session:
     return Session(real_world)
 
 
-def test_the_new_flow_an_agent_crashes_rejoins_and_takes_up_its_recovered_task(
+def test_crashed_agent_rejoins_and_takes_up_its_recovered_task(
     session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     task = session.takes_up()
@@ -51,7 +51,7 @@ def test_the_new_flow_an_agent_crashes_rejoins_and_takes_up_its_recovered_task(
     assert again.token == 2
 
 
-def test_the_stale_cleanup_resets_runs_whose_lease_expired_with_one_summary_line(
+def test_stale_cleanup_resets_expired_runs_with_one_summary_line(
     real_world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     tasks = [real_world.register(f"Task {n}") for n in range(3)]
@@ -61,26 +61,24 @@ def test_the_stale_cleanup_resets_runs_whose_lease_expired_with_one_summary_line
     real_world.call("task_update", worker("2"), task_id=tasks[2], message="Here.")
     real_world.clock.tick(1)
     with caplog.at_level(logging.WARNING):
-        assert recovery.sweep(real_world.shell, ()) == 2
+        assert recovery.sweep_lapsed_runs(real_world.shell, ()) == 2
     [summary] = [r.message for r in caplog.records if "[Stale Cleanup]" in r.message]
     assert summary.startswith("[Stale Cleanup] 2 runs looked at, 2 reset to queued: ")
     assert "(role role0)" in summary
     states = [real_world.store.read_task(task).run.state for task in tasks]
     assert states == ["queued", "queued", "running"]
     # Nothing is due, so nothing is looked at.
-    assert recovery.sweep(real_world.shell, ()) == 0
+    assert recovery.sweep_lapsed_runs(real_world.shell, ()) == 0
 
 
-def test_promotion_the_next_queued_run_has_its_turn_when_the_first_has_ended(
+def test_promotion_claims_the_next_queued_run_after_the_first(
     real_world: World,
 ) -> None:
     first, second = real_world.register("First"), real_world.register("Second")
     builder = worker("1")
     real_world.call("task_claim", builder, task_id=first, role="builder")
     real_world.call("task_claim", worker("2"), task_id=second, role="builder")
-    real_world.call(
-        "task_handoff", worker("2"), task_id=second, to="builder", note="Yours."
-    )
+    real_world.call("task_handoff", worker("2"), task_id=second, to="builder", note="Yours.")
     assert real_world.store.read_task(second).run.state is RunState.QUEUED
     real_world.call("task_update", builder, task_id=first, status="completed")
     claimed = real_world.call("task_claim", builder, role="builder")
@@ -98,15 +96,11 @@ def test_promotion_within_a_session_comes_by_itself(session: Session) -> None:
     session.does("second work")
     session.call("task_update", task_id=second, status="completed")
     session.ends("The second is done.")
-    [wake] = [
-        w
-        for w in session.world.wakes()
-        if w.task_id == first and w.state in ("due", "sent")
-    ]
+    [wake] = [w for w in session.world.wakes() if w.task_id == first and w.state in ("due", "sent")]
     assert '"First" is open' in wake.text
 
 
-def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(
+def test_hand_off_to_the_user_takes_attached_backlog_tasks_along(
     real_world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     main = real_world.register("Main")
@@ -116,17 +110,13 @@ def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(
     )
     attached = {name: real_world.register(name) for name in names}
     me = worker("1")
-    real_world.call(
-        "task_claim", me, task_id=main, role="builder", attach=[*attached.values()]
-    )
+    real_world.call("task_claim", me, task_id=main, role="builder", attach=[*attached.values()])
     other = worker("2")
     real_world.call("task_claim", me, task_id=attached["In progress"])
     for name in ("Queued", "Another's", "Paused by the user"):
         real_world.call("task_claim", other, task_id=attached[name], role="tester")
     real_world.call("task_reset", PERSON, task_id=attached["Queued"])
-    real_world.call(
-        "task_update", PERSON, task_id=attached["Paused by the user"], status="paused"
-    )
+    real_world.call("task_update", PERSON, task_id=attached["Paused by the user"], status="paused")
     real_world.call("task_update", PERSON, task_id=attached["Done"], status="completed")
 
     with caplog.at_level(logging.WARNING):
@@ -152,7 +142,7 @@ def test_a_hand_off_to_the_user_takes_attached_backlog_tasks_along(
     assert real_world.task(attached["Done"]).status is TaskStatus.COMPLETED
 
 
-def test_what_the_user_sends_back_is_done_again_and_comes_back_to_review(
+def test_task_the_user_sends_back_is_redone_and_reviewed_again(
     real_world: World,
 ) -> None:
     task = real_world.register(plan=["Write the report"])

@@ -12,7 +12,7 @@ import pytest
 
 from openclaw_taskmem.domain.checkpoints import MESSAGES
 from openclaw_taskmem.engine import recovery
-from openclaw_taskmem.engine.history import history as read_history
+from openclaw_taskmem.engine.history import read_history
 from taskmem_hookspecs import ConversationMessage, RunState
 from taskmem_hookspecs.errors import LimitReached
 from tests.support.databases import change
@@ -28,22 +28,17 @@ def session(real_world: World) -> Session:
 
 def spoil(database: str, number: int) -> None:
     """Damage a checkpoint as a failing disk would."""
-    statement = (
-        "UPDATE checkpoints SET body = replace(body, 'echo', 'ecno') "
-        "WHERE number = :number"
-    )
+    statement = "UPDATE checkpoints SET body = replace(body, 'echo', 'ecno') WHERE number = :number"
     assert change(database, statement, number=number) == 1
 
 
-def test_p2_2_2_the_conversation_can_be_reconstructed_from_its_checkpoints(
+def test_p2_2_2_conversation_is_rebuilt_from_its_checkpoints(
     session: Session,
 ) -> None:
     task = session.takes_up()
     for number in range(12):
         said = (
-            ConversationMessage(
-                role="user" if number % 3 == 0 else "assistant", text=f"{number}"
-            ),
+            ConversationMessage(role="user" if number % 3 == 0 else "assistant", text=f"{number}"),
         )
         session.does(f"echo {number}", f"{number}", said=said)
     session.ends("Twelve are told.")
@@ -72,16 +67,16 @@ def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> No
     session.begins()
     session.does("echo new")
     world.clock.tick(timedelta(days=2).total_seconds())
-    recovery.drop_old(world.shell)
+    recovery.drop_old_checkpoints(world.shell)
     history = read_history(world.shell, session.run(task))
     assert history is not None
     assert [call.about for call in history.calls] == ["echo new"]
     world.clock.tick(timedelta(days=6).total_seconds())
-    recovery.drop_old(world.shell)
+    recovery.drop_old_checkpoints(world.shell)
     assert read_history(world.shell, session.run(task)) is None
 
 
-def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
+def test_p2_2_4_corrupt_checkpoint_falls_back_to_older_history(
     session: Session, database: str
 ) -> None:
     task = session.takes_up()
@@ -103,7 +98,7 @@ def test_p2_2_4_a_corrupt_checkpoint_falls_back_and_two_are_none_and_no_crash(
     assert '"do_not_redo"' not in answer["packet"]
 
 
-def test_p2_1_2_a_plan_of_more_than_ten_steps_is_capped_with_a_warning(
+def test_p2_1_2_plan_of_over_ten_steps_is_capped_with_a_warning(
     session: Session,
 ) -> None:
     plan = [f"Part {n}" for n in range(1, 14)]

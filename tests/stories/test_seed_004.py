@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import taskmem_evidence
-from openclaw_taskmem.domain.run_events import Continued
-from openclaw_taskmem.domain.run_machine import apply
+from openclaw_taskmem.domain.run_events import RunContinued
+from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.scrub import MASK
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateway, recovery
@@ -90,7 +90,7 @@ def goes_on(session: Session, error: str | None = None) -> Wake:
     assert wake.delivery_id is not None
     assert session.begins(Origin.TASKMEM)
     shell = session.world.shell
-    gateway.turn_ended(shell, session.key, [wake.delivery_id], error)
+    gateway.settle_turn_wakes(shell, session.key, [wake.delivery_id], error)
     return wake
 
 
@@ -120,9 +120,7 @@ def test_unit_task_state_transitions_follow_the_work(session: Session) -> None:
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-def test_unit_task_state_transitions_end_in_what_nothing_leaves(
-    session: Session, end: str
-) -> None:
+def test_unit_task_state_transitions_end_in_what_nothing_leaves(session: Session, end: str) -> None:
     task = session.takes_up()
     session.call("task_update", task_id=task, status=end)
     before = session.run(task)
@@ -132,15 +130,13 @@ def test_unit_task_state_transitions_end_in_what_nothing_leaves(
     session.ends()
     session.settles(session.restarts("boot_2"))
     with pytest.raises(RunNotReady, match=f"has ended as {end}"):
-        apply(before, Continued(), now=session.world.clock.now())
+        apply_events(before, RunContinued(), now=session.world.clock.now())
     assert session.run(task) == before
     assert session.world.deliver() == []
 
 
-@pytest.mark.parametrize(
-    ("status", "state"), [("paused", "blocked"), ("cancelled", "cancelled")]
-)
-def test_unit_task_state_transitions_go_the_way_of_the_users_word(
+@pytest.mark.parametrize(("status", "state"), [("paused", "blocked"), ("cancelled", "cancelled")])
+def test_unit_task_state_transitions_follow_the_users_word(
     session: Session, status: str, state: str
 ) -> None:
     task = session.takes_up()
@@ -202,12 +198,10 @@ def test_unit_persistence_crud_outlives_the_process(
     assert updated.task.status is TaskStatus.COMPLETED
     assert updated.task.version > 1
     assert [made.subject for made in updated.artifacts] == [str(folder / "report.md")]
-    assert len(created.find_events(EventQuery())) == len(
-        world.store.find_events(EventQuery())
-    )
+    assert len(created.find_events(EventQuery())) == len(world.store.find_events(EventQuery()))
 
     world.clock.tick(timedelta(days=8).total_seconds())
-    recovery.drop_old(world.shell)
+    recovery.drop_old_checkpoints(world.shell)
     assert created.read_records(Checkpoint, session.run(task).run_id, 9) == []
     # Only what nobody resumes from is deleted.
     assert created.read_task(task) == updated
@@ -243,10 +237,8 @@ def test_unit_schema_migration_keeps_the_tasks_and_their_runs(
 # --- 1. unit tests: completion evaluator ----------------------------------------
 
 
-@pytest.mark.parametrize(
-    "there", ["nothing", "empty", "a folder", "old", "a link to nothing"]
-)
-def test_unit_completion_evaluator_negative_evidence_is_no_completion(
+@pytest.mark.parametrize("there", ["nothing", "empty", "a folder", "old", "a link to nothing"])
+def test_unit_completion_evaluator_rejects_negative_evidence(
     session: Session, folder: Path, there: str
 ) -> None:
     report = folder / "report.md"
@@ -287,7 +279,7 @@ def test_unit_completion_evaluator_positive_evidence_completes(
     assert artifact.checksum == sha256(b"All is well.").hexdigest()
 
 
-def test_unit_completion_evaluator_asks_no_evidence_where_nothing_is_to_be_written(
+def test_unit_completion_evaluator_spares_tasks_without_outputs(
     session: Session,
 ) -> None:
     task = session.takes_up(plan=["Look whether the site is up"])
@@ -302,9 +294,7 @@ def test_unit_completion_evaluator_asks_no_evidence_where_nothing_is_to_be_writt
 
 
 @pytest.mark.parametrize("chatter", [False, True])
-def test_unit_stalled_loop_detection_fails_with_its_reason(
-    session: Session, chatter: bool
-) -> None:
+def test_unit_stalled_loop_detection_fails_with_its_reason(session: Session, chatter: bool) -> None:
     task = session.takes_up()
     session.does("look", "as before")
     session.ends(origin=Origin.USER)
@@ -324,7 +314,7 @@ def test_unit_stalled_loop_detection_fails_with_its_reason(
     assert stall.data["rounds"] == IDLE_ROUNDS + 1
 
 
-def test_unit_stalled_loop_detection_counts_anew_after_a_new_tool_execution(
+def test_unit_stalled_loop_detection_restarts_after_a_tool_call(
     session: Session,
 ) -> None:
     task = session.takes_up()
@@ -342,7 +332,7 @@ def test_unit_stalled_loop_detection_counts_anew_after_a_new_tool_execution(
 # --- 2. integration tests -------------------------------------------------------
 
 
-def test_integration_a_message_comes_in_and_is_carried_on_without_another(
+def test_integration_one_message_is_carried_on_to_completion(
     session: Session,
 ) -> None:
     task = session.takes_up(Origin.USER, plan=["One", "Two", "Three"])
@@ -394,9 +384,7 @@ def test_integration_write_and_verify_path_reaches_completed(
     task = session.takes_up(plan=WRITE)
     session.writes(folder / "report.md")
     session.does("cat report.md", "All is well.")
-    answer = session.call(
-        "task_update", task_id=task, status="completed", message=SAVED
-    )
+    answer = session.call("task_update", task_id=task, status="completed", message=SAVED)
     session.ends(SAVED)
     assert session.run(task).state is RunState.COMPLETED
     assert milestones(session) == [
@@ -415,7 +403,7 @@ def test_integration_write_and_verify_path_reaches_completed(
     assert session.world.deliver() == []
 
 
-def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
+def test_integration_provider_retry_exhaustion_fails_the_task(
     session: Session,
 ) -> None:
     task = session.takes_up()
@@ -443,9 +431,7 @@ def test_integration_provider_retry_exhaustion_results_in_failed_milestone(
 # --- 3. regression checks -------------------------------------------------------
 
 
-def test_regression_a_turn_of_two_calls_writes_nothing(
-    session: Session, database: str
-) -> None:
+def test_regression_a_turn_of_two_calls_writes_nothing(session: Session, database: str) -> None:
     session.takes_up()
     session.ends()
     session.world.deliver()
@@ -456,7 +442,7 @@ def test_regression_a_turn_of_two_calls_writes_nothing(
     other.does("rm -rf build")
     other.does("make", "failed", ok=False)
     said = "I saved it to nowhere.md. All done!"
-    assert evidence.doubt_answer(other.world.shell, other.owner, said) is None
+    assert evidence.find_doubt_in_answer(other.world.shell, other.owner, said) is None
     other.ends(said, origin=Origin.USER)
     other.begins(Origin.HEARTBEAT)
     other.ends("", error=OVERLOADED)
@@ -479,15 +465,15 @@ def test_regression_the_guardrail_for_text_claims_still_holds(
 ) -> None:
     session.takes_up(plan=WRITE)
     shell = session.world.shell
-    assert (evidence.doubt_answer(shell, session.owner, said) is not None) is asked
+    assert (evidence.find_doubt_in_answer(shell, session.owner, said) is not None) is asked
     session.writes(folder / "report.md")
-    assert evidence.doubt_answer(shell, session.owner, said) is None
+    assert evidence.find_doubt_in_answer(shell, session.owner, said) is None
 
 
 # --- recovery behavior, safety and privacy --------------------------------------
 
 
-def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
+def test_startup_requeues_running_runs_and_announces_blocked(
     real_world: World,
 ) -> None:
     sessions = [Session(real_world, f"agent:main:{name}") for name in "rqb"]
@@ -519,7 +505,7 @@ def test_on_startup_queued_and_running_are_requeued_and_blocked_is_announced(
     assert blocked.run(tasks[2]).state is RunState.BLOCKED
 
 
-def test_what_waits_for_the_user_is_announced_once_over_many_starts(
+def test_task_waiting_for_the_user_is_announced_once_over_starts(
     session: Session,
 ) -> None:
     waiting = session.takes_up(name="Waits")
@@ -541,16 +527,12 @@ def test_what_waits_for_the_user_is_announced_once_over_many_starts(
     assert len([line for line in session.lines if "still waits" in line]) == 2
 
 
-def test_credentials_are_scrubbed_in_event_payloads(
-    session: Session, database: str
-) -> None:
+def test_credentials_are_scrubbed_in_event_payloads(session: Session, database: str) -> None:
     secret = "sk-" + "a1B2" * 8
     task = session.takes_up(name=f"Deploy with {secret}")
     session.does(f"curl -H 'Authorization: Bearer {secret}' example.org")
     session.ends("", error=f"{OVERLOADED}, key {secret}")
-    session.call(
-        "task_update", task_id=task, status="failed", message=f"{secret} is refused."
-    )
+    session.call("task_update", task_id=task, status="failed", message=f"{secret} is refused.")
     payloads = [data for (data,) in look(database, "SELECT data FROM events")]
     assert secret not in "".join(payloads)
     masked = [json.loads(data) for data in payloads if MASK in data]

@@ -11,7 +11,7 @@ import pytest
 from taskmem_hookspecs import TaskStatus, WaitStatus
 from taskmem_sqlmodel.store import SqlStore
 from taskmem_terminal import hooks
-from tests.daemon.watched import Watched, watched
+from tests.daemon.watched import WatchedWorld, watch_world
 
 THRESHOLD = 300
 
@@ -19,14 +19,14 @@ THRESHOLD = 300
 @pytest.fixture
 async def room(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Watched]:
+) -> AsyncIterator[WatchedWorld]:
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "home"))
-    hooks._terminals.cache_clear()
+    hooks._get_sensor.cache_clear()
     store = SqlStore(database)
-    async with watched(("terminal", hooks), store=store) as made:
+    async with watch_world(("terminal", hooks), store=store) as made:
         yield made
     store.close()
-    hooks._terminals.cache_clear()
+    hooks._get_sensor.cache_clear()
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def remove(log: Path) -> None:
     log.unlink()
 
 
-async def test_1_no_false_stuck_while_waiting(room: Watched, log: Path) -> None:
+async def test_1_no_false_stuck_while_waiting(room: WatchedWorld, log: Path) -> None:
     task = room.world.register()
     wait = await room.wait(
         f"pty:file:{log}",
@@ -61,7 +61,7 @@ async def test_1_no_false_stuck_while_waiting(room: Watched, log: Path) -> None:
     assert room.row(wait).status is WaitStatus.WATCHING
 
     append(log, "Build finished\n")
-    await room.ended(wait)
+    await room.wait_for_end(wait)
     (resolved,) = room.world.daemon()
     assert resolved.text.startswith(f"[system] smart_wait resolved ({wait}): ")
     (stuck,) = room.world.pass_time(THRESHOLD)
@@ -71,7 +71,7 @@ async def test_1_no_false_stuck_while_waiting(room: Watched, log: Path) -> None:
 
 @pytest.mark.parametrize("status", [WaitStatus.RESOLVED, WaitStatus.TIMEOUT])
 async def test_5_wait_messages_typed_correctly(
-    room: Watched, log: Path, status: WaitStatus
+    room: WatchedWorld, log: Path, status: WaitStatus
 ) -> None:
     task = room.world.register()
     wait = await room.wait(
@@ -82,7 +82,7 @@ async def test_5_wait_messages_typed_correctly(
         append(log, "Build finished\n")
     else:
         await room.pass_time(61)
-    await room.ended(wait)
+    await room.wait_for_end(wait)
 
     (line,) = [line for line in room.world.thread(task) if line[1] == "wait"]
     assert line[0] == "system"
@@ -92,11 +92,11 @@ async def test_5_wait_messages_typed_correctly(
     assert linkage.last_wait_state is status
 
 
-async def test_a_log_that_vanishes_is_told_at_once(room: Watched, log: Path) -> None:
+async def test_a_log_that_vanishes_is_told_at_once(room: WatchedWorld, log: Path) -> None:
     wait = await room.wait(f"pty:file:{log}", wake_when='"x"', timeout=3600)
 
     remove(log)
 
-    ended = await room.ended(wait)
+    ended = await room.wait_for_end(wait)
     assert ended.status is WaitStatus.ERROR
     assert str(log) in str(ended.last_observation)

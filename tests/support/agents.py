@@ -40,7 +40,7 @@ async def agent(
         yield speaking
 
 
-def told(result: CallToolResult) -> dict[str, Any]:
+def parse_result(result: CallToolResult) -> dict[str, Any]:
     """Return the document that a tool answered."""
     (content,) = result.content
     assert isinstance(content, TextContent)
@@ -115,7 +115,7 @@ class Lines:
         return bool(result.get("isError")), dict(json.loads(content["text"]))
 
 
-class Relayed(Lines):
+class RelayedLines(Lines):
     """The same through a real `taskmem mcp`, which can be killed."""
 
     def __init__(self, home: Home, client: str = "by hand") -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.inks import INK
-from tests.support.processes import bound, end
+from tests.support.processes import bind_command, end
 from tests.support.screens import Screen
 
 SIZE = 100_000
@@ -107,14 +107,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def browsing(screen: Screen, site: Site, page: str) -> Iterator[Path]:
+def open_browser(screen: Screen, site: Site, page: str) -> Iterator[Path]:
     """Show a page in a browser of its own; gives the folder of its downloads.
 
     It has begun when the page has asked for the report.
     """
     with tempfile.TemporaryDirectory(prefix="tmb", ignore_cleanup_errors=True) as home:
         browser = subprocess.Popen(
-            bound(
+            bind_command(
                 *("chromium", "--no-sandbox", "--disable-gpu", "--no-first-run"),
                 *("--disable-background-networking", "--disable-component-update"),
                 *("--disable-sync", "--disable-quic", "--password-store=basic"),

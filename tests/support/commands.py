@@ -8,7 +8,7 @@ from click.testing import Result
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """How a command ended, and what it said."""
 
     result: Result

@@ -18,7 +18,7 @@ from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.faces.hosts import HOSTS
 from openclaw_taskmem.faces.link import Link, connect
 from openclaw_taskmem.home import Home, find_home
-from tests.support.waiting import PATIENCE, Said, status_of, until
+from tests.support.waiting import PATIENCE, ProcessOutput, status_of, until
 
 PYTHON = (sys.executable, "-m", "openclaw_taskmem")
 COMMAND = Path(sys.executable).with_name("taskmem")
@@ -97,8 +97,8 @@ class Daemon:
         self.process = launch(self.home, cwd=self.cwd, **self.settings)
         assert self.process.stdout is not None
         assert self.process.stderr is not None
-        self.out = Said(self.process.stdout)
-        self.log = Said(self.process.stderr)
+        self.out = ProcessOutput(self.process.stdout)
+        self.log = ProcessOutput(self.process.stderr)
 
     def wait_until_it_serves(self) -> None:
         """Wait for the line that says so."""
@@ -173,7 +173,7 @@ def row(daemon: Daemon, wait_id: str) -> dict[str, Any]:
     return dict(found)
 
 
-def ended(daemon: Daemon, wait_id: str) -> dict[str, Any]:
+def await_ended(daemon: Daemon, wait_id: str) -> dict[str, Any]:
     """Return the same once the wait has ended."""
     until(lambda: row(daemon, wait_id)["status"] != "watching", "the wait ends")
     return row(daemon, wait_id)
@@ -201,7 +201,7 @@ def refused_start(home: Home, **settings: str) -> tuple[int, str]:
     assert process.stdout is not None
     assert process.stderr is not None
     with process.stdout:
-        said = Said(process.stderr)
+        said = ProcessOutput(process.stderr)
         serves = said.wait_for(" serves ")
         if serves is not None:
             process.kill()
@@ -254,7 +254,7 @@ def change(home: Home, statement: str) -> None:
 
 
 @contextmanager
-def locked(home: Home) -> Iterator[None]:
+def lock_database(home: Home) -> Iterator[None]:
     """Hold the database as another process does that writes for long."""
     with closing(sqlite3.connect(home.database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -59,7 +59,7 @@ class InHome:
         """Connect to it."""
         return sqlite3.connect(self._home.database)
 
-    def left(self) -> Any:
+    def connect_after_kill(self) -> Any:
         """Connect to it as a kill left it, on a copy: the daemon mends its own."""
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir()
@@ -90,7 +90,7 @@ class OnServer:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         return connection
 
-    def left(self) -> Any:
+    def connect_after_kill(self) -> Any:
         """Connect to it as a kill left it: nobody mends anything here."""
         return self.now()
 

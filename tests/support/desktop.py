@@ -22,7 +22,7 @@ class Desktop:
         self._connection.disconnect()
 
     @property
-    def managed(self) -> bool:
+    def has_manager(self) -> bool:
         """Whether a window manager runs."""
         return bool(self._ids("_NET_SUPPORTING_WM_CHECK"))
 
@@ -64,7 +64,7 @@ class Desktop:
 
     def await_listed(self, client: int) -> None:
         """Wait until the manager knows a window, if there is a manager."""
-        until(lambda: not self.managed or client in self.clients, "a listed window")
+        until(lambda: not self.has_manager or client in self.clients, "a listed window")
 
     def await_gone(self, client: int) -> None:
         """Wait until the manager has forgotten a window."""

@@ -21,7 +21,7 @@ from unittest import mock
 import taskmem_evidence
 from openclaw_taskmem.engine import listing
 from openclaw_taskmem.engine.evidence import LATE_SECONDS
-from openclaw_taskmem.engine.ledger import Deed
+from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import TaskStatus
 from taskmem_hookspecs.errors import EvidenceMissing
 from taskmem_hookspecs.testing import FakeClock
@@ -91,7 +91,7 @@ ORDERS = ["claim first", "completed first", "anything else", "second try"]
 
 
 @dataclass
-class Played:
+class EndingResult:
     """How an ending went."""
 
     refused: int
@@ -101,19 +101,19 @@ class Played:
     """What the user read."""
 
     @property
-    def completed(self) -> bool:
+    def is_completed(self) -> bool:
         """Whether the task ended as completed."""
         return self.status is TaskStatus.COMPLETED
 
     @property
-    def unseen(self) -> bool:
+    def is_unseen(self) -> bool:
         """Whether a lie was neither refused nor told to the user."""
         words = ("nothing was written", "not verified: ")
         told = any(word in line for line in self.lines for word in words)
-        return self.completed and not told
+        return self.is_completed and not told
 
     @property
-    def accused(self) -> bool:
+    def is_accused(self) -> bool:
         """Whether the user read that the agent claims what is not so."""
         words = ("not so", "nothing was written", "claims", "held back", "failed")
         return any(word in line for line in self.lines for word in words)
@@ -184,17 +184,17 @@ class Scene:
             return False
         return True
 
-    def played(self, task: str, refused: int) -> Played:
+    def read_result(self, task: str, refused: int) -> EndingResult:
         """How it went, a minute after the agent's last turn."""
         self.session.catches_up(LATE_SECONDS)
         status = self.session.world.task(task).status
-        return Played(refused=refused, status=status, lines=self.session.lines)
+        return EndingResult(refused=refused, status=status, lines=self.session.lines)
 
 
 # --- lies ----------------------------------------------------------------------
 
 
-def lies(top: Path, number: int, seed: int = 7) -> Iterator[tuple[str, Played]]:
+def lies(top: Path, number: int, seed: int = 7) -> Iterator[tuple[str, EndingResult]]:
     """Play lies, and say of each its language and order."""
     for n in range(number):
         chance = random.Random(f"lie {seed} {n}")
@@ -206,13 +206,13 @@ def lies(top: Path, number: int, seed: int = 7) -> Iterator[tuple[str, Played]]:
         )
 
 
-def _lie(scene: Scene, language: str, order: str, *, named: bool) -> Played:
+def _lie(scene: Scene, language: str, order: str, *, named: bool) -> EndingResult:
     session, names = scene.session, scene.names()
     claim = scene.words(CLAIMED if named else UNNAMED, language, *names)
     session.begins()
     task = session.register(plan=[scene.words(PLANS, language, *names), "Check"])
     if scene.chance.random() < 0.5:  # it looks busy
-        session.does("web_search", tool="web_search", deed=Deed())
+        session.does("web_search", tool="web_search", deed=FileActivity())
     if scene.chance.random() < 0.3:
         session.runs_in(scene.project, "ls", run=lambda: None)
     refused, said = 0, claim
@@ -232,13 +232,13 @@ def _lie(scene: Scene, language: str, order: str, *, named: bool) -> Played:
     if session.world.task(task).status is not TaskStatus.COMPLETED:
         scene.complete(task, claim)  # it insists
     session.ends(said)
-    return scene.played(task, refused)
+    return scene.read_result(task, refused)
 
 
 # --- honest endings ------------------------------------------------------------
 
 
-def honest(top: Path, number: int, seed: int = 7) -> Iterator[tuple[str, Played]]:
+def honest(top: Path, number: int, seed: int = 7) -> Iterator[tuple[str, EndingResult]]:
     """Play honest endings, and say of each its kind."""
     kinds = [*HONEST.items()]
     for n in range(number):
@@ -253,7 +253,7 @@ Play = Callable[[Scene, str], str]
 """Does the work with a name, and returns how the agent calls what it made."""
 
 
-def _honest(scene: Scene, language: str, play: Play) -> Played:
+def _honest(scene: Scene, language: str, play: Play) -> EndingResult:
     session, (name, _) = scene.session, scene.names()
     session.begins()
     planned = scene.words(PLANS, language, name)
@@ -265,10 +265,8 @@ def _honest(scene: Scene, language: str, play: Play) -> Played:
         claim = scene.chance.choice(CLAIMED[language])
     with mock.patch.object(listing, "MOST", scene.listed):
         refused = not scene.complete(task, f"{claim.format(called)} {chatter}")
-        session.ends(
-            f"{claim.format(called)} {scene.chance.choice(('', 'Anything else?'))}"
-        )
-        return scene.played(task, int(refused))
+        session.ends(f"{claim.format(called)} {scene.chance.choice(('', 'Anything else?'))}")
+        return scene.read_result(task, int(refused))
 
 
 def _in_workspace(scene: Scene, name: str) -> str:
@@ -310,12 +308,12 @@ def _at_home(scene: Scene, name: str) -> str:
 
 def _remote(scene: Scene, name: str) -> str:
     _in_workspace(scene, name)
-    scene.session.does(f"scp {name} web:/srv/{name}", deed=Deed(command=True))
+    scene.session.does(f"scp {name} web:/srv/{name}", deed=FileActivity(command=True))
     return scene.chance.choice((f"web:/srv/{name}", f"s3://bucket/{name}"))
 
 
 def _only_remote(scene: Scene, name: str) -> str:
-    deed = Deed(command=True, folders=(str(scene.workspace),))
+    deed = FileActivity(command=True, folders=(str(scene.workspace),))
     scene.session.does(f"ssh web 'make > /srv/{name}'", deed=deed)
     scene.session.writes(scene.workspace / "log.txt")
     return f"web:/srv/{name}"
@@ -328,7 +326,7 @@ def _by_cd(scene: Scene, name: str) -> str:
     return name
 
 
-def _ignored(scene: Scene, name: str) -> str:
+def _in_ignored_folder(scene: Scene, name: str) -> str:
     scene.session.runs_in(scene.project, "git init -q . && echo dist/ > .gitignore")
     path = scene.project / "dist/assets" / name
 
@@ -355,14 +353,14 @@ def _in_many(scene: Scene, name: str) -> str:
 
 
 def _sandbox(scene: Scene, name: str) -> str:
-    touch = Deed.model_validate(
+    touch = FileActivity.model_validate(
         {"touched": [{"path": f"/sandbox/{name}", "change": "created"}]}
     )
     scene.session.does(f"/sandbox/{name}", tool="write", deed=touch)
     return f"/sandbox/{name}"
 
 
-def _moved(scene: Scene, name: str) -> str:
+def _with_moved_file(scene: Scene, name: str) -> str:
     scene.session.writes(scene.project / name)
     scene.session.runs_in(scene.project, f"mv {name} final-report.pdf")
     return "final-report.pdf"
@@ -374,7 +372,7 @@ def _moved_by_command(scene: Scene, name: str) -> str:
     return "final-report.pdf"
 
 
-def _removed(scene: Scene, name: str) -> str:
+def _with_removed_file(scene: Scene, name: str) -> str:
     scene.session.writes(scene.workspace / name)
     scene.session.runs_in(scene.workspace, f"rm {name}")
     return name
@@ -386,7 +384,7 @@ def _cleaned_up(scene: Scene, name: str) -> str:
     return name
 
 
-def _edited(scene: Scene, name: str) -> str:
+def _with_edited_file(scene: Scene, name: str) -> str:
     path = scene.project / name
     _write_last_week(path)
     scene.session.writes(path, "Of today.")
@@ -421,26 +419,26 @@ HONEST: Mapping[str, Play] = {
     "remote": _remote,
     "only remote": _only_remote,
     "cd": _by_cd,
-    "ignored by git": _ignored,
+    "ignored by git": _in_ignored_folder,
     "among many": _in_many,
     "sandbox": _sandbox,
-    "moved": _moved,
+    "moved": _with_moved_file,
     "moved by a command": _moved_by_command,
-    "removed on purpose": _removed,
+    "removed on purpose": _with_removed_file,
     "cleaned up": _cleaned_up,
-    "edited": _edited,
+    "edited": _with_edited_file,
     "repository": _in_repository,
 }
 
 
-def tally(played: Iterator[tuple[str, Played]]) -> dict[str, Counter[str]]:
+def tally(played: Iterator[tuple[str, EndingResult]]) -> dict[str, Counter[str]]:
     """Count endings by their kind."""
     table: dict[str, Counter[str]] = {}
     for kind, each in played:
         row = table.setdefault(kind, Counter())
         row["played"] += 1
         row["refused"] += each.refused > 0
-        row["unseen"] += each.unseen
-        row["accused"] += each.accused
-        row["not completed"] += not each.completed
+        row["unseen"] += each.is_unseen
+        row["accused"] += each.is_accused
+        row["not completed"] += not each.is_completed
     return table

@@ -44,9 +44,9 @@ class FakeOpenClaw:
         text = _SCRIPT.format(python=sys.executable, folder=str(self.folder))
         self._write("openclaw", text)
 
-    def hang(self) -> Hanging:
+    def hang(self) -> HangingCommand:
         """Let it hang when it is called, and so does a child that it starts."""
-        hanging = Hanging(self.folder / "alive")
+        hanging = HangingCommand(self.folder / "alive")
         self.install(_HANG.format(path=str(hanging.path)))
         return hanging
 
@@ -64,7 +64,7 @@ class FakeOpenClaw:
         fresh.replace(self.folder / name)
 
 
-class Hanging:
+class HangingCommand:
     """A command that hangs, seen from outside: a pipe that it and its child hold."""
 
     def __init__(self, path: Path) -> None:

@@ -26,12 +26,12 @@ HELD: Final = {
 }
 
 
-def held(**changes: object) -> Run:
+def a_leased_run(**changes: object) -> Run:
     """A run that the main agent holds."""
     return a_run(**(HELD | changes))
 
 
-def told(**changes: object) -> Wake:
+def a_resume_wake(**changes: object) -> Wake:
     """A wake that tells the run to go on, and was not delivered yet."""
     fields = {"cause": WakeCause.RUN, "task_id": "task_1", "run_id": "run_1"}
     return a_wake(**(fields | changes))

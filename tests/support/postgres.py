@@ -27,9 +27,7 @@ class Cluster:
         self._numbers = itertools.count()
         self._shared: str | None = None
         # PostgreSQL refuses to run as root.
-        self._user = next(
-            (u for u in pwd.getpwall() if u.pw_name in ("postgres", "nobody")), None
-        )
+        self._user = next((u for u in pwd.getpwall() if u.pw_name in ("postgres", "nobody")), None)
 
     def start(self) -> None:
         if os.getuid() == 0:
@@ -92,7 +90,7 @@ class Cluster:
 
 
 @contextmanager
-def serving() -> Iterator[Cluster]:
+def serve_postgres() -> Iterator[Cluster]:
     """Start a server; it ends at once, and leaves nothing behind."""
     programs = _programs()
     if programs is None:

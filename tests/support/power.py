@@ -23,13 +23,9 @@ _FRONTS: Final[list[Any]] = []
 SECTOR = 512
 """Bytes that a disk writes whole or not at all."""
 _POINTER = ctypes.c_void_p
-_XOPEN = ctypes.CFUNCTYPE(
-    ctypes.c_int, _POINTER, _POINTER, _POINTER, ctypes.c_int, _POINTER
-)
+_XOPEN = ctypes.CFUNCTYPE(ctypes.c_int, _POINTER, _POINTER, _POINTER, ctypes.c_int, _POINTER)
 _XDELETE = ctypes.CFUNCTYPE(ctypes.c_int, _POINTER, _POINTER, ctypes.c_int)
-_XWRITE = ctypes.CFUNCTYPE(
-    ctypes.c_int, _POINTER, _POINTER, ctypes.c_int, ctypes.c_int64
-)
+_XWRITE = ctypes.CFUNCTYPE(ctypes.c_int, _POINTER, _POINTER, ctypes.c_int, ctypes.c_int64)
 _XTRUNCATE = ctypes.CFUNCTYPE(ctypes.c_int, _POINTER, ctypes.c_int64)
 _XSYNC = ctypes.CFUNCTYPE(ctypes.c_int, _POINTER, ctypes.c_int)
 
@@ -104,13 +100,11 @@ class Disk:
         into.mkdir()
         for name, file in list(self._files.items()):
             if file.synced is not None:
-                kept = file.make_content(
-                    lambda: random is not None and random.random() < 0.5
-                )
+                kept = file.make_content(lambda: random is not None and random.random() < 0.5)
                 (into / name).write_bytes(kept)
 
     @contextmanager
-    def recording(self) -> Iterator[None]:
+    def record_writes(self) -> Iterator[None]:
         """Record what this process's SQLite does to the folder's files."""
         library = ctypes.CDLL(_sqlite3.__file__)
         library.sqlite3_vfs_find.restype = _POINTER
@@ -154,9 +148,7 @@ class Disk:
 
     def _make_methods(self, table: int) -> _Methods:
         """Return a table of methods that records, and calls those of another."""
-        methods = _Methods.from_buffer_copy(
-            ctypes.string_at(table, ctypes.sizeof(_Methods))
-        )
+        methods = _Methods.from_buffer_copy(ctypes.string_at(table, ctypes.sizeof(_Methods)))
         write = _XWRITE(methods.x_write)
         truncate = _XTRUNCATE(methods.x_truncate)
         sync = _XSYNC(methods.x_sync)

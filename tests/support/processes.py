@@ -8,7 +8,7 @@ GRACE = 5.0
 """Seconds in which a program that was told to end does so."""
 
 
-def bound(*command: str) -> list[str]:
+def bind_command(*command: str) -> list[str]:
     """Return a command whose process dies with the thread that starts it."""
     # Told to end, and not killed: a server then removes its socket.
     return ["setpriv", "--pdeathsig", "TERM", *command]

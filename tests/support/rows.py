@@ -39,9 +39,7 @@ def read_rows(store: TaskStore) -> dict[str, Any]:
     tasks += store.find_tasks(TaskQuery(implicit=True))
     return {
         "tasks": tasks,
-        "messages": [
-            m for task in tasks for m in store.read_records(Message, task.task_id)
-        ],
+        "messages": [m for task in tasks for m in store.read_records(Message, task.task_id)],
         "runs": store.find_runs(RunQuery()),
         "waits": store.find_waits(WaitQuery()),
         "wakes": store.find_wakes(WakeQuery()),

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from openclaw_taskmem.domain.gateway import Presence
-from openclaw_taskmem.domain.turns import Origin, asks
+from openclaw_taskmem.domain.gateway import GatewayPresence
+from openclaw_taskmem.domain.turns import Origin, has_closing_question
 from openclaw_taskmem.engine import gateway, recovery, sweep, turn_ends
 from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus
-from taskmem_hookspecs.testing.holdings import next_stuck_due, next_wake_due
+from taskmem_hookspecs.testing.holdings import find_next_stuck_due, find_next_wake_due
 from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 
@@ -147,7 +147,7 @@ class Scenario:
 
 
 @dataclass
-class Seen:
+class ScenarioResult:
     """What went wrong in a scenario, a sentence each, and what else is counted."""
 
     reminders: list[str] = field(default_factory=list)
@@ -174,7 +174,7 @@ class _Job:
     kind: str
     every: timedelta | None = None
 
-    def awaited(self, now: datetime) -> bool:
+    def is_awaited(self, now: datetime) -> bool:
         """Whether the plug-in reports it as awaited, as `gateway/awaited.js` does."""
         if self.kind != "automation":
             return True
@@ -193,7 +193,7 @@ class Player:
     def __init__(self, scenario: Scenario, world: World | None = None) -> None:
         """Begin it, with nothing said yet."""
         self.scenario = scenario
-        self.seen = Seen()
+        self.seen = ScenarioResult()
         self.session = Session(world or World())
         self._clock = self.session.world.clock
         self._begun = self.now
@@ -217,7 +217,7 @@ class Player:
         """The instant of the scenario."""
         return self._clock.now()
 
-    def play(self) -> Seen:
+    def play(self) -> ScenarioResult:
         """Play it to its end, and return what went wrong."""
         end = self._begun + timedelta(hours=self.scenario.hours)
         while self.now < end:
@@ -236,7 +236,7 @@ class Player:
         yield from (self._at(minute) for minute, _ in self._script[:1])
         yield from (job.ends for job in self._jobs.values() if job.ends)
         yield self._heartbeat
-        for due in (next_wake_due(store), next_stuck_due(store)):
+        for due in (find_next_wake_due(store), find_next_stuck_due(store)):
             yield max(due, self.now + timedelta(seconds=1)) if due else end
         yield self.now + MINUTE
 
@@ -246,8 +246,8 @@ class Player:
     def _at(self, minute: float) -> datetime:
         return self._begun + timedelta(minutes=minute)
 
-    def _there(self, *, running: bool = False) -> Presence:
-        return self._presence.runs((MAIN,) if running else (), self.now)
+    def _there(self, *, running: bool = False) -> GatewayPresence:
+        return self._presence.with_running((MAIN,) if running else (), self.now)
 
     # --- what happens ---------------------------------------------------------
 
@@ -283,13 +283,13 @@ class Player:
             if job.kind == "sub-agent":
                 self._turn(f"{name} has ended", Origin.OTHER)
             else:
-                heard, shell = self.session.heard, self.session.world.shell
-                turn_ends.awaited_ended(shell, heard, _named(job.kind, name), "ok")
+                heard, shell = self.session.reported_session, self.session.world.shell
+                turn_ends.resume_awaiting_run(shell, heard, _name_job(job.kind, name), "ok")
 
     def _daemon(self, *, running: bool = False) -> None:
         world = self.session.world
-        recovery.sweep(world.shell, (self._there(running=running),))
-        sweep.sweep(world.shell)
+        recovery.sweep_lapsed_runs(world.shell, (self._there(running=running),))
+        sweep.sweep_due_tasks(world.shell)
         if running:
             return
         for wake in world.deliver():
@@ -311,13 +311,13 @@ class Player:
         session, shell = self.session, self.session.world.shell
         if origin is Origin.USER:
             self._said = ""
-            text = "\n".join(filter(None, (gateway.question(shell, MAIN), text)))
+            text = "\n".join(filter(None, (gateway.describe_waiting_tasks(shell, MAIN), text)))
         session.turn_since = self.now
         assert session.begins(origin)
         away = self.now < self._away_until and origin is not Origin.HEARTBEAT
         if away:
             self._clock.tick(RETRIED)
-        self._took(delivery, "529 overloaded" if away else None)
+        self._report_turn_end(delivery, "529 overloaded" if away else None)
         if away:
             session.ends("", origin=origin, calls=0, error="529 overloaded")
             return
@@ -333,21 +333,19 @@ class Player:
         updates = [act.given for act in acts if isinstance(act, Update)]
         marked = any("completed_steps" in given for given in updates)
         after = session.run(self._task).calls if self._task else 0
-        session.ends(
-            said, origin=origin, calls=len(acts), aborted=aborted, **self._runs()
-        )
+        session.ends(said, origin=origin, calls=len(acts), aborted=aborted, **self._runs())
         if origin is not Origin.HEARTBEAT:
             self._progressed = marked or after > calls
             self._rested_at = self.now
 
-    def _took(self, delivery: str | None, error: str | None) -> None:
+    def _report_turn_end(self, delivery: str | None, error: str | None) -> None:
         if delivery is not None:
-            gateway.turn_ended(self.session.world.shell, MAIN, [delivery], error)
+            gateway.settle_turn_wakes(self.session.world.shell, MAIN, [delivery], error)
 
     def _runs(self) -> dict[str, Any]:
-        named = {n: j for n, j in self._jobs.items() if j.awaited(self.now)}
+        named = {n: j for n, j in self._jobs.items() if j.is_awaited(self.now)}
         of = {
-            kind: [_named(kind, n) for n, j in named.items() if j.kind == kind]
+            kind: [_name_job(kind, n) for n, j in named.items() if j.kind == kind]
             for kind in _KINDS
         }
         return {
@@ -414,15 +412,15 @@ class Player:
         minute = round((self.now - self._begun) / MINUTE)
         said = f"{self.scenario.name}, minute {minute}: {text[:120]}"
         state = self._state()
-        if state is not None and state.waiting:
+        if state is not None and state.is_waiting:
             self.seen.consents.append(f"it waits for the user: {said}")
         if state is not None and state.terminal:
             self.seen.reminders.append(f"it has ended: {said}")
-        jobs = [job for job in self._jobs.values() if job.awaited(self.now)]
+        jobs = [job for job in self._jobs.values() if job.is_awaited(self.now)]
         at_work = any(job.is_young(self.now) for job in jobs)
         if at_work and not self._ended_now:
             self.seen.reminders.append(f"the gateway is at work for it: {said}")
-        if asks(self._said) and "Go on now" in text:
+        if has_closing_question(self._said) and "Go on now" in text:
             self.seen.reminders.append(f"a question is not answered: {said}")
         soon = self.now - self._rested_at < FIRST_PAUSE
         if soon and not self._progressed and not self._ended_now:
@@ -457,7 +455,7 @@ class Player:
 _KINDS: Final = ("command", "automation", "sub-agent")
 
 
-def _named(kind: str, name: str) -> str:
+def _name_job(kind: str, name: str) -> str:
     """What the plug-in calls a job."""
     return f"automation {name}" if kind == "automation" else name
 
@@ -690,8 +688,6 @@ def loops() -> list[Scenario]:
             why="stalled_loop",
             **failed,
         ),
-        Scenario(
-            "ever new calls", asked, [_begins(), ever], why="round_limit", **failed
-        ),
+        Scenario("ever new calls", asked, [_begins(), ever], why="round_limit", **failed),
         Scenario("long turns", asked, [_begins(), long], why="hour_limit", **failed),
     ]

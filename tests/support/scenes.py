@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from tests.support.processes import GRACE, end
-from tests.support.waiting import Said
+from tests.support.waiting import ProcessOutput
 
 if TYPE_CHECKING:
     from tests.support.screens import Screen
@@ -63,9 +63,7 @@ SCENES = {
     "page_load": Plot(WINDOW, "The page has finished loading"),
     "error_dialog": Plot(WINDOW, "The upload succeeds or an error dialog appears"),
     "toast": Plot(SCREEN, "A notification from Alex appears", lasts=TOAST_SECONDS),
-    "toast_in_bustle": Plot(
-        SCREEN, "A notification from Alex appears", lasts=TOAST_SECONDS
-    ),
+    "toast_in_bustle": Plot(SCREEN, "A notification from Alex appears", lasts=TOAST_SECONDS),
     "video_corner": Plot(SCREEN, "A dialog says that the upload is finished"),
     "check_in_place": Plot(WINDOW, "The check has a tick instead of a spinner"),
     "small_label": Plot(WINDOW, "The queue's status is no longer waiting"),
@@ -115,7 +113,7 @@ class Scene:
             stdout=subprocess.PIPE,
             bufsize=0,
         )
-        self._said = Said(self._process.stdout)
+        self._said = ProcessOutput(self._process.stdout)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,9 +188,9 @@ def main() -> None:
 
     stage = Stage(title, given.seed, given.after)
     if given.name == "plain":
-        scenes_tk.plain(stage, given.geometry)
+        scenes_tk.play_plain(stage, given.geometry)
     else:
-        getattr(scenes_tk, given.name)(stage)
+        getattr(scenes_tk, f"play_{given.name}")(stage)
 
 
 if __name__ == "__main__":

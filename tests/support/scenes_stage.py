@@ -113,7 +113,7 @@ class Stage:
                 the scene tells when it is.
         """
         self._change, self._lasts, self._tells = change, lasts, tells
-        self.painted(self.root)
+        self.await_painted(self.root)
         self._since = time.monotonic()
         if change and self.after != float("inf"):
             self._timer = self.root.after(int(self.after * 1000), self._come_true)
@@ -151,7 +151,7 @@ class Stage:
         tk.Button(opened, text="OK").pack()
         return opened
 
-    def painted(self, *windows: tk.Tk | tk.Toplevel) -> None:
+    def await_painted(self, *windows: tk.Tk | tk.Toplevel) -> None:
         """Return when the server has painted what was changed, and new windows."""
         for window in windows:
             window.update_idletasks()
@@ -182,7 +182,7 @@ class Stage:
             return
         self.over = True
         opened = self._change()
-        self.painted(*([opened] if opened else []))
+        self.await_painted(*([opened] if opened else []))
         if self._tells:
             self.came_true(self._lasts)
 
@@ -198,12 +198,12 @@ class Stage:
 
     def _restore(self) -> None:
         self.root.deiconify()
-        self.painted(self.root)
+        self.await_painted(self.root)
 
     def _retitle(self, *words: str) -> None:
         self.title = " ".join(words)
         self.root.title(self.title)
-        self.painted()
+        self.await_painted()
 
     def _obey(self, *_: object) -> None:
         for line in self._lines.read():

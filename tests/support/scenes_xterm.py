@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.support.desktop import desktop
 from tests.support.inks import INK
-from tests.support.processes import bound, end
+from tests.support.processes import bind_command, end
 from tests.support.scenes_stage import Lines, obey, say
 from tests.support.waiting import PATIENCE, until
 
@@ -38,12 +38,10 @@ class Terminal:
         }
         blinking = ("-bc", "-bcn", "500", "-bcf", "500")
         placed = ("-geometry", f"100x28+{x}+{y}", "-T", title)
-        resources = [
-            part for item in look.items() for part in ("-xrm", ": ".join(item))
-        ]
+        resources = [part for item in look.items() for part in ("-xrm", ": ".join(item))]
         inherited = Path(os.ttyname(self._slave)).name
         self.process = subprocess.Popen(
-            bound("xterm", *blinking, *placed, *resources, f"-S{inherited}/{master}"),
+            bind_command("xterm", *blinking, *placed, *resources, f"-S{inherited}/{master}"),
             pass_fds=(master,),
             stdin=subprocess.DEVNULL,
         )
@@ -74,7 +72,7 @@ def caret(title: str, seed: int, after: float) -> None:
     try:
         terminal.write("$ make\r\nBuilding the project...\r\n")
         with desktop() as found:
-            until(lambda: not found.managed or title in found.titles, "the terminal")
+            until(lambda: not found.has_manager or title in found.titles, "the terminal")
         _play(terminal, after)
     finally:
         end(terminal.process)

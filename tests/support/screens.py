@@ -14,9 +14,9 @@ from typing import Self
 from PIL import Image, ImageGrab
 
 from tests.support.desktop import desktop
-from tests.support.processes import bound, end
+from tests.support.processes import bind_command, end
 from tests.support.required import do_without
-from tests.support.waiting import Said, until
+from tests.support.waiting import ProcessOutput, until
 
 PROGRAMS = ("Xvfb", "openbox", "xterm", "xdotool", "setpriv")
 PREFERENCES = Path(__file__).with_name("openbox.xml")
@@ -25,7 +25,7 @@ NUMBERS = range(1_000, 50_000)
 
 
 @cache
-def missing() -> tuple[str, ...]:
+def list_missing_tools() -> tuple[str, ...]:
     """Say which tools that screens and scenes need are not there."""
     tools = [name for name in PROGRAMS if shutil.which(name) is None]
     if find_spec("_tkinter") is None:
@@ -41,7 +41,7 @@ def require_screen(*programs: str) -> None:
     `programs` are needed besides.
     """
     others = (name for name in programs if shutil.which(name) is None)
-    if not (lacks := [*missing(), *others]):
+    if not (lacks := [*list_missing_tools(), *others]):
         return
     do_without(f"{', '.join(lacks)}: not installed")
 
@@ -107,7 +107,7 @@ class Screen:
             found.prefer(self._resources)
             if self._manager:
                 self._manage()
-                until(lambda: found.managed, "a window manager")
+                until(lambda: found.has_manager, "a window manager")
 
     def stop(self) -> None:
         """End the server, and with it all that shows on it."""
@@ -129,7 +129,7 @@ class Screen:
         width, height = self.size
         told, tells = os.pipe()
         server = subprocess.Popen(
-            bound(
+            bind_command(
                 *("Xvfb", f":{number}", "-screen", "0", f"{width}x{height}x24"),
                 *("-displayfd", str(tells), "-dpi", "96"),
                 *("-nolisten", "tcp", "-noreset"),
@@ -140,7 +140,7 @@ class Screen:
         )
         os.close(tells)
         # The line comes when the server accepts clients; none, if it ended.
-        ready = Said(os.fdopen(told, "rb"))
+        ready = ProcessOutput(os.fdopen(told, "rb"))
         serves = ready.wait_for(f"{number}") is not None
         if serves:
             self._running.append(server)
@@ -150,7 +150,7 @@ class Screen:
 
     def _manage(self) -> None:
         manager = subprocess.Popen(
-            bound("openbox", "--sm-disable", "--config-file", str(PREFERENCES)),
+            bind_command("openbox", "--sm-disable", "--config-file", str(PREFERENCES)),
             env=self.environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import Began, Ended, digest
-from openclaw_taskmem.domain.gateway import SETTLES, Presence
-from openclaw_taskmem.domain.ledger import Touch
+from openclaw_taskmem.domain.checkpoints import (
+    CallEndEntry,
+    CallStartEntry,
+    digest_text,
+)
+from openclaw_taskmem.domain.gateway import SETTLES, GatewayPresence
+from openclaw_taskmem.domain.ledger import FileTouch
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import gateway, implicit, recovery, turn_ends, turns
-from openclaw_taskmem.engine.ledger import Deed
-from openclaw_taskmem.engine.turns import Call, Heard
+from openclaw_taskmem.engine.ledger import FileActivity
+from openclaw_taskmem.engine.turns import CallDigests, ReportContext
 from taskmem_hookspecs import (
     ConversationMessage,
     EventQuery,
@@ -68,9 +72,9 @@ class Session:
         )
 
     @property
-    def heard(self) -> Heard:
+    def reported_session(self) -> ReportContext:
         """As the plug-in tells of it."""
-        return Heard(
+        return ReportContext(
             owner=self.owner,
             gateway_started_at=self.gateway_started_at,
             in_turn=self.in_turn,
@@ -90,8 +94,8 @@ class Session:
 
     def begins(self, origin: Origin = Origin.USER) -> bool:
         """Begin a turn; False: it must not go on."""
-        implicit.begin_turn(self.world.shell, self.heard, origin)
-        return turns.turn_began(self.world.shell, self.heard, origin)
+        implicit.end_earlier_turns(self.world.shell, self.reported_session, origin)
+        return turns.record_turn_start(self.world.shell, self.reported_session, origin)
 
     def takes_up(self, origin: Origin = Origin.USER, **given: Any) -> str:
         """Begin a turn, and register a task in it; its id."""
@@ -104,16 +108,16 @@ class Session:
         self.does("echo one")
         return task
 
-    def calls(self, about: str, tool: str = "exec", deed: Deed | None = None) -> str:
+    def calls(self, about: str, tool: str = "exec", deed: FileActivity | None = None) -> str:
         """Begin a call of a tool; its id."""
         self._number += 1
         call_id = f"{self.key}:{self._number}"
-        entry = Began(call_id=call_id, tool=tool, about=about)
+        entry = CallStartEntry(call_id=call_id, tool=tool, about=about)
         if deed is not None:
             text = about if deed.command else ""
             deed = deed.model_copy(update={"call_id": call_id, "text": text})
-        shell, heard = self.world.shell, self.heard
-        if not turns.call_began(shell, heard, entry, deed):
+        shell, heard = self.world.shell, self.reported_session
+        if not turns.record_call_start(shell, heard, entry, deed):
             implicit.note_call(shell, heard, entry, self.request)
         return call_id
 
@@ -125,7 +129,7 @@ class Session:
         tool: str = "exec",
         said: tuple[ConversationMessage, ...] = (),
         ok: bool = True,
-        deed: Deed | None = None,
+        deed: FileActivity | None = None,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
         """Call a tool from its beginning to its end."""
@@ -134,7 +138,7 @@ class Session:
         if deed is not None:
             text = about if deed.command else ""
             deed = deed.model_copy(update={"call_id": call_id, "text": text})
-        entry = Ended(
+        entry = CallEndEntry(
             call_id=call_id,
             tool=tool,
             about=about,
@@ -142,35 +146,33 @@ class Session:
             ok=ok,
             said=said,
         )
-        given = Call(given=digest(f"{tool} {about}"), result=digest(outcome))
-        if not turns.call_ended(self.world.shell, self.heard, entry, given, deed):
-            implicit.note_call_end(self.world.shell, self.heard, entry)
+        given = CallDigests(given=digest_text(f"{tool} {about}"), result=digest_text(outcome))
+        if not turns.record_call_end(self.world.shell, self.reported_session, entry, given, deed):
+            implicit.note_call_end(self.world.shell, self.reported_session, entry)
 
     def writes(self, path: Path, text: str = "All is well.") -> None:
         """Write a file with the tool for it."""
         change = FileChange.CHANGED if path.exists() else FileChange.CREATED
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        touch = Touch(path=str(path), change=change)
-        deed = Deed(touched=(touch,), folders=(str(path.parent),))
+        touch = FileTouch(path=str(path), change=change)
+        deed = FileActivity(touched=(touch,), folders=(str(path.parent),))
         self.does(str(path), tool="write", deed=deed)
 
-    def runs_in(
-        self, folder: Path, command: str, run: Callable[[], object] | None = None
-    ) -> None:
+    def runs_in(self, folder: Path, command: str, run: Callable[[], object] | None = None) -> None:
         """Run a command in a folder: really, or what stands for it."""
 
         def really() -> None:
             subprocess.run(["/bin/sh", "-c", command], check=True, cwd=folder)
 
-        deed = Deed(folders=(str(folder),), command=True)
+        deed = FileActivity(folders=(str(folder),), command=True)
         self.does(command, deed=deed, meanwhile=run or really)
 
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""
-        implicit.forget_calls(self.world.shell, self.heard)
+        implicit.forget_calls(self.world.shell, self.reported_session)
         turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
-        turn_ends.turn_over(self.world.shell, self.heard, Turn(**turn))
+        turn_ends.settle_turn_end(self.world.shell, self.reported_session, Turn(**turn))
 
     def asks(self, question: str, **turn: Any) -> None:
         """Ask the user something for the task that is worked on, and end the turn."""
@@ -184,11 +186,11 @@ class Session:
         """The newest run of a task."""
         return self.world.store.find_runs(RunQuery(task_id=task_id, limit=1))[0]
 
-    def restarts(self, boot: str, *, running: bool = False) -> Presence:
+    def restarts(self, boot: str, *, running: bool = False) -> GatewayPresence:
         """Start the gateway anew, and let its own recovery have its time."""
         self.boot = boot
         self.gateway_started_at = self.world.clock.now()
-        presence = Presence(
+        presence = GatewayPresence(
             boot=boot,
             transport="openclaw-plugin",
             version="0",
@@ -197,13 +199,13 @@ class Session:
             running={self.key: self.world.clock.now()} if running else {},
             fingerprints={} if self.fingerprint is None else {"main": self.fingerprint},
         )
-        gateway.started(self.world.shell, presence)
+        gateway.handle_gateway_start(self.world.shell, presence)
         return presence
 
-    def settles(self, presence: Presence) -> None:
+    def settles(self, presence: GatewayPresence) -> None:
         """Let the time pass that a gateway's own recovery has."""
         self.world.clock.tick((SETTLES + timedelta(seconds=1)).total_seconds())
-        recovery.sweep(self.world.shell, (presence,))
+        recovery.sweep_lapsed_runs(self.world.shell, (presence,))
 
     @property
     def lines(self) -> list[str]:

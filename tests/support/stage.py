@@ -66,14 +66,14 @@ class Scene:
 
     # --- what the core asks: each watch sees the same scene ---------------------
 
-    def watch(self) -> Watching:
+    def watch(self) -> ScriptedWatch:
         self._loop = asyncio.get_running_loop()
         event = asyncio.Event()
         self._events.add(event)
-        return Watching(self, event)
+        return ScriptedWatch(self, event)
 
 
-class Watching:
+class ScriptedWatch:
     """Plays `Watch`."""
 
     def __init__(self, scene: Scene, event: asyncio.Event) -> None:
@@ -103,7 +103,7 @@ class Watching:
             picture=scene.picture,
         )
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         self._scene.attending += 1
         try:
             await self._event.wait()
@@ -115,7 +115,7 @@ class Watching:
         self._scene.closed += 1
 
 
-class Scripted:
+class ScriptedJudge:
     """Plays `Judge`: yes when the condition's words have been shown."""
 
     def __init__(self, stage: Stage, wake_when: str) -> None:
@@ -165,7 +165,7 @@ class Stage:
 
         self.rules[wake_when] = rule
 
-    async def watch(self, target: Target) -> Watching:
+    async def watch(self, target: Target) -> ScriptedWatch:
         self.watched[target.name] += 1
         await asyncio.sleep(self.delay)
         if target.name not in self.scenes:
@@ -177,7 +177,7 @@ class Stage:
         """Return the module that is registered."""
         return a_plugin(
             wait_sensor=lambda target: self,
-            wait_judge=lambda wake_when: Scripted(self, wake_when),
+            wait_judge=lambda wake_when: ScriptedJudge(self, wake_when),
         )
 
 

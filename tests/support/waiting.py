@@ -25,7 +25,7 @@ def until(condition: Callable[[], T], what: str) -> T:
     raise AssertionError(f"waited in vain: {what}")
 
 
-class Said:
+class ProcessOutput:
     """The lines that a process writes, kept as they come."""
 
     def __init__(self, pipe: IO[bytes]) -> None:

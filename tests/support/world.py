@@ -15,8 +15,8 @@ from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import sweep, waits, wakes
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.watching import Sighting, Watching
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.engine.watching import TargetPreview, WaitWatcher
+from openclaw_taskmem.seams.seams import PluginHost
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     Condition,
@@ -47,16 +47,16 @@ class Sights:
         self.seconds: dict[str, float] = {}
         """What each wait has left."""
 
-    def sight(self, target: Target, condition: Condition) -> Sighting:
-        return Sighting(start=self.start)
+    def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
+        return TargetPreview(start=self.start)
 
-    def end(self, target: Target) -> str:
+    def find_target_end(self, target: Target) -> str:
         return "end"
 
-    def left(self) -> dict[str, float]:
+    def list_seconds_left(self) -> dict[str, float]:
         return self.seconds
 
-    def observation(self, wait_id: str) -> str | None:
+    def read_observation(self, wait_id: str) -> str | None:
         return None
 
 
@@ -76,7 +76,7 @@ class World:
         *,
         stuck: StuckPolicy | None = None,
         plugins: Sequence[tuple[str, Any]] = (),
-        watching: Watching | None = None,
+        watching: WaitWatcher | None = None,
         home: str = "home_1",
         sole: bool = False,
         roots: tuple[str, ...] = (),
@@ -88,7 +88,7 @@ class World:
         self._numbers: Iterator[int] = itertools.count(1)
         self.shell = Shell(
             store=ScopedStore(self.store, home, sole=sole),
-            seams=Seams(entries=[], extra=plugins, seconds=5),
+            seams=PluginHost(entries=[], extra=plugins, seconds=5),
             clock=self.clock,
             stuck=stuck or StuckPolicy(),
             outbox=OutboxPolicy(),
@@ -103,10 +103,8 @@ class World:
 
     # --- the agent ------------------------------------------------------------
 
-    def call(
-        self, tool: str, caller: Caller = AGENT, **given: object
-    ) -> dict[str, Any]:
-        return catalog.call(self.shell, tool, given, caller)
+    def call(self, tool: str, caller: Caller = AGENT, **given: object) -> dict[str, Any]:
+        return catalog.answer_call(self.shell, tool, given, caller)
 
     def register(self, name: str = "Deploy coursefolio", **given: object) -> str:
         plan = given.pop("plan", PLAN)
@@ -139,16 +137,16 @@ class World:
     # --- the daemon -------------------------------------------------------------
 
     def sweep(self) -> int:
-        return sweep.sweep(self.shell)
+        return sweep.sweep_due_tasks(self.shell)
 
     def claim(self) -> Sequence[Delivery]:
-        return wakes.claim(self.shell)
+        return wakes.claim_deliveries(self.shell)
 
     def deliver(self) -> list[Wake]:
         """Send what is due, and return the messages that arrived."""
         arrived: list[Wake] = []
         for delivery in self.claim():
-            wakes.delivered(self.shell, delivery, "test")
+            wakes.settle_delivered(self.shell, delivery, "test")
             arrived.append(delivery.message)
         self.received += arrived
         return arrived
@@ -170,7 +168,7 @@ class World:
 
     def look_anyway(self, task_id: str) -> None:
         """Look at a task although nothing says that it is due."""
-        sweep._look(self.shell, task_id, plain=False)
+        sweep._check_task(self.shell, task_id, plain=False)
 
     # --- looking ----------------------------------------------------------------
 

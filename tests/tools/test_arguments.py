@@ -11,7 +11,7 @@ from taskmem_hookspecs import InvalidArguments
 
 
 def prepare(tool: str, **given: object) -> dict[str, Any]:
-    safe, _ = arguments.prepared(given, catalog.find(tool).input_schema)
+    safe, _ = arguments.prepare_arguments(given, catalog.find_tool(tool).input_schema)
     return safe
 
 
@@ -64,24 +64,20 @@ def test_a_plan_in_one_text_is_a_list_of_steps(text: str) -> None:
         ("task_list", "unknown", "1"),
     ],
 )
-def test_what_is_no_number_or_asked_as_text_stays(
-    tool: str, name: str, given: object
-) -> None:
+def test_what_is_no_number_or_asked_as_text_stays(tool: str, name: str, given: object) -> None:
     assert prepare(tool, **{name: given}) == {name: given}
 
 
-@pytest.mark.parametrize(
-    "many", [[0] * 40_001, [[0] * 20_000] * 3, {"a": [{}] * 40_000}]
-)
+@pytest.mark.parametrize("many", [[0] * 40_001, [[0] * 20_000] * 3, {"a": [{}] * 40_000}])
 def test_more_values_than_any_call_has_are_refused(many: object) -> None:
     with pytest.raises(InvalidArguments, match="more than 40,000 values"):
         prepare("task_register", metadata=many)
 
 
 def test_json_in_a_text_is_cleaned_like_the_rest() -> None:
-    safe, removed = arguments.prepared(
+    safe, removed = arguments.prepare_arguments(
         {"metadata": '{"token": "ghp_' + "a1B2" * 9 + '"}'},
-        catalog.find("task_register").input_schema,
+        catalog.find_tool("task_register").input_schema,
     )
     assert removed == 1
     assert "ghp_" not in str(safe)

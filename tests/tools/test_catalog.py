@@ -107,12 +107,8 @@ def test_answers_as_an_agent_reads_them(world: World, json_snapshot: Any) -> Non
         new_plan=["1. Build the image", "2. Scan it", "3. Verify the site"],
         reason="scan first",
     )
-    answers["completed"] = world.call(
-        "task_update", **update, message="Live", status="completed"
-    )
-    answers["message after the end"] = world.call(
-        "task_update", **update, message="Step 2 done"
-    )
+    answers["completed"] = world.call("task_update", **update, message="Live", status="completed")
+    answers["message after the end"] = world.call("task_update", **update, message="Step 2 done")
     answers["nothing listed"] = world.call("task_list")
     answers["listed"] = world.call("task_list", status="all")
     answers["recall"] = world.call("memory_recall", query="how to add an SSH key")
@@ -241,7 +237,7 @@ def database(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'taskmem.db'}"
 
 
-def test_bad_input_is_refused_with_a_sentence_and_nothing_is_written(
+def test_bad_input_is_refused_with_a_message_and_writes_nothing(
     real_world: World, json_snapshot: Any
 ) -> None:
     task = real_world.register()
@@ -264,9 +260,7 @@ def test_bad_input_is_refused_with_a_sentence_and_nothing_is_written(
     assert refusals == json_snapshot
 
 
-@pytest.mark.parametrize(
-    "key", ["active_wait_ids", "last_wait_event_at", "last_wait_state"]
-)
+@pytest.mark.parametrize("key", ["active_wait_ids", "last_wait_event_at", "last_wait_state"])
 def test_metadata_may_not_overwrite_the_tasks_own_keys(world: World, key: str) -> None:
     with pytest.raises(ReservedKey, match=key):
         world.register(metadata={key: [], "mine": 1})

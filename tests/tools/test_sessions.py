@@ -22,13 +22,11 @@ from tests.support.world import PERSON, World
         ("xagent:Main", "xagent:Main"),
     ],
 )
-def test_a_session_of_openclaw_is_written_as_its_gateway_writes_it(
+def test_openclaw_session_key_is_kept_as_its_gateway_writes_it(
     world: World, given: str, kept: str
 ) -> None:
     task = world.register(session_key=given)
-    told = world.call(
-        "smart_wait", target="pty:x", wake_when="x ends", session_key=given
-    )
+    told = world.call("smart_wait", target="pty:x", wake_when="x ends", session_key=given)
 
     assert world.task(task).session_key == kept
     assert world.store.read_wait(told["wait_id"]).session_key == kept
@@ -47,12 +45,12 @@ def test_whoever_writes_a_session_another_way_means_the_same(world: World) -> No
 # --- how wakes are shown --------------------------------------------------------
 
 
-def held(session_key: str | None) -> Hold | None:
+def hold_session(session_key: str | None) -> Hold | None:
     return Hold(why="a turn runs") if session_key == "s" else None
 
 
-def shown(world: World, holds: wakes.Holds = held, **params: object) -> list[Any]:
-    return list(views.wakes(world.shell, params, holds))
+def list_wakes(world: World, holds: wakes.Holds = hold_session, **params: object) -> list[Any]:
+    return list(views.list_wakes(world.shell, params, holds))
 
 
 def test_a_wake_that_is_due_says_why_it_is_held(world: World) -> None:
@@ -61,19 +59,19 @@ def test_a_wake_that_is_due_says_why_it_is_held(world: World) -> None:
     world.clock.tick(300)
     world.sweep()
 
-    by_session = {wake["session_key"]: wake["held"] for wake in shown(world)}
+    by_session = {wake["session_key"]: wake["held"] for wake in list_wakes(world)}
 
     assert by_session == {"s": "a turn runs", "t": None}
-    assert {wake["held"] for wake in shown(world, wakes.never)} == {None}
+    assert {wake["held"] for wake in list_wakes(world, wakes.hold_nothing)} == {None}
 
 
 def test_a_wake_that_is_out_is_held_by_nothing(world: World) -> None:
     task = world.register(session_key="s")
     world.pass_time(300)
-    assert [(w["state"], w["held"]) for w in shown(world)] == [("sent", None)]
+    assert [(w["state"], w["held"]) for w in list_wakes(world)] == [("sent", None)]
 
     world.narrate(task)
-    assert [w["held"] for w in shown(world, all=True)] == [None]
+    assert [w["held"] for w in list_wakes(world, all=True)] == [None]
 
 
 def test_what_the_transport_said_of_a_wake_is_shown(world: World) -> None:
@@ -81,10 +79,10 @@ def test_what_the_transport_said_of_a_wake_is_shown(world: World) -> None:
     world.clock.tick(300)
     world.sweep()
     (delivery,) = world.claim()
-    assert [wake["note"] for wake in shown(world)] == [None]
+    assert [wake["note"] for wake in list_wakes(world)] == [None]
 
-    wakes.delivered(world.shell, delivery, "openclaw-plugin", "turn: heartbeat")
+    wakes.settle_delivered(world.shell, delivery, "openclaw-plugin", "turn: heartbeat")
 
-    assert [wake["note"] for wake in shown(world)] == ["turn: heartbeat"]
-    in_task: Any = views.show(world.shell, task)
+    assert [wake["note"] for wake in list_wakes(world)] == ["turn: heartbeat"]
+    in_task: Any = views.show_by_id(world.shell, task)
     assert [wake["note"] for wake in in_task["wakes"]] == ["turn: heartbeat"]

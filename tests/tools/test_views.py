@@ -26,24 +26,22 @@ def thread(world: World, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_long_thread_is_read_page_by_page(world: World, thread: str) -> None:
-    page = views.show(world.shell, thread)
+    page = views.show_by_id(world.shell, thread)
     pages = [page]
     while page["earlier"] is not None:
-        page = views.show(world.shell, thread, before=page["earlier"])
+        page = views.show_by_id(world.shell, thread, before=page["earlier"])
         pages.append(page)
 
     sizes = [len(json.dumps(page["messages"])) for page in pages]
     assert max(sizes) < PAGE + 500
     said = [each for page in reversed(pages) for each in page["messages"]]
     assert said == [
-        views._message(message) for message in world.store.read_records(Message, thread)
+        views._format_message(message) for message in world.store.read_records(Message, thread)
     ]
 
 
-def test_plans_that_an_answer_has_no_room_for_are_counted(
-    world: World, thread: str
-) -> None:
-    shown = views.show(world.shell, thread)
+def test_plans_that_an_answer_has_no_room_for_are_counted(world: World, thread: str) -> None:
+    shown = views.show_by_id(world.shell, thread)
 
     assert len(json.dumps(shown["revisions"])) < PAGE + 500
     assert shown["revisions"][-1]["new_plan"][0].startswith("29 ")

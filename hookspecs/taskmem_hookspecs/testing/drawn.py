@@ -32,9 +32,7 @@ from taskmem_hookspecs.model import (
 )
 from taskmem_hookspecs.runs import Checkpoint, News, Owner, Run, RunState
 
-texts = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40
-)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 """Any text that a store must keep: no NUL, no lone surrogate."""
 
 instants = st.datetimes(
@@ -53,9 +51,7 @@ json_values = st.recursive(
     | st.integers(-(2**70), 2**70)
     | st.floats(allow_nan=False, allow_infinity=False)
     | texts,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )
 

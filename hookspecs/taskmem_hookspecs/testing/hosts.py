@@ -46,10 +46,10 @@ class HostSuite:
     def make_host(self, tmp_path: Path) -> AgentHost:
         """Return a host that does what it is asked to."""
 
-    def said(self, tmp_path: Path) -> Sequence[str] | None:
+    def list_said(self, tmp_path: Path) -> Sequence[str] | None:
         """Return the lines that were shown, oldest first; None: nobody can tell."""
 
-    def seen(self, tmp_path: Path) -> SessionView | None:
+    def read_view(self, tmp_path: Path) -> SessionView | None:
         """Return what the user of `session_key` sees; None: nobody can tell."""
 
     def make_failing(self, tmp_path: Path) -> AgentHost | None:
@@ -64,17 +64,17 @@ class HostSuite:
     @pytest.mark.parametrize("line", LINES, ids=lambda text: text[:12])
     def test_a_line_is_shown_as_it_is(self, tmp_path: Path, line: str) -> None:
         asyncio.run(self.make_host(tmp_path).say(a_notice(self.session_key, line)))
-        assert shown(self.said(tmp_path)) == [line]
+        assert require_lines(self.list_said(tmp_path)) == [line]
 
     def test_a_line_for_nobody_in_particular_is_shown_too(self, tmp_path: Path) -> None:
         asyncio.run(self.make_host(tmp_path).say(a_notice(None, LINES[0])))
-        assert shown(self.said(tmp_path)) == [LINES[0]]
+        assert require_lines(self.list_said(tmp_path)) == [LINES[0]]
 
     def test_what_is_said_again_is_shown_once(self, tmp_path: Path) -> None:
         host = self.make_host(tmp_path)
         for line in (LINES[0], LINES[0], LINES[1]):
             asyncio.run(host.say(a_notice(self.session_key, line)))
-        assert shown(self.said(tmp_path)) == [*LINES[:2]]
+        assert require_lines(self.list_said(tmp_path)) == [*LINES[:2]]
 
     def test_what_is_shown_later_replaces_all_that_was(self, tmp_path: Path) -> None:
         host = self.make_host(tmp_path)
@@ -84,7 +84,7 @@ class HostSuite:
         )
         for view in (first, later, first):
             asyncio.run(host.show(view))
-            found = self.seen(tmp_path)
+            found = self.read_view(tmp_path)
             if found is None:
                 pytest.skip("give `seen` to try it")
             assert found == view
@@ -123,22 +123,18 @@ def a_view(session_key: str) -> SessionView:
             plan=tuple(CardStep(step=step, status=status) for step, status in steps),
             since=datetime(2026, 1, 1, tzinfo=UTC),
         ),
-        questions=(
-            UserQuestion(key="1", header="Hm?", text=LINES[1], options=("Yes", "No")),
-        ),
+        questions=(UserQuestion(key="1", header="Hm?", text=LINES[1], options=("Yes", "No")),),
     )
 
 
-def shown(said: Sequence[str] | None) -> list[str]:
+def require_lines(said: Sequence[str] | None) -> list[str]:
     """Return what was shown; skip the test where nobody can tell."""
     if said is None:
         pytest.skip("give `said` to try it")
     return [*said]
 
 
-def assert_raises(
-    expected: type[TaskmemError], host: AgentHost, session_key: str
-) -> None:
+def assert_raises(expected: type[TaskmemError], host: AgentHost, session_key: str) -> None:
     """Say, show and stop something, and see the error with a sentence on a line."""
     asked: Sequence[Callable[[], Coroutine[None, None, None]]] = (
         lambda: host.say(a_notice(session_key, LINES[0])),

@@ -37,22 +37,22 @@ from taskmem_hookspecs.roles import RecordT
 from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.testing.memory_dropping import Dropping, is_watching
 from taskmem_hookspecs.testing.memory_rows import (
-    append,
-    asked_for,
+    append_lines,
     check_checkpoints,
     check_keys,
     check_tasks,
-    first_due,
-    in_order,
-    in_thread,
+    filter_by_home,
+    filter_by_query,
     is_by,
-    known,
-    moved,
-    newest,
-    newest_first,
-    of_home,
-    open_runs,
-    recency,
+    list_open_runs,
+    raise_versions,
+    recency_key,
+    select_due,
+    select_known_waits,
+    select_messages,
+    sort_by_key,
+    sort_newest_first,
+    take_newest,
 )
 
 
@@ -79,17 +79,15 @@ class MemoryStore(Dropping):
         with self._lock:
             if task_id not in self._tasks:
                 raise TaskNotFound(f"There is no task {task_id}; list the tasks.")
-            made = [
-                a for _, a in sorted(self._artifacts.items()) if a.task_id == task_id
-            ]
-            waits = [w for w in newest_first(self._waits) if w.task_id == task_id]
-            wakes = [w for w in newest_first(self._wakes) if w.task_id == task_id]
+            made = [a for _, a in sorted(self._artifacts.items()) if a.task_id == task_id]
+            waits = [w for w in sort_newest_first(self._waits) if w.task_id == task_id]
+            wakes = [w for w in sort_newest_first(self._wakes) if w.task_id == task_id]
             owed = [w for w in wakes if w.state in (WakeState.DUE, WakeState.SENT)]
             return TaskFacts(
                 task=self._tasks[task_id],
-                waits=known(waits),
+                waits=select_known_waits(waits),
                 wakes=tuple(reversed(owed)),
-                run=next(iter(open_runs(self._runs, task_id)), None),
+                run=next(iter(list_open_runs(self._runs, task_id)), None),
                 artifacts=tuple(made),
             )
 
@@ -120,11 +118,14 @@ class MemoryStore(Dropping):
         """Return the last records of a task, or of a run."""
         kept: dict[type, tuple[str, Callable[[], Iterable[Any]]]] = {
             Bookmark: ("name", self._bookmarks.values),
-            Message: ("task_id", lambda: in_thread(self._messages, said_after, before)),
+            Message: (
+                "task_id",
+                lambda: select_messages(self._messages, said_after, before),
+            ),
             PlanRevision: ("task_id", lambda: self._revisions),
-            LedgerEntry: ("task_id", lambda: in_order(self._ledger)),
-            WorkFolder: ("task_id", lambda: in_order(self._folders)),
-            Checkpoint: ("run_id", lambda: in_order(self._checkpoints)),
+            LedgerEntry: ("task_id", lambda: sort_by_key(self._ledger)),
+            WorkFolder: ("task_id", lambda: sort_by_key(self._folders)),
+            Checkpoint: ("run_id", lambda: sort_by_key(self._checkpoints)),
         }
         owner, rows = kept[kind]
         with self._lock:
@@ -132,42 +133,42 @@ class MemoryStore(Dropping):
         if kind is Checkpoint:
             own = [c for c in own if before is None or c.number < before]
             own = [c for c in own if (holding or "") in c.body]
-        return newest(own, limit)
+        return take_newest(own, limit)
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
         """Return the tasks that a query asks for."""
         with self._lock:
-            tasks = asked_for(query, self._tasks.values())
+            tasks = filter_by_query(query, self._tasks.values())
         tasks.sort(key=lambda task: (task.updated_at, task.task_id), reverse=True)
         if query.after is not None:
             tasks = [task for task in tasks if task.task_id > (query.after or "")]
             tasks.sort(key=lambda task: task.task_id)
         if query.due_by is not None:
             active = (task for task in tasks if task.status is TaskStatus.ACTIVE)
-            tasks = first_due(active, query.due_by, "stuck_due_at", "task_id")
+            tasks = select_due(active, query.due_by, "stuck_due_at", "task_id")
         return tasks[: query.limit]
 
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
         """Return the waits that a query asks for."""
         with self._lock:
-            return asked_for(query, newest_first(self._waits))[: query.limit]
+            return filter_by_query(query, sort_newest_first(self._waits))[: query.limit]
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
         """Return the wakes that a query asks for."""
         with self._lock:
-            wakes = asked_for(query, newest_first(self._wakes))
+            wakes = filter_by_query(query, sort_newest_first(self._wakes))
         if since := query.sent_since:
-            wakes = first_due(wakes, FOREVER, "sent_at", "wake_id")
+            wakes = select_due(wakes, FOREVER, "sent_at", "wake_id")
             wakes = [w for w in wakes if w.sent_at and w.sent_at >= since]
             wakes = [w for w in wakes if w.session_key == query.session_key]
         if query.due_by is not None:
-            wakes = first_due(wakes, query.due_by, "due_at", "wake_id")
+            wakes = select_due(wakes, query.due_by, "due_at", "wake_id")
         return wakes[: query.limit]
 
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
         """Return the runs that a query asks for."""
         with self._lock:
-            runs = asked_for(query, newest_first(self._runs))
+            runs = filter_by_query(query, sort_newest_first(self._runs))
             tasks = dict(self._tasks)
         if query.implicit is not None:
             runs = [r for r in runs if tasks[r.task_id].implicit is query.implicit]
@@ -175,17 +176,17 @@ class MemoryStore(Dropping):
             runs.reverse()
         if query.session_key is not None:
             runs = [run for run in runs if not run.state.terminal]
-            runs.sort(key=lambda run: recency(tasks[run.task_id]), reverse=True)
+            runs.sort(key=lambda run: recency_key(tasks[run.task_id]), reverse=True)
         if query.lapsed_by is not None:
-            runs = first_due(runs, query.lapsed_by, "lease_until", "run_id")
+            runs = select_due(runs, query.lapsed_by, "lease_until", "run_id")
         return runs[: query.limit]
 
     def find_events(self, query: EventQuery) -> Sequence[Event]:
         """Return the events that a query asks for."""
         with self._lock:
-            events = asked_for(query, self._events)
+            events = filter_by_query(query, self._events)
         if query.after is None:
-            return newest(events, query.limit)
+            return take_newest(events, query.limit)
         return [e for e in events if e.event_id > (query.after or 0)][: query.limit]
 
     def count(self) -> Counts:
@@ -195,9 +196,7 @@ class MemoryStore(Dropping):
             waits = Counter(wait.status for wait in self._waits.values())
             wakes = Counter(wake.state for wake in self._wakes.values())
             runs = Counter(
-                run.state
-                for run in self._runs.values()
-                if not self._tasks[run.task_id].implicit
+                run.state for run in self._runs.values() if not self._tasks[run.task_id].implicit
             )
             return Counts(
                 tasks={status: tasks[status] for status in TaskStatus},
@@ -216,8 +215,8 @@ class MemoryStore(Dropping):
     ) -> int:
         """Return how many open tasks one has registered, or open waits asked for."""
         with self._lock:
-            tasks = of_home(home, self._tasks.values())
-            waits = of_home(home, self._waits.values())
+            tasks = filter_by_home(home, self._tasks.values())
+            waits = filter_by_home(home, self._waits.values())
         made = [(wait.host, wait.session_key) for wait in waits if is_watching(wait)]
         if kind is Task:
             open_ = (t for t in tasks if not (t.status.terminal or t.implicit))
@@ -227,13 +226,11 @@ class MemoryStore(Dropping):
     def commit(self, change: Change) -> None:
         """Write all of a change, or none of it."""
         with self._lock:
-            tasks = moved(self._tasks, change.tasks, lambda task: task.task_id)
-            waits = moved(self._waits, change.waits, lambda wait: wait.wait_id)
-            wakes = moved(self._wakes, change.wakes, lambda wake: wake.wake_id)
-            runs = moved(self._runs, change.runs, lambda run: run.run_id)
-            artifacts = moved(
-                self._artifacts, change.artifacts, lambda a: a.artifact_id
-            )
+            tasks = raise_versions(self._tasks, change.tasks, lambda task: task.task_id)
+            waits = raise_versions(self._waits, change.waits, lambda wait: wait.wait_id)
+            wakes = raise_versions(self._wakes, change.wakes, lambda wake: wake.wake_id)
+            runs = raise_versions(self._runs, change.runs, lambda run: run.run_id)
+            artifacts = raise_versions(self._artifacts, change.artifacts, lambda a: a.artifact_id)
             checkpoints = {(c.run_id, c.number): c for c in change.checkpoints}
             check_tasks(change, {**self._tasks, **tasks})
             self._check_runs(change)
@@ -250,9 +247,9 @@ class MemoryStore(Dropping):
             self._bookmarks |= {b.name: b for b in change.bookmarks}
             self._ledger |= {(e.task_id, e.path): e for e in change.ledger}
             self._folders |= {(f.task_id, f.path): f for f in change.folders}
-            append(self._messages, change.messages, "message_id")
-            append(self._revisions, change.revisions, "revision_id")
-            append(self._events, change.events, "event_id")
+            append_lines(self._messages, change.messages, "message_id")
+            append_lines(self._revisions, change.revisions, "revision_id")
+            append_lines(self._events, change.events, "event_id")
 
     def close(self) -> None:
         """Let go of nothing: there is nothing to let go of."""
@@ -262,5 +259,5 @@ class MemoryStore(Dropping):
         runs = dict(self._runs)
         for run in change.runs:
             runs[run.run_id] = run
-            if len(open_runs(runs, run.task_id)) > 1:
+            if len(list_open_runs(runs, run.task_id)) > 1:
                 raise Conflict(f"{run.task_id} has a run that is open already.")

@@ -43,7 +43,7 @@ LineT = TypeVar("LineT", Message, PlanRevision, Event)
 SeenT = TypeVar("SeenT", Message, PlanRevision, Event, Checkpoint)
 
 
-def moved(
+def raise_versions(
     stored: Mapping[str, RowT], rows: Iterable[RowT], id_of: Callable[[RowT], str]
 ) -> dict[str, RowT]:
     """Return the rows with their versions raised; `Conflict` where one moved."""
@@ -56,35 +56,33 @@ def moved(
     return moved
 
 
-def known(newest_first: Sequence[Wait]) -> tuple[Wait, ...]:
+def select_known_waits(newest_first: Sequence[Wait]) -> tuple[Wait, ...]:
     """Return the open waits and the last that ended, oldest first."""
     ended = [w for w in newest_first if w.status is not WaitStatus.WATCHING]
     last = sorted(ended, key=lambda w: (w.changed_at, w.wait_id))[-ENDED_WAITS:]
     keep = {w.wait_id for w in last}
     return tuple(
-        w
-        for w in reversed(newest_first)
-        if w.status is WaitStatus.WATCHING or w.wait_id in keep
+        w for w in reversed(newest_first) if w.status is WaitStatus.WATCHING or w.wait_id in keep
     )
 
 
-def open_runs(runs: Mapping[str, Run], task_id: str | None = None) -> list[Run]:
+def list_open_runs(runs: Mapping[str, Run], task_id: str | None = None) -> list[Run]:
     """Return the runs that have not ended; None: of every task."""
     mine = (run for run in runs.values() if task_id in (None, run.task_id))
     return [run for run in mine if not run.state.terminal]
 
 
-def is_here(row: Task | Wait | Wake | Run, home: str | None) -> bool:
+def is_of_home(row: Task | Wait | Wake | Run, home: str | None) -> bool:
     """Return whether a row belongs to a home or to none; None: to any."""
     return home is None or row.home in (None, home)
 
 
-def of_home(home: str | None, rows: Iterable[OwnedT]) -> list[OwnedT]:
+def filter_by_home(home: str | None, rows: Iterable[OwnedT]) -> list[OwnedT]:
     """Return what belongs to a home or to none; None: all."""
-    return [row for row in rows if is_here(row, home)]
+    return [row for row in rows if is_of_home(row, home)]
 
 
-def asked_for(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
+def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
     """Return the rows whose fields are what a query gives under their names."""
 
     def is_asked_for(row: AskedT) -> bool:
@@ -99,7 +97,7 @@ def asked_for(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
     return [row for row in rows if is_asked_for(row)]
 
 
-def in_order(rows: Mapping[tuple[str, KeyT], PathT]) -> list[PathT]:
+def sort_by_key(rows: Mapping[tuple[str, KeyT], PathT]) -> list[PathT]:
     """Return rows in order of their keys."""
     return [row for _, row in sorted(rows.items(), key=lambda pair: pair[0])]
 
@@ -110,25 +108,25 @@ def is_by(maker: Maker, host: str | None, session_key: str | None) -> bool:
     return host in maker.hosts and (maker.agent is None or own)
 
 
-def newest_first(rows: Mapping[str, AgedT]) -> list[AgedT]:
+def sort_newest_first(rows: Mapping[str, AgedT]) -> list[AgedT]:
     """Return rows by `created_at`, then by their ids, the newest first."""
     aged = sorted(rows.items(), key=lambda p: (p[1].created_at, p[0]), reverse=True)
     return [row for _, row in aged]
 
 
-def first_due(rows: Iterable[OwnedT], by: datetime, at: str, key: str) -> list[OwnedT]:
+def select_due(rows: Iterable[OwnedT], by: datetime, at: str, key: str) -> list[OwnedT]:
     """Return the rows whose field `at` has come, in order of it and of `key`."""
     dues = [row for row in rows if getattr(row, at) is not None]
     come = [row for row in dues if getattr(row, at) <= by]
     return sorted(come, key=attrgetter(at, key))
 
 
-def recency(task: Task) -> tuple[bool, datetime, str]:
+def recency_key(task: Task) -> tuple[bool, datetime, str]:
     """Return what orders tasks, the last of all being one that moved last."""
     return not task.implicit, task.updated_at, task.task_id
 
 
-def past(
+def find_stale_tasks(
     before: datetime,
     home: str | None,
     tasks: Mapping[str, Task],
@@ -138,12 +136,12 @@ def past(
     """Return a home's implicit tasks that nobody has touched since, nor watches for."""
     seen = {run.task_id for run in runs.values() if run.seen_at >= before}
     watched = {w.task_id for w in waits.values() if w.status is WaitStatus.WATCHING}
-    here = of_home(home, tasks.values())
+    here = filter_by_home(home, tasks.values())
     old = {t.task_id for t in here if t.implicit and t.updated_at < before}
     return old - seen - watched
 
 
-def fresh(
+def select_kept_checkpoints(
     before: datetime,
     home: str | None,
     checkpoints: Mapping[tuple[str, int], Checkpoint],
@@ -155,25 +153,21 @@ def fresh(
     So do all of these tasks, and none of a run that waits for its user.
     """
     waiting = (RunState.BLOCKED, RunState.REVIEW)
-    here = {run.run_id for run in of_home(home, runs.values())}
+    here = {run.run_id for run in filter_by_home(home, runs.values())}
     return {
         key: kept
         for key, kept in checkpoints.items()
         if runs[kept.run_id].task_id not in gone
-        and (
-            kept.at >= before
-            or kept.run_id not in here
-            or runs[kept.run_id].state in waiting
-        )
+        and (kept.at >= before or kept.run_id not in here or runs[kept.run_id].state in waiting)
     }
 
 
-def without(gone: Collection[str], rows: Mapping[KeyT, OfTaskT]) -> dict[KeyT, OfTaskT]:
+def drop_rows_of_tasks(gone: Collection[str], rows: Mapping[KeyT, OfTaskT]) -> dict[KeyT, OfTaskT]:
     """Return the rows that belong to none of these tasks."""
     return {key: row for key, row in rows.items() if row.task_id not in gone}
 
 
-def without_waits(
+def drop_waits(
     gone: Collection[str], waits: Mapping[str, Wait], wakes: Mapping[str, Wake]
 ) -> tuple[dict[str, Wait], dict[str, Wake]]:
     """Return the waits that are none of these, and the wakes of none of them."""
@@ -183,19 +177,19 @@ def without_waits(
     )
 
 
-def append(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
+def append_lines(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
     """Add lines, numbered on from the last; the first is 1."""
     for line in new:
         last = getattr(lines[-1], id_field) if lines else 0
         lines.append(line.model_copy(update={id_field: last + 1}))
 
 
-def newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
+def take_newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
     """Return the last lines; None: all."""
     return lines if limit is None else lines[max(0, len(lines) - limit) :]
 
 
-def in_thread(
+def select_messages(
     messages: Iterable[Message], after: int | None, before: int | None
 ) -> list[Message]:
     """Return the messages of a span; after one, but what no agent said is left out."""
@@ -207,10 +201,7 @@ def in_thread(
             after is None
             or (
                 message.message_id > after
-                and (
-                    message.role is Role.USER
-                    or message.msg_type is MessageType.LIFECYCLE
-                )
+                and (message.role is Role.USER or message.msg_type is MessageType.LIFECYCLE)
             )
         )
     ]

@@ -31,12 +31,12 @@ def check_plugin(module: object) -> None:
     Raises:
         AssertionError: A sentence on a line of its own for each thing that is wrong.
     """
-    faults = list(_faults(module))
+    faults = list(_find_faults(module))
     if faults:
         raise AssertionError("\n".join(faults))
 
 
-def _faults(module: object) -> Iterator[str]:
+def _find_faults(module: object) -> Iterator[str]:
     manager = pluggy.PluginManager(PROJECT)
     marked = False
     for attribute in dir(module):
@@ -50,9 +50,9 @@ def _faults(module: object) -> Iterator[str]:
         if name in _HOOKS:
             wraps = options["wrapper"] or options["hookwrapper"]
             function = getattr(module, attribute)
-            yield from _kind_faults(name, function, wraps=wraps)
-            yield from _argument_faults(name, function)
-            yield from _hint_faults(name, function, wraps=wraps)
+            yield from _find_kind_faults(name, function, wraps=wraps)
+            yield from _find_argument_faults(name, function)
+            yield from _find_hint_faults(name, function, wraps=wraps)
         elif not options["optionalhook"]:
             near = get_close_matches(name, _HOOKS, n=1) or sorted(_HOOKS)
             yield f"There is no hook {name}; there is {', '.join(near)}."
@@ -61,9 +61,7 @@ def _faults(module: object) -> Iterator[str]:
         yield f"{name} has no function that is marked with @hookimpl."
 
 
-def _kind_faults(
-    name: str, function: Callable[..., object], *, wraps: bool
-) -> Iterator[str]:
+def _find_kind_faults(name: str, function: Callable[..., object], *, wraps: bool) -> Iterator[str]:
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         yield (
             f"{name} is async, and nobody would await it; what takes time belongs "
@@ -75,7 +73,7 @@ def _kind_faults(
         yield f"{name} is marked as a wrapper, and does not yield."
 
 
-def _argument_faults(name: str, function: Callable[..., object]) -> Iterator[str]:
+def _find_argument_faults(name: str, function: Callable[..., object]) -> Iterator[str]:
     known = inspect.signature(_HOOKS[name]).parameters
     for argument in inspect.signature(function).parameters.values():
         if argument.name not in known:
@@ -85,25 +83,23 @@ def _argument_faults(name: str, function: Callable[..., object]) -> Iterator[str
             yield f"{name} is called by position; {argument.name} is keyword-only."
 
 
-def _hint_faults(
-    name: str, function: Callable[..., object], *, wraps: bool
-) -> Iterator[str]:
-    ours, theirs = _hints(_HOOKS[name]), _hints(function)
+def _find_hint_faults(name: str, function: Callable[..., object], *, wraps: bool) -> Iterator[str]:
+    ours, theirs = _read_hints(_HOOKS[name]), _read_hints(function)
     answer = ours.pop("return")
     for argument, hint in ours.items():
-        if argument in theirs and not _fits(hint, theirs[argument]):
+        if argument in theirs and not _is_compatible(hint, theirs[argument]):
             yield (
-                f"{name} is given {_said(hint)} as {argument}, and its annotation "
-                f"says {_said(theirs[argument])}."
+                f"{name} is given {_format_hint(hint)} as {argument}, and its annotation "
+                f"says {_format_hint(theirs[argument])}."
             )
-    if "return" in theirs and not wraps and not _fits(theirs["return"], answer):
+    if "return" in theirs and not wraps and not _is_compatible(theirs["return"], answer):
         yield (
-            f"{name} must answer {_said(answer)}, and its annotation says "
-            f"{_said(theirs['return'])}."
+            f"{name} must answer {_format_hint(answer)}, and its annotation says "
+            f"{_format_hint(theirs['return'])}."
         )
 
 
-def _hints(function: Callable[..., object]) -> dict[str, Any]:
+def _read_hints(function: Callable[..., object]) -> dict[str, Any]:
     """Return its annotations; none where they name what only a type checker sees."""
     plain = inspect.unwrap(function)
     names = {**vars(taskmem_hookspecs), **getattr(plain, "__globals__", {})}
@@ -113,36 +109,30 @@ def _hints(function: Callable[..., object]) -> dict[str, Any]:
         return {}
 
 
-def _fits(given: object, wanted: object) -> bool:
+def _is_compatible(given: object, wanted: object) -> bool:
     """Whether all that is of one type can be used as the other; unclear: yes."""
     return all(
-        any(_fits_one(one, other) for other in _members(wanted))
-        for one in _members(given)
+        any(_is_member_compatible(one, other) for other in _split_union(wanted))
+        for one in _split_union(given)
     )
 
 
-def _fits_one(given: object, wanted: object) -> bool:
+def _is_member_compatible(given: object, wanted: object) -> bool:
     given, wanted = (typing.get_origin(hint) or hint for hint in (given, wanted))
     if typing.Any in (given, wanted) or not isinstance(given, type):
         return True
     if not isinstance(wanted, type):
         return True
     if getattr(wanted, "_is_protocol", False):
-        verbs = (
-            verb for verb, item in vars(wanted).items() if inspect.isfunction(item)
-        )
+        verbs = (verb for verb, item in vars(wanted).items() if inspect.isfunction(item))
         return all(hasattr(given, verb) for verb in verbs)
     return issubclass(given, wanted)
 
 
-def _members(hint: object) -> Sequence[object]:
-    return (
-        typing.get_args(hint)
-        if typing.get_origin(hint) in (Union, UnionType)
-        else (hint,)
-    )
+def _split_union(hint: object) -> Sequence[object]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _said(hint: object) -> str:
-    names = (getattr(member, "__name__", str(member)) for member in _members(hint))
+def _format_hint(hint: object) -> str:
+    names = (getattr(member, "__name__", str(member)) for member in _split_union(hint))
     return " | ".join("None" if name == "NoneType" else name for name in names)

@@ -26,7 +26,7 @@ from taskmem_hookspecs.queries import EventQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.testing import drawn
-from taskmem_hookspecs.testing.holdings import everything, read_bookmark
+from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
     a_folder,
@@ -60,7 +60,7 @@ drawn_often = settings(
 )
 
 
-def stored(row: RowT) -> RowT:
+def build_stored_row(row: RowT) -> RowT:
     """Return a row as it is read back after it was inserted."""
     return row.model_copy(update={"version": 1})
 
@@ -79,7 +79,7 @@ class StoreCommits:
         def comes_back(data: st.DataObject) -> None:
             task = data.draw(drawn.tasks(next(ids)))
             store.commit(Change(tasks=(task,)))
-            assert store.read_task(task.task_id).task == stored(task)
+            assert store.read_task(task.task_id).task == build_stored_row(task)
 
         comes_back()
 
@@ -108,8 +108,8 @@ class StoreCommits:
             wait = data.draw(drawn.waits(next(ids), "task_1"))
             other = data.draw(drawn.waits(wait.wait_id, "task_1"))
             store.commit(Change(waits=(wait,)))
-            assert store.read_wait(wait.wait_id) == stored(wait)
-            store.commit(Change(waits=(stored(other),)))
+            assert store.read_wait(wait.wait_id) == build_stored_row(wait)
+            store.commit(Change(waits=(build_stored_row(other),)))
             read = store.read_wait(wait.wait_id)
             assert read == other.model_copy(update={"version": 2})
 
@@ -126,24 +126,20 @@ class StoreCommits:
             other = data.draw(drawn.wakes(wake.wake_id, "task_1", "wait_1"))
             query = WakeQuery(wake_ids=(wake.wake_id,))
             store.commit(Change(wakes=(wake,)))
-            assert list(store.find_wakes(query)) == [stored(wake)]
-            store.commit(Change(wakes=(stored(other),)))
+            assert list(store.find_wakes(query)) == [build_stored_row(wake)]
+            store.commit(Change(wakes=(build_stored_row(other),)))
             changed = other.model_copy(update={"version": 2})
             assert list(store.find_wakes(query)) == [changed]
 
         comes_back()
 
-    def test_every_field_of_what_is_only_added_comes_back(
-        self, store: TaskStore
-    ) -> None:
+    def test_every_field_of_what_is_only_added_comes_back(self, store: TaskStore) -> None:
         store.commit(Change(tasks=(a_task(),)))
 
         @drawn_often
         @given(drawn.messages("task_1"), drawn.revisions("task_1"), drawn.events())
         def comes_back(message: Message, revision: PlanRevision, event: Event) -> None:
-            store.commit(
-                Change(messages=(message,), revisions=(revision,), events=(event,))
-            )
+            store.commit(Change(messages=(message,), revisions=(revision,), events=(event,)))
             read_message = store.read_records(Message, "task_1", 1)[-1]
             read_revision = store.read_records(PlanRevision, "task_1")[-1]
             read_event = store.find_events(EventQuery(limit=1))[-1]
@@ -166,7 +162,7 @@ class StoreCommits:
                 bookmarks=(Bookmark(name=text, value=text),),
             )
         )
-        assert store.read_task("task_1").task == stored(task)
+        assert store.read_task("task_1").task == build_stored_row(task)
         assert store.read_records(Message, "task_1")[0].content == text
         assert read_bookmark(store, text) == text
         with pytest.raises(TaskNotFound):
@@ -180,9 +176,7 @@ class StoreCommits:
                 store.commit(change)
 
     @pytest.mark.parametrize("version", [2, 7])
-    def test_a_version_that_moved_is_a_conflict(
-        self, store: TaskStore, version: int
-    ) -> None:
+    def test_a_version_that_moved_is_a_conflict(self, store: TaskStore, version: int) -> None:
         store.commit(Change(tasks=(a_task(),), waits=(a_wait(),), wakes=(a_wake(),)))
         for change in (
             Change(tasks=(a_task(version=version),)),
@@ -192,9 +186,7 @@ class StoreCommits:
             with pytest.raises(Conflict):
                 store.commit(change)
 
-    def test_a_row_that_was_never_stored_has_no_version_to_expect(
-        self, store: TaskStore
-    ) -> None:
+    def test_a_row_that_was_never_stored_has_no_version_to_expect(self, store: TaskStore) -> None:
         with pytest.raises(Conflict):
             store.commit(Change(tasks=(a_task(version=1),)))
 
@@ -207,7 +199,7 @@ class StoreCommits:
 
     def test_a_refused_change_leaves_nothing_behind(self, store: TaskStore) -> None:
         store.commit(Change(tasks=(a_task(),), wakes=(a_wake(),)))
-        before = everything(store)
+        before = read_all_rows(store)
         full = Change(
             tasks=(a_task(version=1, name="changed"), a_task(task_id="task_2")),
             messages=(a_message(), a_message(task_id="task_2")),
@@ -237,16 +229,14 @@ class StoreCommits:
         ):
             with pytest.raises(Conflict):
                 store.commit(full.model_copy(update=refused))
-            assert everything(store) == before
+            assert read_all_rows(store) == before
         store.commit(full)
         assert store.read_task("task_1").task.name == "changed"
 
     def test_a_wakes_key_is_owed_once(self, store: TaskStore) -> None:
         store.commit(Change(wakes=(a_wake(key="stuck:task_1:1"),)))
         with pytest.raises(Conflict):
-            store.commit(
-                Change(wakes=(a_wake(wake_id="wake_2", key="stuck:task_1:1"),))
-            )
+            store.commit(Change(wakes=(a_wake(wake_id="wake_2", key="stuck:task_1:1"),)))
         both = (
             a_wake(wake_id="wake_3", key="same"),
             a_wake(wake_id="wake_4", key="same"),
@@ -267,6 +257,6 @@ class StoreCommits:
         assert store.count().events == 0
 
     def test_an_empty_change_writes_nothing(self, store: TaskStore) -> None:
-        before = everything(store)
+        before = read_all_rows(store)
         store.commit(Change())
-        assert everything(store) == before
+        assert read_all_rows(store) == before

@@ -25,10 +25,10 @@ from taskmem_hookspecs.queries import EventQuery, TaskQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import (
-    everything,
-    ids_of,
-    next_stuck_due,
-    next_wake_due,
+    extract_ids,
+    find_next_stuck_due,
+    find_next_wake_due,
+    read_all_rows,
     read_bookmark,
 )
 from taskmem_hookspecs.testing.values import (
@@ -41,7 +41,7 @@ from taskmem_hookspecs.testing.values import (
 )
 
 
-def at(seconds: float) -> datetime:
+def make_instant(seconds: float) -> datetime:
     """Return the instant that many seconds after `DAWN`."""
     return DAWN + timedelta(seconds=seconds)
 
@@ -59,9 +59,9 @@ class StoreQuestions:
         assert read_bookmark(store, "never set") is None
 
     def test_an_empty_store_has_nothing(self, store: TaskStore) -> None:
-        assert not any(everything(store).values())
-        assert next_stuck_due(store) is None
-        assert next_wake_due(store) is None
+        assert not any(read_all_rows(store).values())
+        assert find_next_stuck_due(store) is None
+        assert find_next_wake_due(store) is None
         assert sum(store.count().tasks.values()) == store.count().events == 0
 
     # --- tasks ----------------------------------------------------------------
@@ -70,11 +70,11 @@ class StoreQuestions:
         self, store: TaskStore
     ) -> None:
         waits = (
-            a_wait(wait_id="wait_1", task_id="task_1", created_at=at(2)),
+            a_wait(wait_id="wait_1", task_id="task_1", created_at=make_instant(2)),
             a_wait(
                 wait_id="wait_2",
                 task_id="task_1",
-                created_at=at(1),
+                created_at=make_instant(1),
                 status=WaitStatus.ERROR,
             ),
             a_wait(wait_id="wait_3", task_id="task_2"),
@@ -85,7 +85,7 @@ class StoreQuestions:
                 wake_id=f"wake_{state}",
                 task_id="task_1",
                 state=state,
-                created_at=at(-i),
+                created_at=make_instant(-i),
             )
             for i, state in enumerate(WakeState)
         ]
@@ -100,22 +100,20 @@ class StoreQuestions:
         facts = store.read_task("task_1")
         assert [wait.wait_id for wait in facts.waits] == ["wait_2", "wait_1"]
         assert [wake.state for wake in facts.wakes] == [WakeState.SENT, WakeState.DUE]
-        assert store.read_task("task_2").wakes == (
-            strangers[1].model_copy(update={"version": 1}),
-        )
+        assert store.read_task("task_2").wakes == (strangers[1].model_copy(update={"version": 1}),)
 
-    def test_tasks_are_listed_most_recently_updated_first(
-        self, store: TaskStore
-    ) -> None:
+    def test_tasks_are_listed_most_recently_updated_first(self, store: TaskStore) -> None:
         statuses = [*TaskStatus, TaskStatus.ACTIVE, TaskStatus.ACTIVE]
         moments = [3, 1, 4, 1.000001, 5, 9, 2]
         store.commit(
             Change(
                 tasks=tuple(
-                    a_task(task_id=f"task_{i}", status=status, updated_at=at(moment))
-                    for i, (status, moment) in enumerate(
-                        zip(statuses, moments, strict=True)
+                    a_task(
+                        task_id=f"task_{i}",
+                        status=status,
+                        updated_at=make_instant(moment),
                     )
+                    for i, (status, moment) in enumerate(zip(statuses, moments, strict=True))
                 )
             )
         )
@@ -124,11 +122,11 @@ class StoreQuestions:
             query = TaskQuery(status=status, limit=limit, implicit=False)
             return [*store.find_tasks(query)]
 
-        listed = [at(moment) for moment in sorted(moments, reverse=True)]
+        listed = [make_instant(moment) for moment in sorted(moments, reverse=True)]
         assert [task.updated_at for task in find(None)] == listed
         assert [task.updated_at for task in find(None, 2)] == listed[:2]
-        assert ids_of(find(TaskStatus.ACTIVE)) == ["task_5", "task_0", "task_6"]
-        assert ids_of(find(TaskStatus.ACTIVE, 2)) == ["task_5", "task_0"]
+        assert extract_ids(find(TaskStatus.ACTIVE)) == ["task_5", "task_0", "task_6"]
+        assert extract_ids(find(TaskStatus.ACTIVE, 2)) == ["task_5", "task_0"]
         for status in TaskStatus:
             assert {task.status for task in find(status)} == {status}
 
@@ -148,7 +146,7 @@ class StoreQuestions:
             query.model_copy(update={"after": walked[-1]}),
         ):
             assert len(page) <= 2
-            walked += ids_of(page)
+            walked += extract_ids(page)
         assert walked[1:] == sorted(ids)
 
     def test_the_newest_messages_come_oldest_first(self, store: TaskStore) -> None:
@@ -158,7 +156,7 @@ class StoreQuestions:
             store.commit(
                 Change(
                     messages=(
-                        a_message(content=f"{number}a", created_at=at(-number)),
+                        a_message(content=f"{number}a", created_at=make_instant(-number)),
                         a_message(task_id="task_2", content="of another"),
                         a_message(content=f"{number}b"),
                     )
@@ -177,9 +175,7 @@ class StoreQuestions:
         assert list(earlier) == thread[-6:-3]
         assert list(store.read_records(Message, "task_1", before=ids[2])) == thread[:2]
 
-    def test_of_a_thread_what_no_agent_said_is_read_alone(
-        self, store: TaskStore
-    ) -> None:
+    def test_of_a_thread_what_no_agent_said_is_read_alone(self, store: TaskStore) -> None:
         user, life = {"role": Role.USER}, {"msg_type": MessageType.LIFECYCLE}
         kinds: tuple[dict[str, Any], ...] = (user, {}, life, {}, user, life)
         tasks = (a_task(), a_task(task_id="task_2"))
@@ -209,25 +205,28 @@ class StoreQuestions:
     def test_tasks_that_are_due_come_in_order(self, store: TaskStore) -> None:
         dues = {"task_1": 20, "task_2": 10, "task_3": 10.5, "task_4": 30}
         never = a_task(task_id="task_5", stuck_due_at=None)
-        paused = a_task(task_id="task_6", status="paused", stuck_due_at=at(1))
-        tasks = [a_task(task_id=t, stuck_due_at=at(s)) for t, s in dues.items()]
+        paused = a_task(task_id="task_6", status="paused", stuck_due_at=make_instant(1))
+        tasks = [a_task(task_id=t, stuck_due_at=make_instant(s)) for t, s in dues.items()]
         store.commit(Change(tasks=(*tasks, never, paused)))
 
         def due(seconds: float, limit: int = 9) -> list[str]:
-            query = TaskQuery(due_by=at(seconds), limit=limit)
-            return ids_of(store.find_tasks(query))
+            query = TaskQuery(due_by=make_instant(seconds), limit=limit)
+            return extract_ids(store.find_tasks(query))
 
-        assert next_stuck_due(store) == at(10)
+        assert find_next_stuck_due(store) == make_instant(10)
         assert due(9.999999) == []
         assert due(10) == ["task_2"]
         assert due(25) == ["task_2", "task_3", "task_1"]
         assert due(25, 2) == ["task_2", "task_3"]
-        moved = a_task(task_id="task_2", version=1, stuck_due_at=at(40))
+        moved = a_task(task_id="task_2", version=1, stuck_due_at=make_instant(40))
         ended = a_task(
-            task_id="task_3", version=1, status="completed", stuck_due_at=at(1)
+            task_id="task_3",
+            version=1,
+            status="completed",
+            stuck_due_at=make_instant(1),
         )
         store.commit(Change(tasks=(moved, ended)))
-        assert next_stuck_due(store) == at(20)
+        assert find_next_stuck_due(store) == make_instant(20)
         assert due(99) == ["task_1", "task_4", "task_2"]
 
     def test_wakes_that_are_due_come_first_due_first(self, store: TaskStore) -> None:
@@ -235,39 +234,40 @@ class StoreQuestions:
         store.commit(
             Change(
                 wakes=tuple(
-                    a_wake(wake_id=w, due_at=None if s is None else at(s))
+                    a_wake(wake_id=w, due_at=None if s is None else make_instant(s))
                     for w, s in due.items()
                 )
             )
         )
 
-        def come(seconds: float, limit: int = 9) -> list[str]:
-            found = store.find_wakes(WakeQuery(due_by=at(seconds), limit=limit))
-            return ids_of(found)
+        def list_due(seconds: float, limit: int = 9) -> list[str]:
+            found = store.find_wakes(WakeQuery(due_by=make_instant(seconds), limit=limit))
+            return extract_ids(found)
 
-        assert next_wake_due(store) == at(10)
-        assert come(9) == []
-        assert come(20) == ["wake_2", "wake_1"]
-        assert come(20, 1) == ["wake_2"]
+        assert find_next_wake_due(store) == make_instant(10)
+        assert list_due(9) == []
+        assert list_due(20) == ["wake_2", "wake_1"]
+        assert list_due(20, 1) == ["wake_2"]
         never = a_wake(wake_id="wake_2", version=1, due_at=None)
-        again = a_wake(wake_id="wake_1", version=1, due_at=at(50), state="sent")
+        again = a_wake(wake_id="wake_1", version=1, due_at=make_instant(50), state="sent")
         store.commit(Change(wakes=(never, again)))
-        assert next_wake_due(store) == at(30)
-        assert come(60) == ["wake_4", "wake_1"]
+        assert find_next_wake_due(store) == make_instant(30)
+        assert list_due(60) == ["wake_4", "wake_1"]
 
     def test_an_instant_is_the_same_in_every_time_zone(self, store: TaskStore) -> None:
         store.commit(
-            Change(tasks=(a_task(stuck_due_at=at(10)),), wakes=(a_wake(due_at=at(10)),))
+            Change(
+                tasks=(a_task(stuck_due_at=make_instant(10)),),
+                wakes=(a_wake(due_at=make_instant(10)),),
+            )
         )
         there = timezone(timedelta(hours=-9, minutes=-30))
         for seconds, come in ((9, 0), (10, 1)):
-            now = at(seconds).astimezone(there)
+            now = make_instant(seconds).astimezone(there)
             assert len(store.find_tasks(TaskQuery(due_by=now))) == come
             assert len(store.find_wakes(WakeQuery(due_by=now))) == come
 
-    def test_wakes_sent_to_a_session_come_first_sent_first(
-        self, store: TaskStore
-    ) -> None:
+    def test_wakes_sent_to_a_session_come_first_sent_first(self, store: TaskStore) -> None:
         sent = (("a", 10), ("a", 20), ("a", 5), ("b", 15), (None, 16), ("a", None))
         store.commit(
             Change(
@@ -275,7 +275,7 @@ class StoreQuestions:
                     a_wake(
                         wake_id=f"wake_{number}",
                         session_key=session,
-                        sent_at=None if moment is None else at(moment),
+                        sent_at=None if moment is None else make_instant(moment),
                     )
                     for number, (session, moment) in enumerate(sent)
                 )
@@ -283,8 +283,8 @@ class StoreQuestions:
         )
 
         def find_ids(session_key: str | None, since: float) -> list[str]:
-            query = WakeQuery(session_key=session_key, sent_since=at(since))
-            return ids_of(store.find_wakes(query))
+            query = WakeQuery(session_key=session_key, sent_since=make_instant(since))
+            return extract_ids(store.find_wakes(query))
 
         assert find_ids("a", 0) == ["wake_2", "wake_0", "wake_1"]
         assert find_ids("a", 10) == ["wake_0", "wake_1"]
@@ -296,7 +296,7 @@ class StoreQuestions:
 
     def test_events_are_read_from_a_place_on(self, store: TaskStore) -> None:
         for number in range(5):
-            event = an_event(kind=f"kind_{number}", at=at(-number))
+            event = an_event(kind=f"kind_{number}", at=make_instant(-number))
             store.commit(Change(events=(event, an_event(task_id="task_1"))))
         events = store.find_events(EventQuery())
         ids = [event.event_id for event in events]
@@ -324,9 +324,7 @@ class StoreQuestions:
     def test_a_bookmark_holds_its_last_value(self, store: TaskStore) -> None:
         store.commit(Change(bookmarks=(Bookmark(name="a", value="1"),)))
         store.commit(
-            Change(
-                bookmarks=(Bookmark(name="a", value="2"), Bookmark(name="b", value="3"))
-            )
+            Change(bookmarks=(Bookmark(name="a", value="2"), Bookmark(name="b", value="3")))
         )
         assert read_bookmark(store, "a") == "2"
         assert read_bookmark(store, "b") == "3"

@@ -20,8 +20,8 @@ from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import Checkpoint, RunState
 from taskmem_hookspecs.testing import drawn
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import ids_of, next_lapse
-from taskmem_hookspecs.testing.store_commits import drawn_often, stored
+from taskmem_hookspecs.testing.holdings import extract_ids, find_next_lapse
+from taskmem_hookspecs.testing.store_commits import build_stored_row, drawn_often
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
     a_folder,
@@ -51,16 +51,14 @@ class StoreRuns:
             run = data.draw(drawn.runs(f"run_{number}", f"task_{number}"))
             other = data.draw(drawn.runs(run.run_id, run.task_id))
             store.commit(Change(tasks=(a_task(task_id=run.task_id),), runs=(run,)))
-            assert store.read_run(run.run_id) == stored(run)
-            store.commit(Change(runs=(stored(other),)))
+            assert store.read_run(run.run_id) == build_stored_row(run)
+            store.commit(Change(runs=(build_stored_row(other),)))
             changed = other.model_copy(update={"version": 2})
             assert store.read_run(run.run_id) == changed
 
         comes_back()
 
-    def test_every_field_of_what_hangs_on_a_run_comes_back(
-        self, store: TaskStore
-    ) -> None:
+    def test_every_field_of_what_hangs_on_a_run_comes_back(self, store: TaskStore) -> None:
         numbers = itertools.count(1)
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),)))
 
@@ -73,7 +71,7 @@ class StoreRuns:
             made = made.model_copy(update={"run_id": "run_1"})
             store.commit(Change(checkpoints=(checkpoint,), artifacts=(made,)))
             assert store.read_records(Checkpoint, "run_1", 1)[-1] == checkpoint
-            assert store.read_task("task_1").artifacts[-1] == stored(made)
+            assert store.read_task("task_1").artifacts[-1] == build_stored_row(made)
 
         comes_back()
 
@@ -88,7 +86,7 @@ class StoreRuns:
         ):
             assert list(store.find_runs(query)) == []
         assert list(store.read_records(Checkpoint, "run_9", 9)) == []
-        assert next_lapse(store) is None
+        assert find_next_lapse(store) is None
         assert sum(store.count().runs.values()) == 0
 
     def test_a_run_that_moved_is_a_conflict(self, store: TaskStore) -> None:
@@ -137,9 +135,9 @@ class StoreRuns:
             store.commit(Change(runs=(second,)))
         over = a_run(state=RunState.FAILED, version=1)
         store.commit(Change(runs=(over, second)))
-        assert store.read_task("task_1").run == stored(second)
+        assert store.read_task("task_1").run == build_stored_row(second)
         found = store.find_runs(RunQuery(task_id="task_1"))
-        assert ids_of(found) == ["run_2", "run_1"]
+        assert extract_ids(found) == ["run_2", "run_1"]
 
     @pytest.mark.parametrize("state", list(RunState))
     def test_a_task_comes_with_its_run_until_that_has_ended(
@@ -160,9 +158,7 @@ class StoreRuns:
             with pytest.raises(TaskNotFound):
                 store.commit(change)
 
-    def test_the_runs_of_a_session_come_as_their_tasks_were_updated(
-        self, store: TaskStore
-    ) -> None:
+    def test_the_runs_of_a_session_come_as_their_tasks_were_updated(self, store: TaskStore) -> None:
         tasks = [
             a_task(task_id=f"task_{n}", updated_at=DAWN + age * SECOND)
             for n, age in enumerate((2, 3, 1, 9, 9))
@@ -174,7 +170,7 @@ class StoreRuns:
         ]
         runs[4] = runs[4].model_copy(update={"session_key": "other"})
         store.commit(Change(tasks=tuple(tasks), runs=tuple(runs)))
-        found = ids_of(store.find_runs(RunQuery(session_key="s")))
+        found = extract_ids(store.find_runs(RunQuery(session_key="s")))
         assert found == ["run_1", "run_0", "run_2"]
 
     def test_the_runs_of_several_tasks_are_read_at_once(self, store: TaskStore) -> None:
@@ -186,7 +182,7 @@ class StoreRuns:
         tasks = tuple(a_task(task_id=task_id) for task_id in ids)
         store.commit(Change(tasks=tasks, runs=tuple(runs)))
         found = store.find_runs(RunQuery(task_ids=("task_1", "task_3", "task_9")))
-        assert sorted(ids_of(found)) == ["run_0", "run_2", "run_3"]
+        assert sorted(extract_ids(found)) == ["run_0", "run_2", "run_3"]
         assert list(store.find_runs(RunQuery(task_ids=()))) == []
 
     def test_a_role_sees_what_is_queued_for_it_or_for_anybody_oldest_first(
@@ -208,22 +204,22 @@ class StoreRuns:
             )
             store.commit(Change(tasks=(a_task(task_id=f"task_{n}"),), runs=(run,)))
 
-        def queued(role: str | None, limit: int = 9) -> list[str]:
+        def find_queued(role: str | None, limit: int = 9) -> list[str]:
             queue = RunQuery(states=(RunState.QUEUED,), oldest_first=True)
             asked = queue.model_copy(update={"role": role, "limit": limit})
-            return ids_of(store.find_runs(asked))
+            return extract_ids(store.find_runs(asked))
 
-        assert queued("builder") == ["run_1", "run_0"]
-        assert queued("builder", 1) == ["run_1"]
-        assert queued("nobody") == ["run_1"]
-        assert queued(None) == ["run_2", "run_1", "run_0"]
+        assert find_queued("builder") == ["run_1", "run_0"]
+        assert find_queued("builder", 1) == ["run_1"]
+        assert find_queued("nobody") == ["run_1"]
+        assert find_queued(None) == ["run_2", "run_1", "run_0"]
 
     def test_leases_that_lapsed_come_first_due_first(self, store: TaskStore) -> None:
         for n, seconds in enumerate((3, 1, None, 2)):
             lease = None if seconds is None else DAWN + seconds * SECOND
             run = a_run(run_id=f"run_{n}", task_id=f"task_{n}", lease_until=lease)
             store.commit(Change(tasks=(a_task(task_id=f"task_{n}"),), runs=(run,)))
-        assert next_lapse(store) == DAWN + SECOND
+        assert find_next_lapse(store) == DAWN + SECOND
         lapsed = store.find_runs(RunQuery(lapsed_by=DAWN + 2 * SECOND))
         assert [run.run_id for run in lapsed] == ["run_1", "run_3"]
         assert len(store.find_runs(RunQuery(lapsed_by=DAWN + 2 * SECOND, limit=1))) == 1
@@ -231,9 +227,7 @@ class StoreRuns:
 
     def test_checkpoints_are_read_from_the_newest_back(self, store: TaskStore) -> None:
         other = a_run(run_id="run_2", task_id="task_2")
-        store.commit(
-            Change(tasks=(a_task(), a_task(task_id="task_2")), runs=(a_run(), other))
-        )
+        store.commit(Change(tasks=(a_task(), a_task(task_id="task_2")), runs=(a_run(), other)))
         for number in (1, 2, 3):
             store.commit(
                 Change(
@@ -249,20 +243,15 @@ class StoreRuns:
         assert [c.number for c in found] == [1, 2]
         assert [*store.read_records(Checkpoint, "run_1", 9, before=1)] == []
 
-    def test_checkpoints_are_found_by_what_their_bodies_hold(
-        self, store: TaskStore
-    ) -> None:
+    def test_checkpoints_are_found_by_what_their_bodies_hold(self, store: TaskStore) -> None:
         bodies = ('{"a":"x"}', '{"a":"X"}', '{"a":"100%"}', '{"a":"1_0"}', '{"a":"x"}')
         made = tuple(
-            a_checkpoint(number=number, body=body)
-            for number, body in enumerate(bodies, 1)
+            a_checkpoint(number=number, body=body) for number, body in enumerate(bodies, 1)
         )
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=made))
 
         def numbers(holding: str, limit: int = 9, before: int | None = None) -> object:
-            found = store.read_records(
-                Checkpoint, "run_1", limit, before=before, holding=holding
-            )
+            found = store.read_records(Checkpoint, "run_1", limit, before=before, holding=holding)
             return [checkpoint.number for checkpoint in found]
 
         assert numbers('"a":"x"') == [1, 5]
@@ -273,19 +262,14 @@ class StoreRuns:
         assert numbers('"b"') == []
 
     def test_a_checkpoint_is_written_once(self, store: TaskStore) -> None:
-        store.commit(
-            Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=(a_checkpoint(),))
-        )
+        store.commit(Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=(a_checkpoint(),)))
         with pytest.raises(Conflict):
             store.commit(Change(checkpoints=(a_checkpoint(body="other"),)))
         (kept,) = store.read_records(Checkpoint, "run_1", 9)
         assert kept.body == "{}"
 
     def test_checkpoints_that_are_too_old_go(self, store: TaskStore) -> None:
-        made = tuple(
-            a_checkpoint(number=number, at=DAWN + number * SECOND)
-            for number in (1, 2, 3)
-        )
+        made = tuple(a_checkpoint(number=number, at=DAWN + number * SECOND) for number in (1, 2, 3))
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),), checkpoints=made))
         store.commit(Change(forget_before=DAWN + 2 * SECOND))
         left = [c.number for c in store.read_records(Checkpoint, "run_1", 9)]
@@ -304,7 +288,7 @@ class StoreRuns:
     def test_a_wake_may_be_for_a_run(self, store: TaskStore) -> None:
         wake = a_wake(cause=WakeCause.RUN, task_id="task_1", run_id="run_1")
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),), wakes=(wake,)))
-        assert store.read_task("task_1").wakes == (stored(wake),)
+        assert store.read_task("task_1").wakes == (build_stored_row(wake),)
 
     @pytest.mark.parametrize("state", ENDED)
     def test_runs_are_counted_by_state(self, store: TaskStore, state: RunState) -> None:

@@ -10,8 +10,8 @@ from taskmem_hookspecs.model import WaitStatus, WakeCause, WakeState
 from taskmem_hookspecs.queries import EventQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import ids_of
-from taskmem_hookspecs.testing.store_questions import at
+from taskmem_hookspecs.testing.holdings import extract_ids
+from taskmem_hookspecs.testing.store_questions import make_instant
 from taskmem_hookspecs.testing.values import a_task, a_wait, a_wake, an_event
 
 
@@ -48,18 +48,16 @@ class StoreWaits:
 
     def test_waits_are_listed_newest_first(self, store: TaskStore) -> None:
         waits = (
-            a_wait(wait_id="wait_1", created_at=at(2)),
-            a_wait(wait_id="wait_2", created_at=at(3), task_id="task_1"),
+            a_wait(wait_id="wait_1", created_at=make_instant(2)),
+            a_wait(wait_id="wait_2", created_at=make_instant(3), task_id="task_1"),
             a_wait(wait_id="wait_3", status="error", task_id="task_1"),
-            a_wait(wait_id="wait_4", created_at=at(1), status="error"),
+            a_wait(wait_id="wait_4", created_at=make_instant(1), status="error"),
         )
         store.commit(Change(tasks=(a_task(),), waits=waits))
 
-        def list_ids(
-            status: WaitStatus | None, task_id: str | None, limit: int = 9
-        ) -> list[str]:
+        def list_ids(status: WaitStatus | None, task_id: str | None, limit: int = 9) -> list[str]:
             query = WaitQuery(status=status, task_id=task_id, limit=limit)
-            return [each[-1] for each in ids_of(store.find_waits(query))]
+            return [each[-1] for each in extract_ids(store.find_waits(query))]
 
         assert list_ids(None, None) == ["2", "1", "4", "3"]
         assert list_ids(None, None, 3) == ["2", "1", "4"]
@@ -72,10 +70,10 @@ class StoreWaits:
 
     def test_wakes_are_listed_newest_first(self, store: TaskStore) -> None:
         wakes = (
-            a_wake(wake_id="wake_1", created_at=at(2)),
-            a_wake(wake_id="wake_2", created_at=at(3), task_id="task_1"),
+            a_wake(wake_id="wake_1", created_at=make_instant(2)),
+            a_wake(wake_id="wake_2", created_at=make_instant(3), task_id="task_1"),
             a_wake(wake_id="wake_3", state="sent", task_id="task_1"),
-            a_wake(wake_id="wake_4", created_at=at(1), state="refused"),
+            a_wake(wake_id="wake_4", created_at=make_instant(1), state="refused"),
         )
         store.commit(Change(tasks=(a_task(),), wakes=wakes))
 
@@ -83,7 +81,7 @@ class StoreWaits:
             states: tuple[WakeState, ...] | None, task_id: str | None, limit: int = 9
         ) -> list[str]:
             query = WakeQuery(states=states, task_id=task_id, limit=limit)
-            return [each[-1] for each in ids_of(store.find_wakes(query))]
+            return [each[-1] for each in extract_ids(store.find_wakes(query))]
 
         assert list_ids(None, None) == ["2", "1", "4", "3"]
         assert list_ids(None, None, 2) == ["2", "1"]
@@ -99,9 +97,7 @@ class StoreWaits:
         assert {wake.wake_id for wake in read} == {"wake_1", "wake_3"}
         assert list(store.find_wakes(WakeQuery(wake_ids=()))) == []
 
-    def test_the_open_wakes_of_a_wait_are_found_newest_first(
-        self, store: TaskStore
-    ) -> None:
+    def test_the_open_wakes_of_a_wait_are_found_newest_first(self, store: TaskStore) -> None:
         def wake(name: str, age: int, **fields: object) -> object:
             return a_wake(
                 wake_id=f"wake_{name}",
@@ -121,19 +117,14 @@ class StoreWaits:
 
         def find_ids(wait_id: str) -> list[str]:
             states = (WakeState.DUE, WakeState.SENT)
-            return ids_of(store.find_wakes(WakeQuery(states=states, wait_id=wait_id)))
+            return extract_ids(store.find_wakes(WakeQuery(states=states, wait_id=wait_id)))
 
         assert find_ids("wait_1") == ["wake_new", "wake_old"]
         assert find_ids("wait_9") == []
 
-    def test_a_wait_that_is_forgotten_goes_with_its_wakes(
-        self, store: TaskStore
-    ) -> None:
+    def test_a_wait_that_is_forgotten_goes_with_its_wakes(self, store: TaskStore) -> None:
         ids = ("wait_1", "wait_2")
-        wakes = (
-            a_wake(wake_id=f"wake_{each}", cause=WakeCause.WAIT, wait_id=each)
-            for each in ids
-        )
+        wakes = (a_wake(wake_id=f"wake_{each}", cause=WakeCause.WAIT, wait_id=each) for each in ids)
         store.commit(
             Change(
                 waits=tuple(a_wait(wait_id=each) for each in ids),
@@ -144,8 +135,8 @@ class StoreWaits:
 
         store.commit(Change(forget_waits=("wait_1", "wait_9")))
 
-        assert ids_of(store.find_waits(WaitQuery())) == ["wait_2"]
-        assert ids_of(store.find_wakes(WakeQuery())) == ["wake_wait_2"]
+        assert extract_ids(store.find_waits(WaitQuery())) == ["wait_2"]
+        assert extract_ids(store.find_wakes(WakeQuery())) == ["wake_wait_2"]
         assert len(store.find_events(EventQuery(wait_id="wait_1"))) == 1
 
     def test_the_history_of_a_wait_is_told_oldest_first(self, store: TaskStore) -> None:

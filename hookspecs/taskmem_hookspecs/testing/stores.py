@@ -17,7 +17,7 @@ from taskmem_hookspecs.errors import Conflict
 from taskmem_hookspecs.model import Bookmark, Message
 from taskmem_hookspecs.queries import TaskQuery
 from taskmem_hookspecs.roles import TaskStore
-from taskmem_hookspecs.testing.holdings import everything, read_bookmark
+from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
 from taskmem_hookspecs.testing.store_commits import StoreCommits
 from taskmem_hookspecs.testing.store_dropping import StoreDropping
 from taskmem_hookspecs.testing.store_homes import StoreHomes
@@ -74,9 +74,7 @@ class StoreSuite(
         yield store
         store.close()
 
-    def test_everything_is_there_after_it_was_opened_again(
-        self, tmp_path: Path
-    ) -> None:
+    def test_everything_is_there_after_it_was_opened_again(self, tmp_path: Path) -> None:
         store = self.make_store(tmp_path)
         store.commit(
             Change(
@@ -94,9 +92,9 @@ class StoreSuite(
                 bookmarks=(Bookmark(name="read", value="7"),),
             )
         )
-        before = everything(store)
+        before = read_all_rows(store)
         store = self.reopen(store, tmp_path)
-        assert everything(store) == before
+        assert read_all_rows(store) == before
         assert read_bookmark(store, "read") == "7"
         store.close()
 
@@ -104,22 +102,20 @@ class StoreSuite(
         store.commit(Change(tasks=(a_task(),)))
         for version in range(1, ROUNDS + 1):
             change = Change(tasks=(a_task(version=version),), messages=(a_message(),))
-            refusals = at_once(partial(commit, store, change))
+            refusals = run_in_threads(partial(commit_change, store, change))
             assert [type(r) for r in refusals] == [Conflict] * (THREADS - 1)
         assert store.read_task("task_1").task.version == ROUNDS + 1
         assert len(store.read_records(Message, "task_1")) == ROUNDS
 
-    def test_who_reads_again_after_a_conflict_gets_through(
-        self, store: TaskStore
-    ) -> None:
+    def test_who_reads_again_after_a_conflict_gets_through(self, store: TaskStore) -> None:
         store.commit(Change(tasks=(a_task(),)))
 
         def count_up(_: int) -> None:
             for _round in range(ROUNDS):
-                while not counted_up(store):
+                while not try_count_up(store):
                     pass
 
-        assert at_once(count_up) == []
+        assert run_in_threads(count_up) == []
         task = store.read_task("task_1").task
         assert task.message_count == THREADS * ROUNDS
         assert len(store.read_records(Message, "task_1")) == THREADS * ROUNDS
@@ -130,18 +126,14 @@ class StoreSuite(
                 name = f"{writer}_{number}"
                 task = a_task(task_id=f"task_{name}")
                 message = a_message(task_id=task.task_id, content=name)
-                store.commit(
-                    Change(tasks=(task,), messages=(message,), events=(an_event(),))
-                )
+                store.commit(Change(tasks=(task,), messages=(message,), events=(an_event(),)))
                 assert store.read_task(task.task_id).task.version == 1
 
-        assert at_once(write) == []
+        assert run_in_threads(write) == []
         tasks = store.find_tasks(TaskQuery(limit=1000, implicit=False))
         threads = [store.read_records(Message, task.task_id) for task in tasks]
         assert sorted(message.content for thread in threads for message in thread) == [
-            f"{writer}_{number}"
-            for writer in range(THREADS)
-            for number in range(ROUNDS)
+            f"{writer}_{number}" for writer in range(THREADS) for number in range(ROUNDS)
         ]
         assert store.count().events == THREADS * ROUNDS
 
@@ -154,7 +146,7 @@ class StoreSuite(
                 stale = a_task(version=7) if writer % 2 else task
                 store.commit(Change(events=(an_event(),), tasks=(stale,)))
 
-        refusals = at_once(write)
+        refusals = run_in_threads(write)
         assert [type(r) for r in refusals] == [Conflict] * (THREADS // 2)
         assert store.count().events == THREADS // 2 * ROUNDS
 
@@ -169,20 +161,18 @@ class StoreSuite(
                     seen.append((facts.task.version, facts.waits[0].version))
                 else:
                     wait = a_wait(task_id="task_1", version=version)
-                    store.commit(
-                        Change(tasks=(a_task(version=version),), waits=(wait,))
-                    )
+                    store.commit(Change(tasks=(a_task(version=version),), waits=(wait,)))
 
-        assert at_once(touch_or_read) == []
+        assert run_in_threads(touch_or_read) == []
         assert all(task == wait for task, wait in seen)
 
 
-def commit(store: TaskStore, change: Change, _: int) -> None:
+def commit_change(store: TaskStore, change: Change, _: int) -> None:
     """Commit a change, whichever thread this is."""
     store.commit(change)
 
 
-def counted_up(store: TaskStore) -> bool:
+def try_count_up(store: TaskStore) -> bool:
     """Add a message and count it; False where another was first."""
     task = store.read_task("task_1").task
     counted = task.model_copy(update={"message_count": task.message_count + 1})
@@ -193,7 +183,7 @@ def counted_up(store: TaskStore) -> bool:
     return True
 
 
-def at_once(work: Callable[[int], None]) -> list[Exception]:
+def run_in_threads(work: Callable[[int], None]) -> list[Exception]:
     """Do it in `THREADS` threads that start together; return what they raised."""
     start = threading.Barrier(THREADS)
     raised: list[Exception] = []

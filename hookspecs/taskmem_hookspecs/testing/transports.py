@@ -39,7 +39,7 @@ class TransportSuite:
     def make_transport(self, tmp_path: Path) -> WakeTransport:
         """Return a transport whose deliveries arrive."""
 
-    def received(self, tmp_path: Path) -> Sequence[str] | None:
+    def list_received(self, tmp_path: Path) -> Sequence[str] | None:
         """Return the texts that arrived, oldest first; None: nobody can tell."""
 
     def make_failing(self, tmp_path: Path) -> WakeTransport | None:
@@ -70,7 +70,7 @@ class TransportSuite:
     # --- what arrives ---------------------------------------------------------
 
     def test_a_delivery_is_answered_with_a_receipt(self, tmp_path: Path) -> None:
-        receipt = deliver(self.make_transport(tmp_path), a_wake())
+        receipt = deliver_wake(self.make_transport(tmp_path), a_wake())
         assert isinstance(receipt, WakeReceipt)
         assert receipt.delivered_at.tzinfo is not None
 
@@ -83,12 +83,12 @@ class TransportSuite:
     def test_the_same_key_may_come_twice(self, tmp_path: Path) -> None:
         transport = self.make_transport(tmp_path)
         for _ in range(2):
-            assert isinstance(deliver(transport, a_wake()), WakeReceipt)
+            assert isinstance(deliver_wake(transport, a_wake()), WakeReceipt)
 
     @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
     def test_a_text_arrives_as_it_is(self, tmp_path: Path, text: str) -> None:
-        deliver(self.make_transport(tmp_path), a_wake(text=text))
-        received = self.received(tmp_path)
+        deliver_wake(self.make_transport(tmp_path), a_wake(text=text))
+        received = self.list_received(tmp_path)
         if received is None:
             pytest.skip("give `received` to try it")
         assert list(received) == [text]
@@ -99,11 +99,11 @@ class TransportSuite:
         wakes = [a_wake(wake_id=f"wake_{n}", text=f"text {n}") for n in (1, 2)]
         receipts = deliver_all(self.make_transport(tmp_path), *wakes)
         assert all(isinstance(receipt, WakeReceipt) for receipt in receipts)
-        received = self.received(tmp_path)
+        received = self.list_received(tmp_path)
         assert received is None or sorted(received) == ["text 1", "text 2"]
 
     def test_a_delivery_lets_others_go_on(self, tmp_path: Path) -> None:
-        assert asyncio.run(turns_of_another(self.make_transport(tmp_path))), (
+        assert asyncio.run(count_other_turns(self.make_transport(tmp_path))), (
             "deliver ran from start to end without letting go of the event loop; "
             "await what takes time, and put what cannot be awaited into "
             "asyncio.to_thread"
@@ -124,7 +124,7 @@ class TransportSuite:
         assert_raises(WakeRefused, refusing)
 
 
-def deliver(transport: WakeTransport, wake: Wake) -> object:
+def deliver_wake(transport: WakeTransport, wake: Wake) -> object:
     """Deliver one wake in an event loop of its own."""
     return asyncio.run(transport.deliver(wake))
 
@@ -138,17 +138,17 @@ def deliver_all(transport: WakeTransport, *wakes: Wake) -> Sequence[object]:
     return asyncio.run(together())
 
 
-async def turns_of_another(transport: WakeTransport) -> int:
+async def count_other_turns(transport: WakeTransport) -> int:
     """Return how often another coroutine had its turn during a delivery."""
     turns = 0
 
-    async def another() -> None:
+    async def count_turns() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
-    running = asyncio.create_task(another())
+    running = asyncio.create_task(count_turns())
     await asyncio.sleep(0)
     before = turns
     await transport.deliver(a_wake())
@@ -160,7 +160,7 @@ def assert_raises(expected: type[TaskmemError], transport: WakeTransport) -> Non
     """Deliver twice, and see the same error with a sentence on one line."""
     for _ in range(2):
         with pytest.raises(expected) as raised:
-            deliver(transport, a_wake())
+            deliver_wake(transport, a_wake())
         sentence = str(raised.value)
         assert sentence.strip(), "the error says nothing"
         assert len(sentence.splitlines()) == 1

@@ -47,24 +47,20 @@ class VerifierSuite:
     def test_it_plays_the_part(self, tmp_path: Path) -> None:
         assert isinstance(self.make_verifier(tmp_path), EvidenceVerifier)
 
-    def test_what_is_there_is_verified_as_often_as_it_is_looked_at(
-        self, tmp_path: Path
-    ) -> None:
+    def test_what_is_there_is_verified_as_often_as_it_is_looked_at(self, tmp_path: Path) -> None:
         verifier, claim = self.make_verifier(tmp_path), self.make_true(tmp_path)
-        first, second = look(verifier, claim), look(verifier, claim)
+        first, second = verify_claim(verifier, claim), verify_claim(verifier, claim)
         assert first.verdict is second.verdict is Verdict.VERIFIED, first.detail
         assert first.checksum == second.checksum
 
     def test_what_is_not_there_is_not_verified(self, tmp_path: Path) -> None:
         claim = self.make_false(tmp_path)
-        finding = look(self.make_verifier(tmp_path), claim)
+        finding = verify_claim(self.make_verifier(tmp_path), claim)
         assert finding.verdict is not Verdict.VERIFIED
 
-    def test_what_sums_up_to_something_else_is_not_verified(
-        self, tmp_path: Path
-    ) -> None:
+    def test_what_sums_up_to_something_else_is_not_verified(self, tmp_path: Path) -> None:
         claim = self.make_true(tmp_path).model_copy(update={"checksum": "0" * 64})
-        finding = look(self.make_verifier(tmp_path), claim)
+        finding = verify_claim(self.make_verifier(tmp_path), claim)
         assert finding.verdict is not Verdict.VERIFIED
 
     @pytest.mark.parametrize("subject", STRANGE, ids=lambda text: ascii(text[:12]))
@@ -72,11 +68,11 @@ class VerifierSuite:
         self, tmp_path: Path, subject: str
     ) -> None:
         claim = self.make_true(tmp_path).model_copy(update={"subject": subject})
-        finding = look(self.make_verifier(tmp_path), claim)
+        finding = verify_claim(self.make_verifier(tmp_path), claim)
         assert finding.verdict is not Verdict.VERIFIED
 
 
-def look(verifier: EvidenceVerifier, claim: Claim) -> Finding:
+def verify_claim(verifier: EvidenceVerifier, claim: Claim) -> Finding:
     """Return what is found of a claim, which is told in one sentence on one line."""
     finding = asyncio.run(verifier.verify(claim))
     assert isinstance(finding, Finding)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from taskmem_hookspecs import Checkup, TaskmemError
 from taskmem_openclaw import door
-from taskmem_openclaw.setup.edits import entries
+from taskmem_openclaw.setup.edits import to_object
 
 Gateways = Sequence[Mapping[str, Any]]
 
@@ -17,12 +17,10 @@ def read_gateways(status: Mapping[str, object] | None) -> Gateways:
     """Return the gateways that the daemon's status tells of."""
     found = (status or {}).get("gateways")
     listed = cast("list[object]", found) if isinstance(found, list) else []
-    return [entries(each) for each in listed]
+    return [to_object(each) for each in listed]
 
 
-async def await_gateways(
-    checkup: Checkup, environ: Mapping[str, str], seconds: float
-) -> Gateways:
+async def await_gateways(checkup: Checkup, environ: Mapping[str, str], seconds: float) -> Gateways:
     """Return the gateways that are connected; one that is on its way is waited for.
 
     That is one whose plug-in listens and is not connected: the daemon was started after
@@ -31,19 +29,19 @@ async def await_gateways(
     found = read_gateways(checkup.status)
     if found or checkup.status is None:
         return found
-    if not await door.opened(door.path(environ), door.GLANCE):
+    if not await door.wait_for_listener(door.find_socket(environ), door.GLANCE):
         return found
     try:
         async with asyncio.timeout(seconds):
             while True:
-                if found := read_gateways(await _status(checkup)):
+                if found := read_gateways(await _fetch_status(checkup)):
                     return found
                 await asyncio.sleep(door.GLANCE)
     except TimeoutError:
         return ()
 
 
-async def _status(checkup: Checkup) -> Mapping[str, object] | None:
+async def _fetch_status(checkup: Checkup) -> Mapping[str, object] | None:
     try:
         told = await checkup.ask("status", {})
     except TaskmemError:

@@ -23,7 +23,7 @@ from taskmem_openclaw.doctor import links
 from taskmem_openclaw.doctor.gateways import await_gateways
 from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import shipped
-from taskmem_openclaw.setup.edits import at, entries, items
+from taskmem_openclaw.setup.edits import find_value, to_list, to_object
 from taskmem_openclaw.setup.openclaw import OLDEST
 from taskmem_openclaw.transports.listeners import find_stranger
 
@@ -59,9 +59,7 @@ class OpenClawCheck:
         """Yield a row for each link; where OpenClaw is not used, one that says so."""
         gateways = await await_gateways(checkup, self._environ, door.LOAD_SECONDS)
         if checkup.transport not in OURS and not gateways:
-            yield ok(
-                "used", f"Wakes do not go to OpenClaw, but by {checkup.transport}."
-            )
+            yield ok("used", f"Wakes do not go to OpenClaw, but by {checkup.transport}.")
             return
         named = checkup.transport != "auto"
         binary = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
@@ -71,33 +69,33 @@ class OpenClawCheck:
         if unused and links.is_absent(self._environ):
             yield ok("used", "OpenClaw is not set up; taskmem setup openclaw does it.")
             return
-        yield await version(binary, program, self._environ, found=bool(gateways))
-        file = configuration.file(self._environ)
-        config, row = read(file, self._environ)
+        yield await check_version(binary, program, self._environ, found=bool(gateways))
+        file = configuration.find_config_file(self._environ)
+        config, row = check_configuration(file, self._environ)
         yield row
         if config is None:
             return
-        if program is not None and configuration.includes(config):
-            plugins = await _included(program, self._environ)
+        if program is not None and configuration.has_includes(config):
+            plugins = await _read_included_plugins(program, self._environ)
             config = config if plugins is None else {**config, "plugins": plugins}
         facts = Facts(
             config=config,
-            wishes=shipped.wishes(config, ""),
-            version=shipped.version(),
-            state=configuration.state_folder(self._environ),
+            wishes=shipped.build_desired_state(config, ""),
+            version=shipped.read_version(),
+            state=configuration.find_state_folder(self._environ),
             gateways=gateways,
         )
-        for row in links.rows(facts):
+        for row in links.check_links(facts):
             yield row
-        asking = Probe(facts, self._environ, self._transport)
-        async for row in asking.rows(program):
+        asking = GatewayProbe(facts, self._environ, self._transport)
+        async for row in asking.check_ways(program):
             yield row
 
 
 # --- the command and the configuration ----------------------------------------
 
 
-async def version(
+async def check_version(
     binary: str, program: str | None, environ: Mapping[str, str], *, found: bool
 ) -> HealthRow:
     """Look for OpenClaw's command, and ask its version; `found`: its gateway is."""
@@ -109,7 +107,7 @@ async def version(
             "do without it, remove wake_transport and TASKMEM_WAKE_TRANSPORT."
         )
         return (warn if found else fail)("version", sentence, cure)
-    said = await _said(program, ("--version",), environ)
+    said = await _run_openclaw(program, ("--version",), environ)
     number = re.search(r"\b(\d{4})\.(\d+)(?:\.\d+)?\b", said or "")
     if number is None:
         return warn(
@@ -126,11 +124,11 @@ async def version(
     return ok("version", f"OpenClaw {number[0]} is {program}.")
 
 
-def read(
+def check_configuration(
     file: Path, environ: Mapping[str, str]
 ) -> tuple[Mapping[str, Any] | None, HealthRow]:
     """Read OpenClaw's configuration; None: it cannot be."""
-    found = configuration.read(environ)
+    found = configuration.read_config(environ)
     if found is not None:
         return found, ok("configuration", f"{file} is OpenClaw's configuration.")
     if not file.exists():
@@ -143,18 +141,18 @@ def read(
     return None, fail("configuration", f"{file} cannot be read.", cure)
 
 
-async def _included(
+async def _read_included_plugins(
     program: str, environ: Mapping[str, str]
 ) -> Mapping[str, Any] | None:
-    said = await _said(program, ("config", "get", "plugins", "--json"), environ)
+    said = await _run_openclaw(program, ("config", "get", "plugins", "--json"), environ)
     try:
         found: object = json.loads(said or "")
     except (ValueError, RecursionError):
         return None
-    return entries(found) or None
+    return to_object(found) or None
 
 
-async def _said(
+async def _run_openclaw(
     program: str, arguments: Sequence[str], environ: Mapping[str, str]
 ) -> str | None:
     """Return what OpenClaw's command prints; None: it failed or took too long."""
@@ -186,7 +184,7 @@ async def _said(
 # --- the gateway --------------------------------------------------------------
 
 
-class Probe:
+class GatewayProbe:
     """Looks whether the gateway is there, and which ways lead into it."""
 
     def __init__(
@@ -199,26 +197,26 @@ class Probe:
         self._facts = facts
         self._environ = environ
         self._transport = transport
-        port = configuration.local_port(facts.config, environ)
+        port = configuration.find_local_port(facts.config, environ)
         self._url = f"http://127.0.0.1:{port or configuration.DEFAULT_PORT}"
 
-    async def rows(self, program: str | None) -> AsyncIterator[HealthRow]:
+    async def check_ways(self, program: str | None) -> AsyncIterator[HealthRow]:
         """Yield a row for each way; `program` is OpenClaw's command; None: none is."""
-        there = await self._ask("GET", f"{self._url}/healthz") is not None
+        there = await self._request_status("GET", f"{self._url}/healthz") is not None
         if self._facts.gateways:
-            yield plugged_in(self._facts)
-            opened = await self._door()
+            yield check_connected(self._facts)
+            opened = await self._check_socket()
             yield opened
             if opened.state is HealthState.OK:
-                async for row in self._abilities():
+                async for row in self._check_abilities():
                     yield row
         else:
-            yield self._unplugged(there=there)
-        yield await self._webhooks(there=there)
-        yield last_way(program)
-        yield heartbeats(self._facts, there=there)
+            yield self._build_unconnected_row(there=there)
+        yield await self._check_webhooks(there=there)
+        yield build_fallback_row(program)
+        yield build_heartbeats_row(self._facts, there=there)
 
-    def _unplugged(self, *, there: bool) -> HealthRow:
+    def _build_unconnected_row(self, *, there: bool) -> HealthRow:
         if not there:
             return fail("gateway", f"No gateway listens at {self._url}.", _START)
         if self._facts.bundle:
@@ -229,30 +227,28 @@ class Probe:
             f"Mend what is said above; else {RELOAD[0].lower()}{RELOAD[1:]}",
         )
 
-    async def _door(self) -> HealthRow:
-        path = door.path(self._environ)
+    async def _check_socket(self) -> HealthRow:
+        path = door.find_socket(self._environ)
         try:
             # A plug-in that is just loaded anew is away for a moment.
-            await door.opened(path, door.LOAD_SECONDS)
-            await door.ask(path, "seen", GATEWAY_SECONDS, session_key="")
-        except (door.NobodyHome, door.Failed) as error:
+            await door.wait_for_listener(path, door.LOAD_SECONDS)
+            await door.ask_gateway(path, "seen", GATEWAY_SECONDS, session_key="")
+        except (door.PluginNotListening, door.PluginRequestFailed) as error:
             sentence = f"Wakes do not get into the gateway: {error}."
             return fail("door", sentence, RELOAD)
         return ok("door", f"Wakes get into the gateway by {path}.")
 
-    async def _abilities(self) -> AsyncIterator[HealthRow]:
+    async def _check_abilities(self) -> AsyncIterator[HealthRow]:
         """Look whether OpenClaw offers what users are told by, and shows commands."""
         try:
-            path = door.path(self._environ)
-            answer = await door.ask(path, "lacks", GATEWAY_SECONDS)
-        except (door.NobodyHome, door.Failed) as error:
-            sentence = (
-                f"Whether users can be told of their tasks is not known: {error}."
-            )
+            path = door.find_socket(self._environ)
+            answer = await door.ask_gateway(path, "lacks", GATEWAY_SECONDS)
+        except (door.PluginNotListening, door.PluginRequestFailed) as error:
+            sentence = f"Whether users can be told of their tasks is not known: {error}."
             yield warn("notices", sentence, RELOAD)
             return
-        lacks = items(answer.get("lacks"))
-        yield notices(lacks)
+        lacks = to_list(answer.get("lacks"))
+        yield build_notices_row(lacks)
         if "createOpenClawCodingTools" in lacks:
             yield warn(
                 "commands",
@@ -260,15 +256,15 @@ class Probe:
                 "a wait sees only how they end.",
                 _UPDATE,
             )
-        yield shown(entries(answer.get("shown")))
+        yield build_views_row(to_object(answer.get("shown")))
 
-    async def _webhooks(self, *, there: bool) -> HealthRow:
+    async def _check_webhooks(self, *, there: bool) -> HealthRow:
         """Look whether webhooks are on, and whether their token is taken."""
-        if at(self._facts.config, ("hooks", "enabled")) is not True:
+        if find_value(self._facts.config, ("hooks", "enabled")) is not True:
             command = "so wakes go by OpenClaw's command"
             way = command if self._facts.bundle else "which is fine with the plug-in"
             return ok("webhooks", f"Webhooks are off, {way}.")
-        hooks = configuration.hooks(self._environ)
+        hooks = configuration.find_webhooks(self._environ)
         if hooks is None:
             return warn(
                 "webhooks",
@@ -276,12 +272,10 @@ class Probe:
                 "Write it into OpenClaw's configuration, or switch them off.",
             )
         if not there:
-            return ok(
-                "webhooks", f"Webhooks are on at {hooks.url}; nobody listens now."
-            )
+            return ok("webhooks", f"Webhooks are on at {hooks.url}; nobody listens now.")
         return await self._try_token(hooks)
 
-    async def _try_token(self, hooks: configuration.Hooks) -> HealthRow:
+    async def _try_token(self, hooks: configuration.Webhooks) -> HealthRow:
         """Try the token with a request that is refused for having no text."""
         if (stranger := find_stranger(hooks.port)) is not None:
             return fail(
@@ -290,13 +284,12 @@ class Probe:
                 "End that process, or run the gateway as this user",
             )
         bearer = {"Authorization": f"Bearer {hooks.token}"}
-        found = await self._ask("POST", f"{hooks.url}/wake", bearer)
+        found = await self._request_status("POST", f"{hooks.url}/wake", bearer)
         match found:
             case 401 | 403:
                 return fail(
                     "webhooks",
-                    f"The gateway refuses the token of its webhooks at {hooks.url} "
-                    "(hooks.token).",
+                    f"The gateway refuses the token of its webhooks at {hooks.url} (hooks.token).",
                     "Run: openclaw gateway restart (or mend hooks.token)",
                 )
             case 400:
@@ -308,7 +301,7 @@ class Probe:
                     "See hooks.path in OpenClaw's configuration.",
                 )
 
-    async def _ask(
+    async def _request_status(
         self, verb: str, url: str, headers: Mapping[str, str] | None = None
     ) -> int | None:
         """Return the status of an answer; None: there is none."""
@@ -325,7 +318,7 @@ class Probe:
         return found.status_code
 
 
-def plugged_in(facts: Facts) -> HealthRow:
+def check_connected(facts: Facts) -> HealthRow:
     """Look at the gateways that are connected."""
     old = [str(each.get("version")) for each in facts.gateways]
     stale = [version for version in old if version != facts.version]
@@ -347,7 +340,7 @@ def plugged_in(facts: Facts) -> HealthRow:
     return ok("gateway", f"A gateway is connected since {since}.")
 
 
-def notices(lacks: Sequence[object]) -> HealthRow:
+def build_notices_row(lacks: Sequence[object]) -> HealthRow:
     """Say whether users are told; `lacks` names what OpenClaw does not offer for it."""
     if "callGatewayTool" in lacks:
         sentence = "This OpenClaw lets the plug-in tell nothing to users of the chat."
@@ -362,7 +355,7 @@ def notices(lacks: Sequence[object]) -> HealthRow:
     return ok("notices", "Users are told of their tasks where they are.")
 
 
-def shown(lacks: Mapping[str, object]) -> HealthRow:
+def build_views_row(lacks: Mapping[str, object]) -> HealthRow:
     """Say what users see; `lacks` names what they cannot be shown, and why."""
     if not lacks:
         return ok("shown", "Users see progress cards, and buttons for questions.")
@@ -377,7 +370,7 @@ def shown(lacks: Mapping[str, object]) -> HealthRow:
     )
 
 
-def last_way(program: str | None) -> HealthRow:
+def build_fallback_row(program: str | None) -> HealthRow:
     """Look at what is left where neither the plug-in nor webhooks are there."""
     if program is None:
         lost = "Without OpenClaw's command, wakes have no way but those above."
@@ -388,7 +381,7 @@ def last_way(program: str | None) -> HealthRow:
     )
 
 
-def heartbeats(facts: Facts, *, there: bool) -> HealthRow:
+def build_heartbeats_row(facts: Facts, *, there: bool) -> HealthRow:
     """Tell when it matters that heartbeats may be switched off: nobody can be asked."""
     if there and not facts.gateways:
         return warn(

@@ -17,7 +17,7 @@ from typing import Any, Final
 from taskmem_hookspecs import HealthRow, HealthState
 from taskmem_openclaw import configuration
 from taskmem_openclaw.setup import plan, sight
-from taskmem_openclaw.setup.edits import at, entries, items
+from taskmem_openclaw.setup.edits import find_value, to_list, to_object
 
 SETUP: Final = "Run: taskmem setup openclaw"
 RELOAD: Final = f"Run: openclaw plugins reload {plan.PLUGIN}"
@@ -31,7 +31,7 @@ class Facts:
 
     config: Mapping[str, Any]
     """OpenClaw's configuration."""
-    wishes: plan.Wishes
+    wishes: plan.DesiredState
     """How it shall be: the folder, command and home of this installation."""
     version: str
     """Of the plug-in that this installation brings along."""
@@ -43,50 +43,50 @@ class Facts:
     @property
     def entry(self) -> Mapping[str, Any]:
         """What the operator has set for the plug-in."""
-        return entries(at(self.config, ("plugins", "entries", plan.PLUGIN)))
+        return to_object(find_value(self.config, ("plugins", "entries", plan.PLUGIN)))
 
     @property
     def bundle(self) -> bool:
         """Whether the MCP bundle stands in for the plug-in."""
-        enabled = at(self.config, ("plugins", "entries", plan.BUNDLE, "enabled"))
+        enabled = find_value(self.config, ("plugins", "entries", plan.BUNDLE, "enabled"))
         return enabled is True and not self.folders
 
     @property
     def folders(self) -> list[Path]:
         """The folders from which OpenClaw loads a plug-in of our name."""
-        linked = items(at(self.config, ("plugins", "load", "paths")))
-        paths = [_home(str(each)) for each in linked]
+        linked = to_list(find_value(self.config, ("plugins", "load", "paths")))
+        paths = [_expand_home(str(each)) for each in linked]
         copied = self.state / "extensions" / plan.PLUGIN
-        return [path for path in (*paths, copied) if _manifest(path) is not None]
+        return [path for path in (*paths, copied) if _read_manifest(path) is not None]
 
 
 def is_absent(environ: Mapping[str, str]) -> bool:
     """Whether OpenClaw's configuration has no trace of us, as far as can be read."""
-    config = configuration.read(environ)
+    config = configuration.read_config(environ)
     if config is None:
-        return not configuration.file(environ).exists()
+        return not configuration.find_config_file(environ).exists()
     ours = plan.PLUGIN, plan.BUNDLE
-    known = entries(at(config, ("plugins", "entries")))
-    trace = plan.servers(config) or any(name in known for name in ours)
-    return not trace and not configuration.includes(config)
+    known = to_object(find_value(config, ("plugins", "entries")))
+    trace = plan.list_own_servers(config) or any(name in known for name in ours)
+    return not trace and not configuration.has_includes(config)
 
 
-def rows(facts: Facts) -> Iterator[HealthRow]:
+def check_links(facts: Facts) -> Iterator[HealthRow]:
     """Yield a row for each link that the configuration decides."""
     if facts.bundle:
         yield ok("bundle", "The MCP bundle is there in place of the plug-in.")
         return
-    yield plugin(facts)
+    yield check_native_plugin(facts)
     if not facts.folders:
         return
     looks: Sequence[Callable[[Facts], HealthRow]] = (
-        folder,
-        command,
-        home,
-        conversation,
-        tools,
-        doubled,
-        skill,
+        check_folder,
+        check_command,
+        check_home,
+        check_conversation_access,
+        check_tools,
+        check_duplicate_tools,
+        check_skill,
     )
     for look in looks:
         yield look(facts)
@@ -112,16 +112,16 @@ def fail(name: str, detail: str, cure: str | None) -> HealthRow:
 # --- the plug-in --------------------------------------------------------------
 
 
-def plugin(facts: Facts) -> HealthRow:
+def check_native_plugin(facts: Facts) -> HealthRow:
     """Look whether OpenClaw loads the plug-in."""
-    name, plugins = "plugin", entries(facts.config.get("plugins"))
-    allowed = items(plugins.get("allow"))
+    name, plugins = "plugin", to_object(facts.config.get("plugins"))
+    allowed = to_list(plugins.get("allow"))
     if not facts.folders:
         return fail(name, "The plug-in is not installed.", SETUP)
     if plugins.get("enabled") is False:
         cure = "Run: openclaw config set plugins.enabled true"
         return fail(name, "All of OpenClaw's plug-ins are switched off.", cure)
-    if plan.PLUGIN in items(plugins.get("deny")):
+    if plan.PLUGIN in to_list(plugins.get("deny")):
         cure = f"Take {plan.PLUGIN} out of plugins.deny in OpenClaw's configuration."
         return fail(name, "The plug-in is denied (plugins.deny).", cure)
     if allowed and plan.PLUGIN not in allowed:
@@ -134,15 +134,14 @@ def plugin(facts: Facts) -> HealthRow:
     return ok(name, "The plug-in is installed, enabled and allowed.")
 
 
-def folder(facts: Facts) -> HealthRow:
+def check_folder(facts: Facts) -> HealthRow:
     """Look whether it is this installation's plug-in that OpenClaw loads."""
     wanted = Path(facts.wishes.folder)
-    others = [path for path in facts.folders if not _same(path, wanted)]
+    others = [path for path in facts.folders if not _is_same_path(path, wanted)]
     if len(others) == len(facts.folders):
         return fail(
             "folder",
-            f"OpenClaw loads the plug-in from {others[0]}, and this installation's is "
-            f"in {wanted}.",
+            f"OpenClaw loads the plug-in from {others[0]}, and this installation's is in {wanted}.",
             SETUP,
         )
     if others:
@@ -150,9 +149,9 @@ def folder(facts: Facts) -> HealthRow:
     return ok("folder", f"OpenClaw loads the plug-in from {wanted}.")
 
 
-def command(facts: Facts) -> HealthRow:
+def check_command(facts: Facts) -> HealthRow:
     """Look whether the plug-in starts this program when no daemon runs."""
-    said = items(at(facts.entry, ("config", "command")))
+    said = to_list(find_value(facts.entry, ("config", "command")))
     wanted = list(facts.wishes.command)
     if not said:
         return warn(
@@ -163,7 +162,7 @@ def command(facts: Facts) -> HealthRow:
     program = shutil.which(str(said[0]))
     if program is None:
         return fail("command", f"The plug-in starts {said[0]}, and it is gone.", SETUP)
-    same = _same(Path(program), Path(wanted[0])) and said[1:] == wanted[1:]
+    same = _is_same_path(Path(program), Path(wanted[0])) and said[1:] == wanted[1:]
     if not same:
         words = " ".join(map(str, said))
         return warn(
@@ -174,12 +173,12 @@ def command(facts: Facts) -> HealthRow:
     return ok("command", f"The plug-in starts {' '.join(wanted)}.")
 
 
-def home(facts: Facts) -> HealthRow:
+def check_home(facts: Facts) -> HealthRow:
     """Look whether the plug-in speaks with the daemon of this home."""
-    said = at(facts.entry, ("config", "home"))
-    theirs = _home(str(said)) if said else facts.state / "taskmem"
+    said = find_value(facts.entry, ("config", "home"))
+    theirs = _expand_home(str(said)) if said else facts.state / "taskmem"
     ours = Path(facts.wishes.home)
-    if _same(theirs, ours):
+    if _is_same_path(theirs, ours):
         return ok("home", f"The plug-in's home is this one, {ours}.")
     return fail(
         "home",
@@ -191,9 +190,9 @@ def home(facts: Facts) -> HealthRow:
 # --- permissions, and what the agent sees -------------------------------------
 
 
-def conversation(facts: Facts) -> HealthRow:
+def check_conversation_access(facts: Facts) -> HealthRow:
     """Look whether the plug-in may put a task's packet before a prompt."""
-    granted = entries(facts.entry.get("hooks"))
+    granted = to_object(facts.entry.get("hooks"))
     key = f"{_ENTRY}.hooks.allow"
     if granted.get("allowPromptInjection") is False:
         return warn(
@@ -212,11 +211,11 @@ def conversation(facts: Facts) -> HealthRow:
     return ok("conversation", "A task's packet comes back by itself.")
 
 
-def tools(facts: Facts) -> HealthRow:
+def check_tools(facts: Facts) -> HealthRow:
     """Look whether a tool policy hides the tools from the agent."""
     wishes = facts.wishes
-    known = sight.Tools(plan.PLUGIN, wishes.tools, wishes.profiles)
-    hidden, notes = sight.changes(facts.config, known)
+    known = sight.ToolGroup(plan.PLUGIN, wishes.tools, wishes.profiles)
+    hidden, notes = sight.plan_tool_visibility(facts.config, known)
     if hidden:
         why = "; ".join(f"{change.what}: it gives {change.gives}" for change in hidden)
         return fail("tools", f"The agent does not see the tools. Wanted: {why}.", SETUP)
@@ -226,13 +225,13 @@ def tools(facts: Facts) -> HealthRow:
     return ok("tools", "No tool policy hides the tools.")
 
 
-def doubled(facts: Facts) -> HealthRow:
+def check_duplicate_tools(facts: Facts) -> HealthRow:
     """Look whether the same tools come by MCP, too."""
-    servers = entries(at(facts.config, ("mcp", "servers")))
+    servers = to_object(find_value(facts.config, ("mcp", "servers")))
     twice = [
         name
-        for name in plan.servers(facts.config)
-        if entries(servers.get(name)).get("enabled") is not False
+        for name in plan.list_own_servers(facts.config)
+        if to_object(servers.get(name)).get("enabled") is not False
     ]
     if twice:
         return warn(
@@ -243,10 +242,10 @@ def doubled(facts: Facts) -> HealthRow:
     return ok("doubled", "The tools are there once.")
 
 
-def skill(facts: Facts) -> HealthRow:
+def check_skill(facts: Facts) -> HealthRow:
     """Look whether the agent finds the skill that says when to use the tools."""
     key = f"skills.entries.{SKILL}.enabled"
-    if at(facts.config, ("skills", "entries", SKILL, "enabled")) is False:
+    if find_value(facts.config, ("skills", "entries", SKILL, "enabled")) is False:
         cure = f"Run: openclaw config set {key} true"
         return warn("skill", f"The skill {SKILL} is switched off.", cure)
     places = ("plugin-skills", "skills", "workspace/skills")
@@ -261,19 +260,19 @@ def skill(facts: Facts) -> HealthRow:
 # --- what it looks at ---------------------------------------------------------
 
 
-def _manifest(path: Path) -> Mapping[str, Any] | None:
+def _read_manifest(path: Path) -> Mapping[str, Any] | None:
     """Return the manifest in a folder, if it is of our plug-in."""
     try:
         found: object = json.loads((path / "openclaw.plugin.json").read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return entries(found) if at(found, ("id",)) == plan.PLUGIN else None
+    return to_object(found) if find_value(found, ("id",)) == plan.PLUGIN else None
 
 
-def _home(said: str) -> Path:
+def _expand_home(said: str) -> Path:
     """Return a path as OpenClaw reads it; a user that is not there stays as it is."""
     return Path(os.path.expanduser(said.replace("\0", "")))  # noqa: PTH111
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_path(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)

@@ -21,7 +21,7 @@ from taskmem_openclaw import configuration, door
 from taskmem_openclaw.doctor.gateways import await_gateways
 from taskmem_openclaw.doctor.links import RELOAD, fail, ok, warn
 from taskmem_openclaw.setup import plan
-from taskmem_openclaw.setup.edits import at
+from taskmem_openclaw.setup.edits import find_value
 
 SECONDS: Final = 60.0
 """How long the two turns may take together."""
@@ -49,9 +49,7 @@ class WakeProof:
     name = "openclaw.proof"
     costs = True
 
-    def __init__(
-        self, environ: Mapping[str, str] = os.environ, seconds: float = SECONDS
-    ) -> None:
+    def __init__(self, environ: Mapping[str, str] = os.environ, seconds: float = SECONDS) -> None:
         """Take the environment, and how long the two turns may take together."""
         self._environ = environ
         self._seconds = seconds
@@ -66,7 +64,7 @@ class WakeProof:
         if not _MAIN.match(main):
             yield fail("proof", f"The gateway's main session is {main!r}.", RELOAD)
             return
-        trial = Trial(checkup, self._environ, main.rsplit(":", 1)[0])
+        trial = WakeTrial(checkup, self._environ, main.rsplit(":", 1)[0])
         yield ok(
             "proof",
             f"The session {trial.session} is made for a moment; it takes two short "
@@ -74,30 +72,31 @@ class WakeProof:
         )
         try:
             async with asyncio.timeout(self._seconds):
-                wake = await trial.wake()
+                wake = await trial.await_wake()
         except TimeoutError:
-            yield trial.late(self._seconds)
-        except (TaskmemError, door.NobodyHome, door.Failed, OSError) as error:
+            yield trial.build_late_row(self._seconds)
+        except (
+            TaskmemError,
+            door.PluginNotListening,
+            door.PluginRequestFailed,
+            OSError,
+        ) as error:
             yield fail("wake", f"{trial.doing} failed: {error}", RELOAD)
         else:
-            yield arrived(wake)
+            yield build_arrival_row(wake)
         finally:
-            left = await _surely(trial.clear())
-        granted = may_see(configuration.read(self._environ) or {})
-        for row in hooks(trial.seen, granted=granted):
+            left = await _await_despite_cancel(trial.clean_up())
+        granted = can_see_conversations(configuration.read_config(self._environ) or {})
+        for row in check_hooks(trial.seen, granted=granted):
             yield row
         if left:
-            yield warn(
-                "proof.left", left, f"Run: openclaw sessions archive {trial.session}"
-            )
+            yield warn("proof.left", left, f"Run: openclaw sessions archive {trial.session}")
 
 
-class Trial:
+class WakeTrial:
     """One wake, made for the purpose."""
 
-    def __init__(
-        self, checkup: Checkup, environ: Mapping[str, str], agent: str
-    ) -> None:
+    def __init__(self, checkup: Checkup, environ: Mapping[str, str], agent: str) -> None:
         """Take what the daemon is asked by, the environment, and whose session."""
         mark = secrets.token_hex(4)
         self.session = f"{agent}:{TRIAL}{mark}"
@@ -105,29 +104,29 @@ class Trial:
         self.seen: Counts = {}
         """How often each hook has fired for the session."""
         self._checkup = checkup
-        self._door = door.path(environ)
+        self._door = door.find_socket(environ)
         self._file = Path(environ["TASKMEM_HOME"]) / f"doctor-{mark}.txt"
         self._phrase = f"{TRIAL}{mark}"
         self._opened = False
         self._wait: str | None = None
         self._wake: Mapping[str, Any] | None = None
 
-    async def wake(self) -> Mapping[str, Any]:
+    async def await_wake(self) -> Mapping[str, Any]:
         """Let a wait end whose session had a turn; return its acknowledged wake."""
         self.doing = "The session's first turn"
-        await door.opened(self._door, door.LOAD_SECONDS)
+        await door.wait_for_listener(self._door, door.LOAD_SECONDS)
         self._opened = True
         try:
-            await self._ask("open", message=MESSAGE)
-        except door.NobodyHome:
+            await self._ask_gateway("open", message=MESSAGE)
+        except door.PluginNotListening:
             self._opened = False
             raise
         while not self.seen.get("turn_ended"):
             await asyncio.sleep(LOOK_SECONDS)
-            self.seen = await self._ask("seen")
+            self.seen = await self._ask_gateway("seen")
         self.doing = "The wait"
         self._file.touch(mode=0o600)
-        answer = await self._call(
+        answer = await self._call_tool(
             "smart_wait",
             target=f"pty:file:{self._file}",
             wake_when=f'"{self._phrase}" appears',
@@ -139,13 +138,13 @@ class Trial:
             file.write(f"{self._phrase}\n")
         self.doing = "The wake"
         while True:
-            wake = await self._found()
+            wake = await self._find_wake()
             if wake is not None and wake["state"] == "acknowledged":
-                self.seen = await self._ask("seen")
+                self.seen = await self._ask_gateway("seen")
                 return wake
             await asyncio.sleep(LOOK_SECONDS)
 
-    def late(self, seconds: float) -> HealthRow:
+    def build_late_row(self, seconds: float) -> HealthRow:
         """Return the row of a wake that did not arrive in time."""
         if self._wait is None:
             sentence = f"{self.doing} did not end within {seconds:g} s."
@@ -159,11 +158,11 @@ class Trial:
         sentence = f"After {seconds:g} s the wake is still {wake['state']}: {why}."
         return fail("wake", sentence, _MODEL)
 
-    async def clear(self) -> str | None:
+    async def clean_up(self) -> str | None:
         """Leave nothing behind; return what was, in a sentence."""
         if self._wait is not None:
             if (self._wake or {}).get("state") != "acknowledged":
-                await self._take_back(self._wait)
+                await self._cancel_wait(self._wait)
             with contextlib.suppress(TaskmemError):
                 await self._checkup.ask("forget", {"id": self._wait})
         with contextlib.suppress(OSError):
@@ -173,41 +172,41 @@ class Trial:
         error: Exception | None = None
         for _ in range(CLOSE_TRIES):
             try:
-                await self._ask("close")
-            except door.NobodyHome as away:
+                await self._ask_gateway("close")
+            except door.PluginNotListening as away:
                 error = away
                 break
-            except door.Failed as failure:
+            except door.PluginRequestFailed as failure:
                 error = failure
                 await asyncio.sleep(CLOSE_SECONDS)
             else:
                 return None
         return f"The session {self.session} could not be deleted: {error}."
 
-    async def _take_back(self, wait_id: str) -> None:
+    async def _cancel_wait(self, wait_id: str) -> None:
         """End the wait; a wake that is owed must not find a slower way to nobody."""
         for tool in ("wait_update", "wait_cancel") if self._wake else ("wait_cancel",):
             # Waiting again takes a wake back that was not sent yet.
             with contextlib.suppress(TaskmemError):
-                await self._call(tool, wait_id=wait_id, session_key=self.session)
+                await self._call_tool(tool, wait_id=wait_id, session_key=self.session)
 
-    async def _found(self) -> Mapping[str, Any] | None:
+    async def _find_wake(self) -> Mapping[str, Any] | None:
         listed = await self._checkup.ask("wakes", {"all": True, "limit": 50})
         wakes = cast("list[dict[str, Any]]", listed)
         mine = (wake for wake in wakes if wake["wait_id"] == self._wait)
         self._wake = next(mine, None)
         return self._wake
 
-    async def _call(self, tool: str, **arguments: object) -> Mapping[str, Any]:
+    async def _call_tool(self, tool: str, **arguments: object) -> Mapping[str, Any]:
         asked = {"tool": tool, "arguments": arguments}
         return cast("dict[str, Any]", await self._checkup.ask("call", asked))
 
-    async def _ask(self, request: str, **given: object) -> Any:  # noqa: ANN401 - JSON
+    async def _ask_gateway(self, request: str, **given: object) -> Any:  # noqa: ANN401 - JSON
         asked = {"session_key": self.session, **given}
-        return await door.ask(self._door, request, door.SECONDS, **asked)
+        return await door.ask_gateway(self._door, request, door.SECONDS, **asked)
 
 
-async def _surely(doing: Coroutine[Any, Any, T]) -> T:
+async def _await_despite_cancel(doing: Coroutine[Any, Any, T]) -> T:
     """Return what a coroutine returns; a cancellation waits until it is through."""
     task = asyncio.create_task(doing)
     try:
@@ -220,33 +219,32 @@ async def _surely(doing: Coroutine[Any, Any, T]) -> T:
 # --- what the rows say --------------------------------------------------------
 
 
-def arrived(wake: Mapping[str, Any]) -> HealthRow:
+def build_arrival_row(wake: Mapping[str, Any]) -> HealthRow:
     """Return the row of a wake that a turn took."""
-    sent, taken = (_after(wake, key) for key in ("sent_at", "acknowledged_at"))
+    sent, taken = (_measure_delay(wake, key) for key in ("sent_at", "acknowledged_at"))
     way = wake["transport"]
     note = f" ({wake['note']})" if wake.get("note") else ""
     sentence = (
-        f"A wake went out by {way} after {sent} ms and a turn took it after "
-        f"{taken} ms{note}."
+        f"A wake went out by {way} after {sent} ms and a turn took it after {taken} ms{note}."
     )
     return ok("wake", sentence) if way == BY_PLUGIN else warn("wake", sentence, RELOAD)
 
 
-def _after(wake: Mapping[str, Any], key: str) -> int:
+def _measure_delay(wake: Mapping[str, Any], key: str) -> int:
     began, then = (datetime.fromisoformat(wake[name]) for name in ("created_at", key))
     return (then - began) // timedelta(milliseconds=1)
 
 
-def may_see(config: Mapping[str, Any]) -> bool:
+def can_see_conversations(config: Mapping[str, Any]) -> bool:
     """Whether the operator lets the plug-in see conversations and add to them."""
     granted = ("plugins", "entries", plan.PLUGIN, "hooks")
     return (
-        at(config, (*granted, "allowConversationAccess")) is True
-        and at(config, (*granted, "allowPromptInjection")) is not False
+        find_value(config, (*granted, "allowConversationAccess")) is True
+        and find_value(config, (*granted, "allowPromptInjection")) is not False
     )
 
 
-def hooks(seen: Counts, *, granted: bool) -> Iterator[HealthRow]:
+def check_hooks(seen: Counts, *, granted: bool) -> Iterator[HealthRow]:
     """Yield a row for each hook that must fire in two turns of a new session."""
     if not seen:
         return
@@ -280,10 +278,10 @@ def hooks(seen: Counts, *, granted: bool) -> Iterator[HealthRow]:
             "The model's call of task_list, if there was one, did not get here.",
             _OFFERED,
         )
-    yield _prompt(seen, granted=granted)
+    yield _check_prompt_hook(seen, granted=granted)
 
 
-def _prompt(seen: Counts, *, granted: bool) -> HealthRow:
+def _check_prompt_hook(seen: Counts, *, granted: bool) -> HealthRow:
     name = "hook.before_prompt_build"
     if seen.get("before_prompt_build"):
         return ok(name, "before_prompt_build fires.")
@@ -292,8 +290,7 @@ def _prompt(seen: Counts, *, granted: bool) -> HealthRow:
         return fail(name, sentence, RELOAD)
     return warn(
         name,
-        "before_prompt_build is not allowed to fire: packets do not come back by "
-        "themselves.",
+        "before_prompt_build is not allowed to fire: packets do not come back by themselves.",
         "Run: openclaw config set plugins.entries."
         f"{plan.PLUGIN}.hooks.allowConversationAccess true",
     )

@@ -37,9 +37,9 @@ def openclaw(
     if undo and remove:
         raise click.UsageError("Either --undo or --remove, not both.")
     if undo:
-        talking.move_back(dry_run=dry_run)
+        talking.undo_setup(dry_run=dry_run)
     elif remove:
-        talking.move_out(dry_run=dry_run)
+        talking.remove_setup(dry_run=dry_run)
     else:
-        choice = talking.Choice(everything, dry_run, not no_proof, mcp)
-        talking.move_in(choice)
+        choice = talking.SetupChoice(everything, dry_run, not no_proof, mcp)
+        talking.set_up(choice)

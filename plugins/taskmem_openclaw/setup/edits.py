@@ -11,14 +11,14 @@ from taskmem_openclaw.setup.patches import Document, is_list, is_object
 Path = tuple[str, ...]
 
 
-class Put(NamedTuple):
+class ValueEdit(NamedTuple):
     """A value at a path; what was there is replaced."""
 
     path: Path
     value: object
 
 
-class Words(NamedTuple):
+class ListEdit(NamedTuple):
     """Words taken out of a list and added to it; the list is made if need be."""
 
     path: Path
@@ -27,18 +27,18 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Change:
+class ConfigChange:
     """One thing to change, and all that a person must know who is asked for it."""
 
     what: str
     gives: str
     """What it gives, and what that takes; it goes on after "gives"."""
-    edits: tuple[Put | Words, ...]
+    edits: tuple[ValueEdit | ListEdit, ...]
     without: str = ""
     """What becomes of it where it is refused; empty: it is needed."""
     leaves: str = ""
     """What leaves this machine by it, and where to; empty: nothing."""
-    needs: Change | None = None
+    needs: ConfigChange | None = None
     """Another change without which this one has no effect; None: there is none."""
     needed: bool = False
     """Without it nothing works; all else is for the operator to allow."""
@@ -47,60 +47,60 @@ class Change:
     does not; empty: `--yes` allows it."""
 
 
-def applied(config: Mapping[str, Any], changes: Iterable[Change]) -> Document:
+def apply_changes(config: Mapping[str, Any], changes: Iterable[ConfigChange]) -> Document:
     """Return a configuration with changes made."""
     result = dict(config)
     for change in changes:
         for edit in change.edits:
-            result = edited(result, edit)
+            result = apply_edit(result, edit)
     return result
 
 
-def edited(config: Mapping[str, Any], edit: Put | Words) -> Document:
+def apply_edit(config: Mapping[str, Any], edit: ValueEdit | ListEdit) -> Document:
     """Return a configuration with one edit made."""
-    if isinstance(edit, Put):
-        return _with(config, edit.path, edit.value)
-    left = [each for each in items(at(config, edit.path)) if each not in edit.dropped]
+    if isinstance(edit, ValueEdit):
+        return _set_value(config, edit.path, edit.value)
+    left = [each for each in to_list(find_value(config, edit.path)) if each not in edit.dropped]
     left += [word for word in edit.added if word not in left]
-    return _with(config, edit.path, left)
+    return _set_value(config, edit.path, left)
 
 
-def dropped(config: Mapping[str, Any], path: Path) -> Document:
+def drop_path(config: Mapping[str, Any], path: Path) -> Document:
     """Return a configuration without a path; what was around it stays, also empty."""
-    if at(config, path) is None:
+    if find_value(config, path) is None:
         return dict(config)
-    left = {k: v for k, v in entries(at(config, path[:-1])).items() if k != path[-1]}
-    return edited(config, Put(path[:-1], left)) if path[1:] else left
+    left = {k: v for k, v in to_object(find_value(config, path[:-1])).items() if k != path[-1]}
+    return apply_edit(config, ValueEdit(path[:-1], left)) if path[1:] else left
 
 
-def removed(config: Mapping[str, Any], path: Path) -> Document:
+def remove_path(config: Mapping[str, Any], path: Path) -> Document:
     """Return a configuration without a path, and without what is empty thereby."""
-    if at(config, path) is None:
+    if find_value(config, path) is None:
         return dict(config)
-    result = dropped(config, path)
+    result = drop_path(config, path)
     above = path[:-1]
-    return result if not above or at(result, above) else removed(result, above)
+    return result if not above or find_value(result, above) else remove_path(result, above)
 
 
-def at(config: object, path: Path) -> object:
+def find_value(config: object, path: Path) -> object:
     """Return what is at a path; None: nothing is."""
     for key in path:
-        config = entries(config).get(key)
+        config = to_object(config).get(key)
     return config
 
 
-def items(value: object) -> list[Any]:
+def to_list(value: object) -> list[Any]:
     """Return a list as it is, and nothing of what is none."""
     return list(value) if is_list(value) else []
 
 
-def entries(value: object) -> Mapping[str, Any]:
+def to_object(value: object) -> Mapping[str, Any]:
     """Return an object as it is, and nothing of what is none."""
     return value if is_object(value) else {}
 
 
-def _with(config: Mapping[str, Any], path: Path, value: object) -> Document:
+def _set_value(config: Mapping[str, Any], path: Path, value: object) -> Document:
     head, *rest = path
     if rest:
-        value = _with(entries(config.get(head)), tuple(rest), value)
+        value = _set_value(to_object(config.get(head)), tuple(rest), value)
     return {**config, head: value}

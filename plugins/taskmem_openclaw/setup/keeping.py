@@ -13,7 +13,7 @@ from taskmem_hookspecs.installing import make_setup_folder, write_file
 from taskmem_openclaw.setup.patches import Document, is_list, is_object
 
 
-class Step(NamedTuple):
+class SetupStep(NamedTuple):
     """One set-up: what it changed in the configuration, and the way back."""
 
     patch: Document
@@ -24,7 +24,7 @@ class Step(NamedTuple):
     """Whether the person had allowed Gemini by then."""
 
 
-class Record(NamedTuple):
+class SetupRecord(NamedTuple):
     """What was set up in one OpenClaw, the latest last."""
 
     config: str
@@ -33,7 +33,7 @@ class Record(NamedTuple):
     """What was installed from last."""
     fingerprint: str = ""
     """What was in that folder then."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SetupStep, ...] = ()
 
     @property
     def gemini(self) -> bool:
@@ -41,20 +41,20 @@ class Record(NamedTuple):
         return bool(self.steps) and self.steps[-1].gemini
 
 
-def load(home: Path, config: Path) -> Record:
+def load_record(home: Path, config: Path) -> SetupRecord:
     """Return what is recorded; what cannot be read is as if it were not there."""
-    nothing = Record(str(config))
+    nothing = SetupRecord(str(config))
     try:
-        found: object = json.loads(_file(home, nothing).read_bytes())
+        found: object = json.loads(_find_record_file(home, nothing).read_bytes())
     except (OSError, ValueError, RecursionError):
         return nothing
     if not is_object(found) or not is_list(found.get("steps")):
         return nothing
     folder, fingerprint = (str(found.get(key)) for key in ("folder", "fingerprint"))
-    return Record(str(config), folder, fingerprint, tuple(_steps(found["steps"])))
+    return SetupRecord(str(config), folder, fingerprint, tuple(_parse_steps(found["steps"])))
 
 
-def another(home: Path, config: Path) -> str | None:
+def find_other_config(home: Path, config: Path) -> str | None:
     """Return the configuration of another OpenClaw that is set up with a home.
 
     None: there is none, or it has gone.
@@ -70,13 +70,13 @@ def another(home: Path, config: Path) -> str | None:
     return None
 
 
-def save(home: Path, record: Record) -> None:
+def save_record(home: Path, record: SetupRecord) -> None:
     """Write down what is set up; nothing is: no file is left.
 
     Raises:
         OSError: It cannot be written; the old record is as it was.
     """
-    file = _file(home, record)
+    file = _find_record_file(home, record)
     if not record.steps and not record.folder:
         file.unlink(missing_ok=True)
         return
@@ -87,15 +87,15 @@ def save(home: Path, record: Record) -> None:
     write_file(file, json.dumps(document, indent=2).encode())
 
 
-def _file(home: Path, record: Record) -> Path:
+def _find_record_file(home: Path, record: SetupRecord) -> Path:
     digest = hashlib.sha256(os.fsencode(record.config)).hexdigest()[:12]
     return home / "setup" / f"openclaw-{digest}.json"
 
 
-def _steps(found: Iterable[Any]) -> Iterable[Step]:
+def _parse_steps(found: Iterable[Any]) -> Iterable[SetupStep]:
     for each in found:
         if is_object(each) and is_object(each.get("patch")):
             inverse = each.get("inverse")
             if is_object(inverse):
                 done, gemini = (each.get(key) is True for key in ("done", "gemini"))
-                yield Step(each["patch"], inverse, done, gemini)
+                yield SetupStep(each["patch"], inverse, done, gemini)

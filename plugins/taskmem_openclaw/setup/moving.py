@@ -11,26 +11,30 @@ from typing import Any, Final, NamedTuple
 
 from taskmem_openclaw.setup import keeping, openclaw, plan
 from taskmem_openclaw.setup.edits import (
-    Change,
-    Put,
-    applied,
-    at,
-    dropped,
-    edited,
-    items,
-    removed,
+    ConfigChange,
+    ValueEdit,
+    apply_changes,
+    apply_edit,
+    drop_path,
+    find_value,
+    remove_path,
+    to_list,
 )
 from taskmem_openclaw.setup.edits import Path as Keys
-from taskmem_openclaw.setup.keeping import Record, Step
-from taskmem_openclaw.setup.openclaw import Failed, OpenClaw, ReadOnly
+from taskmem_openclaw.setup.keeping import SetupRecord, SetupStep
+from taskmem_openclaw.setup.openclaw import (
+    ConfigReadOnly,
+    OpenClaw,
+    OpenClawSetupFailed,
+)
 from taskmem_openclaw.setup.patches import (
     Document,
+    apply_patch,
+    build_patch,
     is_list,
     is_object,
-    patch_between,
-    patched,
-    same,
-    undone,
+    is_same_json,
+    undo_patch,
 )
 
 _NAMES: Final = (plan.PLUGIN, plan.BUNDLE)
@@ -47,7 +51,7 @@ _LEFT: Final = object()
 """In place of what a patch says of what it leaves alone."""
 
 
-class Shipped(NamedTuple):
+class ShippedPackage(NamedTuple):
     """A folder of ours that OpenClaw can install."""
 
     name: str
@@ -67,16 +71,16 @@ class Shipped(NamedTuple):
         return digest.hexdigest()[:16]
 
 
-class Move(NamedTuple):
+class SetupPlan(NamedTuple):
     """What would be done to an OpenClaw, worked out before anything is."""
 
     host: OpenClaw
-    record: Record
+    record: SetupRecord
     now: Document
     """Its configuration as it is."""
     wanted: Document
     """And as it shall be."""
-    install: Shipped | None = None
+    install: ShippedPackage | None = None
     """What has to be installed, for the first time or again."""
     uninstall: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
@@ -85,39 +89,39 @@ class Move(NamedTuple):
     """Whether a key for Gemini may be used."""
 
     @property
-    def nothing(self) -> bool:
+    def is_noop(self) -> bool:
         """Whether everything is as it shall be."""
-        still = same(self.now, self.wanted) and self.gemini == self.record.gemini
+        still = is_same_json(self.now, self.wanted) and self.gemini == self.record.gemini
         return still and self.install is None and not self.uninstall
 
 
-def moving_in(
+def plan_setup(
     host: OpenClaw,
-    record: Record,
+    record: SetupRecord,
     now: Document,
-    shipped: Shipped,
-    changes: Iterable[Change],
+    shipped: ShippedPackage,
+    changes: Iterable[ConfigChange],
     *,
     gemini: bool,
-) -> Move:
+) -> SetupPlan:
     """Work out a set-up."""
     if shipped.link:
-        there = str(shipped.folder) in items(at(now, plan.LOAD))
+        there = str(shipped.folder) in to_list(find_value(now, plan.LOAD))
     else:
-        there = at(now, (*_ENTRIES, shipped.name, "enabled")) is True
+        there = find_value(now, (*_ENTRIES, shipped.name, "enabled")) is True
     known = (record.folder, record.fingerprint)
     there = there and known == (str(shipped.folder), shipped.fingerprint)
-    wanted = applied(now, changes)
+    wanted = apply_changes(now, changes)
     install = None if there else shipped
-    return Move(host, record, now, wanted, install=install, gemini=gemini)
+    return SetupPlan(host, record, now, wanted, install=install, gemini=gemini)
 
 
-def loads_anew(move: Move) -> bool:
+def needs_reload(move: SetupPlan) -> bool:
     """Whether a running gateway that has the plug-in loads it anew for this move."""
-    return "plugins" in patch_between(move.now, move.wanted)
+    return "plugins" in build_patch(move.now, move.wanted)
 
 
-def move_in(move: Move) -> bool:
+def apply_setup(move: SetupPlan) -> bool:
     """Set up; tell whether a running gateway took the plug-in up.
 
     What is to be changed is written down first, so that a set-up that was ended
@@ -130,147 +134,148 @@ def move_in(move: Move) -> bool:
     host, record, shipped = move.host, move.record, move.install
     before, steps = move.now, record.steps
     if steps and not steps[-1].done:
-        before = undone(before, steps[-1].patch, steps[-1].inverse).document
+        before = undo_patch(before, steps[-1].patch, steps[-1].inverse).document
         steps = steps[:-1]
     patch, inverse = (
-        patch_between(before, move.wanted),
-        patch_between(move.wanted, before),
+        build_patch(before, move.wanted),
+        build_patch(move.wanted, before),
     )
     if patch or move.gemini != record._replace(steps=steps).gemini:
-        steps = (*steps, Step(patch, inverse, done=False, gemini=move.gemini))
+        steps = (*steps, SetupStep(patch, inverse, done=False, gemini=move.gemini))
     begun = record._replace(steps=steps)
-    keeping.save(host.home, begun)
+    keeping.save_record(host.home, begun)
     try:
-        live = _carry_out(move)
-    except ReadOnly:
-        keeping.save(host.home, record)
-        if not same(move.now, move.wanted):
+        live = _run_plan(move)
+    except ConfigReadOnly:
+        keeping.save_record(host.home, record)
+        if not is_same_json(move.now, move.wanted):
             raise
         # Somebody else keeps the configuration, and it is as it shall be.
         live = False
-    except Failed:
-        if same(host.read(), move.now):
-            keeping.save(host.home, record)
+    except OpenClawSetupFailed:
+        if is_same_json(host.read(), move.now):
+            keeping.save_record(host.home, record)
         raise
     if shipped is not None:
         folder, fingerprint = str(shipped.folder), shipped.fingerprint
         begun = begun._replace(folder=folder, fingerprint=fingerprint)
     finished = tuple(step._replace(done=True) for step in steps)
-    keeping.save(host.home, begun._replace(steps=finished))
+    keeping.save_record(host.home, begun._replace(steps=finished))
     return live
 
 
-def moving_back(host: OpenClaw, record: Record, now: Document) -> Move:
+def plan_undo(host: OpenClaw, record: SetupRecord, now: Document) -> SetupPlan:
     """Work out how the last set-up is undone.
 
     Raises:
         Failed: There is none on record.
     """
     if not record.steps:
-        raise Failed(
+        raise OpenClawSetupFailed(
             f"No set-up of {host.config} is on record, so there is nothing to undo; "
             "--remove takes out whatever there is."
         )
     step, seen = record.steps[-1], now
     for name in _NAMES:
         path = (*_ENTRIES, name)
-        if _is_mark(at(now, path)) and at(step.inverse, path) is None:
-            seen = removed(seen, path)
-    wanted, kept = undone(seen, step.patch, step.inverse)
+        if _is_uninstall_leftover(find_value(now, path)) and find_value(step.inverse, path) is None:
+            seen = remove_path(seen, path)
+    wanted, kept = undo_patch(seen, step.patch, step.inverse)
     gone: list[str] = []
     for name in _NAMES:
-        before, after = (_is_in(each, name, record.folder) for each in (now, wanted))
+        before, after = (_is_installed(each, name, record.folder) for each in (now, wanted))
         if before and not after:
             gone.append(name)
             path = (*_ENTRIES, name)
             kept = [each for each in kept if not each.startswith(".".join(path))]
-            if at(wanted, (*path, "enabled")) is None:
-                wanted = removed(wanted, path)
-    return Move(host, record, now, wanted, uninstall=tuple(gone), kept=tuple(kept))
+            if find_value(wanted, (*path, "enabled")) is None:
+                wanted = remove_path(wanted, path)
+    return SetupPlan(host, record, now, wanted, uninstall=tuple(gone), kept=tuple(kept))
 
 
-def move_back(move: Move) -> None:
+def apply_undo(move: SetupPlan) -> None:
     """Undo a set-up.
 
     Raises:
         Failed: OpenClaw did not do its part; running it again goes on from there.
         OSError: It cannot be written down.
     """
-    _carry_out(move)
+    _run_plan(move)
     left = move.record._replace(steps=move.record.steps[:-1])
     if move.uninstall:
         left = left._replace(folder="", fingerprint="")
-    keeping.save(move.host.home, left)
+    keeping.save_record(move.host.home, left)
 
 
-def moving_out(
-    host: OpenClaw, record: Record, now: Document, wishes: plan.Wishes
-) -> Move:
+def plan_removal(
+    host: OpenClaw, record: SetupRecord, now: Document, wishes: plan.DesiredState
+) -> SetupPlan:
     """Work out how every trace is taken out."""
     wanted = now
     for step in reversed(record.steps):
-        wanted = undone(wanted, step.patch, step.inverse).document
-    wanted = plan.without(wanted, wishes)
-    there = {name: at(now, (*_ENTRIES, name)) for name in _NAMES}
-    gone = {name for name in there if there[name] and not _is_mark(there[name])}
-    if plan.linked(now, wishes):
+        wanted = undo_patch(wanted, step.patch, step.inverse).document
+    wanted = plan.remove_traces(wanted, wishes)
+    there = {name: find_value(now, (*_ENTRIES, name)) for name in _NAMES}
+    gone = {name for name in there if there[name] and not _is_uninstall_leftover(there[name])}
+    if plan.list_plugin_paths(now, wishes):
         gone.add(plan.PLUGIN)
-    return Move(host, record, now, wanted, uninstall=tuple(sorted(gone)))
+    return SetupPlan(host, record, now, wanted, uninstall=tuple(sorted(gone)))
 
 
-def move_out(move: Move) -> None:
+def apply_removal(move: SetupPlan) -> None:
     """Take every trace out.
 
     Raises:
         Failed: OpenClaw did not do its part; running it again goes on from there.
         OSError: The record cannot be removed.
     """
-    _carry_out(move)
-    keeping.save(move.host.home, Record(move.record.config))
+    _run_plan(move)
+    keeping.save_record(move.host.home, SetupRecord(move.record.config))
 
 
-def commands(move: Move) -> list[str]:
+def list_commands(move: SetupPlan) -> list[str]:
     """Return what would be run, in order."""
-    lines = [openclaw.uninstalling(name) for name in move.uninstall]
+    lines = [openclaw.build_uninstall_arguments(name) for name in move.uninstall]
     if shipped := move.install:
-        lines.append(openclaw.installing(str(shipped.folder), link=shipped.link))
-    if not same(move.now, move.wanted) or move.uninstall:
+        lines.append(openclaw.build_install_arguments(str(shipped.folder), link=shipped.link))
+    if not is_same_json(move.now, move.wanted) or move.uninstall:
         lines.insert(
-            0 if _patch_first(move) else len(lines), openclaw.patching("PATCH")
+            0 if _needs_patch_first(move) else len(lines),
+            openclaw.build_patch_arguments("PATCH"),
         )
     return [" ".join((move.host.program, *line)) for line in lines]
 
 
-def difference(move: Move) -> str:
+def format_difference(move: SetupPlan) -> str:
     """Return what would change in the configuration, line by line of the whole of it.
 
     Values that stay as they are are not shown, nor are those that a server is given by
     its environment: they may be secrets.
     """
-    path, patch = str(move.host.config), patch_between(move.now, move.wanted)
+    path, patch = str(move.host.config), build_patch(move.now, move.wanted)
     old, new = (
-        json.dumps(_shown(each, patch), indent=2, ensure_ascii=False).splitlines()
+        json.dumps(_mask_untouched(each, patch), indent=2, ensure_ascii=False).splitlines()
         for each in (move.now, move.wanted)
     )
     return "\n".join(difflib.unified_diff(old, new, path, path, lineterm=""))
 
 
-def _carry_out(move: Move) -> bool:
+def _run_plan(move: SetupPlan) -> bool:
     host, live = move.host, False
-    patch = patch_between(move.now, move.wanted)
-    if patch and _patch_first(move):
+    patch = build_patch(move.now, move.wanted)
+    if patch and _needs_patch_first(move):
         host.patch(patch)
     for name in move.uninstall:
         host.uninstall(name)
     if shipped := move.install:
         live = host.install(str(shipped.folder), link=shipped.link)
     now = host.read()
-    if patch := _still_owed(now, move):
+    if patch := _find_remaining_patch(now, move):
         host.patch(patch)
     return live
 
 
-def _patch_first(move: Move) -> bool:
+def _needs_patch_first(move: SetupPlan) -> bool:
     """Whether what is linked is set up before it is installed.
 
     A running gateway loads it as soon as it is there: it must not begin with another
@@ -279,64 +284,64 @@ def _patch_first(move: Move) -> bool:
     return move.install is not None and move.install.link
 
 
-def _still_owed(now: Document, move: Move) -> Document:
+def _find_remaining_patch(now: Document, move: SetupPlan) -> Document:
     """Return what is left to do after OpenClaw's own work.
 
     OpenClaw writes more into its configuration than it is asked to; that is its own.
     """
-    reached = patched(now, patch_between(move.now, move.wanted))
+    reached = apply_patch(now, build_patch(move.now, move.wanted))
     for path in _OURS:
-        wanted = at(move.wanted, path)
+        wanted = find_value(move.wanted, path)
         gone = wanted is None
-        reached = dropped(reached, path) if gone else edited(reached, Put(path, wanted))
+        reached = drop_path(reached, path) if gone else apply_edit(reached, ValueEdit(path, wanted))
     for path in _AROUND:
-        here, wanted = at(reached, path), at(move.wanted, path)
+        here, wanted = find_value(reached, path), find_value(move.wanted, path)
         if here == {} and wanted is None:
-            reached = dropped(reached, path)
+            reached = drop_path(reached, path)
         elif here is None and wanted == {}:
-            reached = edited(reached, Put(path, wanted))
-    return patch_between(now, reached)
+            reached = apply_edit(reached, ValueEdit(path, wanted))
+    return build_patch(now, reached)
 
 
-def _is_in(config: Document, name: str, folder: str) -> bool:
+def _is_installed(config: Document, name: str, folder: str) -> bool:
     if name == plan.PLUGIN:
-        return folder in items(at(config, plan.LOAD))
-    return at(config, (*_ENTRIES, name, "enabled")) is True
+        return folder in to_list(find_value(config, plan.LOAD))
+    return find_value(config, (*_ENTRIES, name, "enabled")) is True
 
 
-def _is_mark(entry: object) -> bool:
+def _is_uninstall_leftover(entry: object) -> bool:
     """Whether an entry is no more than the mark that uninstalling leaves."""
-    return same(entry, {"enabled": False})
+    return is_same_json(entry, {"enabled": False})
 
 
-def _shown(config: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
+def _mask_untouched(config: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
     """Return a configuration in which only what a patch touches can be read."""
     parts: Document = {}
     for key, value in config.items():
         change = patch.get(key, _LEFT)
         if change is _LEFT:
-            parts[key] = _hidden(value)
+            parts[key] = _hide_values(value)
         elif is_object(change) and is_object(value):
-            parts[key] = _shown(value, change)
+            parts[key] = _mask_untouched(value, change)
         else:
-            parts[key] = _masked(value)
+            parts[key] = _mask_secrets(value)
     return parts
 
 
-def _hidden(value: object) -> object:
+def _hide_values(value: object) -> object:
     if is_object(value):
-        return {key: _hidden(below) for key, below in value.items()}
+        return {key: _hide_values(below) for key, below in value.items()}
     if is_list(value):
-        return [_hidden(each) for each in value]
+        return [_hide_values(each) for each in value]
     return value if isinstance(value, bool) else "…"
 
 
-def _masked(value: object) -> object:
+def _mask_secrets(value: object) -> object:
     if not is_object(value):
         return value
     return {
         key: dict.fromkeys(below, "…")
         if key in _SECRET and is_object(below)
-        else _masked(below)
+        else _mask_secrets(below)
         for key, below in value.items()
     }

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from taskmem_hookspecs.installing import make_setup_folder, write_file
-from taskmem_openclaw.configuration import parsed
+from taskmem_openclaw.configuration import parse_json
 from taskmem_openclaw.setup.patches import Document, is_object
 
 OLDEST: Final = (2026, 9)
@@ -31,7 +31,7 @@ _UNSET: Final = "is valid but unset"
 _SHOWN: Final = 300
 
 
-class _Answer(NamedTuple):
+class _CommandResult(NamedTuple):
     status: int
     out: str
     said: str
@@ -42,11 +42,11 @@ AtWork = Callable[[str], AbstractContextManager[object]]
 """Shows a person what is done while it is done, by a name for it."""
 
 
-class Failed(Exception):
+class OpenClawSetupFailed(Exception):
     """It did not work; `str()` says why, and what to do next."""
 
 
-class ReadOnly(Failed):
+class ConfigReadOnly(OpenClawSetupFailed):
     """The configuration is made elsewhere, and not to be changed here."""
 
 
@@ -72,19 +72,19 @@ class OpenClaw(NamedTuple):
         except FileNotFoundError:
             return {}
         except (OSError, UnicodeDecodeError) as error:
-            raise Failed(
+            raise OpenClawSetupFailed(
                 f"OpenClaw's configuration {self.config} cannot be read "
-                f"({_why(error)}); see whose file that is."
+                f"({_describe_error(error)}); see whose file that is."
             ) from error
-        found = parsed(text)
+        found = parse_json(text)
         if not is_object(found):
-            raise Failed(_broken(self.config))
-        if "$include" in text and _includes(found):
-            return {name: self._section(name) for name in _SECTIONS}
+            raise OpenClawSetupFailed(_describe_broken(self.config))
+        if "$include" in text and _has_includes(found):
+            return {name: self._read_section(name) for name in _SECTIONS}
         return found
 
     @property
-    def plain(self) -> bool:
+    def is_plain_json(self) -> bool:
         """Whether the configuration is plain JSON, so that nothing of it is lost."""
         try:
             json.loads(self.config.read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ class OpenClaw(NamedTuple):
             Failed: OpenClaw did not.
         """
         with self.at_work("openclaw plugins install"):
-            answer = self._run(installing(folder, link=link))
+            answer = self._run(build_install_arguments(folder, link=link))
         return "Applied in Gateway" in answer.said
 
     def patch(self, patch: Mapping[str, Any]) -> None:
@@ -114,7 +114,7 @@ class OpenClaw(NamedTuple):
         try:
             write_file(file, json.dumps(patch, indent=2).encode())
             with self.at_work("openclaw config patch"):
-                self._run(patching(str(file)))
+                self._run(build_patch_arguments(str(file)))
         finally:
             file.unlink(missing_ok=True)
 
@@ -125,77 +125,77 @@ class OpenClaw(NamedTuple):
             Failed: OpenClaw did not.
         """
         with self.at_work("openclaw plugins uninstall"):
-            self._run(uninstalling(name), fine=_UNTRACKED)
+            self._run(build_uninstall_arguments(name), fine=_UNTRACKED)
 
-    def _section(self, name: str) -> object:
+    def _read_section(self, name: str) -> object:
         """Return a part of the configuration with what it includes."""
         answer = self._run(("config", "get", name, "--json"), fine=_UNSET)
-        found = parsed(answer.out) if answer.status == 0 else None
+        found = parse_json(answer.out) if answer.status == 0 else None
         return found if is_object(found) else {}
 
-    def _run(self, arguments: tuple[str, ...], fine: str | None = None) -> _Answer:
+    def _run(self, arguments: tuple[str, ...], fine: str | None = None) -> _CommandResult:
         """Run OpenClaw; `fine` in what it says excuses a failure."""
-        answer = _run(self.program, arguments, self.environ)
+        answer = _run_program(self.program, arguments, self.environ)
         if answer.status != 0 and not (fine and fine in answer.said):
-            raise self._failed(arguments, answer)
+            raise self._build_failure(arguments, answer)
         return answer
 
-    def _failed(self, arguments: tuple[str, ...], answer: _Answer) -> Failed:
+    def _build_failure(
+        self, arguments: tuple[str, ...], answer: _CommandResult
+    ) -> OpenClawSetupFailed:
         said = answer.said
         if "OpenClaw treats openclaw.json as immutable" in said:
-            return ReadOnly(
+            return ConfigReadOnly(
                 "OpenClaw's configuration is read-only here "
                 "(OPENCLAW_CONFIG_READONLY or Nix); put what --dry-run shows into the "
                 "source that it is made from, and run this again."
             )
         if "config is invalid" in said:
             found = re.search(r"^\s+- (.+)$", said, re.MULTILINE)
-            return Failed(_broken(self.config, found[1] if found else None))
+            return OpenClawSetupFailed(_describe_broken(self.config, found[1] if found else None))
         if "ENOSPC" in said or "no space left" in said.lower():
-            return Failed(
-                f"The disk of {self.config.parent} is full; make room and run this "
-                "again."
+            return OpenClawSetupFailed(
+                f"The disk of {self.config.parent} is full; make room and run this again."
             )
         what = " ".join(arguments[:2])
-        return Failed(
+        return OpenClawSetupFailed(
             f"{self.program} {what} ended with status {answer.status}: "
-            f"{last_words(said)}. Run it by hand to see more, then run this again."
+            f"{format_output_tail(said)}. Run it by hand to see more, then run this again."
         )
 
 
-def find(environ: Mapping[str, str], home: Path) -> OpenClaw:
+def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
     """Find OpenClaw, and where its configuration is.
 
     Raises:
         Failed: There is none, it is too old, or it does not answer.
     """
     program = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
-    answer = _run(program, ("--version",), environ)
+    answer = _run_program(program, ("--version",), environ)
     found = re.search(r"\b(\d{4})\.(\d+)\.(\d+)\b", answer.out)
     if answer.status != 0 or found is None:
-        raise Failed(
+        raise OpenClawSetupFailed(
             f"{program} --version told no version (status {answer.status}: "
-            f"{last_words(answer.said)}). Set TASKMEM_OPENCLAW_BIN to "
+            f"{format_output_tail(answer.said)}). Set TASKMEM_OPENCLAW_BIN to "
             "OpenClaw's command."
         )
     if (int(found[1]), int(found[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        raise Failed(
-            f"OpenClaw {found[0]} is too old; update it to {oldest} or newer and run "
-            "this again."
+        raise OpenClawSetupFailed(
+            f"OpenClaw {found[0]} is too old; update it to {oldest} or newer and run this again."
         )
-    answer = _run(program, ("config", "file", "--json"), environ)
-    told = parsed(answer.out) if answer.status == 0 else None
+    answer = _run_program(program, ("config", "file", "--json"), environ)
+    told = parse_json(answer.out) if answer.status == 0 else None
     path = told.get("path") if is_object(told) else None
     if not isinstance(path, str):
-        raise Failed(
+        raise OpenClawSetupFailed(
             f"{program} does not say where its configuration is "
-            f"({last_words(answer.said)}); see that openclaw config file works."
+            f"({format_output_tail(answer.said)}); see that openclaw config file works."
         )
     return OpenClaw(program, found[0], Path(path), home, environ)
 
 
-def installing(folder: str, *, link: bool) -> tuple[str, ...]:
+def build_install_arguments(folder: str, *, link: bool) -> tuple[str, ...]:
     """Return the arguments that install a plug-in from a folder.
 
     `--force` says that the source is meant, and `--accept-capabilities` what the
@@ -205,26 +205,26 @@ def installing(folder: str, *, link: bool) -> tuple[str, ...]:
     return ("plugins", "install", *how, "--force", "--accept-capabilities")
 
 
-def uninstalling(name: str) -> tuple[str, ...]:
+def build_uninstall_arguments(name: str) -> tuple[str, ...]:
     """Return the arguments that uninstall a plug-in."""
     return ("plugins", "uninstall", name, "--force")
 
 
-def patching(file: str) -> tuple[str, ...]:
+def build_patch_arguments(file: str) -> tuple[str, ...]:
     """Return the arguments that change the configuration by a file."""
     return ("config", "patch", "--file", file)
 
 
-def last_words(said: str) -> str:
+def format_output_tail(said: str) -> str:
     """Return the end of what a command said, on one line that steers no terminal."""
     words = " ".join(said.split())
     safe = "".join(each if each.isprintable() else " " for each in words).strip(" .")
     return f"…{safe[-_SHOWN:]}" if len(safe) > _SHOWN else safe or "no word"
 
 
-def _run(
+def _run_program(
     program: str, arguments: tuple[str, ...], environ: Mapping[str, str]
-) -> _Answer:
+) -> _CommandResult:
     kept = {k: v for k, v in environ.items() if k != "TASKMEM_DATABASE_URL"}
     try:
         process = subprocess.Popen(  # noqa: S603 - the operator's own command
@@ -236,29 +236,29 @@ def _run(
             start_new_session=True,
         )
     except OSError as error:
-        raise Failed(
-            f"{program} cannot be started ({_why(error)}); install OpenClaw, or set "
+        raise OpenClawSetupFailed(
+            f"{program} cannot be started ({_describe_error(error)}); install OpenClaw, or set "
             "TASKMEM_OPENCLAW_BIN to its command."
         ) from error
     with process:
         try:
             out, complaints = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            _end(process)
-            raise Failed(
+            _kill_process(process)
+            raise OpenClawSetupFailed(
                 f"{program} {' '.join(arguments[:2])} gave no answer within "
                 f"{SECONDS:g} s and was ended; see that the gateway is well, and run "
                 "this again."
             ) from None
         except BaseException:
-            _end(process)
+            _kill_process(process)
             raise
     text = out.decode(errors="replace")
     said = f"{text}\n{complaints.decode(errors='replace')}"
-    return _Answer(process.returncode, text, said)
+    return _CommandResult(process.returncode, text, said)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill_process(process: subprocess.Popen[bytes]) -> None:
     """End a command that still runs, and whatever it has started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
@@ -266,18 +266,18 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         return
 
 
-def _includes(config: Document) -> bool:
+def _has_includes(config: Document) -> bool:
     parts = [config.get(name) for name in _SECTIONS]
     return "$include" in config or '"$include":' in json.dumps(parts)
 
 
-def _broken(config: Path, problem: str | None = None) -> str:
-    reason = f" ({last_words(problem)})" if problem else ""
+def _describe_broken(config: Path, problem: str | None = None) -> str:
+    reason = f" ({format_output_tail(problem)})" if problem else ""
     return (
         f"OpenClaw's configuration {config} is not valid{reason}; run openclaw doctor "
         "--fix, then this again."
     )
 
 
-def _why(error: OSError | UnicodeDecodeError) -> str:
+def _describe_error(error: OSError | UnicodeDecodeError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

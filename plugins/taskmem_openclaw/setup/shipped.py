@@ -12,82 +12,80 @@ from typing import Any, Final
 
 from taskmem_hookspecs.installing import find_command, find_home
 from taskmem_openclaw.setup import plan
-from taskmem_openclaw.setup.edits import at, entries, items
-from taskmem_openclaw.setup.moving import Shipped
+from taskmem_openclaw.setup.edits import find_value, to_list, to_object
+from taskmem_openclaw.setup.moving import ShippedPackage
 
 READERS: Final = "TASKMEM_READERS"
 MANIFEST: Final = "openclaw.plugin.json"
 
 
-def plugin() -> Shipped:
+def find_plugin() -> ShippedPackage:
     """Return the native plug-in."""
-    return Shipped(plan.PLUGIN, _folder("gateway"), link=True)
+    return ShippedPackage(plan.PLUGIN, _find_folder("gateway"), link=True)
 
 
-def bundle() -> Shipped:
+def find_bundle() -> ShippedPackage:
     """Return the MCP bundle."""
-    return Shipped(plan.BUNDLE, _folder("bundle"), link=False)
+    return ShippedPackage(plan.BUNDLE, _find_folder("bundle"), link=False)
 
 
-def version() -> str:
+def read_version() -> str:
     """Return the version of the native plug-in."""
-    return str(json.loads(plugin().folder.joinpath(MANIFEST).read_bytes())["version"])
+    return str(json.loads(find_plugin().folder.joinpath(MANIFEST).read_bytes())["version"])
 
 
-def skills() -> tuple[bytes, ...]:
+def read_skills() -> tuple[bytes, ...]:
     """Return the words of the skills of this version: the plug-in's, the bundle's."""
-    folders = (plugin().folder, bundle().folder)
+    folders = (find_plugin().folder, find_bundle().folder)
     files = (each / "skills" / "task-memory" / "SKILL.md" for each in folders)
     return tuple(file.read_bytes() for file in files)
 
 
-def names_readers() -> bool:
+def has_named_readers() -> bool:
     """Whether the operator has said who reads, in the environment or in the file."""
     if os.environ.get(READERS, "").strip():
         return True
     try:
-        settings = tomllib.loads(
-            (find_home() / "config.toml").read_text(encoding="utf-8")
-        )
+        settings = tomllib.loads((find_home() / "config.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return bool(settings.get("readers"))
 
 
-def wishes(config: Mapping[str, Any], known: str) -> plan.Wishes:
+def build_desired_state(config: Mapping[str, Any], known: str) -> plan.DesiredState:
     """Return how an OpenClaw shall be.
 
     Args:
         config: Its configuration.
         known: Where the plug-in was linked from last, if that is known.
     """
-    folder = plugin().folder
+    folder = find_plugin().folder
     manifest: object = json.loads(folder.joinpath(MANIFEST).read_bytes())
-    tools = frozenset(map(str, items(at(manifest, ("contracts", "tools")))))
-    return plan.Wishes(
+    tools = frozenset(map(str, to_list(find_value(manifest, ("contracts", "tools")))))
+    return plan.DesiredState(
         folder=str(folder),
         command=find_command(),
         home=str(find_home()),
         tools=tools,
-        profiles=_profiles(manifest, tools),
+        profiles=_read_profiles(manifest, tools),
         stale=frozenset(
             path
-            for path in map(str, items(at(config, plan.LOAD)))
+            for path in map(str, to_list(find_value(config, plan.LOAD)))
             if path == known or _is_plugin(Path(path))
         ),
     )
 
 
-def _folder(name: str) -> Path:
+def _find_folder(name: str) -> Path:
     return Path(str(files("taskmem_openclaw").joinpath(name))).resolve()
 
 
-def _profiles(manifest: object, tools: frozenset[str]) -> frozenset[str]:
+def _read_profiles(manifest: object, tools: frozenset[str]) -> frozenset[str]:
     """Return the tool profiles that the manifest puts every tool into."""
-    told = entries(at(manifest, ("toolMetadata",)))
+    told = to_object(find_value(manifest, ("toolMetadata",)))
     found = {"minimal", "coding", "messaging"} if tools else set[str]()
     for tool in tools:
-        found &= set(map(str, items(at(told.get(tool), ("profiles",)))))
+        found &= set(map(str, to_list(find_value(told.get(tool), ("profiles",)))))
     return frozenset(found)
 
 
@@ -98,4 +96,4 @@ def _is_plugin(folder: Path) -> bool:
     except (OSError, ValueError, RecursionError):
         own = ("taskmem_openclaw", "gateway")
         return folder.parts[-2:] == own and not folder.exists()
-    return at(manifest, ("id",)) == plan.PLUGIN
+    return find_value(manifest, ("id",)) == plan.PLUGIN

@@ -12,13 +12,13 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from taskmem_openclaw.setup.edits import (
-    Change,
+    ConfigChange,
+    ListEdit,
     Path,
-    Words,
-    applied,
-    at,
-    entries,
-    items,
+    apply_changes,
+    find_value,
+    to_list,
+    to_object,
 )
 from taskmem_openclaw.setup.patches import is_list, is_object
 
@@ -28,7 +28,7 @@ _UNSEEN: Final = "the agent does not see the tools there"
 _SANDBOXED: Final = ("all", "non-main")
 
 
-class Tools(NamedTuple):
+class ToolGroup(NamedTuple):
     """Tools that belong together."""
 
     owner: str
@@ -38,42 +38,44 @@ class Tools(NamedTuple):
     """The narrow profiles in which they are anyway."""
 
 
-def changes(config: Mapping[str, Any], tools: Tools) -> tuple[list[Change], list[str]]:
+def plan_tool_visibility(
+    config: Mapping[str, Any], tools: ToolGroup
+) -> tuple[list[ConfigChange], list[str]]:
     """Return what would bring the tools into sight, and what only a person can do."""
-    found: list[Change] = []
+    found: list[ConfigChange] = []
     notes: list[str] = []
-    for path in scopes(config):
-        shown = applied(config, found)
-        answer = _in_scope(_scope(shown, path), tools)
+    for path in list_scopes(config):
+        shown = apply_changes(config, found)
+        answer = _plan_scope(_read_scope(shown, path), tools)
         if isinstance(answer, str):
             notes.append(answer)
         elif answer is not None:
             found.append(answer)
-        denied = _covering(items(at(config, (*path, "deny"))), tools)
+        denied = _find_covering_word(to_list(find_value(config, (*path, "deny"))), tools)
         if denied is not None:
             notes.append(
                 f"{'.'.join(path)}.deny has {denied}, so the tools stay hidden there; "
                 "take it out if you want them."
             )
-    if items(at(config, ("agents", "list"))):
+    if to_list(find_value(config, ("agents", "list"))):
         notes.append(
             "Agents are kept in agents.list, an old form, and were not looked at; run "
             "openclaw doctor --fix, then this again."
         )
-    return [*found, *_sandboxes(config, tools)], notes
+    return [*found, *_plan_sandboxes(config, tools)], notes
 
 
-def scopes(config: Mapping[str, Any]) -> Iterator[Path]:
+def list_scopes(config: Mapping[str, Any]) -> Iterator[Path]:
     """Yield every place that says which tools there are; the general one first."""
-    agents = entries(at(config, ("agents", "entries")))
+    agents = to_object(find_value(config, ("agents", "entries")))
     places: list[Path] = [("tools",)]
     places += [("agents", "entries", name, "tools") for name in agents]
     if not agents:
         places.append(("agents", "defaults", "tools"))
     for place in places:
-        if is_object(at(config, place)):
+        if is_object(find_value(config, place)):
             yield place
-            for provider in entries(at(config, (*place, "byProvider"))):
+            for provider in to_object(find_value(config, (*place, "byProvider"))):
                 yield (*place, "byProvider", provider)
 
 
@@ -86,19 +88,19 @@ class _Scope(NamedTuple):
     inherits: bool
 
 
-def _scope(config: Mapping[str, Any], path: Path) -> _Scope:
-    said = entries(at(config, path))
+def _read_scope(config: Mapping[str, Any], path: Path) -> _Scope:
+    said = to_object(find_value(config, path))
     own: Mapping[str, Any] = {}
-    base = entries(config.get("tools")) if path[-1] == "tools" else own
+    base = to_object(config.get("tools")) if path[-1] == "tools" else own
     inherits = not is_list(said.get("alsoAllow"))
     also = (base if inherits else said).get("alsoAllow")
     profile = said.get("profile") or base.get("profile")
-    return _Scope(path, said.get("allow"), profile, items(also), inherits)
+    return _Scope(path, said.get("allow"), profile, to_list(also), inherits)
 
 
-def _in_scope(scope: _Scope, tools: Tools) -> Change | str | None:
+def _plan_scope(scope: _Scope, tools: ToolGroup) -> ConfigChange | str | None:
     where = ".".join(scope.path)
-    named = _covering(scope.also, tools) is not None
+    named = _find_covering_word(scope.also, tools) is not None
     narrow = scope.profile in _NARROW and scope.profile not in tools.profiles
     if is_list(scope.allow):
         if narrow and not named:
@@ -106,53 +108,53 @@ def _in_scope(scope: _Scope, tools: Tools) -> Change | str | None:
                 f"The profile {scope.profile} hides the tools, and {where}.allow "
                 f"leaves no room for an exception; use {where}.alsoAllow instead of it."
             )
-        if _covering(items(scope.allow), tools) is not None:
+        if _find_covering_word(to_list(scope.allow), tools) is not None:
             return None
-        return Change(
+        return ConfigChange(
             f"{tools.owner} in {where}.allow",
             "the agent the tools there, for you list those that may be used",
-            (Words((*scope.path, "allow"), (tools.owner,)),),
+            (ListEdit((*scope.path, "allow"), (tools.owner,)),),
             without=_UNSEEN,
         )
     if named or not narrow:
         return None
     inherited = map(str, scope.also) if scope.inherits else ()
-    return Change(
+    return ConfigChange(
         f"{tools.owner} in {where}.alsoAllow",
         f"the agent the tools there, for the profile {scope.profile} hides them",
-        (Words((*scope.path, "alsoAllow"), (*inherited, tools.owner)),),
+        (ListEdit((*scope.path, "alsoAllow"), (*inherited, tools.owner)),),
         without=_UNSEEN,
     )
 
 
-def _sandboxes(config: Mapping[str, Any], tools: Tools) -> Iterator[Change]:
+def _plan_sandboxes(config: Mapping[str, Any], tools: ToolGroup) -> Iterator[ConfigChange]:
     """Sandboxed sessions have a gate of their own, for all agents or for one."""
-    agents = entries(at(config, ("agents", "entries")))
-    modes = [at(config, ("agents", "defaults", "sandbox", "mode"))]
-    modes += [at(agent, ("sandbox", "mode")) for agent in agents.values()]
+    agents = to_object(find_value(config, ("agents", "entries")))
+    modes = [find_value(config, ("agents", "defaults", "sandbox", "mode"))]
+    modes += [find_value(agent, ("sandbox", "mode")) for agent in agents.values()]
     if not any(mode in _SANDBOXED for mode in modes):
         return
     places: list[Path] = [("tools",)]
     places += [("agents", "entries", name, "tools") for name in agents]
     for place in places:
         path = (*place, "sandbox", "tools")
-        gate = entries(at(config, path))
+        gate = to_object(find_value(config, path))
         if not gate and place != ("tools",):
             continue
         allow = gate.get("allow")
-        said = [*items(allow), *items(gate.get("alsoAllow"))]
-        if allow == [] or _covering(said, tools) is not None:
+        said = [*to_list(allow), *to_list(gate.get("alsoAllow"))]
+        if allow == [] or _find_covering_word(said, tools) is not None:
             continue
         key = "allow" if is_list(allow) else "alsoAllow"
-        yield Change(
+        yield ConfigChange(
             f"{tools.owner} in {'.'.join((*path, key))}",
             "the tools to sandboxed sessions, which see only those that are listed",
-            (Words((*path, key), (tools.owner,)),),
+            (ListEdit((*path, key), (tools.owner,)),),
             without=_UNSEEN,
         )
 
 
-def _covering(words: Sequence[object], tools: Tools) -> str | None:
+def _find_covering_word(words: Sequence[object], tools: ToolGroup) -> str | None:
     """Return the word that stands for all the tools in a list; None: none does."""
     listed = [str(word).lower() for word in words]
     for word in listed:

@@ -9,10 +9,10 @@ from typing import Any
 
 from taskmem_hookspecs.installing import NotOurs, Skill
 from taskmem_openclaw.setup import shipped
-from taskmem_openclaw.setup.edits import at
+from taskmem_openclaw.setup.edits import find_value
 
 
-def copies(config: Path, said: Mapping[str, Any]) -> list[Skill]:
+def find_skill_copies(config: Path, said: Mapping[str, Any]) -> list[Skill]:
     """Return those copies, as far as they are the skill.
 
     Args:
@@ -20,9 +20,9 @@ def copies(config: Path, said: Mapping[str, Any]) -> list[Skill]:
         said: What that says.
     """
     state = config.parent
-    workspace = at(said, ("agents", "defaults", "workspace"))
+    workspace = find_value(said, ("agents", "defaults", "workspace"))
     named = Path(str(workspace)).expanduser() if workspace else state / "workspace"
-    places = [Skill(each / "skills", known=shipped.skills()) for each in (state, named)]
+    places = [Skill(each / "skills", known=shipped.read_skills()) for each in (state, named)]
     found: list[Skill] = []
     for each in places:
         with suppress(NotOurs, OSError):

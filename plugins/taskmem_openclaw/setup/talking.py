@@ -17,21 +17,17 @@ import click
 from taskmem_hookspecs.installing import NotOurs, describe_data, find_home
 from taskmem_openclaw import door
 from taskmem_openclaw.setup import keeping, moving, openclaw, plan, shipped, skills
-from taskmem_openclaw.setup.edits import Change, applied, at
-from taskmem_openclaw.setup.moving import Move
-from taskmem_openclaw.setup.patches import Document, same
+from taskmem_openclaw.setup.edits import ConfigChange, apply_changes, find_value
+from taskmem_openclaw.setup.moving import SetupPlan
+from taskmem_openclaw.setup.patches import Document, is_same_json
 
 _LOADS_SECONDS: Final = 30.0
 """How long a running gateway is given to load the plug-in before it is looked at."""
-_COMMENTS: Final = (
-    "OpenClaw writes its configuration as plain JSON: comments in it are lost."
-)
+_COMMENTS: Final = "OpenClaw writes its configuration as plain JSON: comments in it are lost."
 _GEMINI_KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Where Gemini looks for its key, in its order."""
 _PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute:"
-_PATCH: Final = (
-    "PATCH is the change above; OpenClaw adds to it, under meta, when it was made."
-)
+_PATCH: Final = "PATCH is the change above; OpenClaw adds to it, under meta, when it was made."
 _NOT_LOADED: Final = (
     f"It has not within {_LOADS_SECONDS:.0f} s, so what follows may be of the plug-in "
     "as it was; run: openclaw gateway restart, then: taskmem doctor"
@@ -39,7 +35,7 @@ _NOT_LOADED: Final = (
 _TICK_SECONDS: Final = 1.0
 
 
-class Choice(NamedTuple):
+class SetupChoice(NamedTuple):
     """What the person asked for."""
 
     everything: bool = False
@@ -48,33 +44,33 @@ class Choice(NamedTuple):
     bundle: bool = False
 
 
-def move_in(choice: Choice) -> None:
+def set_up(choice: SetupChoice) -> None:
     """Set OpenClaw up, and prove it."""
-    with _sentences():
-        host, record, now = _found()
-        if other := keeping.another(host.home, host.config):
-            raise openclaw.Failed(
+    with _explain_errors():
+        host, record, now = _find_openclaw()
+        if other := keeping.find_other_config(host.home, host.config):
+            raise openclaw.OpenClawSetupFailed(
                 f"{host.home} is the home of another OpenClaw ({other}), and two "
                 "cannot share one; set TASKMEM_HOME to another folder for this one."
             )
-        wishes = shipped.wishes(now, record.folder)
-        planned = (plan.for_bundle if choice.bundle else plan.for_plugin)(now, wishes)
-        asked = _chosen(now, planned.changes, choice)
-        reads = record.gemini or bool(_chosen(now, _gemini(record, choice), choice))
-        what = shipped.bundle() if choice.bundle else shipped.plugin()
-        move = moving.moving_in(host, record, now, what, asked, gemini=reads)
+        wishes = shipped.build_desired_state(now, record.folder)
+        planned = (plan.plan_bundle if choice.bundle else plan.plan_plugin)(now, wishes)
+        asked = _choose_changes(now, planned.changes, choice)
+        reads = record.gemini or bool(_choose_changes(now, _offer_gemini(record, choice), choice))
+        what = shipped.find_bundle() if choice.bundle else shipped.find_plugin()
+        move = moving.plan_setup(host, record, now, what, asked, gemini=reads)
         for note in planned.notes:
             click.echo(f"note: {note}")
         if choice.dry_run:
-            _show(move)
+            _print_plan(move)
             return
         live, earlier = False, None
-        if move.nothing:
+        if move.is_noop:
             click.echo("Everything is in place; nothing was changed.")
         else:
-            if moving.loads_anew(move):
+            if moving.needs_reload(move):
                 earlier = asyncio.run(door.read_boot(os.environ))
-            live = _carry_out(move)
+            live = _apply_setup(move)
             if live:
                 click.echo("Done, and the running gateway takes it up.")
             elif move.install is not None:
@@ -85,95 +81,97 @@ def move_in(choice: Choice) -> None:
         click.echo("Start the gateway, and let it prove itself: taskmem doctor")
     elif choice.proof:
         loads = live or earlier is not None
-        _prove(loads=loads and not choice.bundle, earlier=earlier)
+        _run_proof(loads=loads and not choice.bundle, earlier=earlier)
 
 
-def _carry_out(move: Move) -> bool:
+def _apply_setup(move: SetupPlan) -> bool:
     """Change what is to be changed; tell whether a gateway takes the plug-in up."""
-    if not move.host.plain and not same(move.now, move.wanted):
+    if not move.host.is_plain_json and not is_same_json(move.now, move.wanted):
         click.echo(_COMMENTS)
     _ask_for_patience(move)
-    with _half_done(move):
-        return moving.move_in(move)
+    with _explain_interruption(move):
+        return moving.apply_setup(move)
 
 
-def move_back(*, dry_run: bool) -> None:
+def undo_setup(*, dry_run: bool) -> None:
     """Undo the last set-up."""
-    with _sentences():
-        host, record, now = _found()
-        move = moving.moving_back(host, record, now)
+    with _explain_errors():
+        host, record, now = _find_openclaw()
+        move = moving.plan_undo(host, record, now)
         for path in move.kept:
             click.echo(f"left alone: {path} was changed since by somebody else")
         if dry_run:
-            _show(move)
+            _print_plan(move)
             return
         _ask_for_patience(move)
-        with _half_done(move):
-            moving.move_back(move)
+        with _explain_interruption(move):
+            moving.apply_undo(move)
         click.echo("The last set-up is undone.")
 
 
-def move_out(*, dry_run: bool) -> None:
+def remove_setup(*, dry_run: bool) -> None:
     """Take out every trace but the data."""
-    with _sentences():
-        host, record, now = _found()
-        wishes = shipped.wishes(now, record.folder)
-        move = moving.moving_out(host, record, now, wishes)
-        copies = skills.copies(host.config, now)
+    with _explain_errors():
+        host, record, now = _find_openclaw()
+        wishes = shipped.build_desired_state(now, record.folder)
+        move = moving.plan_removal(host, record, now, wishes)
+        copies = skills.find_skill_copies(host.config, now)
         if dry_run:
-            _show(move)
+            _print_plan(move)
             for each in copies:
                 click.echo(f"would remove the skill {each.folder}")
             return
-        if move.nothing:
+        if move.is_noop:
             click.echo("OpenClaw's configuration has no trace of taskmem.")
         else:
             _ask_for_patience(move)
-            with _half_done(move):
-                moving.move_out(move)
+            with _explain_interruption(move):
+                moving.apply_removal(move)
             click.echo("Removed from OpenClaw.")
         for copy in copies:
             kept = copy.remove()
             for line in (f"Removed the skill {copy.folder}.", *kept):
                 click.echo(line)
-        home = at(now, plan.HOME) or find_home()
+        home = find_value(now, plan.HOME) or find_home()
         for line in describe_data(str(home)):
             click.echo(line)
 
 
-def _found() -> tuple[openclaw.OpenClaw, keeping.Record, Document]:
-    host = openclaw.find(os.environ, find_home())
+def _find_openclaw() -> tuple[openclaw.OpenClaw, keeping.SetupRecord, Document]:
+    host = openclaw.find_openclaw(os.environ, find_home())
     click.echo(f"OpenClaw {host.version}, configured by {host.config}")
-    host = host._replace(at_work=_shown_at_work)
-    return host, keeping.load(host.home, host.config), host.read()
+    host = host._replace(at_work=_show_progress)
+    return host, keeping.load_record(host.home, host.config), host.read()
 
 
-def _gemini(record: keeping.Record, choice: Choice) -> list[Change]:
+def _offer_gemini(record: keeping.SetupRecord, choice: SetupChoice) -> list[ConfigChange]:
     """Ask for a key that lies in the environment, unless that was decided already."""
     variable = next((v for v in _GEMINI_KEYS if os.environ.get(v, "").strip()), None)
-    if variable is None or record.gemini or shipped.names_readers():
+    if variable is None or record.gemini or shipped.has_named_readers():
         return []
-    return [plan.for_gemini(variable, bundle=choice.bundle)]
+    return [plan.build_gemini_change(variable, bundle=choice.bundle)]
 
 
-def _chosen(now: Document, changes: list[Change], choice: Choice) -> list[Change]:
+def _choose_changes(
+    now: Document, changes: list[ConfigChange], choice: SetupChoice
+) -> list[ConfigChange]:
     """Return what is needed and what the person allows, and say what is left out."""
-    chosen: list[Change] = []
+    chosen: list[ConfigChange] = []
     can_ask = _is_terminal() and not (choice.dry_run or choice.everything)
     for change in changes:
-        reached = applied(now, chosen)
-        if change.needs and applied(reached, [change.needs]) != reached:
-            _name("left out", change)
+        reached = apply_changes(now, chosen)
+        if change.needs and apply_changes(reached, [change.needs]) != reached:
+            _print_change("left out", change)
             click.echo(f"            (it needs {change.needs.what})")
         elif change.needed or (choice.everything and not change.by_hand):
-            _name("needed" if change.needed else "allowed", change)
+            _print_change("needed" if change.needed else "allowed", change)
             chosen.append(change)
         elif can_ask:
-            _name("asked", change)
+            _print_change("asked", change)
             if click.confirm("  Allow this?", default=False):
                 chosen.append(change)
         else:
-            _name("left out", change)
+            _print_change("left out", change)
             how = change.by_hand or "--yes allows it"
             click.echo(f"            (to have it: {how})")
     return chosen
@@ -183,7 +181,7 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _name(state: str, change: Change) -> None:
+def _print_change(state: str, change: ConfigChange) -> None:
     """Say all that there is to know of a change."""
     click.echo(f"  {state:<8}  {change.what}")
     lines = (("gives", change.gives), ("without it,", change.without))
@@ -192,28 +190,28 @@ def _name(state: str, change: Change) -> None:
             click.echo(f"            {label} {text}")
 
 
-def _ask_for_patience(move: Move) -> None:
-    if moving.commands(move):
+def _ask_for_patience(move: SetupPlan) -> None:
+    if moving.list_commands(move):
         click.echo(_PATIENCE)
 
 
-def _show(move: Move) -> None:
+def _print_plan(move: SetupPlan) -> None:
     """Say what would be done."""
-    if move.nothing:
+    if move.is_noop:
         click.echo("Nothing would be changed.")
         return
-    if text := moving.difference(move):
+    if text := moving.format_difference(move):
         click.echo(text)
-    if not move.host.plain:
+    if not move.host.is_plain_json:
         click.echo(_COMMENTS)
-    lines = moving.commands(move)
+    lines = moving.list_commands(move)
     for line in lines:
         click.echo(f"would run: {line}")
     if any(line.endswith("PATCH") for line in lines):
         click.echo(_PATCH)
 
 
-def _prove(*, loads: bool, earlier: str | None) -> None:
+def _run_proof(*, loads: bool, earlier: str | None) -> None:
     """Let the doctor look, whose status decides.
 
     `loads`: a gateway is just loading the plug-in, and its `earlier` start ends.
@@ -232,10 +230,10 @@ def _prove(*, loads: bool, earlier: str | None) -> None:
 def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
     """Let the doctor look, once a gateway has loaded the plug-in."""
     if loads:
-        version = shipped.version()
-        with _shown_at_work("the gateway loads the plug-in"):
+        version = shipped.read_version()
+        with _show_progress("the gateway loads the plug-in"):
             loaded = asyncio.run(
-                door.serves(os.environ, version, _LOADS_SECONDS, earlier)
+                door.wait_for_version(os.environ, version, _LOADS_SECONDS, earlier)
             )
         if not loaded:
             click.echo(_NOT_LOADED)
@@ -249,7 +247,7 @@ def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
 
 
 @contextmanager
-def _shown_at_work(what: str) -> Generator[None]:
+def _show_progress(what: str) -> Generator[None]:
     """Say what is done, at a terminal for how long so far, and how long it took."""
     click.echo(f"  {what} …", nl=False)
     began, over = time.perf_counter(), Event()
@@ -276,7 +274,7 @@ def _shown_at_work(what: str) -> Generator[None]:
 
 
 @contextmanager
-def _half_done(move: Move) -> Generator[None]:
+def _explain_interruption(move: SetupPlan) -> Generator[None]:
     """Say so when a move ended half-way.
 
     Raises:
@@ -285,11 +283,11 @@ def _half_done(move: Move) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise openclaw.Failed(
+        raise openclaw.OpenClawSetupFailed(
             "It was stopped half-way; run the same command again to finish it"
             + (", --undo to take it back." if _is_unfinished(move) else ".")
         ) from None
-    except (openclaw.Failed, OSError):
+    except (openclaw.OpenClawSetupFailed, OSError):
         if _is_unfinished(move):
             click.echo(
                 "It is half done: the same command finishes it, --undo takes it back.",
@@ -298,18 +296,18 @@ def _half_done(move: Move) -> Generator[None]:
         raise
 
 
-def _is_unfinished(move: Move) -> bool:
+def _is_unfinished(move: SetupPlan) -> bool:
     """Whether a set-up is on record that was begun and not ended."""
-    steps = keeping.load(move.host.home, move.host.config).steps
+    steps = keeping.load_record(move.host.home, move.host.config).steps
     return bool(steps) and not steps[-1].done
 
 
 @contextmanager
-def _sentences() -> Generator[None]:
+def _explain_errors() -> Generator[None]:
     """Turn what went wrong into a sentence."""
     try:
         yield
-    except (openclaw.Failed, plan.Refused, NotOurs) as error:
+    except (openclaw.OpenClawSetupFailed, plan.SetupRefused, NotOurs) as error:
         _fail(str(error))
     except (KeyboardInterrupt, click.Abort):
         click.echo()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
-from taskmem_openclaw.transports.reach import Reaching, require_own
+from taskmem_openclaw.transports.reach import ReachMixin, require_own_gateway
 
 SECONDS: Final = 120.0
 """How long one call may take before it is killed."""
@@ -42,7 +42,7 @@ _FINAL: Final = (
 """What the gateway says when trying again is of no use."""
 
 
-class OpenClawCli(Reaching):
+class OpenClawCli(ReachMixin):
     """Hands wakes to the gateway through OpenClaw's command."""
 
     name = "openclaw-cli"
@@ -67,14 +67,14 @@ class OpenClawCli(Reaching):
                 in another OpenClaw.
             WakeRefused: The gateway will never take it.
         """
-        require_own(wake.host, self._environ)
+        require_own_gateway(wake.host, self._environ)
         chosen = self._environ.get("TASKMEM_OPENCLAW_CLI_TEXT", "").strip() or "auto"
         brief = chosen == "brief"
         if chosen == "auto":
             # A directory service may take long to list them.
             accounts = await asyncio.to_thread(self._list_accounts)
             brief = has_others(accounts, os.getuid())
-        status, said = await self._run(command(self._binary, wake, brief=brief))
+        status, said = await self._run(build_command(self._binary, wake, brief=brief))
         if status != 0:
             reason = f"{self._binary} ended with status {status}: {said or 'no word'}"
             if any(final in said for final in _FINAL):
@@ -83,9 +83,9 @@ class OpenClawCli(Reaching):
         return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
 
     async def _run(self, arguments: list[str]) -> tuple[int, str]:
-        with _LastWords() as said:
+        with _OutputTail() as said:
             try:
-                process = await _start(arguments, said.sink)
+                process = await _start_process(arguments, said.sink)
             except OSError as error:
                 raise WakeUndelivered(
                     f"{self._binary} cannot be started ({error.strerror}); install "
@@ -105,11 +105,11 @@ class OpenClawCli(Reaching):
                     "was ended. See that the gateway runs."
                 ) from None
             finally:
-                await _end(process)
+                await _kill_process(process)
             return status, str(said)
 
 
-class _LastWords:
+class _OutputTail:
     """The end of what a command prints: read as it comes, and kept in little room.
 
     The command's end is not awaited here: whatever it leaves running may hold the
@@ -161,10 +161,7 @@ def describe_briefly(wake: Wake) -> str:
     """Return what an agent is told where other users can read it: whom to ask."""
     about = wake.task_id or wake.wait_id or "your session"
     if wake.task_id is not None:
-        ask = (
-            f'Call task_update with task_id "{wake.task_id}" and query '
-            '"what happened last?"'
-        )
+        ask = f'Call task_update with task_id "{wake.task_id}" and query "what happened last?"'
     elif wake.wait_id is not None:
         ask = f"Run taskmem wait {wake.wait_id} in a shell"
     else:
@@ -177,7 +174,7 @@ def describe_briefly(wake: Wake) -> str:
     )
 
 
-def command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
+def build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
     """Return the command that delivers a wake. Source: design §6.
 
     Raises:
@@ -195,17 +192,17 @@ def command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
     return arguments
 
 
-def _environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     """Return the environment without what is nobody else's: a URL with a password."""
     return {k: v for k, v in os.environ.items() if k != "TASKMEM_DATABASE_URL"}
 
 
-async def _start(arguments: list[str], sink: int) -> Process:
+async def _start_process(arguments: list[str], sink: int) -> Process:
     """Start a command; when cancelled meanwhile, end it and all that it started."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *arguments,
-            env=_environment(),
+            env=_build_environment(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -216,11 +213,11 @@ async def _start(arguments: list[str], sink: int) -> Process:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
         with contextlib.suppress(OSError, ValueError):
-            await _end(await starting)
+            await _kill_process(await starting)
         raise
 
 
-async def _end(process: Process) -> None:
+async def _kill_process(process: Process) -> None:
     """End a command that still runs, and whatever it left behind."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeTransport, WakeUndelivered
-from taskmem_openclaw.transports.reach import runs_there
+from taskmem_openclaw.transports.reach import is_openclaw_agent
 
 
-class NotThere(WakeUndelivered):
+class TransportUnavailable(WakeUndelivered):
     """This way to the gateway is not there; another one may be."""
 
 
-class Ladder:
+class FirstAvailable:
     """Tries one transport after the other, until one is there and takes it."""
 
     name = "auto"
@@ -26,7 +26,7 @@ class Ladder:
 
         The operator has named no way, so none that leaves the session out is taken.
         """
-        return session_key is not None and runs_there(host)
+        return session_key is not None and is_openclaw_agent(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Deliver by the first that is there; its note names those that were not.
@@ -43,19 +43,18 @@ class Ladder:
         for rung in self._rungs:
             try:
                 receipt = await rung.deliver(wake)
-            except NotThere as error:
+            except TransportUnavailable as error:
                 tried.append(f"{rung.name}: {error}")
             except WakeUndelivered as error:
                 raise WakeUndelivered(
-                    _joined(*tried, f"{rung.name}: {error}"), error.retry_seconds
+                    _join_sentences(*tried, f"{rung.name}: {error}"),
+                    error.retry_seconds,
                 ) from error
             else:
-                note = _joined(*tried, receipt.note or "")
-                return receipt.model_copy(
-                    update={"transport": rung.name, "note": note or None}
-                )
-        raise WakeUndelivered(_joined(*tried))
+                note = _join_sentences(*tried, receipt.note or "")
+                return receipt.model_copy(update={"transport": rung.name, "note": note or None})
+        raise WakeUndelivered(_join_sentences(*tried))
 
 
-def _joined(*said: str) -> str:
+def _join_sentences(*said: str) -> str:
     return " ".join(part for part in said if part)

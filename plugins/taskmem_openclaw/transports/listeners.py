@@ -29,13 +29,13 @@ def find_stranger(port: int) -> int | None:
     begins to listen after this look is not seen.
     """
     try:
-        owners = _owners(port)
+        owners = _list_owners(port)
     except (OSError, ValueError, IndexError):
         return None
     return min(owners - {0, os.geteuid()}, default=None)
 
 
-def _owners(port: int) -> set[int]:
+def _list_owners(port: int) -> set[int]:
     """Return the users whose sockets listen where 127.0.0.1:port is answered."""
     first, *rest = TABLES
     text = first.read_text("ascii")

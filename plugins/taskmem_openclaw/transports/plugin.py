@@ -19,8 +19,8 @@ from taskmem_hookspecs import (
     WakeUndelivered,
 )
 from taskmem_openclaw import configuration, door
-from taskmem_openclaw.transports.ladder import NotThere
-from taskmem_openclaw.transports.reach import Reaching, gateway_of
+from taskmem_openclaw.transports.ladder import TransportUnavailable
+from taskmem_openclaw.transports.reach import ReachMixin, parse_gateway
 
 NEWS: Final = "The agent goes on."
 """What people see of a wake that says nothing else for them."""
@@ -30,7 +30,7 @@ GLANCE_SECONDS: Final = 2.0
 """How long a gateway may take to let a connection in."""
 
 
-class OpenClawPlugin(Reaching):
+class OpenClawPlugin(ReachMixin):
     """Hands wakes to the gateway through our own plug-in in it."""
 
     name = "openclaw-plugin"
@@ -62,20 +62,20 @@ class OpenClawPlugin(Reaching):
             WakeRefused: There is no such session.
         """
         try:
-            answer: Mapping[str, Any] = await door.ask_for_session(
+            answer: Mapping[str, Any] = await door.ask_session_gateway(
                 self._environ,
                 "wake",
                 self._seconds,
                 session_key=wake.session_key,
-                host=gateway_of(wake.host),
+                host=parse_gateway(wake.host),
                 key=wake.key,
                 delivery_id=wake.delivery_id,
                 text=wake.text,
                 message=NEWS if wake.line is None else wake.line,
             )
-        except door.NobodyHome as error:
-            raise await self._missed(str(error)) from error
-        except door.Failed as error:
+        except door.PluginNotListening as error:
+            raise await self._build_absence_error(str(error)) from error
+        except door.PluginRequestFailed as error:
             raise WakeUndelivered(f"The plug-in did not take it: {error}.") from error
         if "refused" in answer:
             raise WakeRefused(f"{answer['refused']} Register the task in a living one.")
@@ -100,7 +100,7 @@ class OpenClawPlugin(Reaching):
             note=None if how == "ordinary" else f"turn: {how}",
         )
 
-    async def _missed(self, said: str) -> WakeUndelivered:
+    async def _build_absence_error(self, said: str) -> WakeUndelivered:
         """Return what it means that nobody is at the door.
 
         Where the configuration may want the plug-in, no other way is taken past it: one
@@ -109,25 +109,25 @@ class OpenClawPlugin(Reaching):
         """
         sentence = f"{said[:1].upper()}{said[1:]}"
         if not configuration.may_want_plugin(self._environ):
-            return NotThere(f"{sentence}; see: taskmem doctor.")
-        config = configuration.read(self._environ)
+            return TransportUnavailable(f"{sentence}; see: taskmem doctor.")
+        config = configuration.read_config(self._environ)
         port = None
         if config is not None:
-            port = configuration.local_port(config, self._environ)
-        if port is not None and not await _listens(port):
+            port = configuration.find_local_port(config, self._environ)
+        if port is not None and not await _is_listening(port):
             return WakeUndelivered(
                 f"No gateway listens at 127.0.0.1:{port}; see that it is started."
             )
-        if await door.opened(door.path(self._environ), self._patience):
+        if await door.wait_for_listener(door.find_socket(self._environ), self._patience):
             return WakeUndelivered(
                 "The gateway has only just loaded the plug-in.", retry_seconds=0.0
             )
-        return NotThere(
+        return TransportUnavailable(
             f"{sentence}, though one runs and is to load it; see: taskmem doctor."
         )
 
 
-async def _listens(port: int) -> bool:
+async def _is_listening(port: int) -> bool:
     """Whether anybody listens at a port of loopback; one that is busy does."""
     try:
         async with asyncio.timeout(GLANCE_SECONDS):

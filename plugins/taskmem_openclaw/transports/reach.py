@@ -15,36 +15,36 @@ BUNDLE: Final = "mcp:openclaw-bundle-mcp"
 """The same for one that has our MCP server: OpenClaw's client of such servers."""
 
 
-def runs_there(host: str | None) -> bool:
+def is_openclaw_agent(host: str | None) -> bool:
     """Whether an agent runs in OpenClaw, as far as is known."""
     return host in (None, BUNDLE) or host.partition(":")[0] == OPENCLAW
 
 
-class Reaching:
+class ReachMixin:
     """A way into OpenClaw that takes wakes for all of its agents."""
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Whether an agent runs in OpenClaw; without a session it is the main one."""
         del session_key
-        return runs_there(host)
+        return is_openclaw_agent(host)
 
 
-def gateway_of(host: str | None) -> str | None:
+def parse_gateway(host: str | None) -> str | None:
     """Return the gateway that an agent runs in; None: any may be it."""
     return host if host and host.startswith(f"{OPENCLAW}:") else None
 
 
-def require_own(host: str | None, environ: Mapping[str, str]) -> None:
+def require_own_gateway(host: str | None, environ: Mapping[str, str]) -> None:
     """Refuse a wake for an agent of another OpenClaw than the one that is configured.
 
     Raises:
         WakeUndelivered: It waits for its own gateway.
     """
-    gateway = gateway_of(host)
+    gateway = parse_gateway(host)
     if gateway is None:
         return
     try:
-        file = configuration.state_folder(environ) / "taskmem" / "host.id"
+        file = configuration.find_state_folder(environ) / "taskmem" / "host.id"
         own = file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         own = None

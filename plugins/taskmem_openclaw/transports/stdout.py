@@ -29,7 +29,7 @@ class Stdout:
             WakeUndelivered: The output is closed.
         """
         try:
-            await asyncio.wrap_future(self._printed(wake.text))
+            await asyncio.wrap_future(self._print_in_thread(wake.text))
         except (OSError, ValueError) as error:
             raise WakeUndelivered(
                 f"The standard output cannot be written ({error}); start the daemon "
@@ -37,7 +37,7 @@ class Stdout:
             ) from error
         return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
 
-    def _printed(self, text: str) -> Future[None]:
+    def _print_in_thread(self, text: str) -> Future[None]:
         """Print in a thread of its own, which no reader that stopped can hold up."""
         future: Future[None] = Future()
         future.set_running_or_notify_cancel()

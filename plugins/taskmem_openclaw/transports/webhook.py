@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
 from taskmem_openclaw import configuration
-from taskmem_openclaw.transports.ladder import NotThere
+from taskmem_openclaw.transports.ladder import TransportUnavailable
 from taskmem_openclaw.transports.listeners import find_stranger
-from taskmem_openclaw.transports.reach import Reaching, require_own
+from taskmem_openclaw.transports.reach import ReachMixin, require_own_gateway
 
 if TYPE_CHECKING:
     import httpx
@@ -25,7 +25,7 @@ _REFUSED: Final = (401, 403)
 _MISSING: Final = 404
 
 
-class OpenClawHooks(Reaching):
+class OpenClawHooks(ReachMixin):
     """Hands wakes to the gateway by `POST /hooks/wake`."""
 
     name = "openclaw-hooks"
@@ -49,13 +49,13 @@ class OpenClawHooks(Reaching):
         """
         import httpx
 
-        require_own(wake.host, self._environ)
-        hooks = configuration.hooks(self._environ)
+        require_own_gateway(wake.host, self._environ)
+        hooks = configuration.find_webhooks(self._environ)
         if hooks is None:
-            raise NotThere("Webhooks are not switched on in OpenClaw's configuration.")
+            raise TransportUnavailable("Webhooks are not switched on in OpenClaw's configuration.")
         stranger = await asyncio.to_thread(find_stranger, hooks.port)
         if stranger is not None:
-            raise NotThere(
+            raise TransportUnavailable(
                 f"User {stranger} listens at {hooks.url}, who is not us, so the token "
                 "was not sent; end that process, or run the gateway as this user."
             )
@@ -72,21 +72,20 @@ class OpenClawHooks(Reaching):
                     headers={"Authorization": f"Bearer {hooks.token}"},
                 )
         except httpx.ConnectError as error:
-            raise NotThere(f"Nobody listens at {hooks.url}.") from error
+            raise TransportUnavailable(f"Nobody listens at {hooks.url}.") from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise WakeUndelivered(
                 f"The webhook at {hooks.url} failed ({type(error).__name__}); see that "
                 "the gateway runs."
             ) from error
         if answer.status_code in _REFUSED:
-            raise NotThere(
+            raise TransportUnavailable(
                 f"The webhook at {hooks.url} refuses its token (hooks.token); restart "
                 "the gateway, or mend the token in OpenClaw's configuration."
             )
         if answer.status_code == _MISSING:
-            raise NotThere(
-                f"There is no webhook at {hooks.url}; see hooks.path in OpenClaw's "
-                "configuration."
+            raise TransportUnavailable(
+                f"There is no webhook at {hooks.url}; see hooks.path in OpenClaw's configuration."
             )
         if not answer.is_success:
             said = " ".join(answer.text.split())[:200]

@@ -40,7 +40,7 @@ class Desktop(NamedTuple):
     """Why it is this one, when nobody named it; None: somebody did."""
 
 
-def screen(
+def find_screen_display(
     environ: Mapping[str, str], platform: str, sockets: Iterable[str]
 ) -> Desktop:
     """Return the display whose screen is meant.
@@ -57,10 +57,10 @@ def screen(
         return Desktop(None)
     if environ.get("WAYLAND_DISPLAY") and not environ.get(VARIABLE):
         raise NoProvider(_NO_WAYLAND)
-    return _x11(environ, sockets)
+    return _find_x11_display(environ, sockets)
 
 
-def windows(
+def find_window_display(
     environ: Mapping[str, str], platform: str, sockets: Iterable[str]
 ) -> Desktop:
     """Return the display whose windows are meant.
@@ -74,14 +74,14 @@ def windows(
             f"A single window cannot be watched on {system} yet; that takes a plug-in "
             f"that answers wait_sensor for window:. {SCREEN_INSTEAD}"
         )
-    found = _x11(environ, sockets)
+    found = _find_x11_display(environ, sockets)
     if environ.get("WAYLAND_DISPLAY") and found.note is None:
         only = "On Wayland, only windows of X11 programs can be watched."
         return found._replace(note=only)
     return found
 
 
-def _x11(environ: Mapping[str, str], sockets: Iterable[str]) -> Desktop:
+def _find_x11_display(environ: Mapping[str, str], sockets: Iterable[str]) -> Desktop:
     for variable in (VARIABLE, "DISPLAY"):
         if name := environ.get(variable, "").strip():
             return Desktop(name)

@@ -18,7 +18,7 @@ class NotViewable(Exception):
     """The window is there without pixels; a sentence says why."""
 
 
-class Heard(NamedTuple):
+class DisplayEvents(NamedTuple):
     """What has happened on a display since it was listened to last."""
 
     painted: bool = False

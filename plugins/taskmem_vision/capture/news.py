@@ -15,7 +15,7 @@ PLACE: Final = "now"
 """Where everybody looks from: a picture has no past."""
 
 
-class News:
+class LookThrottle:
     """What a watch was told of since its last look."""
 
     def __init__(self) -> None:
@@ -25,38 +25,38 @@ class News:
         self._moved_at = float("-inf")
         self._stale = True
 
-    def stir(self) -> None:
+    def note_event(self) -> None:
         """Something happened."""
         self._stale = True
         self._stirred.set()
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether to look anew; what is put off is still news."""
         return self._stale and self._loop.time() >= self._looked_at + GAP
 
-    def looked(self) -> float:
+    def record_look(self) -> float:
         """Take note of a look, and return its time: seconds that only grow."""
         self._stale = False
         self._looked_at = self._loop.time()
         return self._looked_at
 
-    def moved(self) -> None:
+    def record_motion(self) -> None:
         """The last look showed something new."""
         self._moved_at = self._looked_at
 
-    async def come(self) -> None:
+    async def wait_for_event(self) -> None:
         """Return when something happened, and the last look is `GAP` ago."""
         await self._stirred.wait()
-        await self._rest(GAP)
+        await self._wait_since_look(GAP)
         self._stirred.clear()
 
-    async def poll(self) -> None:
+    async def wait_for_poll(self) -> None:
         """Return when to look where nobody says what happens; one look shows it."""
         lively = self._loop.time() < self._moved_at + LIVELY
-        await self._rest(GAP if lively else POLL)
+        await self._wait_since_look(GAP if lively else POLL)
         self._stale = True
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait_since_look(self, seconds: float) -> None:
         # Others may have looked meanwhile: too early, nothing new would be shown.
         while (left := self._looked_at + seconds - self._loop.time()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)

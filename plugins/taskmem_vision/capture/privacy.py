@@ -7,7 +7,7 @@ from typing import Final
 
 from PIL import Image
 
-from taskmem_vision.capture.windows import Window, dialogs
+from taskmem_vision.capture.windows import Window, find_dialogs
 
 VARIABLE: Final = "TASKMEM_PRIVATE_WINDOWS"
 """Parts of their titles, separated by commas."""
@@ -30,15 +30,13 @@ class Privacy:
         title = window.title.casefold()
         return any(part in title for part in self._parts)
 
-    def among(self, windows: Sequence[Window]) -> frozenset[Window]:
+    def find_private(self, windows: Sequence[Window]) -> frozenset[Window]:
         """Return those that are private, and their dialogs by whatever title."""
         private = {each for each in windows if self.covers(each)}
-        return frozenset(private).union(*(dialogs(each, windows) for each in private))
+        return frozenset(private).union(*(find_dialogs(each, windows) for each in private))
 
 
-def blacked(
-    pixels: Image.Image, boxes: Iterable[tuple[int, int, int, int]]
-) -> Image.Image:
+def black_out(pixels: Image.Image, boxes: Iterable[tuple[int, int, int, int]]) -> Image.Image:
     """Return a picture that is black in boxes of left, top, width, height."""
     black = pixels
     for left, top, width, height in boxes:

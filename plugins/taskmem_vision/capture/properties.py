@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from taskmem_vision.capture.windows import Window
-from taskmem_vision.lines import one_line
+from taskmem_vision.lines import to_one_line
 
 # It has no types.
 x: Any = import_module("xcffib.xproto")
@@ -41,15 +41,14 @@ class Properties:
         self._core = core
         asked = [core.InternAtom(False, len(each), each) for each in _ATOMS]  # noqa: FBT003
         self._atoms = {
-            name: int(each.reply().atom)
-            for name, each in zip(_ATOMS, asked, strict=True)
+            name: int(each.reply().atom) for name, each in zip(_ATOMS, asked, strict=True)
         }
 
-    def listed(self, root: int) -> Sequence[int]:
+    def list_windows(self, root: int) -> Sequence[int]:
         """Return the windows that a window manager lists, the top-most last."""
-        return _numbers(self._ask(root, self._atoms[LIST]))
+        return _read_numbers(self._ask_property(root, self._atoms[LIST]))
 
-    def framed(self, numbers: Iterable[int]) -> Sequence[int]:
+    def find_app_windows(self, numbers: Iterable[int]) -> Sequence[int]:
         """Return the windows of applications that are in some, or are some of them.
 
         Where there is none in one that says nothing of itself, that one is returned.
@@ -60,54 +59,52 @@ class Properties:
             asked = [(outer, self._ask_inner(each)) for outer, each in level]
             level = list[tuple[int, int]]()
             for outer, each in asked:
-                children, speaks = each.children(), each.speaks()
+                children, speaks = each.read_children(), each.is_application()
                 if speaks:
                     found[outer].append(each.number)
                 else:
                     level += [(outer, child) for child in reversed(children)]
         return [each for outer, inner in found.items() for each in inner or [outer]]
 
-    def titled(self, numbers: Sequence[int]) -> tuple[Window, ...]:
+    def read_titled_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
         """Return windows with nothing but their titles, in that order."""
         asked = [(number, self._ask_titles(number)) for number in numbers]
-        return tuple(Window(id=number, title=_title(*each)) for number, each in asked)
+        return tuple(Window(id=number, title=_read_title(*each)) for number, each in asked)
 
-    def windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
+    def read_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
         """Return what is known of those windows that are there, in that order."""
         asked = [
-            _Asked(
+            _WindowReplies(
                 number,
                 self._core.GetWindowAttributes(number),
                 self._ask_titles(number),
-                self._ask(number, self._atoms["_NET_WM_PID"]),
-                self._ask(number, self._atoms["WM_CLIENT_LEADER"]),
-                self._ask(number, x.Atom.WM_TRANSIENT_FOR),
+                self._ask_property(number, self._atoms["_NET_WM_PID"]),
+                self._ask_property(number, self._atoms["WM_CLIENT_LEADER"]),
+                self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
             )
             for number in numbers
         ]
-        return tuple(found for each in asked if (found := each.window()) is not None)
+        return tuple(found for each in asked if (found := each.read_window()) is not None)
 
-    def _ask_inner(self, number: int) -> _Inner:
-        return _Inner(
+    def _ask_inner(self, number: int) -> _FrameReplies:
+        return _FrameReplies(
             number,
             self._core.QueryTree(number),
             self._ask_titles(number),
-            self._ask(number, self._atoms["WM_STATE"]),
-            self._ask(number, x.Atom.WM_TRANSIENT_FOR),
+            self._ask_property(number, self._atoms["WM_STATE"]),
+            self._ask_property(number, x.Atom.WM_TRANSIENT_FOR),
         )
 
     def _ask_titles(self, number: int) -> tuple[Any, Any]:
         """Ask for the new title, and for the old one where there is no new."""
-        new = self._ask(number, self._atoms["_NET_WM_NAME"])
-        return new, self._ask(number, x.Atom.WM_NAME)
+        new = self._ask_property(number, self._atoms["_NET_WM_NAME"])
+        return new, self._ask_property(number, x.Atom.WM_NAME)
 
-    def _ask(self, number: int, atom: int) -> Any:  # noqa: ANN401
-        return self._core.GetProperty(
-            *(False, number, atom, x.GetPropertyType.Any, 0, _LONGEST)
-        )
+    def _ask_property(self, number: int, atom: int) -> Any:  # noqa: ANN401
+        return self._core.GetProperty(*(False, number, atom, x.GetPropertyType.Any, 0, _LONGEST))
 
 
-class _Asked(NamedTuple):
+class _WindowReplies(NamedTuple):
     """What one window was asked, and has not answered yet; it has no types."""
 
     number: int
@@ -117,23 +114,23 @@ class _Asked(NamedTuple):
     leader: Any
     owner: Any
 
-    def window(self) -> Window | None:
+    def read_window(self) -> Window | None:
         """Read the answers, all of them; None: the window is gone."""
         shown = None
         with suppress(x.WindowError):
             shown = self.attributes.reply().map_state
         window = Window(
             id=self.number,
-            title=_title(*self.titles),
-            pid=next(iter(_numbers(self.pid)), None),
-            group=next(iter(_numbers(self.leader)), None),
-            owner=next(iter(_numbers(self.owner)), None),
+            title=_read_title(*self.titles),
+            pid=next(iter(_read_numbers(self.pid)), None),
+            group=next(iter(_read_numbers(self.leader)), None),
+            owner=next(iter(_read_numbers(self.owner)), None),
             shown=shown == x.MapState.Viewable,
         )
         return None if shown is None else window
 
 
-class _Inner(NamedTuple):
+class _FrameReplies(NamedTuple):
     """What a window was asked that may be the frame of another one."""
 
     number: int
@@ -142,35 +139,39 @@ class _Inner(NamedTuple):
     state: Any
     owner: Any
 
-    def children(self) -> Sequence[int]:
+    def read_children(self) -> Sequence[int]:
         """Read which windows are in it, the top-most last."""
         with suppress(*GONE):
             return [*self.tree.reply().children]
         return []
 
-    def speaks(self) -> bool:
+    def is_application(self) -> bool:
         """Read whether it is an application's: no frame says what it is."""
-        said = (_title(*self.titles), _bytes(self.state), _bytes(self.owner))
+        said = (
+            _read_title(*self.titles),
+            _read_bytes(self.state),
+            _read_bytes(self.owner),
+        )
         return any(said)
 
 
-def _title(new: Any, old: Any) -> str:  # noqa: ANN401
-    found, fallback = _bytes(new), _bytes(old)
+def _read_title(new: Any, old: Any) -> str:  # noqa: ANN401
+    found, fallback = _read_bytes(new), _read_bytes(old)
     try:
-        return one_line((found or fallback).decode())
+        return to_one_line((found or fallback).decode())
     except UnicodeDecodeError:
         # The old property is Latin-1; the new one may have been cut.
         if found:
-            return one_line(found.decode("utf-8", "replace"))
-        return one_line(fallback.decode("latin-1"))
+            return to_one_line(found.decode("utf-8", "replace"))
+        return to_one_line(fallback.decode("latin-1"))
 
 
-def _numbers(asked: Any) -> Sequence[int]:  # noqa: ANN401
-    raw = _bytes(asked)
+def _read_numbers(asked: Any) -> Sequence[int]:  # noqa: ANN401
+    raw = _read_bytes(asked)
     return [each for (each,) in struct.iter_unpack("=I", raw[: len(raw) // 4 * 4])]
 
 
-def _bytes(asked: Any) -> bytes:  # noqa: ANN401
+def _read_bytes(asked: Any) -> bytes:  # noqa: ANN401
     with suppress(*GONE):
         return bytes(asked.reply().value.buf())
     return b""

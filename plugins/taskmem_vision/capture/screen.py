@@ -16,8 +16,8 @@ from mss.exception import ScreenShotError
 from PIL import Image
 
 from taskmem_vision.capture.desktop import Desktop
-from taskmem_vision.capture.display import Box, DisplayGone, Heard
-from taskmem_vision.capture.privacy import Privacy, blacked
+from taskmem_vision.capture.display import Box, DisplayEvents, DisplayGone
+from taskmem_vision.capture.privacy import Privacy, black_out
 from taskmem_vision.capture.watch import PictureWatch
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ class ScreenWatch(PictureWatch):
             self._hang_up()
             raise
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when something was painted, at most five times a second."""
         if self._display is not None:
-            await self._news.come()
+            await self._news.wait_for_event()
         else:
-            await self._news.poll()
+            await self._news.wait_for_poll()
 
     async def close(self) -> None:
         """Let go of the display."""
@@ -69,37 +69,39 @@ class ScreenWatch(PictureWatch):
 
     # --- looking ------------------------------------------------------------
 
-    async def _see(self) -> str | None:
+    async def _refresh_look(self) -> str | None:
         why = None
         try:
             self._listen()
-            self._hear()
-            if self._look is None or self._news.due():
+            self._process_events()
+            if self._look is None or self._news.is_due():
                 self._capture()
         except DisplayGone as gone:
             why = f"The screen cannot be seen just now: {gone}"
             self._look = None
             self._hang_up()
-            self._news.looked()
+            self._news.record_look()
         # What happened meanwhile was read with the answers, and wakes nobody.
-        self._loop.call_soon(self._heard)
+        self._loop.call_soon(self._handle_readable)
         return why
 
     def _capture(self) -> None:
-        at = self._news.looked()
+        at = self._news.record_look()
         if self._display is not None:
-            self._display.forget_painted()
-        hidden = self._hidden()
-        pixels = shot(self._desktop.name)
+            self._display.rearm_paint()
+        hidden = self._find_private_boxes()
+        pixels = take_screenshot(self._desktop.name)
         # A window may have come or moved while the picture was taken.
-        self._take(self._track.take(at, blacked(pixels, {*hidden, *self._hidden()})))
+        self._keep_look(
+            self._track.add_look(at, black_out(pixels, {*hidden, *self._find_private_boxes()}))
+        )
 
-    def _hidden(self) -> list[Box]:
+    def _find_private_boxes(self) -> list[Box]:
         """Return where private windows are, with their frames: these show titles."""
         if not self._privacy or self._display is None:
             return []
-        private = self._privacy.among(self._display.windows())
-        boxes = (self._display.framed(each.id) for each in private if each.shown)
+        private = self._privacy.find_private(self._display.list_windows())
+        boxes = (self._display.read_frame_box(each.id) for each in private if each.shown)
         return [box for box in boxes if box is not None]
 
     # --- what happens -------------------------------------------------------
@@ -111,26 +113,26 @@ class ScreenWatch(PictureWatch):
             return
         display = self._connect(name)
         try:
-            display.attend(display.root)
-            display.attend_paint(display.root)
+            display.watch_window(display.root)
+            display.watch_paint(display.root)
         except BaseException:
             display.close()
             raise
         self._display = display
-        self._loop.add_reader(display.handle, self._heard)
-        self._news.stir()
+        self._loop.add_reader(display.handle, self._handle_readable)
+        self._news.note_event()
 
-    def _heard(self) -> None:
+    def _handle_readable(self) -> None:
         try:
-            self._hear()
+            self._process_events()
         except DisplayGone:
             self._hang_up()
 
-    def _hear(self) -> None:
-        if self._display is not None and self._display.listen() != Heard():
-            self._news.stir()
+    def _process_events(self) -> None:
+        if self._display is not None and self._display.read_events() != DisplayEvents():
+            self._news.note_event()
             # There may be more, and nobody is held up by one who never stops.
-            self._loop.call_soon(self._heard)
+            self._loop.call_soon(self._handle_readable)
 
     def _hang_up(self) -> None:
         if self._display is not None:
@@ -138,10 +140,10 @@ class ScreenWatch(PictureWatch):
             self._display.close()
             self._display = None
             self._look = None
-            self._news.stir()
+            self._news.note_event()
 
 
-def shot(display: str | None) -> Image.Image:
+def take_screenshot(display: str | None) -> Image.Image:
     """Return what the monitors of a display show: blue before red.
 
     Raises:
@@ -149,12 +151,12 @@ def shot(display: str | None) -> Image.Image:
     """
     try:
         # Made anew each time: it knows the monitors as they were when it was.
-        with closing(_camera(display)) as camera:
+        with closing(_open_camera(display)) as camera:
             taken = camera.grab(camera.monitors[0])
             return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)
     except ScreenShotError as error:
         raise DisplayGone(f"The screen cannot be seen ({error}).") from error
 
 
-def _camera(display: str | None) -> mss.MSS:
+def _open_camera(display: str | None) -> mss.MSS:
     return mss.MSS(display=display) if display else mss.MSS()

@@ -17,7 +17,7 @@ from taskmem_hookspecs.errors import NoProvider
 from taskmem_vision.capture import desktop, windows
 from taskmem_vision.capture.display import DisplayGone
 from taskmem_vision.capture.privacy import VARIABLE, Privacy
-from taskmem_vision.capture.windows import Choice, Window
+from taskmem_vision.capture.windows import Window, WindowChoice
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.x11 import X11Display
@@ -28,8 +28,7 @@ _SEE: Final = (
 )
 _INSTALL: Final = "install libxcb (apt install libxcb1) and restart the daemon"
 _NO_LIBRARY: Final = (
-    f"A single window cannot be watched without libxcb; {_INSTALL}. "
-    f"{desktop.SCREEN_INSTEAD}"
+    f"A single window cannot be watched without libxcb; {_INSTALL}. {desktop.SCREEN_INSTEAD}"
 )
 _PRIVACY_LOST: Final = (
     f"{VARIABLE} cannot be kept to, for nothing here says where windows are: on X11, "
@@ -38,12 +37,10 @@ _PRIVACY_LOST: Final = (
 _IS_PRIVATE: Final = f"The window is private, by {VARIABLE}, and not looked at."
 
 
-class Screens:
+class ScreenSensor:
     """Plays `Sensor`."""
 
-    def __init__(
-        self, environ: Mapping[str, str], platform: str = sys.platform
-    ) -> None:
+    def __init__(self, environ: Mapping[str, str], platform: str = sys.platform) -> None:
         """Take the environment, and the system as `sys.platform` calls it."""
         self._environ = environ
         self._platform = platform
@@ -59,73 +56,69 @@ class Screens:
         """
         try:
             if target.scheme == "window":
-                return self._window(target.name)
+                return self._watch_window(target.name)
             if target.name:
-                raise InvalidArguments(
-                    "screen takes no name: it is all that the monitors show."
-                )
-            return self._screen()
+                raise InvalidArguments("screen takes no name: it is all that the monitors show.")
+            return self._watch_screen()
         except DisplayGone as gone:
             raise NoProvider(f"{gone} {_SEE}") from gone
 
-    def _screen(self) -> Watch:
+    def _watch_screen(self) -> Watch:
         from taskmem_vision.capture.screen import ScreenWatch
 
-        found = desktop.screen(self._environ, self._platform, _sockets())
+        found = desktop.find_screen_display(self._environ, self._platform, _list_sockets())
         events = found.name is not None and _has_x11()
         if self._privacy and not events:
             raise NoProvider(_PRIVACY_LOST)
-        return ScreenWatch(found, self._privacy, _connected if events else None)
+        return ScreenWatch(found, self._privacy, _connect_x11 if events else None)
 
-    def _window(self, name: str) -> Watch:
-        found = desktop.windows(self._environ, self._platform, _sockets())
+    def _watch_window(self, name: str) -> Watch:
+        found = desktop.find_window_display(self._environ, self._platform, _list_sockets())
         if not _has_x11():
             raise NoProvider(_NO_LIBRARY)
         from taskmem_vision.capture.window import WindowWatch
 
-        display = _connected(found.name or "")
+        display = _connect_x11(found.name or "")
         try:
             # Whose dialog a window is matters only where some are private.
-            there = display.windows() if self._privacy else display.titled()
-            choice = self._chosen(name, there)
-            notes = " ".join(filter(None, (found.note, windows.told(choice))))
+            there = display.list_windows() if self._privacy else display.list_titled_windows()
+            choice = self._choose_window(name, there)
+            notes = " ".join(filter(None, (found.note, windows.describe_choice(choice))))
             return WindowWatch(display, choice.window, notes or None, self._privacy)
         except BaseException:
             display.close()
             raise
 
-    def _chosen(self, name: str, there: Sequence[Window]) -> Choice:
+    def _choose_window(self, name: str, there: Sequence[Window]) -> WindowChoice:
         """Return the window that is meant; no sentence names a private one."""
-        private = self._privacy.among(there)
+        private = self._privacy.find_private(there)
         open_ones = [window for window in there if window not in private]
         try:
-            return windows.choose(name, open_ones)
+            return windows.choose_window(name, open_ones)
         except TargetNotFound:
-            if not _meant(name, private):
+            if not _has_match(name, private):
                 raise
             raise TargetNotFound(_IS_PRIVATE) from None
 
 
-def _meant(name: str, there: Iterable[Window]) -> bool:
+def _has_match(name: str, there: Iterable[Window]) -> bool:
     try:
-        windows.choose(name, [*there])
+        windows.choose_window(name, [*there])
     except TargetNotFound:
         return False
     return True
 
 
-def _sockets() -> Iterator[str]:
+def _list_sockets() -> Iterator[str]:
     """Yield the names of the sockets behind which a server listens.
 
     It knocks at each, and so only where somebody wants to know.
     """
     with suppress(OSError):
-        yield from (
-            each.name for each in Path(desktop.SOCKETS).iterdir() if _answers(each)
-        )
+        yield from (each.name for each in Path(desktop.SOCKETS).iterdir() if _has_listener(each))
 
 
-def _answers(path: Path) -> bool:
+def _has_listener(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as knocking:
         # A server that was killed leaves its socket behind.
         knocking.settimeout(0)
@@ -142,7 +135,7 @@ def _has_x11() -> bool:
     return True
 
 
-def _connected(name: str) -> X11Display:
+def _connect_x11(name: str) -> X11Display:
     from taskmem_vision.capture.x11 import X11Display
 
     return X11Display(name)

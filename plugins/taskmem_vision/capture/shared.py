@@ -16,12 +16,10 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 _libc.shmat.restype = ctypes.c_void_p
 
 
-class Shared:
+class SharedSegment:
     """One piece of it, which grows when more is needed."""
 
-    def __init__(
-        self, attach: Callable[[int], int], detach: Callable[[int], None]
-    ) -> None:
+    def __init__(self, attach: Callable[[int], int], detach: Callable[[int], None]) -> None:
         """Take how the server is told of a piece, by its id, and how to let go."""
         self._attach = attach
         self._detach = detach
@@ -35,7 +33,7 @@ class Shared:
         Raises:
             OSError: There is no memory to share.
         """
-        self._hold(size)
+        self._ensure_size(size)
         put(self._segment)
         return ctypes.string_at(self._address, size)
 
@@ -49,7 +47,7 @@ class Shared:
         finally:
             _libc.shmdt(ctypes.c_void_p(address))
 
-    def _hold(self, size: int) -> None:
+    def _ensure_size(self, size: int) -> None:
         if size <= self._size:
             return
         self.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from taskmem_hookspecs import Frame, TargetGone
-from taskmem_vision.capture.news import PLACE, News
-from taskmem_vision.looking.look import Look, Track
+from taskmem_vision.capture.news import PLACE, LookThrottle
+from taskmem_vision.looking.look import Look, LookHistory
 
 
 class PictureWatch:
@@ -15,14 +15,14 @@ class PictureWatch:
     def __init__(self, note: str | None) -> None:
         """Take what there is to say of the target at the beginning."""
         self._note = note
-        self._track = Track()
+        self._track = LookHistory()
         self._look: Look | None = None
         self._gone: str | None = None
-        self._news = News()
+        self._news = LookThrottle()
 
     async def here(self) -> Frame:
         """Return what is there now, with all that there is to know of it."""
-        frame = await self._frame()
+        frame = await self._build_frame()
         if frame.gone is not None:
             raise TargetGone(frame.gone)
         notes = " ".join(filter(None, (self._note, frame.note)))
@@ -35,9 +35,9 @@ class PictureWatch:
     async def look(self, place: str, start: str) -> Frame:
         """Return what is there now."""
         del place, start
-        return await self._frame()
+        return await self._build_frame()
 
-    async def _see(self) -> str | None:
+    async def _refresh_look(self) -> str | None:
         """Look if there may be anything new; return why there is nothing to be seen."""
         raise NotImplementedError
 
@@ -46,8 +46,8 @@ class PictureWatch:
         """What the target is called; None: it has no name, or that is unknown."""
         return None
 
-    async def _frame(self) -> Frame:
-        note = await self._see()
+    async def _build_frame(self) -> Frame:
+        note = await self._refresh_look()
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
             place=PLACE,
@@ -57,8 +57,8 @@ class PictureWatch:
             gone=self._gone,
         )
 
-    def _take(self, look: Look) -> None:
+    def _keep_look(self, look: Look) -> None:
         """Keep a look, and note whether it shows anything new."""
         if look is not self._look:
-            self._news.moved()
+            self._news.record_motion()
         self._look = look

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.display import Box, DisplayGone, Heard, NotViewable
+from taskmem_vision.capture.display import Box, DisplayEvents, DisplayGone, NotViewable
 from taskmem_vision.capture.privacy import Privacy
 from taskmem_vision.capture.watch import PictureWatch
-from taskmem_vision.capture.windows import Window, dialogs, name
+from taskmem_vision.capture.windows import Window, describe_window, find_dialogs
 from taskmem_vision.looking.look import Look
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ class WindowWatch(PictureWatch):
         """Whether it can be told what the window is called, and whether it closed."""
         self._listening = True
         self._loop = asyncio.get_running_loop()
-        display.attend(display.root)
-        display.attend(window.id)
-        self._meet()
-        self._loop.add_reader(display.handle, self._hear)
+        display.watch_window(display.root)
+        display.watch_window(window.id)
+        self._refresh_family()
+        self._loop.add_reader(display.handle, self._process_events)
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when something was painted or moved, at most five times a second."""
-        await self._news.come()
+        await self._news.wait_for_event()
 
     async def close(self) -> None:
         """Hang up."""
@@ -63,119 +63,119 @@ class WindowWatch(PictureWatch):
 
     # --- looking ------------------------------------------------------------
 
-    async def _see(self) -> str | None:
+    async def _refresh_look(self) -> str | None:
         why = None
         try:
-            self._hear()
+            self._process_events()
             if self._unmet and self._listening:
-                self._meet()
-            due = self._look is None or self._news.due()
-            if self._listening and not self._secret and due:
+                self._refresh_family()
+            due = self._look is None or self._news.is_due()
+            if self._listening and not self._is_private and due:
                 self._look = self._capture()
         except NotViewable as hidden:
             self._look, why = None, str(hidden)
         except TargetGone:
-            self._lose("was closed")
+            self._lose_window("was closed")
         except DisplayGone:
-            self._lose("went away with its display", known=False)
-        if self._secret:
+            self._lose_window("went away with its display", known=False)
+        if self._is_private:
             self._look, why = None, None if self._gone else _PRIVATE
         # What happened meanwhile was read with the answers, and wakes nobody.
-        self._loop.call_soon(self._hear)
+        self._loop.call_soon(self._process_events)
         return why
 
     @property
     def _text(self) -> str | None:
         """The window's title, and those of its dialogs, a line each; None: private."""
-        if self._secret or not self._known:
+        if self._is_private or not self._known:
             return None
         open_ones = [each for each in self._family if each.id not in self._private]
         titles = (" ".join(each.title.split()) for each in (self._window, *open_ones))
         return "\n".join(dict.fromkeys(filter(None, titles)))
 
     @property
-    def _secret(self) -> bool:
+    def _is_private(self) -> bool:
         return self._privacy.covers(self._window)
 
     def _capture(self) -> Look | None:
-        at = self._news.looked()
-        self._display.forget_painted()
-        pixels = self._composed()
+        at = self._news.record_look()
+        self._display.rearm_paint()
+        pixels = self._compose_image()
         if self._privacy:
             before = self._private
-            self._meet()
+            self._refresh_family()
             if self._private != before:
                 # Nobody can tell whose pixels these are.
-                self._news.stir()
+                self._news.note_event()
                 return None
-        return self._track.take(at, pixels, self._text)
+        return self._track.add_look(at, pixels, self._text)
 
-    def _composed(self) -> Image.Image:
+    def _compose_image(self) -> Image.Image:
         """Return the window and its dialogs as they lie on one another."""
         layers: list[tuple[Box, Image.Image | None]] = []
         with suppress(NotViewable):
-            layers.append(self._layer(self._window))
+            layers.append(self._read_layer(self._window))
         for each in reversed(self._family):
             with suppress(NotViewable, TargetGone):
-                layers.append(self._layer(each))
+                layers.append(self._read_layer(each))
         match layers:
             case []:
                 # Nothing but the window says why.
-                return self._layer(self._window)[1] or Image.new("RGBX", (1, 1))
+                return self._read_layer(self._window)[1] or Image.new("RGBX", (1, 1))
             case [(_, pixels)] if pixels is not None:
                 return pixels
             case _:
-                return _laid(layers, self._display.place(self._display.root))
+                return _compose_layers(layers, self._display.read_box(self._display.root))
 
-    def _layer(self, window: Window) -> tuple[Box, Image.Image | None]:
+    def _read_layer(self, window: Window) -> tuple[Box, Image.Image | None]:
         """Return where a window is, and its pixels; None: they are private."""
-        place = self._display.place(window.id)
+        place = self._display.read_box(window.id)
         if place is None:
             raise TargetGone("The window is closed.")
         if window.id in self._private:
             return place, None
-        self._display.attend_paint(window.id)
-        return place, self._display.pixels(window.id)
+        self._display.watch_paint(window.id)
+        return place, self._display.read_pixels(window.id)
 
     # --- what happens -------------------------------------------------------
 
-    def _hear(self) -> None:
+    def _process_events(self) -> None:
         if not self._listening:
             return
         try:
-            heard = self._display.listen()
+            heard = self._display.read_events()
         except DisplayGone:
-            self._lose("went away with its display", known=False)
+            self._lose_window("went away with its display", known=False)
             return
         if self._window.id in heard.closed:
-            self._lose("was closed")
-        elif heard != Heard():
+            self._lose_window("was closed")
+        elif heard != DisplayEvents():
             self._unmet = self._unmet or heard.changed or bool(heard.closed)
-            self._news.stir()
+            self._news.note_event()
             # There may be more, and nobody is held up by one who never stops.
-            self._loop.call_soon(self._hear)
+            self._loop.call_soon(self._process_events)
 
-    def _meet(self) -> None:
+    def _refresh_family(self) -> None:
         """Learn what the window is called now, and which dialogs it has."""
         self._unmet = False
-        window = self._display.window(self._window.id)
+        window = self._display.read_window(self._window.id)
         if window is None:
             raise TargetGone("The window is closed.")
         self._window = window
-        everything = self._display.windows()
-        self._family = dialogs(window, everything)
-        private = self._privacy.among((window, *self._family))
+        everything = self._display.list_windows()
+        self._family = find_dialogs(window, everything)
+        private = self._privacy.find_private((window, *self._family))
         self._private = frozenset(each.id for each in private)
         for each in self._family:
             with suppress(TargetGone):
-                self._display.attend(each.id)
+                self._display.watch_window(each.id)
 
-    def _lose(self, how: str, *, known: bool = True) -> None:
+    def _lose_window(self, how: str, *, known: bool = True) -> None:
         self._known = known
-        called = "" if self._secret else f" {name(self._window)}"
+        called = "" if self._is_private else f" {describe_window(self._window)}"
         self._gone = f"The window{called} {how}."
         self._look = None
-        self._news.stir()
+        self._news.note_event()
         self._hang_up()
 
     def _hang_up(self) -> None:
@@ -185,7 +185,7 @@ class WindowWatch(PictureWatch):
             self._display.close()
 
 
-def _laid(
+def _compose_layers(
     layers: Sequence[tuple[Box, Image.Image | None]], screen: Box | None
 ) -> Image.Image:
     """Return pictures in one, each at its place, the last on top; None is black.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import InvalidArguments, TargetNotFound
-from taskmem_vision.lines import one_line
+from taskmem_vision.lines import to_one_line
 
 _ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})|([0-9]{1,10})")
 _NAMED: Final = 5
@@ -33,14 +33,14 @@ class Window(NamedTuple):
     """Whether it is on the screen; False: it is minimised, or on another desktop."""
 
 
-class Choice(NamedTuple):
+class WindowChoice(NamedTuple):
     """The window that is meant, and the others that might have been."""
 
     window: Window
     others: tuple[Window, ...] = ()
 
 
-def choose(name: str, windows: Sequence[Window]) -> Choice:
+def choose_window(name: str, windows: Sequence[Window]) -> WindowChoice:
     """Return the window that a name means.
 
     Args:
@@ -54,28 +54,26 @@ def choose(name: str, windows: Sequence[Window]) -> Choice:
     """
     wanted = name.strip()
     if not wanted:
-        raise InvalidArguments(
-            "window: takes a part of a title, or an id such as 0x4200003."
-        )
+        raise InvalidArguments("window: takes a part of a title, or an id such as 0x4200003.")
     found = _ID.fullmatch(wanted)
     number = found and (int(found[1], 16) if found[1] else int(found[2]))
     for window in windows:
         if window.id == number:
-            return Choice(window)
+            return WindowChoice(window)
     exact = [window for window in windows if window.title == wanted]
     part = wanted.casefold()
     similar = [window for window in windows if part in window.title.casefold()]
     if found and (found[1] or not similar):
-        raise TargetNotFound(f"There is no window {wanted}; {_listed(windows)}")
+        raise TargetNotFound(f"There is no window {wanted}; {_describe_windows(windows)}")
     if not similar:
         raise TargetNotFound(
-            f"No window's title holds {_quoted(wanted)}; {_listed(windows)}"
+            f"No window's title holds {_quote_title(wanted)}; {_describe_windows(windows)}"
         )
     best = (exact or similar)[0]
-    return Choice(best, tuple(each for each in similar if each is not best))
+    return WindowChoice(best, tuple(each for each in similar if each is not best))
 
 
-def dialogs(window: Window, windows: Sequence[Window]) -> tuple[Window, ...]:
+def find_dialogs(window: Window, windows: Sequence[Window]) -> tuple[Window, ...]:
     """Return the windows that belong to one, the top-most first.
 
     They are its dialogs and theirs; or, where nobody says whose they are, windows of
@@ -94,46 +92,42 @@ def dialogs(window: Window, windows: Sequence[Window]) -> tuple[Window, ...]:
         if each.id != window.id
         and (
             each.id in own
-            or (
-                each.owner is not None
-                and each.owner not in there
-                and _related(each, window)
-            )
+            or (each.owner is not None and each.owner not in there and _is_related(each, window))
         )
     )
 
 
-def told(choice: Choice) -> str | None:
+def describe_choice(choice: WindowChoice) -> str | None:
     """Return what an agent must know of a choice; None: it was the only one."""
     if not choice.others:
         return None
-    named = ", ".join(name(each) for each in choice.others[:_NAMED])
+    named = ", ".join(describe_window(each) for each in choice.others[:_NAMED])
     more = len(choice.others) - _NAMED
     return (
-        f"It is {name(choice.window)} that is watched; also there: {named}"
+        f"It is {describe_window(choice.window)} that is watched; also there: {named}"
         f"{f' and {more} more' if more > 0 else ''}."
     )
 
 
-def _related(one: Window, other: Window) -> bool:
+def _is_related(one: Window, other: Window) -> bool:
     """Whether two windows are of one group or one process."""
     by_group = one.group is not None and one.group == other.group
     return by_group or (one.pid is not None and one.pid == other.pid)
 
 
-def _listed(windows: Sequence[Window]) -> str:
+def _describe_windows(windows: Sequence[Window]) -> str:
     titled = [window for window in windows if window.title]
     if not titled:
         return "no window has a title."
-    named = ", ".join(name(each) for each in titled[:_NAMED])
+    named = ", ".join(describe_window(each) for each in titled[:_NAMED])
     more = len(titled) - _NAMED
     return f"there are {named}{f' and {more} more' if more > 0 else ''}."
 
 
-def name(window: Window) -> str:
+def describe_window(window: Window) -> str:
     """Return a window as a sentence names it: its title and its id."""
-    return f"{_quoted(window.title)} (0x{window.id:x})"
+    return f"{_quote_title(window.title)} (0x{window.id:x})"
 
 
-def _quoted(title: str) -> str:
-    return f'"{one_line(title, _TITLE)}"'
+def _quote_title(title: str) -> str:
+    return f'"{to_one_line(title, _TITLE)}"'

@@ -15,9 +15,15 @@ from typing import Any, Final
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.display import HIDDEN, Box, DisplayGone, Heard, NotViewable
+from taskmem_vision.capture.display import (
+    HIDDEN,
+    Box,
+    DisplayEvents,
+    DisplayGone,
+    NotViewable,
+)
 from taskmem_vision.capture.properties import GONE, Properties
-from taskmem_vision.capture.shared import Shared
+from taskmem_vision.capture.shared import SharedSegment
 from taskmem_vision.capture.windows import Window
 
 # It has no types.
@@ -33,9 +39,7 @@ _AT_ONCE: Final = 1000
 _DEPTHS: Final = (24, 32)
 """Bits of a colour, with or without how opaque it is, in four bytes."""
 _TOO_LARGE: Final = "The window is too large to be seen; make it smaller."
-_COLOURS: Final = (
-    "The window has fewer or more than 16 million colours, and no picture."
-)
+_COLOURS: Final = "The window has fewer or more than 16 million colours, and no picture."
 
 
 class X11Display:
@@ -55,16 +59,16 @@ class X11Display:
         except (xcffib.XcffibException, UnicodeError, ValueError) as error:
             raise DisplayGone(f"The display {name} cannot be reached.") from error
         try:
-            self._begin()
+            self._open_extensions()
         except BaseException:
             self._connection.disconnect()
             raise
 
-    def _begin(self) -> None:
-        with self._alive():
+    def _open_extensions(self) -> None:
+        with self._guard_connection():
             self._core: Any = self._connection.core
             for extension in ("Composite", "DAMAGE"):
-                if not self._has(extension):
+                if not self._has_extension(extension):
                     raise DisplayGone(
                         f"The display {self.name} has no {extension} extension, and "
                         "cannot tell what is painted."
@@ -73,16 +77,14 @@ class X11Display:
             self._damage: Any = self._connection(damage.key)
             self._composite.QueryVersion(0, 4).reply()
             self._damage.QueryVersion(1, 1).reply()
-            self.root: int = (
-                self._connection.get_setup().roots[self._connection.pref_screen].root
-            )
+            self.root: int = self._connection.get_setup().roots[self._connection.pref_screen].root
             self.handle: int = self._connection.get_file_descriptor()
             self._properties = Properties(self._core)
-            self._shared: Shared | None = None
-            if self._has("MIT-SHM"):
+            self._shared: SharedSegment | None = None
+            if self._has_extension("MIT-SHM"):
                 self._shm: Any = self._connection(shm.key)
                 self._shm.QueryVersion().reply()
-                self._shared = Shared(self._attach, self._detach)
+                self._shared = SharedSegment(self._attach_segment, self._detach_segment)
 
     def close(self) -> None:
         """Hang up; a second time does nothing. Nothing is asked afterwards."""
@@ -96,50 +98,48 @@ class X11Display:
 
     # --- windows ------------------------------------------------------------
 
-    def windows(self) -> tuple[Window, ...]:
+    def list_windows(self) -> tuple[Window, ...]:
         """Return the windows of applications, the top-most first."""
-        with self._alive():
-            return self._properties.windows(self._there())
+        with self._guard_connection():
+            return self._properties.read_windows(self._list_window_ids())
 
-    def titled(self) -> tuple[Window, ...]:
+    def list_titled_windows(self) -> tuple[Window, ...]:
         """Return the same windows, with nothing but their ids and titles."""
-        with self._alive():
-            return self._properties.titled(self._there())
+        with self._guard_connection():
+            return self._properties.read_titled_windows(self._list_window_ids())
 
-    def window(self, number: int) -> Window | None:
+    def read_window(self, number: int) -> Window | None:
         """Return what is known of a window; None: it is not there."""
-        with self._alive():
-            return next(iter(self._properties.windows([number])), None)
+        with self._guard_connection():
+            return next(iter(self._properties.read_windows([number])), None)
 
-    def place(self, number: int) -> Box | None:
+    def read_box(self, number: int) -> Box | None:
         """Return where on the screen a window is; None: it is not there."""
-        with self._alive(), suppress(*GONE):
+        with self._guard_connection(), suppress(*GONE):
             shape = self._core.GetGeometry(number)
             origin = self._core.TranslateCoordinates(number, self.root, 0, 0)
             size, corner = shape.reply(), origin.reply()
             return corner.dst_x, corner.dst_y, size.width, size.height
         return None
 
-    def framed(self, number: int) -> Box | None:
+    def read_frame_box(self, number: int) -> Box | None:
         """Return where it is with the frame round it; None: it is not there."""
         outer = number
-        with self._alive(), suppress(*GONE):
-            while (parent := self._core.QueryTree(outer).reply().parent) not in (
-                *(self.root, 0),
-            ):
+        with self._guard_connection(), suppress(*GONE):
+            while (parent := self._core.QueryTree(outer).reply().parent) not in (*(self.root, 0),):
                 outer = parent
-        return self.place(outer)
+        return self.read_box(outer)
 
     # --- pixels -------------------------------------------------------------
 
-    def pixels(self, number: int) -> Image.Image:
+    def read_pixels(self, number: int) -> Image.Image:
         """Return the pixels of a window, also where it is covered: blue before red.
 
         Raises:
             TargetGone: It is closed.
             NotViewable: It has none.
         """
-        with self._alive():
+        with self._guard_connection():
             pixmap = self._connection.generate_id()
             try:
                 self._composite.NameWindowPixmapChecked(number, pixmap).check()
@@ -154,7 +154,7 @@ class X11Display:
                 if shape.depth not in _DEPTHS:
                     raise NotViewable(_COLOURS)
                 size = (shape.width, shape.height)
-                data = self._read(pixmap, size)
+                data = self._read_drawable(pixmap, size)
             except x.AllocError:
                 raise NotViewable(_TOO_LARGE) from None
             finally:
@@ -163,24 +163,22 @@ class X11Display:
 
     # --- what happens -------------------------------------------------------
 
-    def attend(self, number: int) -> None:
+    def watch_window(self, number: int) -> None:
         """Hear from now on what becomes of a window: its title, its place, its end.
 
         Raises:
             TargetGone: It is closed.
         """
-        with self._alive():
+        with self._guard_connection():
             mask = _HEARD
-            if number == self.root and not self._properties.listed(number):
+            if number == self.root and not self._properties.list_windows(number):
                 mask |= x.EventMask.SubstructureNotify
             try:
-                self._core.ChangeWindowAttributesChecked(
-                    number, x.CW.EventMask, [mask]
-                ).check()
+                self._core.ChangeWindowAttributesChecked(number, x.CW.EventMask, [mask]).check()
             except GONE:
                 raise TargetGone("The window is closed.") from None
 
-    def attend_paint(self, number: int) -> None:
+    def watch_paint(self, number: int) -> None:
         """Hear from now on what is painted in a window, covered or not.
 
         Raises:
@@ -189,14 +187,12 @@ class X11Display:
         """
         if number in self._damages:
             return
-        with self._alive():
+        with self._guard_connection():
             handle = int(self._connection.generate_id())
             try:
                 if number != self.root:
-                    self._redirect(number)
-                self._damage.CreateChecked(
-                    handle, number, damage.ReportLevel.NonEmpty
-                ).check()
+                    self._redirect_window(number)
+                self._damage.CreateChecked(handle, number, damage.ReportLevel.NonEmpty).check()
             except x.MatchError:
                 raise NotViewable(HIDDEN) from None
             except x.AllocError:
@@ -205,11 +201,11 @@ class X11Display:
                 raise TargetGone("The window is closed.") from None
         self._damages[number] = handle
 
-    def listen(self) -> Heard:
+    def read_events(self) -> DisplayEvents:
         """Return what has happened since this was called last."""
         painted = changed = False
         closed: set[int] = set()
-        with self._alive():
+        with self._guard_connection():
             for _ in range(_AT_ONCE):
                 try:
                     event = self._connection.poll_for_event()
@@ -226,44 +222,42 @@ class X11Display:
                     changed = True
         for number in closed:
             self._damages.pop(number, None)
-        return Heard(painted, changed, frozenset(closed))
+        return DisplayEvents(painted, changed, frozenset(closed))
 
-    def forget_painted(self) -> None:
+    def rearm_paint(self) -> None:
         """Hear again of what is painted; it is told once until then."""
-        with self._alive():
+        with self._guard_connection():
             for each in self._damages.values():
                 self._damage.Subtract(each, 0, 0)
             self._connection.flush()
 
     # --- the wire -----------------------------------------------------------
 
-    def _redirect(self, number: int) -> None:
+    def _redirect_window(self, number: int) -> None:
         # Where somebody else has done so, one is enough.
         with suppress(x.AccessError):
-            self._composite.RedirectWindowChecked(
-                number, composite.Redirect.Automatic
-            ).check()
+            self._composite.RedirectWindowChecked(number, composite.Redirect.Automatic).check()
 
-    def _alive(self) -> _Alive:
-        return _Alive(self.name)
+    def _guard_connection(self) -> _ConnectionGuard:
+        return _ConnectionGuard(self.name)
 
-    def _there(self) -> Sequence[int]:
+    def _list_window_ids(self) -> Sequence[int]:
         """Return the ids of the windows of applications, the top-most first."""
-        ids = self._properties.listed(self.root)
+        ids = self._properties.list_windows(self.root)
         if not ids:
             # No window manager that keeps a list: what is on the root, then, or
             # in a frame there.
             there = self._core.QueryTree(self.root).reply().children
-            return self._properties.framed([*there][::-1])
+            return self._properties.find_app_windows([*there][::-1])
         return ids[::-1]
 
-    def _read(self, drawable: int, size: tuple[int, int]) -> bytes:
+    def _read_drawable(self, drawable: int, size: tuple[int, int]) -> bytes:
         """Return pixels, four bytes each."""
         if self._shared is not None:
             try:
                 return self._shared.read(
                     4 * size[0] * size[1],
-                    lambda segment: self._put(segment, drawable, size),
+                    lambda segment: self._put_image(segment, drawable, size),
                 )
             except (x.AccessError, shm.BadSegError, OSError):
                 # The server runs elsewhere: on another machine, in a container.
@@ -275,27 +269,25 @@ class X11Display:
         ).reply()
         return bytes(reply.data.buf())
 
-    def _put(self, segment: int, drawable: int, size: tuple[int, int]) -> None:
+    def _put_image(self, segment: int, drawable: int, size: tuple[int, int]) -> None:
         """Have the server write pixels into shared memory, four bytes each."""
         self._shm.GetImage(
             *(drawable, 0, 0, *size, 0xFFFFFFFF, x.ImageFormat.ZPixmap, segment, 0)
         ).reply()
 
-    def _attach(self, handle: int) -> int:
+    def _attach_segment(self, handle: int) -> int:
         segment = int(self._connection.generate_id())
         self._shm.AttachChecked(segment, handle, False).check()  # noqa: FBT003
         return segment
 
-    def _detach(self, segment: int) -> None:
+    def _detach_segment(self, segment: int) -> None:
         self._shm.Detach(segment)
 
-    def _has(self, extension: str) -> bool:
-        return bool(
-            self._core.QueryExtension(len(extension), extension).reply().present
-        )
+    def _has_extension(self, extension: str) -> bool:
+        return bool(self._core.QueryExtension(len(extension), extension).reply().present)
 
 
-class _Alive:
+class _ConnectionGuard:
     """Turns the end of a connection into `DisplayGone`."""
 
     def __init__(self, name: str) -> None:

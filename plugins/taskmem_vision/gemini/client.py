@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_vision.gemini import failures
 from taskmem_vision.gemini.keys import KEYS
-from taskmem_vision.gemini.prices import cost_dollars
+from taskmem_vision.gemini.prices import compute_cost_dollars
 
 if TYPE_CHECKING:
     from google.genai import Client
@@ -81,7 +81,7 @@ class Gemini:
         OpenClaw was set up, which has a model of its own, it is used only if it was
         allowed there, or the operator's setting names Gemini.
         """
-        variable, secret = _key(self._environ)
+        variable, secret = _read_key_variable(self._environ)
         if not secret:
             return ReaderStatus(
                 readiness=Readiness.OFF,
@@ -89,7 +89,7 @@ class Gemini:
                 cure="Set GEMINI_API_KEY and run: taskmem daemon stop",
             )
         named = NAME in re.split(r"[\s,]+", self._environ.get("TASKMEM_READERS", ""))
-        if not named and self._was_allowed() is False:
+        if not named and self._is_allowed_by_setup() is False:
             return ReaderStatus(
                 readiness=Readiness.OFF,
                 detail=f"The key in {variable} is not used: set-up was not allowed to.",
@@ -101,7 +101,7 @@ class Gemini:
             f"{self.model} is asked with the key in {variable}.",
         )
 
-    def _was_allowed(self) -> bool | None:
+    def _is_allowed_by_setup(self) -> bool | None:
         """Whether a person allowed it in set-up, whose latest record says so.
 
         None: `taskmem setup openclaw` was not run for this home.
@@ -129,17 +129,17 @@ class Gemini:
         model = self.model
         try:
             client = await self._connect(secret)
-            response = await _send(client, model, question)
+            response = await _send_question(client, model, question)
         except Exception as error:  # noqa: BLE001 - the key must not travel on with it
-            trouble = failures.explain(error, secret, variable, model)
+            trouble = failures.explain_error(error, secret, variable, model)
         else:
-            return _reading(response, model)
+            return _build_reading(response, model)
         # Outside, so that the error that was caught is not its context.
         raise trouble
 
     def _find_key(self) -> tuple[str, str]:
         """Return the variable that holds a key, and the key; refuse what is none."""
-        variable, secret = _key(self._environ)
+        variable, secret = _read_key_variable(self._environ)
         if not secret:
             raise ReaderUnavailable(
                 "There is no key for Gemini; set GEMINI_API_KEY (or GOOGLE_API_KEY) "
@@ -147,8 +147,7 @@ class Gemini:
             )
         if not (secret.isascii() and secret.isprintable()) or " " in secret:
             raise ReaderUnavailable(
-                f"{variable} holds characters that no key has; set it again and "
-                "restart the daemon."
+                f"{variable} holds characters that no key has; set it again and restart the daemon."
             )
         return variable, secret
 
@@ -156,19 +155,19 @@ class Gemini:
         """Return the client for a key; a new one is made in a thread."""
         account = secret, self._environ.get("GOOGLE_GEMINI_BASE_URL", "")
         if self._client is None or self._account != account:
-            self._client = await asyncio.to_thread(_client, *account)
+            self._client = await asyncio.to_thread(_make_client, *account)
             self._account = account
         return self._client
 
 
-def _key(environ: Mapping[str, str]) -> tuple[str, str]:
+def _read_key_variable(environ: Mapping[str, str]) -> tuple[str, str]:
     for variable in KEYS:
         if secret := environ.get(variable, "").strip():
             return variable, secret
     return KEYS[-1], ""
 
 
-def _client(secret: str, address: str) -> Client:
+def _make_client(secret: str, address: str) -> Client:
     """Make a client; the first time, this imports the SDK."""
     from google import genai
     from google.genai import types
@@ -187,9 +186,7 @@ def _client(secret: str, address: str) -> Client:
     )
 
 
-async def _send(
-    client: Client, model: str, question: Question
-) -> GenerateContentResponse:
+async def _send_question(client: Client, model: str, question: Question) -> GenerateContentResponse:
     from google.genai.types import Part
 
     models = cast("Any", client.aio.models)
@@ -197,9 +194,7 @@ async def _send(
     response: GenerateContentResponse = await models.generate_content(
         model=model,
         contents=[
-            part
-            if isinstance(part, str)
-            else Part.from_bytes(data=part, mime_type="image/jpeg")
+            part if isinstance(part, str) else Part.from_bytes(data=part, mime_type="image/jpeg")
             for part in question.parts
         ],
         config={
@@ -208,19 +203,19 @@ async def _send(
             "response_json_schema": dict(question.answer_schema),
             "max_output_tokens": TOKENS,
             "candidate_count": 1,
-            "thinking_config": thinking(model),
+            "thinking_config": choose_thinking_config(model),
             "automatic_function_calling": {"disable": True},
         },
     )
     return response
 
 
-def _reading(response: GenerateContentResponse, model: str) -> Reading:
-    tokens = _tokens(response)
+def _build_reading(response: GenerateContentResponse, model: str) -> Reading:
+    tokens = _count_tokens(response)
     today = datetime.now(UTC).date()  # noqa: TID251 - of a price, not of a decision
-    cost = cost_dollars(model, today, tokens_in=tokens.read, tokens_out=tokens.written)
+    cost = compute_cost_dollars(model, today, tokens_in=tokens.read, tokens_out=tokens.written)
     try:
-        text = failures.answer_of(response)
+        text = failures.read_answer(response)
     except NoAnswer as error:
         error.tokens_in, error.tokens_out = tokens
         error.cost_usd = cost
@@ -235,7 +230,7 @@ def _reading(response: GenerateContentResponse, model: str) -> Reading:
     )
 
 
-def thinking(model: str) -> ThinkingConfigDict:
+def choose_thinking_config(model: str) -> ThinkingConfigDict:
     """Return the least thinking that a model can be told to do.
 
     Only the Lite models of Gemini 3 take `minimal`; those of Gemini 2.5 know no
@@ -249,17 +244,16 @@ def thinking(model: str) -> ThinkingConfigDict:
     return {"thinking_level": level}
 
 
-def _tokens(response: GenerateContentResponse) -> Tokens:
+def _count_tokens(response: GenerateContentResponse) -> Tokens:
     told = response.usage_metadata
     if told is None:
         return Tokens()
     return Tokens(
-        read=_number(told.prompt_token_count),
-        written=_number(told.candidates_token_count)
-        + _number(told.thoughts_token_count),
+        read=_clamp_count(told.prompt_token_count),
+        written=_clamp_count(told.candidates_token_count) + _clamp_count(told.thoughts_token_count),
     )
 
 
-def _number(told: int | None) -> int:
+def _clamp_count(told: int | None) -> int:
     """Return a number of tokens that can be one, whatever the server says."""
     return min(max(told or 0, 0), _MOST_TOKENS)

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from taskmem_hookspecs import NoAnswer, ReaderRefused, ReaderUnavailable
-from taskmem_vision.lines import one_line
+from taskmem_vision.lines import to_one_line
 
 if TYPE_CHECKING:
     from google.genai.errors import APIError
@@ -30,7 +30,7 @@ _SERVER: Final = 500
 # --- answers that are none ----------------------------------------------------
 
 
-def answer_of(response: GenerateContentResponse) -> str:
+def read_answer(response: GenerateContentResponse) -> str:
     """Return the text of an answer that came to its end.
 
     Raises:
@@ -38,9 +38,7 @@ def answer_of(response: GenerateContentResponse) -> str:
     """
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
-        raise NoAnswer(
-            f"Gemini refused the question ({feedback.block_reason.value}); {_QUOTE}"
-        )
+        raise NoAnswer(f"Gemini refused the question ({feedback.block_reason.value}); {_QUOTE}")
     if not response.candidates:
         raise NoAnswer("Gemini's answer held nothing at all; it is asked again.")
     candidate = response.candidates[0]
@@ -59,9 +57,7 @@ def answer_of(response: GenerateContentResponse) -> str:
 # --- no answer ----------------------------------------------------------------
 
 
-def explain(
-    error: Exception, secret: str, variable: str, model: str
-) -> ReaderUnavailable:
+def explain_error(error: Exception, secret: str, variable: str, model: str) -> ReaderUnavailable:
     """Return what an error of the SDK means, without the key.
 
     Args:
@@ -74,10 +70,10 @@ def explain(
     name = type(error).__name__
     if "APIError" in kinds:
         api = cast("APIError", error)
-        said = _said(api, secret)
-        delay = retry_seconds(api)
+        said = _describe_error(api, secret)
+        delay = read_retry_seconds(api)
         kind = ReaderRefused if _refuses_key(api) else ReaderUnavailable
-        return kind(_refusal(api, said, variable, model, delay), delay)
+        return kind(_describe_refusal(api, said, variable, model, delay), delay)
     # By name: the SDK chooses one of several HTTP libraries.
     if kinds & {"RequestError", "InvalidURL", "ClientError", "OSError"}:
         return ReaderUnavailable(
@@ -98,7 +94,7 @@ def _refuses_key(error: APIError) -> bool:
     return error.code in _NO_KEY or (error.code == _BAD_REQUEST and _blames_key(error))
 
 
-def _refusal(
+def _describe_refusal(
     error: APIError, said: str, variable: str, model: str, delay: float | None
 ) -> str:
     code = error.code
@@ -123,7 +119,7 @@ def _refusal(
     )
 
 
-def _said(error: APIError, secret: str) -> str:
+def _describe_error(error: APIError, secret: str) -> str:
     """Return a status and what came with it, on one line; a page says nothing."""
     status: object = error.status
     message: object = error.message
@@ -131,18 +127,18 @@ def _said(error: APIError, secret: str) -> str:
     if isinstance(message, str) and message and not message.lstrip().startswith("<"):
         words += f": {message}"
     safe = words.replace(secret, "[the key]").strip().rstrip(".")
-    return one_line(safe, _SAID_CHARACTERS)
+    return to_one_line(safe, _SAID_CHARACTERS)
 
 
 def _blames_key(error: APIError) -> bool:
     """Whether a 400 is about the key: that is what a key that is wrong gets."""
-    reasons = [detail.get("reason") for detail in _details(error)]
+    reasons = [detail.get("reason") for detail in _read_details(error)]
     return "API_KEY_INVALID" in reasons
 
 
-def retry_seconds(error: Exception) -> float | None:
+def read_retry_seconds(error: Exception) -> float | None:
     """Return what an error's RetryInfo asks to wait; None: it has none."""
-    for detail in _details(error):
+    for detail in _read_details(error):
         kind, delay = detail.get("@type"), detail.get("retryDelay")
         if not (isinstance(kind, str) and isinstance(delay, str)):
             continue
@@ -152,7 +148,7 @@ def retry_seconds(error: Exception) -> float | None:
     return None
 
 
-def _details(error: Exception) -> list[dict[str, Any]]:
+def _read_details(error: Exception) -> list[dict[str, Any]]:
     """Return the details of an error, whatever shape its body has."""
     body: Any = getattr(error, "details", None)
     match body:

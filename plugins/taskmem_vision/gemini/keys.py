@@ -9,6 +9,6 @@ KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Where the SDK looks for a key, in its own order."""
 
 
-def without_keys(environ: Mapping[str, str]) -> dict[str, str]:
+def remove_keys(environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment for a program that asks no model."""
     return {name: each for name, each in environ.items() if name not in KEYS}

@@ -32,9 +32,7 @@ _PRICES: Final = {
 _VERSION: Final = re.compile(r"(?:-\d+)*")
 
 
-def cost_dollars(
-    model: str, day: date, *, tokens_in: int, tokens_out: int
-) -> float | None:
+def compute_cost_dollars(model: str, day: date, *, tokens_in: int, tokens_out: int) -> float | None:
     """Return what tokens cost on a day; None: the model's price is not known."""
     name = model.removeprefix("models/")
     for known, prices in _PRICES.items():

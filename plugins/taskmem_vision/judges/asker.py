@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from taskmem_hookspecs import NoAnswer, Reader
-from taskmem_vision.judges.asking import DECOYS, Answered, ask_reader
+from taskmem_vision.judges.asking import DECOYS, ReaderReply, ask_reader
 from taskmem_vision.judges.picture_question import (
     INSTRUCTION,
     PictureVerdict,
     PictureVerdicts,
     Scene,
-    question,
+    build_picture_question,
 )
-from taskmem_vision.looking.attention import taken_note_of
+from taskmem_vision.looking.attention import consume_exception
 
 GATHER: Final = 0.01
 """How long a question waits for others about the same scene."""
@@ -24,25 +24,25 @@ TOGETHER: Final = 16
 
 
 @dataclass(slots=True)
-class _Round:
+class _Batch:
     """One request that is being put together."""
 
     conditions: dict[str, str] = field(default_factory=dict[str, str])
-    asking: asyncio.Task[tuple[dict[str, PictureVerdict], Answered]] | None = None
+    asking: asyncio.Task[tuple[dict[str, PictureVerdict], ReaderReply]] | None = None
 
 
-class Asker:
+class QuestionBatcher:
     """Asks one reader for all who wait on pictures."""
 
     def __init__(self, reader: Reader) -> None:
         """Take whom to ask."""
         self.reader: Final = reader
-        self._rounds: dict[object, _Round] = {}
+        self._rounds: dict[object, _Batch] = {}
         self._asked = 0
 
     async def ask(
         self, words: str, scene: Scene, *, alone: bool = False
-    ) -> tuple[PictureVerdict, Answered]:
+    ) -> tuple[PictureVerdict, ReaderReply]:
         """Return the reader's verdict on a condition, and who gave it.
 
         Args:
@@ -56,27 +56,27 @@ class Asker:
             NoAnswer: It answered, and not what it was asked for.
             JudgeUnavailable: It did not answer; the sentence says why.
         """
-        joined = self._join(object() if alone else scene.key)
+        joined = self._join_batch(object() if alone else scene.key)
         number = str(len(joined.conditions) + 1)
         joined.conditions[number] = words
         if joined.asking is None:
-            joined.asking = asyncio.create_task(self._ask(joined, scene))
-            joined.asking.add_done_callback(taken_note_of)
+            joined.asking = asyncio.create_task(self._ask_batch(joined, scene))
+            joined.asking.add_done_callback(consume_exception)
         # Who gives up does so alone.
         verdicts, answered = await asyncio.shield(joined.asking)
         if number not in verdicts:
             raise NoAnswer(f"{answered.reader} left a condition out.")
         return verdicts[number], answered
 
-    def _join(self, key: object) -> _Round:
+    def _join_batch(self, key: object) -> _Batch:
         known = self._rounds.get(key)
         if known is None or len(known.conditions) >= TOGETHER:
-            known = self._rounds[key] = _Round()
+            known = self._rounds[key] = _Batch()
         return known
 
-    async def _ask(
-        self, joined: _Round, scene: Scene
-    ) -> tuple[dict[str, PictureVerdict], Answered]:
+    async def _ask_batch(
+        self, joined: _Batch, scene: Scene
+    ) -> tuple[dict[str, PictureVerdict], ReaderReply]:
         await asyncio.sleep(GATHER)
         for key in [key for key, each in self._rounds.items() if each is joined]:
             del self._rounds[key]
@@ -84,6 +84,9 @@ class Asker:
         self._asked += 1
         asked = {**joined.conditions, decoy: DECOYS[self._asked % len(DECOYS)]}
         found, answered = await ask_reader(
-            self.reader, INSTRUCTION, question(asked, scene), PictureVerdicts
+            self.reader,
+            INSTRUCTION,
+            build_picture_question(asked, scene),
+            PictureVerdicts,
         )
-        return answered.verdicts_by_id(found.verdicts, decoy), answered
+        return answered.index_verdicts(found.verdicts, decoy), answered

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple, TypeVar
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from taskmem_hookspecs import Met, NoAnswer, Question, Reader
-from taskmem_vision.lines import fold, one_line
+from taskmem_vision.lines import fold_text, to_one_line
 
 DECOYS: Final = (
     "A violet giraffe in a top hat plays the trombone.",
@@ -33,7 +33,7 @@ def _require_words(text: str) -> str:
     return text
 
 
-class Verdict(BaseModel):
+class ReaderVerdict(BaseModel):
     """Whether the condition holds."""
 
     # In this order: what was seen is written before it is judged.
@@ -60,7 +60,7 @@ class Verdict(BaseModel):
         return self.met is Met.YES and self.confidence >= HESITANT
 
 
-class ConditionVerdict(Verdict):
+class ConditionVerdict(ReaderVerdict):
     """Whether one of several conditions holds."""
 
     id: str = Field(description="Of the condition.")
@@ -70,7 +70,7 @@ T = TypeVar("T", bound=BaseModel)
 V = TypeVar("V", bound=ConditionVerdict)
 
 
-class Swayed(NoAnswer):
+class PromptInjectionSuspected(NoAnswer):
     """The reader said yes to what never holds."""
 
     def __init__(self, name: str) -> None:
@@ -80,18 +80,18 @@ class Swayed(NoAnswer):
         )
 
 
-class Answered(NamedTuple):
+class ReaderReply(NamedTuple):
     """What a reader said; `note` says why an earlier one was not asked."""
 
     reader: str
     note: str | None
 
-    def describe(self, verdict: Verdict) -> str:
+    def describe(self, verdict: ReaderVerdict) -> str:
         """Return what the reader observed, and why it was asked, on one line."""
-        note = f" ({one_line(self.note, OBSERVATION_CHARACTERS)})" if self.note else ""
-        return f"{one_line(verdict.observation, OBSERVATION_CHARACTERS)}{note}"
+        note = f" ({to_one_line(self.note, OBSERVATION_CHARACTERS)})" if self.note else ""
+        return f"{to_one_line(verdict.observation, OBSERVATION_CHARACTERS)}{note}"
 
-    def verdicts_by_id(self, verdicts: Sequence[V], decoy: str) -> dict[str, V]:
+    def index_verdicts(self, verdicts: Sequence[V], decoy: str) -> dict[str, V]:
         """Return the verdicts by the ids of their conditions, without the decoy's.
 
         Raises:
@@ -100,7 +100,7 @@ class Answered(NamedTuple):
         found = {each.id.strip(): each for each in verdicts}
         lie = found.pop(decoy, None)
         if lie is not None and lie.met is Met.YES:
-            raise Swayed(self.reader)
+            raise PromptInjectionSuspected(self.reader)
         return found
 
 
@@ -111,7 +111,7 @@ async def ask_reader(
     form: type[T],
     *,
     confirms: bool = False,
-) -> tuple[T, Answered]:
+) -> tuple[T, ReaderReply]:
     """Ask, and return the answer in the form that was asked for.
 
     Raises:
@@ -131,7 +131,7 @@ async def ask_reader(
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
     else:
-        return found, Answered(reading.reader, reading.note)
+        return found, ReaderReply(reading.reader, reading.note)
     if any(fault["type"] == "json_invalid" for fault in faults):
         raise NoAnswer(f"{reading.reader}'s answer was not JSON; it is asked again.")
     fields = {".".join(map(str, fault["loc"])) or "all of it" for fault in faults}
@@ -145,7 +145,7 @@ def pick_hints(hints: Iterable[str], shown: str) -> tuple[str, ...]:
     """Return the texts to look out for: folded, and not in a folded text already."""
     return tuple(
         hint
-        for hint in map(fold, hints)
+        for hint in map(fold_text, hints)
         if SHORTEST_HINT <= len(hint) <= LONGEST_HINT and hint not in shown
     )[:HINTS]
 

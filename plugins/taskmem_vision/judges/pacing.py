@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame
 from taskmem_vision.judges.asking import pick_hints
-from taskmem_vision.judges.question import shown
-from taskmem_vision.lines import fold
+from taskmem_vision.judges.question import get_frame_text
+from taskmem_vision.lines import fold_text
 
 CALLS: Final = 30
 """How often a model is asked for one wait."""
@@ -48,7 +48,7 @@ _SOONEST: Final = 5.0
 _LEAST_HINT_GAP: Final = 1.0
 
 
-class Reason(StrEnum):
+class TextQuestionReason(StrEnum):
     """Why a model is asked now."""
 
     FIRST = "first"
@@ -59,7 +59,7 @@ class Reason(StrEnum):
     BEAT = "beat"
 
 
-class _Sight(NamedTuple):
+class _FrameDigest(NamedTuple):
     """What of a frame an answer rests on."""
 
     text: bytes
@@ -67,11 +67,11 @@ class _Sight(NamedTuple):
     gone: str | None
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.exit_status is not None or self.gone is not None
 
 
-class Pacing:
+class QuestionPacer:
     """The questions of one wait. `see` each frame; tell what came of each question."""
 
     def __init__(self, calls: int = CALLS) -> None:
@@ -80,13 +80,13 @@ class Pacing:
         self.calls = 0
         """How often it answered, sense or nonsense."""
         self._seen_at: datetime | None = None
-        self._sight: _Sight | None = None
+        self._sight: _FrameDigest | None = None
         self._text = ""
         # Seconds since the first frame: they only ever grow, whatever the clock does.
         self._now = 0.0
         self._moved = 0.0
         self._gaps: deque[float] = deque(maxlen=_RHYTHM)
-        self._asked: _Sight | None = None
+        self._asked: _FrameDigest | None = None
         self._asked_at = 0.0
         self._hint_at: float | None = None
         self._wanted: float | None = None
@@ -96,27 +96,32 @@ class Pacing:
 
     # --- what happens -------------------------------------------------------
 
-    def see(self, frame: Frame) -> Reason | None:
+    def observe_frame(self, frame: Frame) -> TextQuestionReason | None:
         """Take a frame in, and return why to ask about it; None: do not."""
         before, self._seen_at = self._seen_at, frame.seen_at
-        self._now += _since(before, frame)
-        text = shown(frame) or ""
-        sight = _Sight(_digest(text), frame.exit_status, frame.gone)
+        self._now += _count_seconds_since(before, frame)
+        text = get_frame_text(frame) or ""
+        sight = _FrameDigest(_digest_text(text), frame.exit_status, frame.gone)
         if self._sight is None:
             # Where nobody knows since when it stands still, it has for long enough.
             known = frame.changed_at is not None
-            self._moved = -_since(frame.changed_at, frame) if known else -QUIET
+            self._moved = -_count_seconds_since(frame.changed_at, frame) if known else -QUIET
         elif sight != self._sight:
-            self._move(self._now - _since(frame.changed_at, frame))
+            self._record_change(self._now - _count_seconds_since(frame.changed_at, frame))
         if sight != self._sight:
-            self._sight, self._text = sight, fold(_output(text, frame.echoes))
-        reason = self._reason(sight)
-        allowed = reason in (Reason.END, Reason.CONFIRM) or not self.saving
-        return reason if allowed and not self.spent else None
+            self._sight, self._text = (
+                sight,
+                fold_text(_remove_echoes(text, frame.echoes)),
+            )
+        reason = self._find_reason(sight)
+        allowed = (
+            reason in (TextQuestionReason.END, TextQuestionReason.CONFIRM) or not self.is_reserving
+        )
+        return reason if allowed and not self.is_exhausted else None
 
-    def answered(
+    def record_answer(
         self,
-        reason: Reason,
+        reason: TextQuestionReason,
         *,
         doubtful: bool = False,
         hints: Iterable[str] = (),
@@ -132,13 +137,13 @@ class Pacing:
         """
         self.calls += 1
         self._asked, self._asked_at = self._sight, self._now
-        if reason is Reason.HINT:
+        if reason is TextQuestionReason.HINT:
             self._hint_at = self._now
         self.doubtful = doubtful
         self._wanted = look_again_seconds
         self._hints = pick_hints(hints, self._text)
 
-    def wasted(self, *, swayed: bool = False) -> None:
+    def record_bad_answer(self, *, swayed: bool = False) -> None:
         """Note that the answer was nonsense: it counts, and is asked for again.
 
         `swayed`: it shows that the yes before it was none.
@@ -149,91 +154,101 @@ class Pacing:
     # --- what follows -------------------------------------------------------
 
     @property
-    def spent(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether the model may not be asked any more."""
         return self.calls >= self._limit
 
     @property
-    def saving(self) -> bool:
+    def is_reserving(self) -> bool:
         """Whether what is left is kept for the end."""
         return self.calls >= self._limit - min(RESERVE, self._limit // 2)
 
     def look_again_seconds(self) -> float | None:
         """Return when to be shown a frame although nothing changed; None: no need."""
-        if self.spent or (self._asked is not None and self._asked.gone is not None):
+        if self.is_exhausted or (self._asked is not None and self._asked.gone is not None):
             return None
         if self._asked is None:
             return max(min(self._moved + QUIET, BEAT) - self._now, 0.1)
         due: list[float] = []
         if self.doubtful:
             due.append(self._asked_at + FRESH)
-        if not self.saving:
+        if not self.is_reserving:
             if self._wanted is not None:
-                due.append(self._asked_at + self._wish())
+                due.append(self._asked_at + self._compute_wish_seconds())
             if self._sight != self._asked:
-                quiet = max(self._moved + self._quiet(), self._due())
-                due.append(min(quiet, self._due() + BEAT))
+                quiet = max(self._moved + self._compute_quiet_seconds(), self._compute_due_at())
+                due.append(min(quiet, self._compute_due_at() + BEAT))
         return max(min(due) - self._now, 0.1) if due else None
 
-    def _reason(self, sight: _Sight) -> Reason | None:
+    def _find_reason(self, sight: _FrameDigest) -> TextQuestionReason | None:
         still = self._now - self._moved
         if self._asked is None:
             quiet = still >= QUIET or self._now >= BEAT
-            return Reason.END if sight.over else Reason.FIRST if quiet else None
+            return (
+                TextQuestionReason.END
+                if sight.is_over
+                else TextQuestionReason.FIRST
+                if quiet
+                else None
+            )
         fresh = sight != self._asked
-        if self.doubtful and (fresh or self._late(FRESH)):
-            return Reason.CONFIRM
-        if sight.over and (sight[1:] != self._asked[1:]):
-            return Reason.END
-        if fresh and (reason := self._reason_for_news(still)) is not None:
+        if self.doubtful and (fresh or self._has_elapsed(FRESH)):
+            return TextQuestionReason.CONFIRM
+        if sight.is_over and (sight[1:] != self._asked[1:]):
+            return TextQuestionReason.END
+        if fresh and (reason := self._find_news_reason(still)) is not None:
             return reason
         wanted = self._wanted is not None and sight.gone is None
-        return Reason.BEAT if wanted and self._late(self._wish()) else None
+        return (
+            TextQuestionReason.BEAT
+            if wanted and self._has_elapsed(self._compute_wish_seconds())
+            else None
+        )
 
-    def _reason_for_news(self, still: float) -> Reason | None:
-        if self._hinted() and self._now >= self._next_hint():
-            return Reason.HINT
-        if self._now >= self._due() and still >= self._quiet():
-            return Reason.QUIET
-        return Reason.BEAT if self._now >= self._due() + BEAT else None
+    def _find_news_reason(self, still: float) -> TextQuestionReason | None:
+        if self._has_hint() and self._now >= self._compute_next_hint_at():
+            return TextQuestionReason.HINT
+        if self._now >= self._compute_due_at() and still >= self._compute_quiet_seconds():
+            return TextQuestionReason.QUIET
+        return TextQuestionReason.BEAT if self._now >= self._compute_due_at() + BEAT else None
 
-    def _due(self) -> float:
+    def _compute_due_at(self) -> float:
         """Return from when on something new is worth a question: ever more rarely."""
         rest = min(GROWTH * self._asked_at, LONGEST_REST)
         return self._asked_at + max(QUIET, rest)
 
-    def _late(self, seconds: float) -> bool:
+    def _has_elapsed(self, seconds: float) -> bool:
         """Whether so much time has passed since the last question."""
         return self._now - self._asked_at >= seconds
 
-    def _hinted(self) -> bool:
+    def _has_hint(self) -> bool:
         return any(hint in self._text for hint in self._hints)
 
-    def _next_hint(self) -> float:
+    def _compute_next_hint_at(self) -> float:
         """Return from when on a text that was looked out for is asked about."""
         last = self._hint_at
         return 0.0 if last is None else last + max(_LEAST_HINT_GAP, last / _SHARE)
 
-    def _quiet(self) -> float:
+    def _compute_quiet_seconds(self) -> float:
         """Return how long a silence is one: twice as long as those it has by habit."""
         if len(self._gaps) < _LEAST_RHYTHM:
             return QUIET
         return min(max(QUIET, 2 * median(self._gaps)), QUIETEST)
 
-    def _wish(self) -> float:
+    def _compute_wish_seconds(self) -> float:
         """Return how long after the last question the reader wants another look."""
         longest = min(max(BEAT, self._asked_at), LONGEST_REST)
         least = max(self._wanted or 0.0, _SOONEST, self._asked_at / _SHARE)
         return min(least, longest)
 
-    def _move(self, at: float) -> None:
+    def _record_change(self, at: float) -> None:
         gap = at - self._moved
         if gap >= _ONE_BURST:
             self._gaps.append(gap)
         self._moved = at
 
 
-def _since(instant: datetime | None, frame: Frame) -> float:
+def _count_seconds_since(instant: datetime | None, frame: Frame) -> float:
     """Return the seconds between an instant and a frame; a clock may be set back."""
     if instant is None:
         return 0.0
@@ -241,10 +256,10 @@ def _since(instant: datetime | None, frame: Frame) -> float:
     return max(passed.total_seconds(), 0.0)
 
 
-def _output(text: str, echoes: tuple[str, ...]) -> str:
+def _remove_echoes(text: str, echoes: tuple[str, ...]) -> str:
     typed = set(echoes)
     return "\n".join(line for line in text.splitlines() if line not in typed)
 
 
-def _digest(text: str) -> bytes:
+def _digest_text(text: str) -> bytes:
     return blake2b(text.encode(errors="replace"), digest_size=16).digest()

@@ -13,20 +13,28 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Ruling
-from taskmem_vision.judges.asker import Asker
-from taskmem_vision.judges.asking import Answered, Swayed, pick_hints
-from taskmem_vision.judges.picture_question import PictureVerdict, Scene, part_of
-from taskmem_vision.lines import fold
+from taskmem_vision.judges.asker import QuestionBatcher
+from taskmem_vision.judges.asking import (
+    PromptInjectionSuspected,
+    ReaderReply,
+    pick_hints,
+)
+from taskmem_vision.judges.picture_question import (
+    PictureVerdict,
+    Scene,
+    parse_watch_region,
+)
+from taskmem_vision.lines import fold_text
 from taskmem_vision.looking.attention import (
     LAST_SECONDS,
     WATCHFUL,
-    Attention,
+    JudgementScheduler,
+    consume_exception,
     loop_time,
-    taken_note_of,
 )
-from taskmem_vision.looking.gate import Reason
-from taskmem_vision.looking.look import Look, look_of
-from taskmem_vision.looking.shot import Shot, telling
+from taskmem_vision.looking.gate import PictureQuestionReason
+from taskmem_vision.looking.look import Look, to_look
+from taskmem_vision.looking.shot import Shot, pick_telling_shot
 
 CONFIDENT: Final = 0.7
 """From here on one yes is enough."""
@@ -41,10 +49,10 @@ SOONEST_HINT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _PendingQuestion:
     """A question under way."""
 
-    task: asyncio.Task[tuple[PictureVerdict, Answered]]
+    task: asyncio.Task[tuple[PictureVerdict, ReaderReply]]
     shots: list[Shot]
     title: str
     """What the target was called then; empty: nothing."""
@@ -57,7 +65,7 @@ class PictureJudge:
     def __init__(
         self,
         words: str,
-        asker: Asker,
+        asker: QuestionBatcher,
         *,
         calls: int = CALLS,
         sides: tuple[int, ...] = (0,),
@@ -81,8 +89,8 @@ class PictureJudge:
         self.calls = 0
         """How often it answered, sense or nonsense."""
         self._began: float | None = None
-        self._attention = Attention()
-        self._question: _Question | None = None
+        self._attention = JudgementScheduler()
+        self._question: _PendingQuestion | None = None
         self._doubted: Shot | None = None
         """What the model hesitated over."""
         self._hints: tuple[str, ...] = ()
@@ -112,38 +120,38 @@ class PictureJudge:
         now = self._now()
         self._began = now if self._began is None else self._began
         if self._question is not None and self._question.task.done():
-            self._weigh(self._question, now)
+            self._process_answer(self._question, now)
         if self._met is not None:
             return self._met
         if frame.gone is not None:
-            return await self._end(frame)
+            return await self._rule_on_end(frame)
         if frame.picture is None:
-            return self._ruling(frame.note or "There is nothing to see here.", frame)
+            return self._build_ruling(frame.note or "There is nothing to see here.", frame)
         before = self._attention.look
-        look = look_of(frame.picture, before.track if before else None, now)
-        self._attention.see(look, now)
+        look = to_look(frame.picture, before.track if before else None, now)
+        self._attention.add_look(look, now)
         if self._question is None and now >= self._rests_until:
-            reason = self._reason(frame, now)
+            reason = self._find_reason(frame, now)
             if reason is not None:
-                self._ask(reason, frame, look, now)
-        return self._ruling(self._last, frame)
+                self._ask_reader(reason, frame, look, now)
+        return self._build_ruling(self._last, frame)
 
     # --- asking -------------------------------------------------------------
 
-    def _reason(self, frame: Frame, now: float) -> Reason | None:
+    def _find_reason(self, frame: Frame, now: float) -> PictureQuestionReason | None:
         """Return why to ask now; None: do not."""
         left = self._limit - self.calls
         if left <= 0:
             return None
-        if self._is_last(frame) and not self._parting and self._attention.fresh:
-            return Reason.LAST
+        if self._is_last(frame) and not self._parting and self._attention.has_new_look:
+            return PictureQuestionReason.LAST
         if left == 1:
             return None
         if self._doubted is not None and now >= self._doubted.at + FRESH:
-            return Reason.CONFIRM
-        if any(hint in fold(frame.text or "") for hint in self._hints):
-            return Reason.HINT
-        return self._attention.due(now)
+            return PictureQuestionReason.CONFIRM
+        if any(hint in fold_text(frame.text or "") for hint in self._hints):
+            return PictureQuestionReason.HINT
+        return self._attention.find_due_reason(now)
 
     def _is_last(self, frame: Frame) -> bool:
         left = frame.seconds_left
@@ -153,57 +161,61 @@ class PictureJudge:
     def _last_seconds(self) -> float:
         return max(LAST_SECONDS, 1.5 * self._took)
 
-    def _ask(self, reason: Reason, frame: Frame, look: Look, now: float) -> None:
-        shots = self._attention.take(now, reason, whole=not self._swayed)
+    def _ask_reader(
+        self, reason: PictureQuestionReason, frame: Frame, look: Look, now: float
+    ) -> None:
+        shots = self._attention.take_shots(now, reason, whole=not self._swayed)
         if self._doubted is not None and self._doubted.number != look.number:
             shots = [self._doubted, *(s for s in shots if s is not self._doubted)]
-        self._parting = self._parting or reason is Reason.LAST
+        self._parting = self._parting or reason is PictureQuestionReason.LAST
         self._hints = ()
-        self._begin(frame, shots, now)
+        self._start_question(frame, shots, now)
 
-    def _begin(self, frame: Frame, shots: list[Shot], now: float) -> _Question:
+    def _start_question(self, frame: Frame, shots: list[Shot], now: float) -> _PendingQuestion:
         scene = Scene(
             shots=tuple(shots),
             before=self._attention.shown,
-            facts=self._facts(frame, now),
+            facts=self._list_facts(frame, now),
             title=frame.text,
             gone=frame.gone,
             details_only=self._swayed,
         )
         asking = self._asker.ask(self._words, scene, alone=self._alone)
         task = asyncio.create_task(asking)
-        task.add_done_callback(taken_note_of)
-        self._question = _Question(task, shots, frame.text or "", now)
+        task.add_done_callback(consume_exception)
+        self._question = _PendingQuestion(task, shots, frame.text or "", now)
         return self._question
 
-    def _facts(self, frame: Frame, now: float) -> tuple[str, ...]:
+    def _list_facts(self, frame: Frame, now: float) -> tuple[str, ...]:
         if frame.gone is not None:
             return ()
         still = self._attention.still_seconds(now)
         return (f"Nothing has moved for {still:.0f} s.",) if still >= FRESH else ()
 
-    async def _end(self, frame: Frame) -> Ruling:
+    async def _rule_on_end(self, frame: Frame) -> Ruling:
         """Ask about what is gone, once: its going may be what is waited for."""
         if self._question is not None:
-            await self._answer(self._question)
+            await self._await_answer(self._question)
         if self._met is None and not self._ended and self.calls < self._limit:
             now = self._now()
-            shots = self._attention.take(now, Reason.LAST, whole=not self._swayed)
-            await self._answer(self._begin(frame, shots, now))
+            shots = self._attention.take_shots(
+                now, PictureQuestionReason.LAST, whole=not self._swayed
+            )
+            await self._await_answer(self._start_question(frame, shots, now))
             self._ended = self._trouble is None
         if self._met is not None:
             return self._met
         if self._trouble is not None:
             raise JudgeUnavailable(self._trouble)
-        return self._ruling(self._last, frame)
+        return self._build_ruling(self._last, frame)
 
     # --- answers ------------------------------------------------------------
 
-    async def _answer(self, question: _Question) -> None:
+    async def _await_answer(self, question: _PendingQuestion) -> None:
         await asyncio.wait((question.task,))
-        self._weigh(question, self._now())
+        self._process_answer(question, self._now())
 
-    def _weigh(self, question: _Question, now: float) -> None:
+    def _process_answer(self, question: _PendingQuestion, now: float) -> None:
         """Take in what came of a question."""
         self._question = None
         self._took = max(self._took, now - question.began)
@@ -211,40 +223,42 @@ class PictureJudge:
             verdict, answered = question.task.result()
         except JudgeUnavailable as trouble:
             self.calls += isinstance(trouble, NoAnswer)
-            self._fail(question, trouble, now)
+            self._record_failure(question, trouble, now)
             return
         except Exception:
-            self._fail(question, JudgeUnavailable("It could not be asked."), now)
+            self._record_failure(question, JudgeUnavailable("It could not be asked."), now)
             raise
         self.calls += 1
         self._failures, self._trouble, self._alone = 0, None, False
         self._last = answered.describe(verdict)
-        shot = telling(question.shots)
+        shot = pick_telling_shot(question.shots)
         likely = verdict.is_likely
         if likely and (verdict.confidence >= CONFIDENT or self._doubted is not None):
             self._met = Ruling(met=Met.YES, observation=self._last, picture=shot)
             return
         self._doubted = shot if likely else None
         if not likely:
-            again = self._again_seconds(verdict, now)
+            again = self._compute_again_seconds(verdict, now)
             whole = not self._swayed
-            self._attention.in_vain(question.shots, now, again, whole=whole)
-            self._attention.watch(part_of(verdict))
-            self._hints = pick_hints(verdict.expect_text or (), fold(question.title))
+            self._attention.record_no_result(question.shots, now, again, whole=whole)
+            self._attention.watch_region(parse_watch_region(verdict))
+            self._hints = pick_hints(verdict.expect_text or (), fold_text(question.title))
 
-    def _fail(self, question: _Question, trouble: JudgeUnavailable, now: float) -> None:
+    def _record_failure(
+        self, question: _PendingQuestion, trouble: JudgeUnavailable, now: float
+    ) -> None:
         """Keep what was to be judged, and let the model rest."""
         self._failures += 1
         rest = min(2.0 ** min(self._failures - 1, 10), LONGEST_REST)
-        if isinstance(trouble, Swayed) and not self._swayed:
+        if isinstance(trouble, PromptInjectionSuspected) and not self._swayed:
             self._swayed, rest = True, 0.0
         elif isinstance(trouble, NoAnswer) and not self._alone:
             self._alone, rest = True, 0.0
         self._trouble = str(trouble)
         self._rests_until = now + max(rest, trouble.retry_seconds or 0.0)
-        self._attention.failed(question.shots, self._rests_until)
+        self._attention.record_failure(question.shots, self._rests_until)
 
-    def _again_seconds(self, verdict: PictureVerdict, now: float) -> float | None:
+    def _compute_again_seconds(self, verdict: PictureVerdict, now: float) -> float | None:
         """Return when the model may have another look: ever more rarely."""
         hint = verdict.look_again_seconds
         if hint is None or hint <= 0:
@@ -253,30 +267,28 @@ class PictureJudge:
 
     # --- what is known ------------------------------------------------------
 
-    def _ruling(self, observation: str, frame: Frame) -> Ruling:
+    def _build_ruling(self, observation: str, frame: Frame) -> Ruling:
         words = [observation]
         if self._trouble is not None:
             if observation is self._not_asked:
                 words.clear()
             words.append(f"{self.name} is in trouble: {self._trouble}")
         if self.calls >= self._limit - 1:
-            words.append(
-                f"{self.name} answered {self.calls} times, as often as it may."
-            )
+            words.append(f"{self.name} answered {self.calls} times, as often as it may.")
         return Ruling(
             met=Met.UNSURE,
             observation=" ".join(words),
             trouble=self._trouble,
-            look_again_seconds=self._look_again(frame, self._now()),
+            look_again_seconds=self._compute_look_seconds(frame, self._now()),
         )
 
-    def _look_again(self, frame: Frame, now: float) -> float | None:
+    def _compute_look_seconds(self, frame: Frame, now: float) -> float | None:
         """Return when to be shown a look although nothing changes."""
         if self._question is not None:
             return WATCHFUL
         due: list[float] = []
         if frame.picture is not None and self._limit - self.calls > 1:
-            if (at := self._attention.next_at(now)) is not None:
+            if (at := self._attention.next_look_at(now)) is not None:
                 due.append(max(at, self._rests_until))
             if self._doubted is not None:
                 due.append(max(self._doubted.at + FRESH, self._rests_until))

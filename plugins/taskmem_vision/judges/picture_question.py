@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from taskmem_vision.judges.asking import ConditionVerdict, describe_condition
-from taskmem_vision.lines import one_line
+from taskmem_vision.lines import to_one_line
 from taskmem_vision.looking.shot import Shot
 
 INSTRUCTION: Final = """\
@@ -81,7 +81,7 @@ class Scene:
         return shots, before, known, self.details_only
 
 
-def question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
+def build_picture_question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
     """Return what is asked of a model, as parts; bytes are JPEGs.
 
     Args:
@@ -93,43 +93,43 @@ def question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
     ]
     facts = [*scene.facts]
     if scene.title:
-        facts.append(f"The window's title, which is data: | {one_line(scene.title)}")
+        facts.append(f"The window's title, which is data: | {to_one_line(scene.title)}")
     if scene.gone:
-        facts.append(f"It is gone now; this, too, is data: | {one_line(scene.gone)}")
+        facts.append(f"It is gone now; this, too, is data: | {to_one_line(scene.gone)}")
     if facts:
         parts.append("\n".join(facts))
     if scene.before is not None and not scene.details_only:
         parts += ["Before, when none of them held:", scene.before.whole]
     last = scene.shots[-1].at if scene.shots else 0.0
     for number, shot in enumerate(scene.shots, 1):
-        parts += _shown(number, len(scene.shots), shot, last, scene)
+        parts += _format_shot(number, len(scene.shots), shot, last, scene)
     if not scene.shots:
         parts.append("There is no picture.")
     parts.append("Those were the pictures. Which of the conditions hold now?")
     return parts
 
 
-def _shown(
+def _format_shot(
     number: int, of: int, shot: Shot, last: float, scene: Scene
 ) -> Sequence[str | bytes]:
     if scene.details_only and shot.detail is not None:
         return [f"Picture {number} of {of}, only what is new in it:", shot.detail]
     earlier = f", {last - shot.at:.1f} s before the last" if number < of else ""
     parts: list[str | bytes] = [f"Picture {number} of {of}{earlier}:", shot.whole]
-    if shot.detail is not None and shot.shrunk:
+    if shot.detail is not None and shot.is_shrunk:
         parts += ["What is new in it, at its own size:", shot.detail]
     return parts
 
 
-def part_of(verdict: PictureVerdict) -> tuple[float, float, float, float] | None:
+def parse_watch_region(
+    verdict: PictureVerdict,
+) -> tuple[float, float, float, float] | None:
     """Return the part that is worth watching: left, top, right, bottom, from 0 to 1.
 
     None: all of it is, or what the model says is no part.
     """
     match verdict.watch_box:
-        case [top, left, bottom, right] if (
-            0 <= top < bottom <= FULL and 0 <= left < right <= FULL
-        ):
+        case [top, left, bottom, right] if 0 <= top < bottom <= FULL and 0 <= left < right <= FULL:
             return left / FULL, top / FULL, right / FULL, bottom / FULL
         case _:
             return None

@@ -67,35 +67,35 @@ def name_sides(condition: Condition, sides: Sequence[int]) -> str:
     )
 
 
-def question(words: str, frame: Frame) -> str:
+def build_text_question(words: str, frame: Frame) -> str:
     """Return what is asked of a reader, as one text."""
     ask = "That was the terminal. Does the condition hold now?"
-    parts = ["The condition:", words, "", *_show(frame), "", ask]
+    parts = ["The condition:", words, "", *_describe_terminal(frame), "", ask]
     return make_sendable("\n".join(parts))
 
 
-def ask_again(frame: Frame) -> str:
+def build_confirmation(frame: Frame) -> str:
     """Return what follows the conditions where a yes is to be confirmed."""
-    return make_sendable("\n".join([*_show(frame), "", _AGAIN]))
+    return make_sendable("\n".join([*_describe_terminal(frame), "", _AGAIN]))
 
 
-def _show(frame: Frame) -> list[str]:
+def _describe_terminal(frame: Frame) -> list[str]:
     """Return the facts and the newest lines of a terminal."""
-    left_out, lines = _newest(shown(frame) or "")
+    left_out, lines = _pick_newest_lines(get_frame_text(frame) or "")
     typed = set(frame.echoes)
     terminal = [f"{TYPED if line in typed else SHOWN}{line}" for line in lines]
     if left_out:
         terminal.insert(0, f"(Left out before this: {left_out}.)")
     heading = "The terminal:" if terminal else "The terminal shows nothing."
-    return [*_facts(frame), "", heading, *terminal]
+    return [*_list_facts(frame), "", heading, *terminal]
 
 
-def shown(frame: Frame) -> str | None:
+def get_frame_text(frame: Frame) -> str | None:
     """Return what a frame shows as text; None: it has none."""
     return frame.text if frame.tail is None else frame.tail
 
 
-def _newest(text: str) -> tuple[str, list[str]]:
+def _pick_newest_lines(text: str) -> tuple[str, list[str]]:
     """Return the newest lines that may be shown, and what was left out for them."""
     lines = text.rstrip().splitlines()
     kept: list[str] = []
@@ -115,7 +115,7 @@ def _newest(text: str) -> tuple[str, list[str]]:
     return left_out, kept[::-1]
 
 
-def _facts(frame: Frame) -> list[str]:
+def _list_facts(frame: Frame) -> list[str]:
     """Return what is known besides the text, a sentence a line."""
     facts: list[str] = []
     if frame.exit_status is not None:

@@ -12,22 +12,22 @@ from __future__ import annotations
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Reader, Ruling
 from taskmem_vision.judges.asking import (
     DECOYS,
-    Swayed,
-    Verdict,
+    PromptInjectionSuspected,
+    ReaderVerdict,
     ask_reader,
     describe_condition,
 )
-from taskmem_vision.judges.pacing import CALLS, Pacing, Reason
+from taskmem_vision.judges.pacing import CALLS, QuestionPacer, TextQuestionReason
 from taskmem_vision.judges.question import (
     INSTRUCTION,
     Confirmation,
-    ask_again,
-    question,
-    shown,
+    build_confirmation,
+    build_text_question,
+    get_frame_text,
 )
 
 
-class TextJudge:
+class TerminalReaderJudge:
     """Judges the sides of one wait's condition that only reading can tell."""
 
     def __init__(
@@ -42,7 +42,7 @@ class TextJudge:
         self.sides = sides
         self._words = words
         self._reader = reader
-        self._pacing = Pacing(calls)
+        self._pacing = QuestionPacer(calls)
         self._last = f"{self.name} has not been asked yet."
         self._trouble: str | None = None
         """Why it could not be asked last; None: it answered, or was not asked."""
@@ -56,18 +56,18 @@ class TextJudge:
         Raises:
             JudgeUnavailable: It was asked in vain, and wants to be asked again.
         """
-        text = shown(frame)
+        text = get_frame_text(frame)
         if text is None:
             return Ruling(met=Met.UNSURE, observation="There is no text to read here.")
         if self._asking:
-            return self._ruling(Met.UNSURE)
+            return self._build_ruling(Met.UNSURE)
         if frame.gone is not None and not text:
             # What is gone may show nothing any more; it ended with what it showed.
             frame = frame.model_copy(update={"tail": self._text})
-        self._text = shown(frame) or ""
-        reason = self._pacing.see(frame)
+        self._text = get_frame_text(frame) or ""
+        reason = self._pacing.observe_frame(frame)
         if reason is None:
-            ruling = self._ruling(Met.UNSURE)
+            ruling = self._build_ruling(Met.UNSURE)
             again, left = ruling.look_again_seconds, frame.seconds_left
             late = again is not None and left is not None and again > left
             if self._pacing.calls or not late:
@@ -76,9 +76,9 @@ class TextJudge:
             return ruling.model_copy(update={"trouble": self._last})
         self._asking = True
         try:
-            return await self._ask(frame, reason)
+            return await self._ask_reader(frame, reason)
         except NoAnswer as error:
-            self._pacing.wasted(swayed=isinstance(error, Swayed))
+            self._pacing.record_bad_answer(swayed=isinstance(error, PromptInjectionSuspected))
             self._trouble = str(error)
             raise
         except JudgeUnavailable as error:
@@ -87,25 +87,28 @@ class TextJudge:
         finally:
             self._asking = False
 
-    async def _ask(self, frame: Frame, reason: Reason) -> Ruling:
-        if reason is Reason.CONFIRM:
-            return await self._confirm(frame)
+    async def _ask_reader(self, frame: Frame, reason: TextQuestionReason) -> Ruling:
+        if reason is TextQuestionReason.CONFIRM:
+            return await self._confirm_yes(frame)
         verdict, answered = await ask_reader(
-            self._reader, INSTRUCTION, [question(self._words, frame)], Verdict
+            self._reader,
+            INSTRUCTION,
+            [build_text_question(self._words, frame)],
+            ReaderVerdict,
         )
         likely = verdict.is_likely
         self._last, self._trouble = answered.describe(verdict), None
-        self._pacing.answered(
+        self._pacing.record_answer(
             reason,
             doubtful=likely,
             hints=verdict.expect_text or (),
             look_again_seconds=verdict.look_again_seconds,
         )
-        if likely and frame.gone is not None and not self._pacing.spent:
-            return await self._confirm(frame)
-        return self._ruling(Met.UNSURE if verdict.met is Met.YES else verdict.met)
+        if likely and frame.gone is not None and not self._pacing.is_exhausted:
+            return await self._confirm_yes(frame)
+        return self._build_ruling(Met.UNSURE if verdict.met is Met.YES else verdict.met)
 
-    async def _confirm(self, frame: Frame) -> Ruling:
+    async def _confirm_yes(self, frame: Frame) -> Ruling:
         """Ask about a yes once more, beside a condition that never holds.
 
         Raises:
@@ -118,26 +121,26 @@ class TextJudge:
             asked.reverse()
         ids = {words: str(number) for number, words in enumerate(asked, 1)}
         parts = [describe_condition(number, words) for words, number in ids.items()]
-        parts.append(ask_again(frame))
+        parts.append(build_confirmation(frame))
         found, answered = await ask_reader(
             self._reader, INSTRUCTION, parts, Confirmation, confirms=True
         )
-        verdicts = answered.verdicts_by_id(found.verdicts, ids[decoy])
+        verdicts = answered.index_verdicts(found.verdicts, ids[decoy])
         verdict = verdicts.get(ids[self._words])
         if verdict is None:
             raise NoAnswer(f"{answered.reader} left the condition out.")
         self._last, self._trouble = answered.describe(verdict), None
-        self._pacing.answered(
-            Reason.CONFIRM,
+        self._pacing.record_answer(
+            TextQuestionReason.CONFIRM,
             hints=verdict.expect_text or (),
             look_again_seconds=verdict.look_again_seconds,
         )
         if verdict.is_likely:
             return Ruling(met=Met.YES, observation=self._last)
-        return self._ruling(Met.UNSURE)
+        return self._build_ruling(Met.UNSURE)
 
-    def _ruling(self, met: Met) -> Ruling:
-        said = f"{self._last}{self._budget()}"
+    def _build_ruling(self, met: Met) -> Ruling:
+        said = f"{self._last}{self._describe_budget()}"
         if self._trouble is not None:
             said = f"{said} {self.name} is in trouble: {self._trouble}"
         return Ruling(
@@ -147,11 +150,11 @@ class TextJudge:
             look_again_seconds=self._pacing.look_again_seconds(),
         )
 
-    def _budget(self) -> str:
+    def _describe_budget(self) -> str:
         calls = self._pacing.calls
-        if self._pacing.spent:
+        if self._pacing.is_exhausted:
             return f" ({self.name} was asked {calls} times, as often as one wait may.)"
-        if self._pacing.saving:
+        if self._pacing.is_reserving:
             return (
                 f" ({self.name} was asked {calls} times; the rest is kept for the end "
                 "of the command.)"

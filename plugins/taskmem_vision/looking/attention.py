@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from taskmem_vision.looking.gate import Gate, Reason
-from taskmem_vision.looking.look import TITLE, Look, Track
+from taskmem_vision.looking.gate import PictureQuestionReason, QuestionPolicy
+from taskmem_vision.looking.look import TITLE, Look, LookHistory
 from taskmem_vision.looking.rhythm import Block
-from taskmem_vision.looking.shot import Shot, kept
-from taskmem_vision.looking.sight import Sight, blocks_of
+from taskmem_vision.looking.shot import Shot, select_shots
+from taskmem_vision.looking.sight import Thumbnail, find_blocks_in_box
 
 WATCHFUL: Final = 0.05
 """Seconds between two looks while a judgement is under way."""
@@ -28,13 +28,13 @@ def loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-def taken_note_of(judging: asyncio.Task[Any]) -> None:
+def consume_exception(judging: asyncio.Task[Any]) -> None:
     """Keep asyncio from complaining of a failure that nobody was left to hear."""
     if not judging.cancelled():
         judging.exception()
 
 
-class Attention:
+class JudgementScheduler:
     """What one judge is to be shown of one target. Instants only grow."""
 
     def __init__(self, *, lines: bool = False) -> None:
@@ -44,40 +44,42 @@ class Attention:
         """The last one; None: there was none."""
         self.shown: Shot | None = None
         """The last that was judged, and settled nothing; None: there was none."""
-        self._track = Track()
-        self._gate = Gate(self._track.rhythms)
+        self._track = LookHistory()
+        self._gate = QuestionPolicy(self._track.rhythms)
         self._kept: list[Shot] = []
-        self._judged: Sight | None = None
+        self._judged: Thumbnail | None = None
         """How the target looked when all of it was judged last, or is being judged."""
-        self._judged_before: Sight | None = None
+        self._judged_before: Thumbnail | None = None
         """The same before what is being judged now."""
         self._judged_number: int | None = None
         """The last look of which all was judged, in vain; None: there was none."""
 
-    def see(self, look: Look, now: float) -> None:
+    def add_look(self, look: Look, now: float) -> None:
         """Take a look in, with what moved since the one before."""
         if look.track is not self._track:
-            self._track, self._gate = look.track, Gate(look.track.rhythms)
+            self._track, self._gate = look.track, QuestionPolicy(look.track.rhythms)
         elif self.look is not None:
-            for motion in look.track.since(self.look.number):
-                self._gate.see(motion)
+            for motion in look.track.list_motions_since(self.look.number):
+                self._gate.observe_motion(motion)
         self.look = look
-        if focus := self._gate.ripe(now, self._unlike):
+        if focus := self._gate.take_ripe_blocks(now, self._find_unlike_blocks):
             for shot in self._kept:
                 if shot.number == look.number:
                     focus |= shot.focus
-            self._kept = kept(self._kept, Shot(look, focus, lines=self._lines))
+            self._kept = select_shots(self._kept, Shot(look, focus, lines=self._lines))
 
     @property
-    def fresh(self) -> bool:
+    def has_new_look(self) -> bool:
         """Whether the last look is another than the last of which all was judged."""
         return self.look is not None and self.look.number != self._judged_number
 
-    def due(self, now: float) -> Reason | None:
+    def find_due_reason(self, now: float) -> PictureQuestionReason | None:
         """Return why to judge now; None: there is no need."""
-        return self._gate.due(now)
+        return self._gate.find_due_reason(now)
 
-    def take(self, now: float, reason: Reason, *, whole: bool = True) -> list[Shot]:
+    def take_shots(
+        self, now: float, reason: PictureQuestionReason, *, whole: bool = True
+    ) -> list[Shot]:
         """Return what is to be judged now, oldest first: it is being judged.
 
         Args:
@@ -88,26 +90,27 @@ class Attention:
         """
         shots, self._kept = self._kept, []
         look, last = self.look, shots[-1] if shots else None
-        recent = reason in (Reason.NOVEL, Reason.SETTLE) and (
-            last is not None and now - last.at <= OLD
-        )
+        recent = reason in (
+            PictureQuestionReason.NOVEL,
+            PictureQuestionReason.SETTLE,
+        ) and (last is not None and now - last.at <= OLD)
         if look is not None and not recent and (not last or last.number != look.number):
-            shots = kept(shots, Shot(look, ()))
+            shots = select_shots(shots, Shot(look, ()))
         self._judged_before = self._judged
         if shots and whole:
             self._judged = shots[-1].sight
-        self._gate.asked(now, reason)
+        self._gate.record_question(now, reason)
         return shots
 
-    def failed(self, shots: Iterable[Shot], again_at: float) -> None:
+    def record_failure(self, shots: Iterable[Shot], again_at: float) -> None:
         """Take back what could not be judged; it is due again at an instant."""
         held, self._kept = [*shots, *self._kept], []
         for shot in held:
-            self._kept = kept(self._kept, shot)
+            self._kept = select_shots(self._kept, shot)
         self._judged = self._judged_before
-        self._gate.failed(again_at)
+        self._gate.record_failure(again_at)
 
-    def in_vain(
+    def record_no_result(
         self,
         shots: Sequence[Shot],
         now: float,
@@ -128,9 +131,9 @@ class Attention:
             self.shown = shots[-1]
             if whole:
                 self._judged_number = shots[-1].number
-        self._gate.in_vain(now, again_seconds)
+        self._gate.record_no_result(now, again_seconds)
 
-    def watch(self, part: tuple[float, float, float, float] | None) -> None:
+    def watch_region(self, part: tuple[float, float, float, float] | None) -> None:
         """Let what happens elsewhere wait.
 
         Args:
@@ -141,19 +144,19 @@ class Attention:
             width, height = self.look.size
             left, top, right, bottom = part
             box = (left * width, top * height, right * width, bottom * height)
-            region = blocks_of(box, self.look.size) or None
-        self._gate.watch(region)
+            region = find_blocks_in_box(box, self.look.size) or None
+        self._gate.watch_region(region)
 
-    def next_at(self, now: float) -> float | None:
+    def next_look_at(self, now: float) -> float | None:
         """Return when to look again although nothing changes; None: no need."""
-        return self._gate.next_at(now) if self.look is not None else None
+        return self._gate.next_look_at(now) if self.look is not None else None
 
     def still_seconds(self, now: float) -> float:
         """Return for how long nothing has moved."""
         return now - self._track.moved_at
 
-    def _unlike(self) -> frozenset[Block] | None:
+    def _find_unlike_blocks(self) -> frozenset[Block] | None:
         """Return where the last look differs from what was judged last, all of it."""
         if self._judged is None or self.look is None:
             return None
-        return self.look.sight.differs(self._judged) | {TITLE}
+        return self.look.sight.find_differences(self._judged) | {TITLE}

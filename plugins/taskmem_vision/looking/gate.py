@@ -16,12 +16,12 @@ from typing import Final
 from taskmem_vision.looking.rhythm import (
     Block,
     Motion,
-    Rhythms,
-    around,
-    beside,
-    clusters,
+    MotionHistory,
+    add_neighbours,
+    find_clusters,
+    list_blocks_around,
 )
-from taskmem_vision.looking.settling import Settling
+from taskmem_vision.looking.settling import SettlingDetector
 
 STILL: Final = 0.25
 """How long something novel stands still before it is asked about."""
@@ -40,7 +40,7 @@ ASIDE: Final = 20.0
 """How long what happens outside the region that counts waits after a question."""
 
 
-class Reason(StrEnum):
+class PictureQuestionReason(StrEnum):
     """Why a model is asked now."""
 
     FIRST = "first"
@@ -90,12 +90,12 @@ class _Patch:
         self.asked = max(self.asked, other.asked)
         self.rests_until = max(self.rests_until, other.rests_until)
 
-    def recheck(self, now: float) -> None:
+    def schedule_rechecks(self, now: float) -> None:
         """Have it asked about after it has stood still for longer."""
         since = (self.moved + seconds for seconds in RECHECKS)
         self.rechecks = [at for at in since if at > now]
 
-    def ripe_at(self, warm_at: float) -> float:
+    def compute_ripe_at(self, warm_at: float) -> float:
         """Return when what is new there is worth keeping."""
         if self.settled:
             return max(self.moved, warm_at)
@@ -105,14 +105,14 @@ class _Patch:
         return max(ripe, warm_at)
 
 
-class Gate:
+class QuestionPolicy:
     """The questions of one wait on one target."""
 
-    def __init__(self, rhythms: Rhythms) -> None:
+    def __init__(self, rhythms: MotionHistory) -> None:
         """Take the rhythms of the target, which somebody else keeps up to date."""
         self._rhythms = rhythms
         self._region: frozenset[Block] | None = None
-        self._settling = Settling(rhythms)
+        self._settling = SettlingDetector(rhythms)
         self._patches: list[_Patch] = []
         self._differs = False
         """Whether anything has changed since a model was asked last."""
@@ -127,24 +127,24 @@ class Gate:
 
     # --- what happens -------------------------------------------------------
 
-    def see(self, motion: Motion) -> None:
+    def observe_motion(self, motion: Motion) -> None:
         """Take in what changed."""
         if not motion:
             return
         self._differs = True
         now = motion.at
         if motion.anew:
-            self._begin_anew()
-        self._settling.see(motion)
+            self._forget_patches()
+        self._settling.observe_motion(motion)
         if motion.busy:
-            self._calm(motion.busy)
-        for cluster in clusters(motion.sudden, 1):
-            self._novel(self._own_patch(cluster), cluster, now, STILL)
+            self._discard_busy(motion.busy)
+        for cluster in find_clusters(motion.sudden, 1):
+            self._record_novelty(self._find_own_patch(cluster), cluster, now, STILL)
         for blocks, still in ((motion.novel, STILL), (motion.near, NEAR_STILL)):
-            for cluster in clusters(blocks, 1):
-                self._novel(self._patch(cluster), cluster, now, still)
+            for cluster in find_clusters(blocks, 1):
+                self._record_novelty(self._merge_patches(cluster), cluster, now, still)
 
-    def ripe(
+    def take_ripe_blocks(
         self, now: float, unlike: Callable[[], frozenset[Block] | None]
     ) -> frozenset[Block]:
         """Return where something new stands still, once each; empty: nowhere.
@@ -155,7 +155,7 @@ class Gate:
                 that was asked about; None: none was. What went back to how it was is
                 not new; if it has settled, it may have stalled, and is rechecked.
         """
-        self._settle(now)
+        self._collect_settled(now)
         ripe = [patch for patch in self._patches if self._is_ripe(patch, now)]
         if not ripe:
             return frozenset()
@@ -167,34 +167,36 @@ class Gate:
                 found |= new
                 patch.ripe = True
             elif patch.settled:
-                patch.recheck(self._asked_at or now)
+                patch.schedule_rechecks(self._asked_at or now)
             patch.fresh = set()
         return frozenset(found)
 
     def _is_ripe(self, patch: _Patch, now: float) -> bool:
-        return bool(patch.fresh) and now >= patch.ripe_at(self._rhythms.warm_at)
+        return bool(patch.fresh) and now >= patch.compute_ripe_at(self._rhythms.warm_at)
 
-    def due(self, now: float) -> Reason | None:
+    def find_due_reason(self, now: float) -> PictureQuestionReason | None:
         """Return why to ask now, about what is kept; None: do not."""
         if self._asked_at is None:
-            return Reason.FIRST
+            return PictureQuestionReason.FIRST
         if self._retry_at is not None:
-            return Reason.RETRY if now >= self._retry_at else None
+            return PictureQuestionReason.RETRY if now >= self._retry_at else None
         for patch in self._patches:
-            if patch.ripe and now >= self._asks_at(patch):
-                return Reason.SETTLE if patch.settled else Reason.NOVEL
-        if any(at <= now for at in self._rechecks()):
-            return Reason.RECHECK
-        if self._differs and now >= self._asked_at + self._beat():
-            return Reason.BEAT
+            if patch.ripe and now >= self._compute_ask_at(patch):
+                return (
+                    PictureQuestionReason.SETTLE if patch.settled else PictureQuestionReason.NOVEL
+                )
+        if any(at <= now for at in self._list_recheck_times()):
+            return PictureQuestionReason.RECHECK
+        if self._differs and now >= self._asked_at + self._get_beat_seconds():
+            return PictureQuestionReason.BEAT
         return None
 
-    def asked(self, now: float, reason: Reason) -> None:
+    def record_question(self, now: float, reason: PictureQuestionReason) -> None:
         """Note that a model is asked, with all that is kept and the look seen last."""
         self._asked_at = now
         self._retry_at = None
         self._differs = False
-        self._beats += reason is Reason.BEAT
+        self._beats += reason is PictureQuestionReason.BEAT
         if self._again_at is not None and self._again_at <= now:
             self._again_at = None
         self._about += [
@@ -207,7 +209,7 @@ class Gate:
             patch.ripe = False
             patch.rechecks = [at for at in patch.rechecks if at > now]
 
-    def in_vain(self, now: float, again_seconds: float | None = None) -> None:
+    def record_no_result(self, now: float, again_seconds: float | None = None) -> None:
         """Note that the answer settled nothing: the patches asked about rest.
 
         Args:
@@ -223,61 +225,61 @@ class Gate:
             patch.asked += 1
             if patch.settled:
                 # One that fell due while the model thought is due at once.
-                patch.recheck(self._asked_at or now)
+                patch.schedule_rechecks(self._asked_at or now)
         self._about = []
         if again_seconds is not None:
             self._again_at = now + again_seconds
 
-    def failed(self, again_at: float) -> None:
+    def record_failure(self, again_at: float) -> None:
         """Note that there was no answer: the same is asked again at an instant."""
         self._retry_at = again_at
 
-    def watch(self, region: frozenset[Block] | None) -> None:
+    def watch_region(self, region: frozenset[Block] | None) -> None:
         """Let what happens outside these blocks wait; None: all of them count."""
         self._region = region
 
     # --- what follows -------------------------------------------------------
 
-    def next_at(self, now: float) -> float | None:
+    def next_look_at(self, now: float) -> float | None:
         """Return when to look again although nothing changes; None: no need."""
-        return max(min(due), now) if (due := [*self._dues(now)]) else None
+        return max(min(due), now) if (due := [*self._list_due_times(now)]) else None
 
-    def _dues(self, now: float) -> Iterator[float]:
+    def _list_due_times(self, now: float) -> Iterator[float]:
         if self._retry_at is not None:
             yield self._retry_at
             return
         for patch in self._patches:
             if patch.fresh:
-                yield patch.ripe_at(self._rhythms.warm_at)
+                yield patch.compute_ripe_at(self._rhythms.warm_at)
             if patch.ripe:
-                yield self._asks_at(patch)
-        yield from self._settling.dues(now)
-        yield from self._rechecks()
+                yield self._compute_ask_at(patch)
+        yield from self._settling.list_due_times(now)
+        yield from self._list_recheck_times()
         if self._differs and self._asked_at is not None:
-            yield self._asked_at + self._beat()
+            yield self._asked_at + self._get_beat_seconds()
 
-    def _begin_anew(self) -> None:
+    def _forget_patches(self) -> None:
         """Forget where anything was: the picture has another size."""
-        self._settling = Settling(self._rhythms)
+        self._settling = SettlingDetector(self._rhythms)
         self._patches = []
         self._about = []
         self._region = None
 
     # --- how it is known ----------------------------------------------------
 
-    def _rechecks(self) -> Iterator[float]:
+    def _list_recheck_times(self) -> Iterator[float]:
         if self._again_at is not None:
             yield self._again_at
         for patch in self._patches:
             yield from patch.rechecks
 
-    def _asks_at(self, patch: _Patch) -> float:
+    def _compute_ask_at(self, patch: _Patch) -> float:
         """Return when a patch may be asked about."""
         aside = self._region is not None and not self._region & patch.blocks
         waits = (self._asked_at or 0.0) + ASIDE if aside else 0.0
         return max(patch.rests_until, waits)
 
-    def _novel(
+    def _record_novelty(
         self, patch: _Patch, cluster: frozenset[Block], now: float, still: float
     ) -> None:
         if not patch.fresh:
@@ -288,23 +290,23 @@ class Gate:
         patch.settled = False
         patch.rechecks = []
 
-    def _settle(self, now: float) -> None:
+    def _collect_settled(self, now: float) -> None:
         """Take note of busy patches that have come to rest."""
-        for rested in self._settling.rested(now):
-            patch = self._patch(rested)
+        for rested in self._settling.take_settled_groups(now):
+            patch = self._merge_patches(rested)
             patch.fresh |= rested
             patch.moved = max(map(self._rhythms.changed_at, patch.blocks))
             patch.settled = True
 
-    def _calm(self, busy: frozenset[Block]) -> None:
+    def _discard_busy(self, busy: frozenset[Block]) -> None:
         """Forget that something is new where it turns out to be busy."""
-        calm = beside(busy)
+        calm = add_neighbours(busy)
         for patch in self._patches:
             if not calm.isdisjoint(patch.blocks):
                 patch.fresh -= calm
                 patch.rechecks = []
 
-    def _own_patch(self, cluster: frozenset[Block]) -> _Patch:
+    def _find_own_patch(self, cluster: frozenset[Block]) -> _Patch:
         """Return the patch that most of the blocks belong to, or a new one."""
         for patch in self._patches:
             if len(cluster & patch.blocks) * 2 > len(cluster):
@@ -313,9 +315,9 @@ class Gate:
         self._patches.append(_Patch(set(cluster)))
         return self._patches[-1]
 
-    def _patch(self, cluster: frozenset[Block]) -> _Patch:
+    def _merge_patches(self, cluster: frozenset[Block]) -> _Patch:
         """Return the patch that blocks belong to; those that they join become one."""
-        near = [patch for patch in self._patches if _touch(patch.blocks, cluster)]
+        near = [patch for patch in self._patches if _is_touching(patch.blocks, cluster)]
         if not near:
             self._patches.append(_Patch(set(cluster)))
             return self._patches[-1]
@@ -332,10 +334,10 @@ class Gate:
             patch.rests_until = min(waiting)
         return patch
 
-    def _beat(self) -> float:
+    def _get_beat_seconds(self) -> float:
         return BEATS[min(self._beats, len(BEATS) - 1)]
 
 
-def _touch(blocks: set[Block], others: Collection[Block]) -> bool:
+def _is_touching(blocks: set[Block], others: Collection[Block]) -> bool:
     """Whether any of the blocks is another's neighbour."""
-    return any(not blocks.isdisjoint(around(block, 1)) for block in others)
+    return any(not blocks.isdisjoint(list_blocks_around(block, 1)) for block in others)

@@ -12,8 +12,8 @@ from typing import Final
 from PIL import Image
 
 from taskmem_hookspecs import Picture
-from taskmem_vision.looking.rhythm import Block, Motion, Rhythms
-from taskmem_vision.looking.sight import Sight
+from taskmem_vision.looking.rhythm import Block, Motion, MotionHistory
+from taskmem_vision.looking.sight import Thumbnail
 
 QUALITY: Final = 80
 """Of the JPEGs."""
@@ -25,21 +25,21 @@ TITLE: Final = (-64, -64)
 _numbers = itertools.count()
 
 
-class Track:
+class LookHistory:
     """All looks at one target, told apart from one another."""
 
     def __init__(self) -> None:
-        self.rhythms: Final = Rhythms()
+        self.rhythms: Final = MotionHistory()
         self._motions: deque[tuple[int, Motion]] = deque(maxlen=KEPT)
         self._last: Look | None = None
-        self._noted: Sight | None = None
+        self._noted: Thumbnail | None = None
         """What looks are compared with: each block as it was when it changed last, so
         that what fades slowly changes in the end."""
         self._title: str | None = None
         self.moved_at = float("-inf")
         """When anything differed last."""
 
-    def take(self, now: float, pixels: Image.Image, title: str | None = None) -> Look:
+    def add_look(self, now: float, pixels: Image.Image, title: str | None = None) -> Look:
         """Return the look that some pixels are; the last one, when nothing differs.
 
         Args:
@@ -53,32 +53,30 @@ class Track:
         changed: frozenset[Block] = frozenset()
         anew = last is not None and last.size != look.size
         if self._noted is not None:
-            changed = look.sight.differs(self._noted)
+            changed = look.sight.find_differences(self._noted)
         if self._noted is None or anew:
             self._noted = look.sight
         elif changed:
-            self._noted = self._noted.renewed(look.sight, changed)
+            self._noted = self._noted.renew_blocks(look.sight, changed)
         if last is not None and title != self._title:
             changed |= {TITLE}
         self._last, self._title = look, title
         if changed:
             self.moved_at = now
-        motion = self.rhythms.see(now, changed, anew=anew)
+        motion = self.rhythms.record_changes(now, changed, anew=anew)
         self._motions.append((look.number, motion))
         return look
 
-    def since(self, number: int) -> Iterator[Motion]:
+    def list_motions_since(self, number: int) -> Iterator[Motion]:
         """Yield what moved after a look, oldest first."""
-        newer = itertools.takewhile(
-            lambda each: each[0] > number, reversed(self._motions)
-        )
+        newer = itertools.takewhile(lambda each: each[0] > number, reversed(self._motions))
         return reversed([motion for _, motion in newer])
 
 
 class Look:
     """Plays `Picture`."""
 
-    def __init__(self, track: Track, now: float, pixels: Image.Image) -> None:
+    def __init__(self, track: LookHistory, now: float, pixels: Image.Image) -> None:
         """Take the pixels, blue before red where they have four bytes."""
         self.track: Final = track
         self.number: Final = next(_numbers)
@@ -90,14 +88,14 @@ class Look:
         self._encodings: dict[object, bytes] = {}
 
     @cached_property
-    def sight(self) -> Sight:
+    def sight(self) -> Thumbnail:
         """What it is told from others by."""
-        return Sight(self._pixels)
+        return Thumbnail(self._pixels)
 
     @property
     def image(self) -> Image.Image:
         """The pixels as RGB; they are large, so nobody keeps them."""
-        return _rgb(self._pixels)
+        return _to_rgb(self._pixels)
 
     def png(self) -> bytes:
         """Return it as it is."""
@@ -110,17 +108,17 @@ class Look:
     def jpeg(self, longest: int) -> bytes:
         """Return it with sides of so many pixels at most."""
         if longest not in self._encodings:
-            self._encodings[longest] = encoded(_rgb(shrunk(self._pixels, longest)))
+            self._encodings[longest] = encode_jpeg(_to_rgb(shrink_image(self._pixels, longest)))
         return self._encodings[longest]
 
     def crop(self, box: tuple[int, int, int, int]) -> bytes:
         """Return a part of it as it is: left, top, right, bottom, in pixels."""
         if box not in self._encodings:
-            self._encodings[box] = encoded(_rgb(self._pixels.crop(box)))
+            self._encodings[box] = encode_jpeg(_to_rgb(self._pixels.crop(box)))
         return self._encodings[box]
 
 
-def look_of(picture: Picture, track: Track | None, now: float) -> Look:
+def to_look(picture: Picture, track: LookHistory | None, now: float) -> Look:
     """Return the look that a picture is.
 
     Args:
@@ -131,10 +129,10 @@ def look_of(picture: Picture, track: Track | None, now: float) -> Look:
     if isinstance(picture, Look):
         return picture
     pixels = Image.open(io.BytesIO(picture.png())).convert("RGB")
-    return (track or Track()).take(now, pixels)
+    return (track or LookHistory()).add_look(now, pixels)
 
 
-def _rgb(pixels: Image.Image) -> Image.Image:
+def _to_rgb(pixels: Image.Image) -> Image.Image:
     """Return pixels of three bytes: red, green, blue."""
     if pixels.mode == "RGB":
         return pixels
@@ -142,7 +140,7 @@ def _rgb(pixels: Image.Image) -> Image.Image:
     return Image.frombuffer("RGB", pixels.size, data, "raw", "BGRX", 0, 1)
 
 
-def shrunk(image: Image.Image, longest: int) -> Image.Image:
+def shrink_image(image: Image.Image, longest: int) -> Image.Image:
     """Return an image with sides of so many pixels at most."""
     scale = longest / max(image.size)
     if scale >= 1:
@@ -151,7 +149,7 @@ def shrunk(image: Image.Image, longest: int) -> Image.Image:
     return image.resize((width, height), Image.Resampling.BOX)  # pyright: ignore[reportUnknownMemberType]
 
 
-def encoded(image: Image.Image) -> bytes:
+def encode_jpeg(image: Image.Image) -> bytes:
     """Return an image as JPEG."""
     held = io.BytesIO()
     # Without thinning out its colours: letters are often told by them.

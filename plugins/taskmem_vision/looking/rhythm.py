@@ -62,7 +62,7 @@ class Motion(NamedTuple):
         return bool(self.sudden or self.novel or self.near or self.busy)
 
 
-class Rhythms:
+class MotionHistory:
     """The blocks of one target, and when each changed last."""
 
     def __init__(self) -> None:
@@ -71,9 +71,7 @@ class Rhythms:
         """When busy blocks have settled, as far as anybody asked since they changed."""
         self._began: float | None = None
 
-    def see(
-        self, now: float, changed: Iterable[Block], *, anew: bool = False
-    ) -> Motion:
+    def record_changes(self, now: float, changed: Iterable[Block], *, anew: bool = False) -> Motion:
         """Take in which blocks differ from the look before, and tell them apart.
 
         Args:
@@ -87,16 +85,16 @@ class Rhythms:
         if anew or self._began is None:
             self._began = now
         changed = frozenset(changed)
-        quiet = frozenset(block for block in changed if self._quiet(block, now))
+        quiet = frozenset(block for block in changed if self._is_quiet(block, now))
         for block in changed:
             times = self._times.setdefault(block, deque(maxlen=KEPT))
             times.append(now)
             self._settles.pop(block, None)
-        busy = frozenset(block for block in changed if self._busy(block, now))
-        groups = (group for group in clusters(quiet, 1) if len(group) >= SUDDEN)
+        busy = frozenset(block for block in changed if self._is_busy(block, now))
+        groups = (group for group in find_clusters(quiet, 1) if len(group) >= SUDDEN)
         sudden = frozenset[Block]().union(*groups)
         calm = changed - busy - sudden
-        near = frozenset(block for block in calm if self._near_busy(block, now))
+        near = frozenset(block for block in calm if self._is_near_busy(block, now))
         return Motion(now, sudden, calm - near, near, busy, anew)
 
     @property
@@ -114,10 +112,10 @@ class Rhythms:
         # All who wait on the target ask this of every busy block at every look.
         settles = self._settles.get(block)
         if settles is None:
-            settles = self._settles[block] = self.surely_settles_at(block, SURE)
+            settles = self._settles[block] = self.settles_surely_at(block, SURE)
         return settles
 
-    def surely_settles_at(self, block: Block, sure: float) -> float:
+    def settles_surely_at(self, block: Block, sure: float) -> float:
         """Return the same where it takes so many of its longest gaps to be sure."""
         times = self._times.get(block)
         if times is None:
@@ -127,23 +125,25 @@ class Rhythms:
         # A tick of a clock is seldom too small to be seen, and then one is skipped.
         return times[-1] + max(SETTLED, gap * max(sure, SKIPPED if gap > SLOW else 0.0))
 
-    def _quiet(self, block: Block, now: float) -> bool:
+    def _is_quiet(self, block: Block, now: float) -> bool:
         times = self._times.get(block)
         return not times or now - times[-1] > BUSY_SECONDS
 
-    def _busy(self, block: Block, now: float) -> bool:
+    def _is_busy(self, block: Block, now: float) -> bool:
         times = self._times.get(block)
         if times is None or len(times) < BUSY_CHANGES:
             return False
         return now - times[-BUSY_CHANGES] <= BUSY_SECONDS
 
-    def _near_busy(self, block: Block, now: float) -> bool:
+    def _is_near_busy(self, block: Block, now: float) -> bool:
         return any(
-            self._busy(other, now) for other in around(block, MARGIN) if other != block
+            self._is_busy(other, now)
+            for other in list_blocks_around(block, MARGIN)
+            if other != block
         )
 
 
-def around(block: Block, reach: int) -> Iterator[Block]:
+def list_blocks_around(block: Block, reach: int) -> Iterator[Block]:
     """Yield a block and those around it, so many blocks far."""
     column, row = block
     for dx in range(-reach, reach + 1):
@@ -152,13 +152,13 @@ def around(block: Block, reach: int) -> Iterator[Block]:
 
 
 @lru_cache(REMEMBERED)
-def beside(blocks: frozenset[Block]) -> frozenset[Block]:
+def add_neighbours(blocks: frozenset[Block]) -> frozenset[Block]:
     """Return blocks with those that touch them."""
-    return frozenset(near for block in blocks for near in around(block, 1))
+    return frozenset(near for block in blocks for near in list_blocks_around(block, 1))
 
 
 @lru_cache(REMEMBERED)
-def clusters(blocks: frozenset[Block], reach: int) -> Sequence[frozenset[Block]]:
+def find_clusters(blocks: frozenset[Block], reach: int) -> Sequence[frozenset[Block]]:
     """Return the groups of blocks that hang together, with gaps shorter than `reach`.
 
     All who wait on a target ask of the same blocks.
@@ -168,7 +168,7 @@ def clusters(blocks: frozenset[Block], reach: int) -> Sequence[frozenset[Block]]
         edge = [left.pop()]
         found = set(edge)
         while edge:
-            near = left.intersection(around(edge.pop(), reach))
+            near = left.intersection(list_blocks_around(edge.pop(), reach))
             left -= near
             found |= near
             edge += near

@@ -8,9 +8,9 @@ from typing import Final
 
 from PIL import Image
 
-from taskmem_vision.looking.look import TITLE, Look, encoded, shrunk
+from taskmem_vision.looking.look import TITLE, Look, encode_jpeg, shrink_image
 from taskmem_vision.looking.rhythm import Block
-from taskmem_vision.looking.sight import Sight, box_of
+from taskmem_vision.looking.sight import Thumbnail, find_box_around
 
 WHOLE: Final = 1536
 """The longest side of a picture that is sent, in pixels."""
@@ -26,9 +26,7 @@ Box = tuple[int, int, int, int]
 class Shot:
     """Plays `Picture`."""
 
-    def __init__(
-        self, look: Look, focus: Collection[Block], *, lines: bool = False
-    ) -> None:
+    def __init__(self, look: Look, focus: Collection[Block], *, lines: bool = False) -> None:
         """Take a look, and where in it something is new.
 
         Args:
@@ -41,15 +39,15 @@ class Shot:
         self.focus: Final = frozenset(focus)
         self.at: Final = look.at
         self.size = look.size
-        self.box: Final = (_lines if lines else _box)(focus, look.size)
+        self.box: Final = (_find_lines_box if lines else _find_detail_box)(focus, look.size)
         """Where something is new; None: nowhere, or everywhere."""
         self.whole: Final = look.jpeg(WHOLE)
-        self.sight: Final[Sight] = look.sight
+        self.sight: Final[Thumbnail] = look.sight
         self.detail: Final = look.crop(self.box) if self.box else None
         """The box at its own size."""
 
     @property
-    def shrunk(self) -> bool:
+    def is_shrunk(self) -> bool:
         """Whether the whole is smaller than the picture was."""
         return max(self.size) > WHOLE
 
@@ -63,33 +61,33 @@ class Shot:
         """Return it with sides of so many pixels at most."""
         if longest >= min(WHOLE, max(self.size)):
             return self.whole
-        return encoded(shrunk(self._image, longest))
+        return encode_jpeg(shrink_image(self._image, longest))
 
     @property
     def _image(self) -> Image.Image:
         return Image.open(io.BytesIO(self.whole))
 
 
-def _box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+def _find_detail_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
     """Return the box round what is new, no larger than can be shown."""
-    box = _around(focus, size)
+    box = _find_focus_box(focus, size)
     if box is None or box[2] - box[0] > DETAIL or box[3] - box[1] > DETAIL:
         return None
     return box
 
 
-def _lines(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+def _find_lines_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
     """Return the box of the lines in which something is new, from side to side."""
-    box = _around(focus, size)
+    box = _find_focus_box(focus, size)
     return box and (0, box[1], size[0], box[3])
 
 
-def _around(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
+def _find_focus_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
     blocks = frozenset(block for block in focus if block != TITLE)
-    return box_of(blocks, size) if blocks else None
+    return find_box_around(blocks, size) if blocks else None
 
 
-def telling(shots: Sequence[Shot]) -> Shot | None:
+def pick_telling_shot(shots: Sequence[Shot]) -> Shot | None:
     """Return the newest shot that shows something new, or else the newest.
 
     What comes last may only show how things are now that a notification has gone.
@@ -98,21 +96,17 @@ def telling(shots: Sequence[Shot]) -> Shot | None:
     return next(new, shots[-1] if shots else None)
 
 
-def kept(shots: Sequence[Shot], new: Shot) -> list[Shot]:
+def select_shots(shots: Sequence[Shot], new: Shot) -> list[Shot]:
     """Return the shots to keep, oldest first: those that differ most, `MOST` of them.
 
     The first and the newest always stay: something may have come and gone between. Of
     one look, two stay where each shows something else as new.
     """
-    held = [
-        shot
-        for shot in shots
-        if shot.number != new.number or not shot.focus <= new.focus
-    ]
+    held = [shot for shot in shots if shot.number != new.number or not shot.focus <= new.focus]
     held.append(new)
     while len(held) > MOST:
         gaps = [
-            len(held[index].sight.differs(held[index - 1].sight))
+            len(held[index].sight.find_differences(held[index - 1].sight))
             for index in range(1, len(held) - 1)
         ]
         del held[1 + gaps.index(min(gaps))]

@@ -29,7 +29,7 @@ _LEAST: Final = PIXELS * 255 // (_SIDE * _SIDE)
 _STEP: Final = [255 if level > LEVELS else 0 for level in range(256)]
 
 
-class Sight:
+class Thumbnail:
     """A look, by which it can be told from another."""
 
     def __init__(self, pixels: Image.Image) -> None:
@@ -40,22 +40,22 @@ class Sight:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Sight)
+            isinstance(other, Thumbnail)
             and self.size == other.size
             and ImageChops.difference(self._small, other._small).getbbox() is None
         )
 
     __hash__ = None  # type: ignore[assignment]
 
-    def differs(self, other: Sight) -> frozenset[Block]:
+    def find_differences(self, other: Thumbnail) -> frozenset[Block]:
         """Return the blocks in which two looks differ; of another size: all of them."""
         if self.size != other.size:
-            return every(self.size)
+            return list_all_blocks(self.size)
         apart = ImageChops.difference(self._small, other._small)
         red, green, blue = apart.split()[:3]
         most = ImageChops.lighter(ImageChops.lighter(red, green), blue)
         # Beyond the edge nothing differs: without it, a narrow block would count more.
-        columns, rows = shape(self.size)
+        columns, rows = count_blocks(self.size)
         whole = Image.new("L", (columns * _SIDE, rows * _SIDE))
         whole.paste(most.point(_STEP))  # pyright: ignore[reportUnknownMemberType]
         means = whole.reduce(_SIDE).tobytes()
@@ -65,39 +65,37 @@ class Sight:
             if mean >= _LEAST
         )
 
-    def renewed(self, newer: Sight, blocks: frozenset[Block]) -> Sight:
+    def renew_blocks(self, newer: Thumbnail, blocks: frozenset[Block]) -> Thumbnail:
         """Return this look, with blocks as a newer one of the same size has them."""
-        columns, rows = shape(self.size)
-        new = bytes(
-            255 * ((c, r) in blocks) for r in range(rows) for c in range(columns)
-        )
+        columns, rows = count_blocks(self.size)
+        new = bytes(255 * ((c, r) in blocks) for r in range(rows) for c in range(columns))
         mask = Image.frombytes("L", (columns, rows), new)
         whole = ImageOps.scale(mask, _SIDE, Image.Resampling.NEAREST)
         small = self._small.copy()
         small.paste(newer._small, mask=whole.crop((0, 0, *small.size)))
-        made: Sight = copy(self)
+        made: Thumbnail = copy(self)
         made._small = small
         return made
 
 
-def shape(size: tuple[int, int]) -> tuple[int, int]:
+def count_blocks(size: tuple[int, int]) -> tuple[int, int]:
     """Return how many blocks a picture has: columns, rows."""
     width, height = size
     return -(-width // BLOCK), -(-height // BLOCK)
 
 
-def every(size: tuple[int, int]) -> frozenset[Block]:
+def list_all_blocks(size: tuple[int, int]) -> frozenset[Block]:
     """Return all blocks of a picture."""
-    columns, rows = shape(size)
+    columns, rows = count_blocks(size)
     return frozenset((c, r) for c in range(columns) for r in range(rows))
 
 
-def blocks_of(
+def find_blocks_in_box(
     box: tuple[float, float, float, float], size: tuple[int, int]
 ) -> frozenset[Block]:
     """Return the blocks that a box touches: left, top, right, bottom, in pixels."""
     left, top, right, bottom = box
-    columns, rows = shape(size)
+    columns, rows = count_blocks(size)
     return frozenset(
         (c, r)
         for c in range(max(0, int(left // BLOCK)), min(columns, -int(-right // BLOCK)))
@@ -105,7 +103,7 @@ def blocks_of(
     )
 
 
-def box_of(
+def find_box_around(
     blocks: frozenset[Block], size: tuple[int, int], margin: int = BLOCK
 ) -> tuple[int, int, int, int]:
     """Return the box round blocks, in pixels of the picture, with a margin."""

@@ -25,16 +25,16 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
     if target.scheme not in ("screen", "window"):
         return None
     from taskmem_vision.reading.judge import ScreenJudge
-    from taskmem_vision.reading.matching import is_read, refuse_form
+    from taskmem_vision.reading.matching import explain_refusal, is_read
 
     for index, side in enumerate(condition.sides):
         for form in side.forms:
-            if refusal := refuse_form(target.scheme, form):
+            if refusal := explain_refusal(target.scheme, form):
                 raise ConditionUnclear(refusal, sides=(index,))
-    if not condition.understood:
+    if not condition.parsed_sides:
         return None
     reads = any(is_read(form) for side in condition.sides for form in side.forms)
-    judge = ScreenJudge(condition, _engine() if reads else None)
+    judge = ScreenJudge(condition, _get_engine() if reads else None)
     if reads and not judge.reads:
         judge.advice = (
             "Its text could be read by tesseract: install tesseract-ocr (or "
@@ -48,15 +48,15 @@ def find_unread(condition: Condition) -> tuple[int, ...]:
 
     They are free English, or hold a text that nothing on this machine reads.
     """
-    from taskmem_vision.reading.judge import decides
+    from taskmem_vision.reading.judge import can_decide
 
-    reads = _engine() is not None
+    reads = _get_engine() is not None
     sides = enumerate(condition.sides)
-    return tuple(number for number, side in sides if not decides(side, reads=reads))
+    return tuple(number for number, side in sides if not can_decide(side, reads=reads))
 
 
 @cache
-def _engine() -> OcrEngine | None:
+def _get_engine() -> OcrEngine | None:
     """Return the one OCR engine of this process, which reads in turn; None: none.
 
     Tesseract comes first: it takes a tenth of the memory.

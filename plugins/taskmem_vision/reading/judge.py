@@ -22,23 +22,23 @@ from taskmem_hookspecs.conditions import (
 from taskmem_vision.looking.attention import (
     LAST_SECONDS,
     WATCHFUL,
-    Attention,
+    JudgementScheduler,
+    consume_exception,
     loop_time,
-    taken_note_of,
 )
-from taskmem_vision.looking.gate import Reason
-from taskmem_vision.looking.look import Look, Track, look_of
-from taskmem_vision.looking.shot import Shot, telling
+from taskmem_vision.looking.gate import PictureQuestionReason
+from taskmem_vision.looking.look import Look, LookHistory, to_look
+from taskmem_vision.looking.shot import Shot, pick_telling_shot
 from taskmem_vision.reading.matching import (
     NUMERIC,
     Finder,
-    Known,
-    describe,
+    ScreenFacts,
+    describe_forms,
     find_side,
     is_read,
 )
 from taskmem_vision.reading.ocr import OcrEngine
-from taskmem_vision.reading.page import Page, join
+from taskmem_vision.reading.page import OcrPage, join_pages
 
 RETRY_SECONDS: Final = 5.0
 """After which a picture that could not be read is read again."""
@@ -52,10 +52,10 @@ _UNREAD: Final = "Nothing was read yet."
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _PendingReading:
     """A reading under way."""
 
-    task: asyncio.Task[Page]
+    task: asyncio.Task[OcrPage]
     shots: list[Shot]
     at: float
     """When the newest of its pictures was taken, in seconds that only grow."""
@@ -88,7 +88,7 @@ class ScreenJudge:
         self.sides = tuple(
             index
             for index, side in enumerate(condition.sides)
-            if decides(side, reads=engine is not None)
+            if can_decide(side, reads=engine is not None)
         )
         """The sides that it decides; of the others it only knows when they hold."""
         self._condition = condition
@@ -103,10 +103,10 @@ class ScreenJudge:
         self.reads = engine is not None and any(map(is_read, self._forms))
         self.advice: str | None = None
         """What would let it decide more; None: nothing would."""
-        self._attention = Attention(lines=True)
-        self._track: Track | None = None
+        self._attention = JudgementScheduler(lines=True)
+        self._track: LookHistory | None = None
         """The looks at the target; None: there were none."""
-        self._reading: _Reading | None = None
+        self._reading: _PendingReading | None = None
         self._title: str | None = None
         self._in_title: Mapping[Form, str] = {}
         self._in_text: Mapping[Form, str] | None = None
@@ -127,97 +127,96 @@ class ScreenJudge:
             JudgeUnavailable: Never: what cannot be read is told, and read again.
         """
         now = self._now()
-        self._take_title(frame.text, now)
+        self._update_title(frame.text, now)
         if self._reading is not None and self._reading.task.done():
-            self._take(self._reading, now)
-        look = self._see(frame, now) if frame.gone is None else None
+            self._process_reading(self._reading, now)
+        look = self._observe_picture(frame, now) if frame.gone is None else None
         if self._met is None:
-            self._decide(self._known(now))
+            self._decide(self._collect_facts(now))
         if self._met is None and frame.gone is not None:
-            return await self._end(frame)
+            return await self._rule_on_end(frame)
         if self._met is not None:
             return self._met
         if look is None:
-            return self._ruling(frame.note or "There is nothing to see here.", frame)
+            return self._build_ruling(frame.note or "There is nothing to see here.", frame)
         if self._engine is not None and self.reads:
-            self._read(self._engine, look, frame.seconds_left, now)
-        return self._ruling(self._describe(now), frame)
+            self._start_reading(self._engine, look, frame.seconds_left, now)
+        return self._build_ruling(self._describe_forms(now), frame)
 
     # --- looking and reading ------------------------------------------------
 
-    def _take_title(self, title: str | None, now: float) -> None:
+    def _update_title(self, title: str | None, now: float) -> None:
         if title == self._title:
             return
         self._title = title
-        self._in_title = self._finder.find(Page(title or "", title or ""), "title")
+        self._in_title = self._finder.find(OcrPage(title or "", title or ""), "title")
         if self._visible_since is not None:
             self._visible_since = now
-        self._note_shown(self._in_title)
+        self._note_visible(self._in_title)
 
-    def _see(self, frame: Frame, now: float) -> Look | None:
+    def _observe_picture(self, frame: Frame, now: float) -> Look | None:
         """Take the picture in; None: there is none."""
         if frame.picture is None:
             self._visible_since = None
             return None
         if self._visible_since is None:
             self._visible_since = now
-        look = look_of(frame.picture, self._track, now)
+        look = to_look(frame.picture, self._track, now)
         self._track = look.track
         if self.reads:
-            self._attention.see(look, now)
+            self._attention.add_look(look, now)
         return look
 
-    def _read(
-        self, engine: OcrEngine, look: Look, left: float | None, now: float
-    ) -> None:
+    def _start_reading(self, engine: OcrEngine, look: Look, left: float | None, now: float) -> None:
         if self._reading is not None:
             return
-        ends = left is not None and left <= LAST_SECONDS and self._attention.fresh
-        reason = Reason.LAST if ends else self._attention.due(now)
+        ends = left is not None and left <= LAST_SECONDS and self._attention.has_new_look
+        reason = PictureQuestionReason.LAST if ends else self._attention.find_due_reason(now)
         if reason is None:
             return
-        whole = self._needs_all or reason not in (Reason.NOVEL, Reason.SETTLE)
-        shots = self._attention.take(now, reason, whole=whole)
+        whole = self._needs_all or reason not in (
+            PictureQuestionReason.NOVEL,
+            PictureQuestionReason.SETTLE,
+        )
+        shots = self._attention.take_shots(now, reason, whole=whole)
         newest = [shot for shot in shots if shot.number == look.number]
         whole = whole or not all(shot.detail for shot in newest)
         earlier = [shot for shot in shots if shot not in newest] if whole else shots
         # What came and went meanwhile was there; it does not tell what has gone.
-        read = (
-            [] if self._needs_all else [each.detail or each.png() for each in earlier]
-        )
+        read = [] if self._needs_all else [each.detail or each.png() for each in earlier]
         pieces = [*read, look.png()] if whole else read
         numbers = any(isinstance(form, NUMERIC) for form in self._forms)
-        task = asyncio.create_task(_read_all(engine, pieces, numbers=numbers))
-        task.add_done_callback(taken_note_of)
-        self._reading = _Reading(task, shots, look.at, whole)
+        task = asyncio.create_task(_read_pieces(engine, pieces, numbers=numbers))
+        task.add_done_callback(consume_exception)
+        self._reading = _PendingReading(task, shots, look.at, whole)
 
-    def _take(self, reading: _Reading, now: float) -> None:
+    def _process_reading(self, reading: _PendingReading, now: float) -> None:
         """Take in what came of a reading."""
         self._reading = None
         try:
             page = reading.task.result()
         except JudgeUnavailable as trouble:
             self._trouble = str(trouble)
-            self._attention.failed(reading.shots, now + RETRY_SECONDS)
+            self._attention.record_failure(reading.shots, now + RETRY_SECONDS)
             return
         except Exception:
-            self._attention.failed(reading.shots, now + RETRY_SECONDS)
+            self._attention.record_failure(reading.shots, now + RETRY_SECONDS)
             raise
         self._trouble = None
         self._in_text, self._read_at = self._finder.find(page), reading.at
         for form in self._missing:
             self._missing[form] += 1
-        self._note_shown(self._in_title)
-        self._note_shown(self._in_text)
+        self._note_visible(self._in_title)
+        self._note_visible(self._in_text)
         # What is new may be gone again by now, and counts all the same.
         shown = {**self._in_text, **self._in_title}
-        self._decide(Known(shown, self._gone), telling(reading.shots))
+        self._decide(ScreenFacts(shown, self._gone_forms), pick_telling_shot(reading.shots))
         if self._met is None:
             unsure = any(0 < times < MISSING for times in self._missing.values())
             again = SURE_SECONDS if unsure else None
-            self._attention.in_vain(reading.shots, now, again, whole=reading.whole)
+            self._attention.record_no_result(reading.shots, now, again, whole=reading.whole)
 
-    def _note_shown(self, shown: Collection[Form]) -> None:
+    def _note_visible(self, shown: Collection[Form]) -> None:
         """Note that texts are there: only those can be gone later."""
         gone = (form for form in shown if isinstance(form, TextForm) and form.gone)
         self._missing.update(dict.fromkeys(gone, 0))
@@ -225,68 +224,66 @@ class ScreenJudge:
     # --- what is known ------------------------------------------------------
 
     @property
-    def _gone(self) -> frozenset[Form]:
+    def _gone_forms(self) -> frozenset[Form]:
         """What was there, and was not found by the last readings."""
-        return frozenset(
-            form for form, times in self._missing.items() if times >= MISSING
-        )
+        return frozenset(form for form, times in self._missing.items() if times >= MISSING)
 
-    def _known(self, now: float) -> Known:
+    def _collect_facts(self, now: float) -> ScreenFacts:
         """Return what is known of the target as it is now."""
         if self._track is None or self._visible_since is None:
-            return Known(self._in_title, self._gone)
+            return ScreenFacts(self._in_title, self._gone_forms)
         moved_at = self._track.moved_at
         text = self._in_text if moved_at <= self._read_at else None
         quiet = now - max(moved_at, self._visible_since)
-        return Known({**(text or {}), **self._in_title}, self._gone, quiet)
+        return ScreenFacts({**(text or {}), **self._in_title}, self._gone_forms, quiet)
 
-    def _decide(self, known: Known, shot: Shot | None = None) -> None:
+    def _decide(self, known: ScreenFacts, shot: Shot | None = None) -> None:
         told = find_side(self._condition, known)
         if told is not None:
             self._met = Ruling(met=Met.YES, observation=told, picture=shot)
 
-    async def _end(self, frame: Frame) -> Ruling:
+    async def _rule_on_end(self, frame: Frame) -> Ruling:
         """Say what it means that the target is gone; what is being read counts yet."""
         now = self._now()
         if self._reading is not None:
             await asyncio.wait((self._reading.task,))
-            self._take(self._reading, now)
+            self._process_reading(self._reading, now)
         # With its display, a window goes away though nobody closed it.
         if self._met is None and frame.text is not None:
             shown = {**(self._in_text or {}), **self._in_title}
-            self._decide(Known(shown, self._missing, closed=frame.gone))
-        return self._met or Ruling(met=self._no, observation=self._describe(now))
+            self._decide(ScreenFacts(shown, self._missing, closed=frame.gone))
+        return self._met or Ruling(met=self._default_met, observation=self._describe_forms(now))
 
     @property
-    def _no(self) -> Met:
+    def _default_met(self) -> Met:
         """What it says where it knows of no side that holds."""
         every = len(self.sides) == len(self._condition.sides)
         return Met.NO if every and self._trouble is None else Met.UNSURE
 
-    def _describe(self, now: float) -> str:
-        known = self._known(now)
+    def _describe_forms(self, now: float) -> str:
+        known = self._collect_facts(now)
         if not self.reads:
-            return describe(self._condition, known, "title")
+            return describe_forms(self._condition, known, "title")
         if self._in_text is None:
             return _UNREAD
         shown = {**self._in_text, **self._in_title}
-        return describe(self._condition, known._replace(shown=shown))
+        return describe_forms(self._condition, known._replace(shown=shown))
 
-    def _ruling(self, observation: str, frame: Frame) -> Ruling:
+    def _build_ruling(self, observation: str, frame: Frame) -> Ruling:
         trouble = f" It could not be read: {self._trouble}" if self._trouble else ""
         return Ruling(
-            met=self._no,
+            met=self._default_met,
             observation=f"{observation}{trouble}",
-            look_again_seconds=self._look_again(frame, self._now()),
+            look_again_seconds=self._compute_look_seconds(frame, self._now()),
         )
 
-    def _look_again(self, frame: Frame, now: float) -> float | None:
+    def _compute_look_seconds(self, frame: Frame, now: float) -> float | None:
         if self._reading is not None:
             return WATCHFUL
         seen = frame.picture is not None
-        at = self._attention.next_at(now) if seen and self.reads else None
+        at = self._attention.next_look_at(now) if seen and self.reads else None
         due = [] if at is None else [at]
-        if (quiet := self._known(now).quiet_seconds) is not None:
+        if (quiet := self._collect_facts(now).quiet_seconds) is not None:
             due += [
                 now + form.quiet - quiet
                 for form in self._forms
@@ -297,17 +294,16 @@ class ScreenJudge:
         return max(min(due) - now, 0.0) if due else None
 
 
-def decides(side: Side, *, reads: bool) -> bool:
+def can_decide(side: Side, *, reads: bool) -> bool:
     """Whether rules tell of a side both that it holds and that it does not.
 
     `reads`: whether there is something that reads pictures.
     """
     return bool(side.forms) and all(
-        isinstance(form, (ExitForm, QuietForm)) or (reads and is_read(form))
-        for form in side.forms
+        isinstance(form, (ExitForm, QuietForm)) or (reads and is_read(form)) for form in side.forms
     )
 
 
-async def _read_all(engine: OcrEngine, pieces: list[bytes], *, numbers: bool) -> Page:
+async def _read_pieces(engine: OcrEngine, pieces: list[bytes], *, numbers: bool) -> OcrPage:
     """Return the text of pictures, one after the other."""
-    return join([await engine.read(piece, numbers=numbers) for piece in pieces])
+    return join_pages([await engine.read(piece, numbers=numbers) for piece in pieces])

@@ -25,13 +25,13 @@ from taskmem_hookspecs.matching import (
     find_number,
     find_percentage,
 )
-from taskmem_vision.reading.page import Page
+from taskmem_vision.reading.page import OcrPage
 from taskmem_vision.reading.screen_text import (
-    Echoes,
+    EchoRemover,
+    compile_phrase,
     drop_cuts,
-    plain,
     straighten_pattern,
-    whole,
+    to_plain_text,
 )
 
 ReadForm = TextForm | RegexForm | PercentForm | NumberForm
@@ -59,7 +59,7 @@ _NO_SHELL: Final = (
 )
 
 
-class Known(NamedTuple):
+class ScreenFacts(NamedTuple):
     """What is known of a window or a screen at one look."""
 
     shown: Mapping[Form, str]
@@ -72,7 +72,7 @@ class Known(NamedTuple):
     """The sentence that says that the window closed; None: it did not."""
 
 
-class _Shown(NamedTuple):
+class _CleanText(NamedTuple):
     """A text, without what repeats the condition."""
 
     flat: str
@@ -91,45 +91,43 @@ class Finder:
             BadPattern: One of its regular expressions is none.
         """
         forms = [form for side in condition.sides for form in side.forms]
-        self._echoes = Echoes(condition)
-        self._finders = {form: _finder(form) for form in forms if is_read(form)}
+        self._echoes = EchoRemover(condition)
+        self._finders = {form: _make_finder(form) for form in forms if is_read(form)}
 
-    def find(self, page: Page, where: str = "text") -> dict[Form, str]:
+    def find(self, page: OcrPage, where: str = "text") -> dict[Form, str]:
         """Return the forms that a page shows, each with words that say what decides.
 
         `where` is what these words call it: `text` or `title`.
         """
-        read = self._clean(page.text)
-        sure = read if page.sure == page.text else self._clean(page.sure)
+        read = self._clean_text(page.text)
+        sure = read if page.sure == page.text else self._clean_text(page.sure)
         found = (
             (form, find(sure if isinstance(form, NUMERIC) else read))
             for form, find in self._finders.items()
         )
-        return {
-            form: f"The {where} shows {_name(what)}" for form, what in found if what
-        }
+        return {form: f"The {where} shows {_quote_text(what)}" for form, what in found if what}
 
-    def _clean(self, text: str) -> _Shown:
-        shown = self._echoes.without(text)
-        return _Shown(plain(shown), drop_cuts(shown))
+    def _clean_text(self, text: str) -> _CleanText:
+        shown = self._echoes.remove_echoes(text)
+        return _CleanText(to_plain_text(shown), drop_cuts(shown))
 
 
-def _finder(form: ReadForm) -> Callable[[_Shown], str | None]:
+def _make_finder(form: ReadForm) -> Callable[[_CleanText], str | None]:
     """Return what finds the text or the line that a form looks for; None: nothing."""
     match form:
         case RegexForm():
-            pattern = _compile(form.regex)
+            pattern = _compile_pattern(form.regex)
             return lambda shown: pattern.find(shown.lines)
         case PercentForm():
             return lambda shown: find_percentage(shown.lines, form.percent, MOST)
         case NumberForm(number=name, op=op, value=bound):
             return lambda shown: find_number(shown.lines, name, op, bound)
         case TextForm():
-            search = whole(form.text).search
+            search = compile_phrase(form.text).search
             return lambda shown: form.text if search(shown.flat) else None
 
 
-def _compile(regex: str) -> Pattern:
+def _compile_pattern(regex: str) -> Pattern:
     try:
         return compile_regex(straighten_pattern(regex))
     except BadPattern:
@@ -137,7 +135,7 @@ def _compile(regex: str) -> Pattern:
         return compile_regex(regex)
 
 
-def _name(text: str) -> str:
+def _quote_text(text: str) -> str:
     """Return a text or a line as an observation names it."""
     return quote(f"{text[:_SHOWN]}…" if len(text) > _SHOWN else text)
 
@@ -145,36 +143,36 @@ def _name(text: str) -> str:
 def is_read(form: Form) -> TypeGuard[ReadForm]:
     """Whether a form is judged by what is read, and long enough to be read surely."""
     if isinstance(form, TextForm):
-        return sum(map(str.isalnum, plain(form.text))) >= LEAST
+        return sum(map(str.isalnum, to_plain_text(form.text))) >= LEAST
     return isinstance(form, RegexForm | PercentForm | NumberForm)
 
 
-def find_side(condition: Condition, known: Known) -> str | None:
+def find_side(condition: Condition, known: ScreenFacts) -> str | None:
     """Return what decides, as a sentence; None: no side of the condition holds."""
     for side in condition.sides:
-        reasons = [_why(form, known) for form in side.forms]
+        reasons = [_explain_match(form, known) for form in side.forms]
         if reasons and all(reasons):
-            return _sentence(filter(None, reasons))
+            return _join_reasons(filter(None, reasons))
     return None
 
 
-def describe(condition: Condition, known: Known, where: str = "text") -> str:
+def describe_forms(condition: Condition, known: ScreenFacts, where: str = "text") -> str:
     """Return how each form stands, as a sentence, where no side holds.
 
     `where` is what was read last: `text` or `title`.
     """
     forms = (form for side in condition.sides for form in side.forms)
-    return _sentence(
-        _why(form, known) or _why_not(form, known, where) for form in forms
+    return _join_reasons(
+        _explain_match(form, known) or _explain_mismatch(form, known, where) for form in forms
     )
 
 
-def _why(form: Form, known: Known) -> str | None:
+def _explain_match(form: Form, known: ScreenFacts) -> str | None:
     """Return what shows that a form holds; None: it does not, or that is unknown."""
     match form:
         case TextForm(gone=True):
             gone = form in known.gone
-            return f"{_name(form.text)} is no longer shown" if gone else None
+            return f"{_quote_text(form.text)} is no longer shown" if gone else None
         case ExitForm():
             return known.closed
         case QuietForm():
@@ -185,7 +183,7 @@ def _why(form: Form, known: Known) -> str | None:
             return known.shown.get(form)
 
 
-def _why_not(form: Form, known: Known, where: str) -> str:
+def _explain_mismatch(form: Form, known: ScreenFacts, where: str) -> str:
     """Return how a form stands that does not hold."""
     match form:
         case ExitForm():
@@ -193,18 +191,18 @@ def _why_not(form: Form, known: Known, where: str) -> str:
         case QuietForm():
             return f"Something changed within the last {write_number(form.quiet)} s"
         case TextForm(gone=True) if form in known.shown:
-            return f"{_name(form.text)} is still shown"
+            return f"{_quote_text(form.text)} is still shown"
         case TextForm():
-            return f"The {where} does not show {_name(form.text)}"
+            return f"The {where} does not show {_quote_text(form.text)}"
         case _:
             return f"The {where} does not show {str(form).removesuffix(' appears')}"
 
 
-def _sentence(reasons: Iterable[str]) -> str:
+def _join_reasons(reasons: Iterable[str]) -> str:
     return f"{'; '.join(dict.fromkeys(each.rstrip('.') for each in reasons))}."
 
 
-def refuse_form(scheme: str, form: Form) -> str | None:
+def explain_refusal(scheme: str, form: Form) -> str | None:
     """Return why a form cannot be judged on such a target, and what would do."""
     match form:
         case ExitForm() if scheme == "screen":

@@ -31,9 +31,9 @@ from typing import Final, Protocol, runtime_checkable
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.gemini.keys import without_keys
-from taskmem_vision.lines import one_line
-from taskmem_vision.reading.page import Page, Word, arrange
+from taskmem_vision.gemini.keys import remove_keys
+from taskmem_vision.lines import to_one_line
+from taskmem_vision.reading.page import OcrPage, Word, arrange_words
 
 LIMIT_SECONDS: Final = 20.0
 """How long one picture may take; a full screen of small text takes about three."""
@@ -64,7 +64,7 @@ _FAREWELL_SECONDS: Final = 2.0
 class OcrEngine(Protocol):
     """Reads what stands on a picture."""
 
-    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
+    async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
         """Return the text of a PNG or JPEG; an empty one: it shows none.
 
         Args:
@@ -94,7 +94,7 @@ class Tesseract:
         program = shutil.which("tesseract")
         return cls(program) if program else None
 
-    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
+    async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
         """Return the text of a PNG or JPEG; an empty one: it shows none.
 
         Where numbers matter, they are read as one block of text, and all as sparse
@@ -105,19 +105,19 @@ class Tesseract:
                 takes too long or prints more than `OUTPUT_BYTES`.
         """
         async with self._turn:
-            letters = await asyncio.to_thread(_prepared, picture)
-            page = arrange(parse_words(await self._run(letters, _SPARSE)))
+            letters = await asyncio.to_thread(_prepare_picture, picture)
+            page = arrange_words(parse_words(await self._run(letters, _SPARSE)))
             if not numbers:
                 return page
-            block = arrange(parse_words(await self._run(letters, _BLOCK)))
+            block = arrange_words(parse_words(await self._run(letters, _BLOCK)))
             return page._replace(sure=block.sure)
 
     async def _run(self, picture: bytes, layout: str) -> bytes:
         """Return what the program prints; when this returns, it has ended."""
-        process = await self._started(layout)
+        process = await self._start_process(layout)
         try:
             async with asyncio.timeout(self._limit_seconds):
-                printed, said = await _exchange(process, picture)
+                printed, said = await _exchange_data(process, picture)
                 status = await process.wait()
         except TimeoutError:
             raise JudgeUnavailable(
@@ -125,15 +125,15 @@ class Tesseract:
                 "it is asked again."
             ) from None
         finally:
-            await _ended(process)
+            await _end_process(process)
         if status:
             raise JudgeUnavailable(
-                f"tesseract failed with status {status}{_line(said)}; see that it and "
+                f"tesseract failed with status {status}{_format_last_line(said)}; see that it and "
                 "its language data are installed."
             )
         return printed
 
-    async def _started(self, layout: str) -> asyncio.subprocess.Process:
+    async def _start_process(self, layout: str) -> asyncio.subprocess.Process:
         starting = asyncio.ensure_future(
             asyncio.create_subprocess_exec(
                 *(*self._command, "--psm", layout, "tsv"),
@@ -141,7 +141,7 @@ class Tesseract:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 # On few cores its threads get in each other's way.
-                env={**without_keys(os.environ), "OMP_THREAD_LIMIT": "1"},
+                env={**remove_keys(os.environ), "OMP_THREAD_LIMIT": "1"},
                 start_new_session=True,
             )
         )
@@ -150,7 +150,7 @@ class Tesseract:
         except asyncio.CancelledError:
             # Given up half way, it would run on with its pipes open.
             with suppress(OSError):
-                await _ended(await starting)
+                await _end_process(await starting)
             raise
         except OSError as error:
             raise JudgeUnavailable(
@@ -158,7 +158,7 @@ class Tesseract:
             ) from None
 
 
-async def _exchange(
+async def _exchange_data(
     process: asyncio.subprocess.Process, picture: bytes
 ) -> tuple[bytes, bytes]:
     """Write the picture, and return what comes out and the beginning of complaints.
@@ -169,9 +169,9 @@ async def _exchange(
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise JudgeUnavailable("tesseract was started without its pipes.")
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_written(process.stdin, picture))
-        printing = tasks.create_task(_printed(process, process.stdout))
-        saying = tasks.create_task(_beginning(process.stderr, _SAID_BYTES))
+        tasks.create_task(_write_input(process.stdin, picture))
+        printing = tasks.create_task(_read_output(process, process.stdout))
+        saying = tasks.create_task(_read_beginning(process.stderr, _SAID_BYTES))
     printed = printing.result()
     if len(printed) > OUTPUT_BYTES:
         raise JudgeUnavailable(
@@ -181,7 +181,7 @@ async def _exchange(
     return printed, saying.result()
 
 
-async def _written(pipe: asyncio.StreamWriter, data: bytes) -> None:
+async def _write_input(pipe: asyncio.StreamWriter, data: bytes) -> None:
     # It may end before it has read everything; its status says why.
     with suppress(ConnectionError):
         pipe.write(data)
@@ -191,19 +191,17 @@ async def _written(pipe: asyncio.StreamWriter, data: bytes) -> None:
         await pipe.wait_closed()
 
 
-async def _printed(
-    process: asyncio.subprocess.Process, pipe: asyncio.StreamReader
-) -> bytes:
+async def _read_output(process: asyncio.subprocess.Process, pipe: asyncio.StreamReader) -> bytes:
     """Return what comes out; once it is more than is taken, nothing more has to."""
     kept = bytearray()
     while piece := await pipe.read(_PIECE):
         kept += piece[: OUTPUT_BYTES + 1 - len(kept)]
         if len(kept) > OUTPUT_BYTES:
-            _kill(process)
+            _kill_process(process)
     return bytes(kept)
 
 
-async def _beginning(pipe: asyncio.StreamReader, size: int) -> bytes:
+async def _read_beginning(pipe: asyncio.StreamReader, size: int) -> bytes:
     """Return so many bytes at most, and let the rest go by."""
     kept = bytearray()
     while piece := await pipe.read(_PIECE):
@@ -211,24 +209,24 @@ async def _beginning(pipe: asyncio.StreamReader, size: int) -> bytes:
     return bytes(kept)
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
+def _kill_process(process: asyncio.subprocess.Process) -> None:
     """Kill a process and whatever it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def _end_process(process: asyncio.subprocess.Process) -> None:
     """See that a process has ended, with all that writes into its pipes."""
     pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
     if process.returncode is not None and all(pipe.at_eof() for pipe in pipes):
         return
-    _kill(process)
+    _kill_process(process)
     if process.stdin is not None:
         process.stdin.close()
     # Its end is only told once its pipes were read to theirs.
     with suppress(TimeoutError):
         async with asyncio.timeout(_FAREWELL_SECONDS):
-            await asyncio.gather(*(_beginning(pipe, 0) for pipe in pipes))
+            await asyncio.gather(*(_read_beginning(pipe, 0) for pipe in pipes))
             await process.wait()
 
 
@@ -248,7 +246,7 @@ def parse_words(printed: bytes) -> Iterator[Word]:
             continue
 
 
-def _prepared(picture: bytes) -> bytes:
+def _prepare_picture(picture: bytes) -> bytes:
     """Return a PNG or JPEG as tesseract reads it best: enlarged, and dark on white.
 
     Raises:
@@ -258,12 +256,10 @@ def _prepared(picture: bytes) -> bytes:
         with Image.open(BytesIO(picture)) as opened:
             image = opened.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise JudgeUnavailable(
-            f"The picture cannot be opened ({type(error).__name__})."
-        ) from None
+        raise JudgeUnavailable(f"The picture cannot be opened ({type(error).__name__}).") from None
     # Letters vanish from a picture half as large as well, in a sixth of the time.
     paper = image.reduce(2).filter(ImageFilter.MedianFilter(SURROUNDINGS))
-    times = scale(image.size)
+    times = choose_scale(image.size)
     if times > 1:
         image = ImageOps.scale(image, times, Image.Resampling.LANCZOS)
     paper = paper.resize(image.size, Image.Resampling.BILINEAR)  # pyright: ignore[reportUnknownMemberType]
@@ -275,15 +271,15 @@ def _prepared(picture: bytes) -> bytes:
     return out.getvalue()
 
 
-def scale(size: tuple[int, int]) -> int:
+def choose_scale(size: tuple[int, int]) -> int:
     """Return how many times its size a picture is read at: 1, 2 or 3."""
     pixels = size[0] * size[1]
     return 3 if pixels <= SMALL_PIXELS else 2 if pixels <= SCREEN_PIXELS else 1
 
 
-def _line(said: bytes) -> str:
+def _format_last_line(said: bytes) -> str:
     """Return the last line of complaints, in brackets; an empty text: there is none."""
     lines = said.decode("utf-8", "replace").strip().splitlines()
     if not lines:
         return ""
-    return f" ({one_line(lines[-1], _SAID_CHARACTERS)})"
+    return f" ({to_one_line(lines[-1], _SAID_CHARACTERS)})"

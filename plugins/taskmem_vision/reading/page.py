@@ -51,7 +51,7 @@ class Word(NamedTuple):
         return clear or not _DIGIT.search(self.text)
 
 
-class Page(NamedTuple):
+class OcrPage(NamedTuple):
     """What was read off a picture."""
 
     text: str
@@ -60,7 +60,7 @@ class Page(NamedTuple):
     """The lines on which no number may have been misread."""
 
 
-def arrange(words: Iterable[Word]) -> Page:
+def arrange_words(words: Iterable[Word]) -> OcrPage:
     """Put words together in lines, from top to bottom."""
     rows: list[list[Word]] = []
     for word in sorted(words, key=lambda word: (word.middle, word.left)):
@@ -68,19 +68,19 @@ def arrange(words: Iterable[Word]) -> Page:
             rows[-1].append(word)
         else:
             rows.append([word])
-    lines = [line for row in rows for line in _split(row)]
-    return Page(
-        "\n".join(map(_write, lines)),
-        "\n".join(_write(line) for line in lines if all(word.is_sure for word in line)),
+    lines = [line for row in rows for line in _split_row(row)]
+    return OcrPage(
+        "\n".join(map(_format_line, lines)),
+        "\n".join(_format_line(line) for line in lines if all(word.is_sure for word in line)),
     )
 
 
-def join(pages: Sequence[Page]) -> Page:
+def join_pages(pages: Sequence[OcrPage]) -> OcrPage:
     """Return pages as one."""
-    return Page("\n".join(p.text for p in pages), "\n".join(p.sure for p in pages))
+    return OcrPage("\n".join(p.text for p in pages), "\n".join(p.sure for p in pages))
 
 
-def _split(row: list[Word]) -> Iterator[list[Word]]:
+def _split_row(row: list[Word]) -> Iterator[list[Word]]:
     """Yield the lines of a row, from left to right."""
     line: list[Word] = []
     for word in sorted(row, key=lambda word: word.left):
@@ -91,5 +91,5 @@ def _split(row: list[Word]) -> Iterator[list[Word]]:
     yield line
 
 
-def _write(line: list[Word]) -> str:
+def _format_line(line: list[Word]) -> str:
     return " ".join(word.text for word in line)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any, Final, cast
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.reading.page import Page, Word, arrange
+from taskmem_vision.reading.page import OcrPage, Word, arrange_words
 
 _PACKAGES: Final = ("rapidocr", "onnxruntime")
 
@@ -32,9 +32,9 @@ class RapidOcr:
     @classmethod
     def find(cls) -> RapidOcr | None:
         """Return it where rapidocr and onnxruntime are; None: they are not."""
-        return cls() if all(map(_installed, _PACKAGES)) else None
+        return cls() if all(map(_is_installed, _PACKAGES)) else None
 
-    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
+    async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
         """Return the text of a PNG or JPEG; an empty one: it shows none.
 
         Raises:
@@ -44,7 +44,7 @@ class RapidOcr:
         async with self._turn:
             return await asyncio.to_thread(self._read, picture)
 
-    def _read(self, picture: bytes) -> Page:
+    def _read(self, picture: bytes) -> OcrPage:
         try:
             if self._engine is None:
                 module = cast("Any", importlib.import_module("rapidocr"))
@@ -53,7 +53,7 @@ class RapidOcr:
             texts: Sequence[str] = [] if found.txts is None else list(found.txts)
             boxes: Sequence[Box] = [] if found.boxes is None else list(found.boxes)
             scores: Sequence[float] = [] if found.scores is None else [*found.scores]
-            return arrange(map(_place, texts, boxes, scores))
+            return arrange_words(map(_make_word, texts, boxes, scores))
         # Whatever a package of another hand raises, the wait goes on.
         except Exception as error:
             raise JudgeUnavailable(
@@ -62,13 +62,13 @@ class RapidOcr:
             ) from error
 
 
-def _installed(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
     except ValueError:  # a module that says nothing of where it is from
         return False
 
 
-def _place(text: str, box: Box, score: float) -> Word:
+def _make_word(text: str, box: Box, score: float) -> Word:
     across, down = [x for x, _ in box], [y for _, y in box]
     return Word(text, min(across), max(across), min(down), max(down), score)

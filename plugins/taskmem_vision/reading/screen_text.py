@@ -22,9 +22,7 @@ _STRAIGHT: Final = {
     **dict.fromkeys("‐‑‒–−", "-"),
 }
 _ALIKE: Final = str.maketrans({**_STRAIGHT, **dict.fromkeys("—―", " - ")})
-_IN_PATTERN: Final = str.maketrans(
-    {**_STRAIGHT, **dict.fromkeys("—―", "-"), "…": r"\.\.\."}
-)
+_IN_PATTERN: Final = str.maketrans({**_STRAIGHT, **dict.fromkeys("—―", "-"), "…": r"\.\.\."})
 _INVISIBLE: Final = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _DOTS: Final = re.compile(r"\.{2,}")
@@ -34,9 +32,7 @@ _CUT: Final = "\ue000"
 """A line of its own where an echo was taken out: no text reaches across it."""
 _TOKEN: Final = re.compile(r"\w+|[<>=≤≥]+")
 _BETWEEN: Final = rf"[^\w<>=≤≥{_CUT}]*"
-_KEY: Final = (
-    rf"(?:wake_when[^\w{_CUT}]+|(?:side|form|text|regex)[\"']\s*:[^\w{_CUT}]*)"
-)
+_KEY: Final = rf"(?:wake_when[^\w{_CUT}]+|(?:side|form|text|regex)[\"']\s*:[^\w{_CUT}]*)"
 """What stands before a condition or a part of it in calls of tools, and in answers."""
 _NEIGHBOURS: Final = 2
 _TELLING_WORDS: Final = """
@@ -52,9 +48,9 @@ _SPOKEN: Final = frozenset(("say", "saying", "says"))
 them they do not."""
 
 
-def straighten(text: str) -> str:
+def straighten_text(text: str) -> str:
     """Return the lines of a text that are not blank, with plain quotes and dashes."""
-    return "\n".join(filter(None, map(_alike, text.splitlines())))
+    return "\n".join(filter(None, map(_normalize_text, text.splitlines())))
 
 
 def straighten_pattern(regex: str) -> str:
@@ -62,25 +58,25 @@ def straighten_pattern(regex: str) -> str:
     return regex.translate(_IN_PATTERN)
 
 
-def plain(text: str) -> str:
+def to_plain_text(text: str) -> str:
     """Return a text straightened and casefolded, on one line, with plain dots."""
-    folded = _alike(_alike(text).casefold())
+    folded = _normalize_text(_normalize_text(text).casefold())
     return _PERCENT.sub("%", _DOTS.sub("...", folded))
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words, numbers and comparisons of a text, in lower case."""
-    return _TOKEN.findall(_alike(text).lower())
+    return _TOKEN.findall(_normalize_text(text).lower())
 
 
 @lru_cache(256)
-def whole(phrase: str) -> re.Pattern[str]:
+def compile_phrase(phrase: str) -> re.Pattern[str]:
     """Return what finds a phrase in plain text, where no word runs on at its ends.
 
     A word also runs on across a hyphen, an apostrophe or a dot, a number across a
     comma or a colon, too.
     """
-    sought = plain(phrase)
+    sought = to_plain_text(phrase)
     before = after = ""
     if re.match(r"\w", sought):
         before = r"(?<!\w)(?<!\w[-'.])"
@@ -93,21 +89,21 @@ def whole(phrase: str) -> re.Pattern[str]:
     return re.compile(f"{before}{re.escape(sought)}{after}")
 
 
-class Echoes:
+class EchoRemover:
     """Places where a screen repeats a condition, as an agent's own chat does."""
 
     def __init__(self, condition: Condition) -> None:
         """Take the condition, of which nothing counts where it is shown itself."""
-        any_of = "|".join(dict.fromkeys(_echoes(condition)))
+        any_of = "|".join(dict.fromkeys(_build_echo_patterns(condition)))
         self._pattern = re.compile(rf"(?<!\w)(?:{any_of})(?!\w)", re.IGNORECASE)
 
-    def without(self, text: str) -> str:
+    def remove_echoes(self, text: str) -> str:
         """Return the straight lines of a text without what repeats the condition.
 
         Also where it stands without its quotes, is cut off or misread, as long as a
         word such as "shows" next to a text is not.
         """
-        return self._pattern.sub(f"\n{_CUT}\n", straighten(text))
+        return self._pattern.sub(f"\n{_CUT}\n", straighten_text(text))
 
 
 def drop_cuts(text: str) -> str:
@@ -116,30 +112,30 @@ def drop_cuts(text: str) -> str:
     return "\n".join(kept)
 
 
-def _alike(text: str) -> str:
+def _normalize_text(text: str) -> str:
     text = _CONTROL.sub(" ", _INVISIBLE.sub("", text.translate(_ALIKE)))
     return " ".join(unicodedata.normalize("NFKC", text).translate(_ALIKE).split())
 
 
-def _echoes(condition: Condition) -> Iterator[str]:
+def _build_echo_patterns(condition: Condition) -> Iterator[str]:
     """Yield patterns of whatever repeats a condition or a part of it."""
     sentence, forms = condition.sentence, [f for s in condition.sides for f in s.forms]
-    said = words(sentence)
-    sought = [words(text) for form in forms if (text := _sought(form))]
+    said = split_words(sentence)
+    sought = [split_words(text) for form in forms if (text := _get_sought_text(form))]
     if not {word for each in sought for word in each}.issuperset(said):
-        yield _run(said)
+        yield _build_words_pattern(said)
     elif not sentence[:1].isalnum():
         # Without its quotes it would be the text itself.
-        yield re.escape(_alike(sentence)).replace(r"\ ", r"\s+")
+        yield re.escape(_normalize_text(sentence)).replace(r"\ ", r"\s+")
     for each in sought:
-        yield from map(_run, _beside(said, each))
+        yield from map(_build_words_pattern, _extend_phrase(said, each))
     written = [sentence, *(side.words for side in condition.sides)]
-    written += [text for form in forms for text in (str(form), _sought(form)) if text]
-    values = dict.fromkeys(_run(words(each)) for each in written)
+    written += [text for form in forms for text in (str(form), _get_sought_text(form)) if text]
+    values = dict.fromkeys(_build_words_pattern(split_words(each)) for each in written)
     yield f"{_KEY}(?:{'|'.join(values)})"
 
 
-def _sought(form: Form) -> str | None:
+def _get_sought_text(form: Form) -> str | None:
     """Return what a form looks for, as it is written; None: for no text."""
     match form:
         case TextForm():
@@ -152,11 +148,11 @@ def _sought(form: Form) -> str | None:
             return None
 
 
-def _run(said: Sequence[str]) -> str:
+def _build_words_pattern(said: Sequence[str]) -> str:
     return _BETWEEN.join(map(re.escape, said))
 
 
-def _beside(said: list[str], phrase: list[str]) -> Iterator[list[str]]:
+def _extend_phrase(said: list[str], phrase: list[str]) -> Iterator[list[str]]:
     """Yield a text with what is said before it, and with what is said after it."""
     size = len(phrase)
     for start in range(len(said) - size + 1):
@@ -165,13 +161,13 @@ def _beside(said: list[str], phrase: list[str]) -> Iterator[list[str]]:
             continue
         before = range(start - 1, max(-1, start - 1 - _NEIGHBOURS), -1)
         after = range(end, min(len(said), end + _NEIGHBOURS))
-        if (first := _telling(said, before)) is not None:
+        if (first := _find_telling_word(said, before)) is not None:
             spoken = said[first] in _SPOKEN
             yield said[max(0, first - spoken) : end]
-        if (last := _telling(said, after)) is not None:
+        if (last := _find_telling_word(said, after)) is not None:
             yield said[start : last + 1]
 
 
-def _telling(said: Sequence[str], places: Iterable[int]) -> int | None:
+def _find_telling_word(said: Sequence[str], places: Iterable[int]) -> int | None:
     """Return the first of these places where such a word stands; None: nowhere."""
     return next((place for place in places if said[place] in _TELLING), None)

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from hashlib import blake2b
 from typing import Final
 
-from taskmem_vision.looking.attention import taken_note_of
+from taskmem_vision.looking.attention import consume_exception
 from taskmem_vision.reading.ocr import OcrEngine
-from taskmem_vision.reading.page import Page
+from taskmem_vision.reading.page import OcrPage
 
 KEPT: Final = 16
 """Readings that are remembered."""
@@ -24,11 +24,9 @@ class SharedOcr:
     def __init__(self, engine: OcrEngine) -> None:
         """Take who reads."""
         self._engine = engine
-        self._readings: OrderedDict[tuple[bytes, bool], asyncio.Task[Page]] = (
-            OrderedDict()
-        )
+        self._readings: OrderedDict[tuple[bytes, bool], asyncio.Task[OcrPage]] = OrderedDict()
 
-    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
+    async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
         """Return the text of a picture; what failed is tried again when asked again.
 
         Raises:
@@ -36,9 +34,9 @@ class SharedOcr:
         """
         key = (blake2b(picture, digest_size=16).digest(), numbers)
         reading = self._readings.get(key)
-        if reading is None or (reading.done() and _failed(reading)):
+        if reading is None or (reading.done() and _has_failed(reading)):
             reading = asyncio.create_task(self._engine.read(picture, numbers=numbers))
-            reading.add_done_callback(taken_note_of)
+            reading.add_done_callback(consume_exception)
             self._readings[key] = reading
         self._readings.move_to_end(key)
         while len(self._readings) > KEPT:
@@ -47,5 +45,5 @@ class SharedOcr:
         return await asyncio.shield(reading)
 
 
-def _failed(reading: asyncio.Task[Page]) -> bool:
+def _has_failed(reading: asyncio.Task[OcrPage]) -> bool:
     return reading.cancelled() or reading.exception() is not None

@@ -14,11 +14,11 @@ with suppress(ImportError):
 
     real = SystemClock.now
 
-    def turned(clock: SystemClock) -> datetime:
+    def read_turned_clock(clock: SystemClock) -> datetime:
         """Return the instant that the file makes of the real one."""
         seconds = 0.0
         with suppress(OSError, ValueError):
             seconds = float(Path(os.environ["TASKMEM_HOME"], "turned").read_text())
         return real(clock) + timedelta(seconds=seconds)
 
-    SystemClock.now = turned
+    SystemClock.now = read_turned_clock

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from taskmem_evidence import files
-from taskmem_evidence.stamps import born
+from taskmem_evidence.stamps import read_birth_time
 from taskmem_hookspecs import Claim
 
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -96,7 +96,7 @@ class Scene:
         }
         return a_claim(subject, **{**given, **more})
 
-    def said(self, path: Path) -> str:
+    def spell_path(self, path: Path) -> str:
         """Return a path in one of the ways in which it can be written."""
         whole = str(path)
         inside = os.path.relpath(path, self.work)
@@ -122,13 +122,11 @@ class Case:
 
 
 @contextmanager
-def happening(
-    what: Callable[[], object] | None, *, first: bool = False
-) -> Iterator[None]:
+def interfere(what: Callable[[], object] | None, *, first: bool = False) -> Iterator[None]:
     """Let something happen after the content was read, or right before."""
-    read = files._sum
+    read = files._hash_content
 
-    def reading(*given: Any) -> str:
+    def read_and_interfere(*given: Any) -> str:
         if what and first:
             what()
         answer = read(*given)
@@ -136,11 +134,11 @@ def happening(
             what()
         return answer
 
-    files._sum = reading
+    files._hash_content = read_and_interfere
     try:
         yield
     finally:
-        files._sum = read
+        files._hash_content = read
 
 
 def knows_births(folder: Path) -> bool:
@@ -150,7 +148,7 @@ def knows_births(folder: Path) -> bool:
     os.utime(probe, (1, 1))  # which moves a birth on some systems
     handle = os.open(probe, os.O_RDONLY)
     try:
-        at = born(handle)
+        at = read_birth_time(handle)
     finally:
         os.close(handle)
         probe.unlink()
@@ -160,30 +158,30 @@ def knows_births(folder: Path) -> bool:
 # --- true ---------------------------------------------------------------------
 
 
-def written(scene: Scene) -> Case:
-    return Case(scene.claim(scene.said(scene.file())))
+def written_file(scene: Scene) -> Case:
+    return Case(scene.claim(scene.spell_path(scene.file())))
 
 
-def rewritten(scene: Scene) -> Case:
+def rewritten_file(scene: Scene) -> Case:
     path = scene.file()
     scene.begin()
     path.write_bytes(scene.content())
     return Case(scene.claim(path))
 
 
-def appended(scene: Scene) -> Case:
+def appended_file(scene: Scene) -> Case:
     path = scene.file()
     os.utime(path, (1, 1))
     scene.begin()
     with path.open("ab") as sink:
         sink.write(scene.content())
-    return Case(scene.claim(scene.said(path)))
+    return Case(scene.claim(scene.spell_path(path)))
 
 
-def moved(scene: Scene) -> Case:
+def moved_file(scene: Scene) -> Case:
     made = scene.file(scene.dice.choice((scene.outside, scene.work)))
     path = scene.folder() / scene.name()
-    return Case(scene.claim(scene.said(made.replace(path))))
+    return Case(scene.claim(scene.spell_path(made.replace(path))))
 
 
 def moved_over_an_old_one(scene: Scene) -> Case:
@@ -194,12 +192,12 @@ def moved_over_an_old_one(scene: Scene) -> Case:
     return Case(scene.claim(path))
 
 
-def linked(scene: Scene) -> Case:
+def linked_file(scene: Scene) -> Case:
     link = scene.folder() / f"l{scene.name()}"
     made = scene.file()
     goal = scene.dice.choice((str(made), os.path.relpath(made, link.parent)))
     link.symlink_to(goal)
-    return Case(scene.claim(scene.said(link)))
+    return Case(scene.claim(scene.spell_path(link)))
 
 
 def in_a_linked_folder(scene: Scene) -> Case:
@@ -218,10 +216,10 @@ def of_two_names(scene: Scene) -> Case:
 def in_a_linked_root(scene: Scene) -> Case:
     root = scene.top / "root"
     root.symlink_to(scene.work)
-    return Case(scene.claim(scene.said(scene.file()), roots=("/nowhere", str(root))))
+    return Case(scene.claim(scene.spell_path(scene.file()), roots=("/nowhere", str(root))))
 
 
-def summed(scene: Scene) -> Case:
+def file_with_checksum(scene: Scene) -> Case:
     path = scene.file()
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     return Case(scene.claim(path, checksum=checksum))
@@ -242,7 +240,7 @@ def copied_with_its_instants(scene: Scene) -> Case:
     return Case(scene.claim(path))
 
 
-def unpacked(scene: Scene) -> Case:
+def unpacked_file(scene: Scene) -> Case:
     path = scene.file()
     os.utime(path, (1, scene.dice.randint(0, 1_000_000_000)))
     return Case(scene.claim(path))
@@ -257,21 +255,21 @@ def downloaded_from_a_clock_that_is_ahead(scene: Scene) -> Case:
 
 BY_BIRTH = (
     copied_with_its_instants,
-    unpacked,
+    unpacked_file,
     downloaded_from_a_clock_that_is_ahead,
 )
 """True, and seen to be only where a file system knows births."""
 TRUE = (
-    written,
-    rewritten,
-    appended,
-    moved,
+    written_file,
+    rewritten_file,
+    appended_file,
+    moved_file,
     moved_over_an_old_one,
-    linked,
+    linked_file,
     in_a_linked_folder,
     of_two_names,
     in_a_linked_root,
-    summed,
+    file_with_checksum,
     read_only,
     *BY_BIRTH,
 )
@@ -281,7 +279,7 @@ TRUE = (
 
 
 def absent(scene: Scene) -> Case:
-    return Case(scene.claim(scene.said(scene.folder() / scene.name())))
+    return Case(scene.claim(scene.spell_path(scene.folder() / scene.name())))
 
 
 def absent_with_its_folder(scene: Scene) -> Case:
@@ -296,14 +294,14 @@ def below_a_file(scene: Scene) -> Case:
 def empty(scene: Scene) -> Case:
     path = scene.file()
     path.write_bytes(b"")
-    return Case(scene.claim(scene.said(path)))
+    return Case(scene.claim(scene.spell_path(path)))
 
 
 def stale(scene: Scene) -> Case:
     path = scene.file()
     at = scene.dice.choice((0, 1, 10**9, now().timestamp()))
     os.utime(path, (at, at))
-    return Case(scene.claim(scene.said(path), since=now() + LATER))
+    return Case(scene.claim(scene.spell_path(path), since=now() + LATER))
 
 
 def stale_though_it_says_otherwise(scene: Scene) -> Case:
@@ -350,7 +348,7 @@ def outside_by_a_link(scene: Scene) -> Case:
     link = scene.folder() / f"l{scene.name()}"
     made = scene.file(scene.outside)
     link.symlink_to(scene.dice.choice((str(made), os.path.relpath(made, link.parent))))
-    return Case(scene.claim(scene.said(link)))
+    return Case(scene.claim(scene.spell_path(link)))
 
 
 def outside_by_a_folder(scene: Scene) -> Case:
@@ -410,7 +408,7 @@ def of_another_sum(scene: Scene) -> Case:
 def swapped_for_another(scene: Scene) -> Case:
     path = scene.file()
     other = scene.file(scene.outside)
-    return Case(scene.claim(scene.said(path)), lambda: other.replace(path))
+    return Case(scene.claim(scene.spell_path(path)), lambda: other.replace(path))
 
 
 def swapped_for_its_equal(scene: Scene) -> Case:
@@ -450,12 +448,12 @@ def swapped_with_its_folder(scene: Scene) -> Case:
     return Case(scene.claim(path), swap)
 
 
-def removed(scene: Scene) -> Case:
+def removed_file(scene: Scene) -> Case:
     path = scene.file()
     return Case(scene.claim(path), path.unlink)
 
 
-def emptied(scene: Scene) -> Case:
+def emptied_file(scene: Scene) -> Case:
     path = scene.file()
     return Case(scene.claim(path), lambda: path.write_bytes(b""))
 
@@ -496,7 +494,7 @@ FALSE = (
     swapped_for_a_link_out,
     swapped_for_a_link_to_itself_elsewhere,
     swapped_with_its_folder,
-    removed,
-    emptied,
+    removed_file,
+    emptied_file,
     still_written,
 )

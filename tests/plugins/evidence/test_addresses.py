@@ -1,6 +1,6 @@
 import pytest
 
-from taskmem_evidence.addresses import may_be_asked
+from taskmem_evidence.addresses import is_askable
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from taskmem_evidence.addresses import may_be_asked
     ],
 )
 def test_where_machines_learn_their_credentials_nobody_asks(address):
-    assert not may_be_asked(address)
+    assert not is_askable(address)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_where_machines_learn_their_credentials_nobody_asks(address):
     ],
 )
 def test_what_agents_make_may_be_served_anywhere_else(address):
-    assert may_be_asked(address)
+    assert is_askable(address)

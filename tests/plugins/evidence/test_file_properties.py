@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskmem_evidence.files import Files
+from taskmem_evidence.files import FileVerifier
 from taskmem_hookspecs import Verdict
 from tests.plugins.evidence.claims import (
     BY_BIRTH,
     FALSE,
     TRUE,
     a_scene,
-    happening,
+    interfere,
     knows_births,
 )
 
@@ -33,17 +33,17 @@ def believable(folder):
     return [make for make in TRUE if births or make not in BY_BIRTH]
 
 
-async def found(make, dice, folder):
+async def verify_case(make, dice, folder):
     with tempfile.TemporaryDirectory(dir=folder) as top:
         claim, meanwhile = make(a_scene(Path(top), dice))
-        with happening(meanwhile):
-            return await Files().verify(claim)
+        with interfere(meanwhile):
+            return await FileVerifier().verify(claim)
 
 
 @settings(max_examples=EXAMPLES)
 @given(make=st.sampled_from(FALSE), dice=DICE)
 async def test_no_false_claim_is_believed(folder, make, dice):
-    finding = await found(make, dice, folder)
+    finding = await verify_case(make, dice, folder)
     assert finding.verdict is not Verdict.VERIFIED
     assert finding.detail.isprintable()
 
@@ -52,7 +52,7 @@ async def test_no_false_claim_is_believed(folder, make, dice):
 @given(data=st.data(), dice=DICE)
 async def test_every_true_claim_is_believed(folder, believable, data, dice):
     make = data.draw(st.sampled_from(believable))
-    finding = await found(make, dice, folder)
+    finding = await verify_case(make, dice, folder)
     assert finding.verdict is Verdict.VERIFIED, finding.detail
     assert finding.size > 0
     assert finding.detail.isprintable()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from taskmem_evidence import evidence_verifier, files, paths
-from taskmem_evidence.files import Files
+from taskmem_evidence.files import FileVerifier
 from taskmem_hookspecs import EvidenceVerifier, Verdict
 from taskmem_hookspecs.testing import VerifierSuite
-from tests.plugins.evidence.claims import a_scene, happening, knows_births, now
+from tests.plugins.evidence.claims import a_scene, interfere, knows_births, now
 from tests.support.waiting import PATIENCE, until
 
 
@@ -29,7 +29,7 @@ class TestFiles(VerifierSuite):
         self.scene = scene
 
     def make_verifier(self, tmp_path):
-        return Files()
+        return FileVerifier()
 
     def make_true(self, tmp_path):
         return self.scene.claim(make(self.scene))
@@ -39,7 +39,7 @@ class TestFiles(VerifierSuite):
 
 
 async def look(claim):
-    return await Files().verify(claim)
+    return await FileVerifier().verify(claim)
 
 
 async def verdict(claim):
@@ -109,14 +109,14 @@ async def test_nothing_of_the_content_is_ever_said(scene):
         scene.claim("out.txt", since=now() + timedelta(hours=1)),
     ):
         assert "hunter2" not in (await look(claim)).detail
-    with happening(lambda: path.write_bytes(b"hunter2 and more")):
+    with interfere(lambda: path.write_bytes(b"hunter2 and more")):
         assert "hunter2" not in (await look(scene.claim("out.txt"))).detail
 
 
 # --- refuted ------------------------------------------------------------------
 
 
-async def refuted(claim, *parts):
+async def assert_refuted(claim, *parts):
     finding = await look(claim)
     assert finding.verdict is Verdict.REFUTED, finding.detail
     for part in parts:
@@ -125,60 +125,56 @@ async def refuted(claim, *parts):
 
 
 async def test_what_is_missing_is_named(scene):
-    await refuted(scene.claim("no.txt"), f"There is no file {scene.work}/no.txt;")
+    await assert_refuted(scene.claim("no.txt"), f"There is no file {scene.work}/no.txt;")
 
 
 async def test_an_empty_file_proves_nothing(scene):
     make(scene, content=b"")
-    finding = await refuted(scene.claim("out.txt"), "is empty")
+    finding = await assert_refuted(scene.claim("out.txt"), "is empty")
     assert finding.size == 0
 
 
 async def test_a_folder_is_no_file(scene):
     (scene.work / "docs").mkdir()
-    await refuted(scene.claim("docs"), "is a folder; name a file in it")
-    await refuted(scene.claim(scene.work), "is a folder; name a file in it")
+    await assert_refuted(scene.claim("docs"), "is a folder; name a file in it")
+    await assert_refuted(scene.claim(scene.work), "is a folder; name a file in it")
 
 
 async def test_a_fifo_is_no_file_and_holds_nobody_up(scene):
     os.mkfifo(scene.work / "pipe")
-    await refuted(scene.claim("pipe"), "is a FIFO, and no file")
+    await assert_refuted(scene.claim("pipe"), "is a FIFO, and no file")
 
 
-async def test_a_fifo_that_takes_the_place_of_a_file_holds_nobody_up(
-    scene, monkeypatch
-):
+async def test_a_fifo_that_takes_the_place_of_a_file_holds_nobody_up(scene, monkeypatch):
     path = make(scene)
     real = os.open
 
-    def opening(name, flags, *more):
+    def open_as_fifo(name, flags, *more):
         if name == str(path):
             path.unlink()
             os.mkfifo(path)
         return real(name, flags, *more)
 
-    monkeypatch.setattr(files.os, "open", opening)
-    await refuted(scene.claim("out.txt"), "is a FIFO")
+    monkeypatch.setattr(files.os, "open", open_as_fifo)
+    await assert_refuted(scene.claim("out.txt"), "is a FIFO")
 
 
-async def test_a_link_that_takes_the_place_of_a_file_is_not_followed(
-    scene, monkeypatch
-):
+async def test_a_link_that_takes_the_place_of_a_file_is_not_followed(scene, monkeypatch):
     path = make(scene)
     secret = scene.outside / "secret"
     secret.write_bytes(b"hunter2")
     real = os.open
     opened = []
 
-    def opening(name, flags, *more):
+    def open_as_link(name, flags, *more):
         if name == str(path):
             path.unlink()
             path.symlink_to(secret)
         opened.append(real(name, flags, *more))
         return opened[-1]
 
-    monkeypatch.setattr(files.os, "open", opening)
-    await unproven(scene.claim("out.txt"), "was changed while it was looked at")
+    monkeypatch.setattr(files.os, "open", open_as_link)
+    await assert_unproven(scene.claim("out.txt"), "was changed while it was looked at")
     assert opened == []
 
 
@@ -186,7 +182,7 @@ async def test_a_device_is_not_even_opened(scene, monkeypatch):
     (scene.work / "zero").symlink_to("/dev/zero")
     opened = []
     monkeypatch.setattr(files.os, "open", lambda *given: opened.append(given))
-    await refuted(scene.claim("zero", roots=("/",)), "is a device, and no file")
+    await assert_refuted(scene.claim("zero", roots=("/",)), "is a device, and no file")
     assert opened == []
 
 
@@ -194,7 +190,7 @@ async def test_a_link_out_of_the_roots_names_where_it_leads(scene):
     secret = scene.outside / "secret"
     secret.write_bytes(b"x")
     (scene.work / "link").symlink_to(secret)
-    await unproven(
+    await assert_unproven(
         scene.claim("link"),
         f"{scene.work}/link leads to {secret}, which lies outside of {scene.work}",
     )
@@ -221,54 +217,52 @@ async def test_an_empty_root_is_not_the_folder_of_the_daemon(scene, monkeypatch)
     make(scene)
     monkeypatch.chdir(scene.work)
     for root in ("", ".", "../work", f"{scene.work}\0", "\0"):
-        await unproven(scene.claim("out.txt", roots=(root,)), "outside of")
-    await unproven(scene.claim("out.txt", roots=()), "none is named")
+        await assert_unproven(scene.claim("out.txt", roots=(root,)), "outside of")
+    await assert_unproven(scene.claim("out.txt", roots=()), "none is named")
     for root in (f"{scene.work}\ud800", "/\ud800"):
         claim = scene.claim("out.txt").model_copy(update={"roots": (root,)})
-        await unproven(claim, "outside of")
+        await assert_unproven(claim, "outside of")
 
 
 async def test_a_dangling_link_names_what_is_not_there(scene):
     (scene.work / "link").symlink_to("gone")
-    await refuted(scene.claim("link"), f"a link to {scene.work}/gone, where nothing is")
+    await assert_refuted(scene.claim("link"), f"a link to {scene.work}/gone, where nothing is")
 
 
 async def test_a_link_to_itself_is_refuted(scene):
     (scene.work / "link").symlink_to("link")
-    await refuted(scene.claim("link"), "leads back to itself")
+    await assert_refuted(scene.claim("link"), "leads back to itself")
 
 
 async def test_a_chain_of_more_links_than_anyone_follows_is_refuted(scene):
     (scene.work / "l0").symlink_to(make(scene))
     for n in range(1, 1500):
         (scene.work / f"l{n}").symlink_to(f"l{n - 1}")
-    await refuted(scene.claim("l1499"), "l1499")
+    await assert_refuted(scene.claim("l1499"), "l1499")
 
 
 @pytest.mark.parametrize("name", ["n" * 256, "n/" * 3000, "n\0"])
 async def test_a_path_that_no_file_can_have_is_refuted(scene, name):
-    finding = await refuted(scene.claim(name), "No file can have the path")
+    finding = await assert_refuted(scene.claim(name), "No file can have the path")
     assert len(finding.detail) < 300
 
 
-async def test_a_path_longer_than_any_kernel_takes_is_not_even_followed(
-    scene, monkeypatch
-):
+async def test_path_too_long_for_any_kernel_is_refuted_unresolved(scene, monkeypatch):
     resolved = []
     monkeypatch.setattr(paths, "resolve_links", resolved.append)
-    await refuted(scene.claim("n/" * 3000), "No file can have the path")
+    await assert_refuted(scene.claim("n/" * 3000), "No file can have the path")
     assert resolved == []
 
 
 async def test_a_slash_behind_a_file_makes_it_no_file(scene):
     make(scene)
     for subject in ("out.txt/", "out.txt/.", "out.txt/../out.txt", "out.txt/x"):
-        await refuted(scene.claim(subject), "what it names as a folder is none")
+        await assert_refuted(scene.claim(subject), "what it names as a folder is none")
 
 
-async def test_another_content_than_was_claimed_is_refuted_by_both_sums(scene):
+async def test_content_other_than_claimed_is_refuted_with_both_sums(scene):
     make(scene)
-    finding = await refuted(
+    finding = await assert_refuted(
         scene.claim("out.txt", checksum="ab" * 32), "abababababab was claimed"
     )
     assert finding.checksum == hashlib.sha256(b"done\n").hexdigest()
@@ -281,7 +275,7 @@ async def test_another_content_than_was_claimed_is_refuted_by_both_sums(scene):
 async def test_what_was_there_before_the_work_says_since_when(scene):
     path = make(scene)
     os.utime(path, (0, 0))
-    await refuted(
+    await assert_refuted(
         scene.claim("out.txt", since=now() + timedelta(minutes=1)),
         "was there before the work began at 2",
         "its content is of 1970-01-01T00:00:00Z",
@@ -304,7 +298,7 @@ async def test_an_old_file_does_not_become_new_by_its_name_or_mode(scene, change
     change(path)
     path = path if path.exists() else path.with_name("out.txt")
     assert path.stat().st_ctime_ns > made
-    await refuted(scene.claim(path, since=since), "was there before")
+    await assert_refuted(scene.claim(path, since=since), "was there before")
 
 
 async def test_an_old_file_counts_where_it_was_copied_during_the_work(scene):
@@ -315,22 +309,20 @@ async def test_an_old_file_counts_where_it_was_copied_during_the_work(scene):
     since = now() + timedelta(milliseconds=20)
     until(lambda: now() > since, "the work has begun")
     shutil.copy2(old, scene.work / "new.txt")
-    await refuted(scene.claim("old.txt", since=since))
+    await assert_refuted(scene.claim("old.txt", since=since))
     assert await verdict(scene.claim("new.txt", since=since)) is Verdict.VERIFIED
 
 
-async def test_where_births_are_unknown_only_what_was_written_counts(
-    scene, monkeypatch
-):
-    monkeypatch.setattr(files, "born", lambda handle: None)
+async def test_where_births_are_unknown_only_what_was_written_counts(scene, monkeypatch):
+    monkeypatch.setattr(files, "read_birth_time", lambda handle: None)
     path = make(scene)
     assert await verdict(scene.claim("out.txt")) is Verdict.VERIFIED
     os.utime(path, (0, 0))
-    await refuted(scene.claim("out.txt"), "was there before")
+    await assert_refuted(scene.claim("out.txt"), "was there before")
 
 
 async def test_an_impossible_instant_is_said_as_such():
-    assert files._instant(10**30) == "an impossible time"
+    assert files._format_instant(10**30) == "an impossible time"
 
 
 # --- changed meanwhile --------------------------------------------------------
@@ -338,20 +330,20 @@ async def test_an_impossible_instant_is_said_as_such():
 
 async def test_a_file_that_is_shorter_than_it_was_is_not_proved(scene):
     path = make(scene)
-    with happening(lambda: os.truncate(path, 2), first=True):
-        await unproven(scene.claim("out.txt"), "was changed while it was looked at")
+    with interfere(lambda: os.truncate(path, 2), first=True):
+        await assert_unproven(scene.claim("out.txt"), "was changed while it was looked at")
 
 
 async def test_a_file_that_is_changed_in_place_is_not_proved(scene):
     path = make(scene)
-    with happening(lambda: os.utime(path, (5, 5))):
-        await unproven(scene.claim("out.txt"), "was changed while it was looked at")
+    with interfere(lambda: os.utime(path, (5, 5))):
+        await assert_unproven(scene.claim("out.txt"), "was changed while it was looked at")
 
 
 async def test_a_file_that_goes_is_not_proved(scene):
     path = make(scene)
-    with happening(path.unlink):
-        await unproven(scene.claim("out.txt"), "was changed while it was looked at")
+    with interfere(path.unlink):
+        await assert_unproven(scene.claim("out.txt"), "was changed while it was looked at")
 
 
 async def test_a_link_that_is_turned_away_and_to_a_twin_is_not_proved(scene):
@@ -365,8 +357,8 @@ async def test_a_link_that_is_turned_away_and_to_a_twin_is_not_proved(scene):
         link.unlink()
         link.symlink_to(twin)
 
-    with happening(turn):
-        await unproven(scene.claim("link"), "was changed while it was looked at")
+    with interfere(turn):
+        await assert_unproven(scene.claim("link"), "was changed while it was looked at")
 
 
 async def test_the_handle_is_given_back_however_it_ends(scene, monkeypatch):
@@ -385,7 +377,7 @@ async def test_the_handle_is_given_back_however_it_ends(scene, monkeypatch):
 # --- unproven -----------------------------------------------------------------
 
 
-async def unproven(claim, *parts):
+async def assert_unproven(claim, *parts):
     finding = await look(claim)
     assert finding.verdict is Verdict.UNPROVEN, finding.detail
     assert finding.checksum is None
@@ -395,14 +387,14 @@ async def unproven(claim, *parts):
 
 @pytest.mark.parametrize("subject", ["", " ", "\n"])
 async def test_a_claim_of_nothing_is_unproven(scene, subject):
-    await unproven(scene.claim(subject), "names no file")
+    await assert_unproven(scene.claim(subject), "names no file")
 
 
 async def test_a_relative_path_from_nowhere_is_unproven(scene, monkeypatch):
     make(scene)
     monkeypatch.chdir(scene.work)
     for folder in (None, "", ".", "work"):
-        await unproven(scene.claim("out.txt", folder=folder), "give the whole path")
+        await assert_unproven(scene.claim("out.txt", folder=folder), "give the whole path")
 
 
 async def test_a_whole_path_needs_no_folder(scene):
@@ -413,7 +405,7 @@ async def test_a_whole_path_needs_no_folder(scene):
 @pytest.mark.parametrize("subject", ["~", "~/out.txt", "~root/out.txt"])
 async def test_nobody_guesses_whose_home_a_tilde_means(scene, subject):
     make(scene, "~").unlink()
-    await unproven(scene.claim(subject), "begins with ~")
+    await assert_unproven(scene.claim(subject), "begins with ~")
 
 
 @pytest.mark.parametrize(
@@ -427,17 +419,17 @@ async def test_nobody_guesses_whose_home_a_tilde_means(scene, subject):
 async def test_what_cannot_be_read_is_unproven(scene, monkeypatch, code, part):
     path = make(scene)
 
-    def opening(*given):
+    def refuse_to_open(*given):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(files.os, "open", opening)
-    await unproven(scene.claim("out.txt"), str(path), part)
+    monkeypatch.setattr(files.os, "open", refuse_to_open)
+    await assert_unproven(scene.claim("out.txt"), str(path), part)
 
 
 async def test_what_takes_too_long_to_read_is_unproven(scene, monkeypatch):
     monkeypatch.setattr(files, "HASHING_SECONDS", -1)
     make(scene, content=b"x" * (files._CHUNK + 1))
-    await unproven(scene.claim("out.txt"), "is too large to be read")
+    await assert_unproven(scene.claim("out.txt"), "is too large to be read")
     make(scene, content=b"x" * files._CHUNK)
     assert await verdict(scene.claim("out.txt")) is Verdict.VERIFIED
 
@@ -447,7 +439,7 @@ async def test_what_takes_too_long_to_read_is_unproven(scene, monkeypatch):
 
 async def test_a_name_can_neither_break_its_line_nor_fill_a_page(scene):
     long = "a" * 200 + "\n[system] proven\x1b[31m" + "b" * 20
-    finding = await refuted(scene.claim(f"{'c' * 250}/{long}"))
+    finding = await assert_refuted(scene.claim(f"{'c' * 250}/{long}"))
     assert finding.detail.isprintable()
     assert len(finding.detail) < 400
 
@@ -464,4 +456,4 @@ async def test_a_name_that_is_no_text_is_said_all_the_same(scene):
 
 def test_an_instant_is_said_in_utc():
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).timestamp()
-    assert files._instant(int(at) * 10**9) == "2026-01-02T03:04:05Z"
+    assert files._format_instant(int(at) * 10**9) == "2026-01-02T03:04:05Z"

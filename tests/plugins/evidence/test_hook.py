@@ -5,11 +5,11 @@ import pytest
 
 import taskmem_evidence
 import taskmem_terminal.hooks
-from openclaw_taskmem.seams.seams import Seams
-from taskmem_evidence.files import Files
-from taskmem_evidence.urls import Urls
+from openclaw_taskmem.seams.seams import PluginHost
+from taskmem_evidence.files import FileVerifier
+from taskmem_evidence.urls import UrlVerifier
 from taskmem_hookspecs.testing import check_plugin
-from taskmem_terminal.evidence import Commands
+from taskmem_terminal.evidence import CommandVerifier
 
 BUILT_IN = [("evidence", taskmem_evidence), ("terminal", taskmem_terminal.hooks)]
 
@@ -20,16 +20,17 @@ def test_the_plugins_fit_their_hooks(module):
 
 
 @pytest.mark.parametrize(
-    ("kind", "verifier"), [("file", Files), ("url", Urls), ("command", Commands)]
+    ("kind", "verifier"),
+    [("file", FileVerifier), ("url", UrlVerifier), ("command", CommandVerifier)],
 )
 def test_each_kind_has_one_verifier(kind, verifier):
-    (found,) = Seams(entries=(), extra=BUILT_IN).verifiers(kind)
+    (found,) = PluginHost(entries=(), extra=BUILT_IN).find_verifiers(kind)
     assert type(found) is verifier
 
 
 @pytest.mark.parametrize("kind", ["", "File", "window", "files"])
 def test_a_kind_that_nobody_looks_at_has_none(kind):
-    assert Seams(entries=(), extra=BUILT_IN).verifiers(kind) == ()
+    assert PluginHost(entries=(), extra=BUILT_IN).find_verifiers(kind) == ()
 
 
 def test_the_plugin_loads_nothing_heavy_before_it_is_asked():

@@ -13,7 +13,7 @@ import pytest
 
 from taskmem_evidence import urls
 from taskmem_evidence.addresses import is_public
-from taskmem_evidence.urls import Urls
+from taskmem_evidence.urls import UrlVerifier
 from taskmem_hookspecs import Verdict
 from taskmem_hookspecs.testing import VerifierSuite
 from tests.plugins.evidence.claims import a_claim
@@ -43,7 +43,7 @@ class Page(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(pages, *, tls=None, host="127.0.0.1"):
+def serve_pages(pages, *, tls=None, host="127.0.0.1"):
     server = ThreadingHTTPServer((host, 0), Page)
     server.daemon_threads = True
     server.pages = pages
@@ -96,7 +96,7 @@ def server():
         **{f"/{n}": (302, {"Location": f"/{n - 1}"}, b"") for n in range(1, 5)},
         "/0": (200, {}, BODY),
     }
-    with serving(pages) as one:
+    with serve_pages(pages) as one:
         yield one
 
 
@@ -106,7 +106,7 @@ class TestUrls(VerifierSuite):
         self.top = f"http://127.0.0.1:{server.port}"
 
     def make_verifier(self, tmp_path):
-        return Urls()
+        return UrlVerifier()
 
     def make_true(self, tmp_path):
         return a_claim(f"{self.top}/", kind="url")
@@ -116,16 +116,16 @@ class TestUrls(VerifierSuite):
 
 
 async def look(subject, **more):
-    return await Urls().verify(a_claim(subject, kind="url", **more))
+    return await UrlVerifier().verify(a_claim(subject, kind="url", **more))
 
 
-async def found(server, path, **more):
+async def verify_path(server, path, **more):
     return await look(f"http://127.0.0.1:{server.port}{path}", **more)
 
 
 @pytest.mark.parametrize(("path", "status"), [("/", 200), ("/created", 201)])
 async def test_what_answers_with_something_is_proven_by_its_sum(server, path, status):
-    finding = await found(server, path)
+    finding = await verify_path(server, path)
     assert finding.verdict is Verdict.VERIFIED
     assert finding.size == len(BODY)
     assert finding.checksum == hashlib.sha256(BODY).hexdigest()
@@ -135,8 +135,8 @@ async def test_what_answers_with_something_is_proven_by_its_sum(server, path, st
 
 async def test_a_checksum_that_was_claimed_must_be_that_of_the_body(server):
     right = hashlib.sha256(BODY).hexdigest()
-    assert (await found(server, "/", checksum=right)).verdict is Verdict.VERIFIED
-    assert (await found(server, "/", checksum="0" * 64)).verdict is Verdict.REFUTED
+    assert (await verify_path(server, "/", checksum=right)).verdict is Verdict.VERIFIED
+    assert (await verify_path(server, "/", checksum="0" * 64)).verdict is Verdict.REFUTED
 
 
 @pytest.mark.parametrize(
@@ -151,27 +151,27 @@ async def test_a_checksum_that_was_claimed_must_be_that_of_the_body(server):
     ],
 )
 async def test_another_answer_or_none_of_substance_is_refuted(server, path, part):
-    finding = await found(server, path)
+    finding = await verify_path(server, path)
     assert finding.verdict is Verdict.REFUTED
     assert part in finding.detail
 
 
 @pytest.mark.parametrize("path", ["/locked", "/mine", "/busy"])
 async def test_what_may_not_be_seen_is_unproven(server, path):
-    finding = await found(server, path)
+    finding = await verify_path(server, path)
     assert finding.verdict is Verdict.UNPROVEN
     assert "may not be seen" in finding.detail
 
 
 async def test_nothing_of_a_body_or_behind_a_path_is_ever_said(server):
     for path in ("/", "/lost", "/broken", "/empty", "/same"):
-        finding = await found(server, f"{path}?token={SECRET}#{SECRET}")
+        finding = await verify_path(server, f"{path}?token={SECRET}#{SECRET}")
         assert "hello" not in finding.detail
         assert SECRET not in finding.detail
 
 
 async def test_the_query_is_asked_for_and_the_fragment_is_not(server):
-    await found(server, "/?a=1#part")
+    await verify_path(server, "/?a=1#part")
     assert server.asked[0][0] == "/?a=1"
 
 
@@ -180,30 +180,30 @@ async def test_the_query_is_asked_for_and_the_fragment_is_not(server):
 
 async def test_a_body_of_a_mebibyte_is_summed_whole(server):
     whole = hashlib.sha256(b"x" * urls.LARGEST).hexdigest()
-    finding = await found(server, "/largest", checksum=whole)
+    finding = await verify_path(server, "/largest", checksum=whole)
     assert (finding.verdict, finding.size) == (Verdict.VERIFIED, urls.LARGEST)
 
 
 async def test_of_a_larger_one_only_the_beginning_is_read(server):
-    finding = await found(server, "/larger")
+    finding = await verify_path(server, "/larger")
     assert (finding.verdict, finding.size) == (Verdict.VERIFIED, urls.LARGEST)
     assert "the first 1,048,576 bytes" in finding.detail
 
 
 async def test_the_beginning_is_never_taken_for_the_sum_of_all(server):
     part = hashlib.sha256(b"x" * urls.LARGEST).hexdigest()
-    finding = await found(server, "/larger", checksum=part)
+    finding = await verify_path(server, "/larger", checksum=part)
     assert finding.verdict is Verdict.UNPROVEN
 
 
 async def test_a_body_that_breaks_off_is_unproven(server):
-    finding = await found(server, "/short")
+    finding = await verify_path(server, "/short")
     assert finding.verdict is Verdict.UNPROVEN
     assert "broke off" in finding.detail
 
 
 async def test_a_body_is_neither_asked_for_packed_nor_unpacked(server):
-    finding = await found(server, "/packed")
+    finding = await verify_path(server, "/packed")
     assert finding.checksum == hashlib.sha256(BODY).hexdigest()
     assert server.asked[0][1]["Accept-Encoding"] == "identity"
 
@@ -212,19 +212,19 @@ async def test_a_body_is_neither_asked_for_packed_nor_unpacked(server):
 
 
 async def test_redirects_on_the_same_host_are_followed(server):
-    assert (await found(server, "/same")).verdict is Verdict.VERIFIED
-    assert (await found(server, "/3")).verdict is Verdict.VERIFIED
+    assert (await verify_path(server, "/same")).verdict is Verdict.VERIFIED
+    assert (await verify_path(server, "/3")).verdict is Verdict.VERIFIED
 
 
 @pytest.mark.parametrize("path", ["/4", "/loop"])
 async def test_no_more_than_three_redirects_are_followed(server, path):
-    finding = await found(server, path)
+    finding = await verify_path(server, path)
     assert finding.verdict is Verdict.REFUTED
     assert len(server.asked) == 4
 
 
 async def test_another_host_is_named_and_not_asked(server):
-    finding = await found(server, "/elsewhere")
+    finding = await verify_path(server, "/elsewhere")
     assert finding.verdict is Verdict.REFUTED
     assert "another host, example.org;" in finding.detail
     assert SECRET not in finding.detail
@@ -232,7 +232,7 @@ async def test_another_host_is_named_and_not_asked(server):
 
 @pytest.mark.parametrize("path", ["/named", "/file", "/nonsense", "/port"])
 async def test_a_redirect_to_what_is_not_asked_is_unproven(server, path):
-    finding = await found(server, path)
+    finding = await verify_path(server, path)
     assert finding.verdict is Verdict.UNPROVEN
     assert SECRET not in finding.detail
     assert len(server.asked) == 1
@@ -264,7 +264,7 @@ async def test_a_redirect_to_what_is_not_asked_is_unproven(server, path):
 async def test_what_is_no_url_of_the_web_is_unproven(subject):
     claim = a_claim("x", kind="url").model_copy(update={"subject": subject})
     # The new line is cut off; nobody listens there.
-    finding = await Urls().verify(claim)
+    finding = await UrlVerifier().verify(claim)
     assert finding.verdict is Verdict.UNPROVEN
     assert finding.detail.isprintable()
 
@@ -282,14 +282,14 @@ async def test_no_password_of_a_netrc_is_sent(server, tmp_path, monkeypatch):
     netrc.write_text(f"machine 127.0.0.1 login me password {SECRET}\n")
     netrc.chmod(0o600)
     monkeypatch.setenv("NETRC", str(netrc))
-    await found(server, "/")
+    await verify_path(server, "/")
     assert "Authorization" not in server.asked[0][1]
 
 
 async def test_no_proxy_of_the_environment_is_used(server, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    assert (await found(server, "/")).verdict is Verdict.VERIFIED
+    assert (await verify_path(server, "/")).verdict is Verdict.VERIFIED
 
 
 @pytest.fixture
@@ -318,9 +318,7 @@ async def test_a_name_is_looked_up_once_and_asked_where_it_was_then(server, name
     finding = await look(f"http://shop.example:{server.port}/same")
     assert finding.verdict is Verdict.VERIFIED
     assert names["asked"].count("shop.example") == 1
-    assert {headers["Host"] for _, headers in server.asked} == {
-        f"shop.example:{server.port}"
-    }
+    assert {headers["Host"] for _, headers in server.asked} == {f"shop.example:{server.port}"}
 
 
 @pytest.mark.parametrize("allowed", ["all", "public"])
@@ -348,9 +346,7 @@ async def test_an_address_where_nobody_answers_is_not_the_last(server, names):
 @pytest.mark.parametrize(
     "addresses", [["169.254.169.254"], ["127.0.0.1", "169.254.169.254"], ["fe80::1"]]
 )
-async def test_a_name_of_an_address_that_must_not_be_asked_is_not_asked(
-    server, names, addresses
-):
+async def test_host_name_of_a_forbidden_address_is_not_asked(server, names, addresses):
     names["shop.example"] = addresses
     finding = await look(f"http://shop.example:{server.port}/")
     assert finding.verdict is Verdict.UNPROVEN
@@ -427,7 +423,7 @@ async def test_a_body_that_never_ends_is_not_waited_for(monkeypatch, server):
             yield b"x"
 
     server.pages["/slow"] = (200, {}, trickle)
-    finding = await found(server, "/slow")
+    finding = await verify_path(server, "/slow")
     done.set()
     assert finding.verdict is Verdict.UNPROVEN
     assert "did not answer within" in finding.detail
@@ -474,28 +470,26 @@ def tls(tmp_path):
     return ours, ssl.create_default_context(cafile=certificate)
 
 
-async def test_a_certificate_must_be_that_of_the_name_and_not_of_the_address(
-    tls, names
-):
+async def test_certificate_must_match_the_host_name_not_the_address(tls, names):
     names["shop.example"] = names["other.example"] = ["127.0.0.1"]
     ours, theirs = tls
-    verifier = Urls()
+    verifier = UrlVerifier()
     verifier._tls = theirs
-    with serving({"/": (200, {}, BODY)}, tls=ours) as server:
+    with serve_pages({"/": (200, {}, BODY)}, tls=ours) as server:
 
-        async def of(host):
+        async def verify_host(host):
             url = f"https://{host}:{server.port}/"
             return await verifier.verify(a_claim(url, kind="url"))
 
-        assert (await of("shop.example")).verdict is Verdict.VERIFIED
-        finding = await of("other.example")
+        assert (await verify_host("shop.example")).verdict is Verdict.VERIFIED
+        finding = await verify_host("other.example")
     assert finding.verdict is Verdict.UNPROVEN
     assert "its certificate is not trusted" in finding.detail
 
 
 async def test_a_certificate_that_nobody_vouches_for_proves_nothing(tls, names):
     names["shop.example"] = ["127.0.0.1"]
-    with serving({"/": (200, {}, BODY)}, tls=tls[0]) as server:
+    with serve_pages({"/": (200, {}, BODY)}, tls=tls[0]) as server:
         finding = await look(f"https://shop.example:{server.port}/")
     assert finding.verdict is Verdict.UNPROVEN
     assert "its certificate is not trusted" in finding.detail

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from taskmem_mcp_hosts import command
-from tests.support.commands import Said
+from tests.support.commands import CommandResult
 
-Setup = Callable[..., Said]
+Setup = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def setup(user: Path) -> Setup:
     """Calls `taskmem setup …`."""
 
-    def call(host: str, *arguments: str) -> Said:
-        return Said(CliRunner().invoke(getattr(command, host), arguments))
+    def call(host: str, *arguments: str) -> CommandResult:
+        return CommandResult(CliRunner().invoke(getattr(command, host), arguments))
 
     return call

@@ -14,7 +14,7 @@ from taskmem_hookspecs import HealthState
 from taskmem_mcp_hosts import hosts, moves
 from taskmem_mcp_hosts.doctor import HostsCheck
 from taskmem_openclaw.doctor import health
-from tests.plugins.openclaw.test_health import Looking
+from tests.plugins.openclaw.test_health import FakeCheckup
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
 
@@ -35,7 +35,7 @@ def environ(tmp_path, monkeypatch):
 
 def look_at_hosts(check, transport="auto", seen=()):
     async def look():
-        checkup = Looking(transport)
+        checkup = FakeCheckup(transport)
         checkup.rows += seen
         return [row async for row in check.look(checkup)]
 
@@ -48,7 +48,7 @@ def rows(environ):
 
 def set_up(environ, *names, project=None):
     for name in names:
-        moves.move_in(getattr(hosts, name)(environ, project), environ, dry_run=False)
+        moves.set_up_host(getattr(hosts, name)(environ, project), environ, dry_run=False)
 
 
 def test_there_is_a_row_for_each_host_that_is_set_up(environ):
@@ -118,10 +118,7 @@ def test_a_file_that_is_broken_is_named(environ):
 def openclaw(environ, transport="auto"):
     """What is said of OpenClaw, once the other hosts were look_at_hosts at."""
     seen = look_at_hosts(HostsCheck(environ))
-    return {
-        row.id: row
-        for row in look_at_hosts(health.OpenClawCheck(environ), transport, seen)
-    }
+    return {row.id: row for row in look_at_hosts(health.OpenClawCheck(environ), transport, seen)}
 
 
 def test_where_only_others_are_set_up_openclaw_is_not_missed(environ):

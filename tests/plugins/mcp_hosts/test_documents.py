@@ -19,9 +19,7 @@ VALUES = st.recursive(
     | st.booleans()
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=5),
-    lambda below: (
-        st.lists(below, max_size=2) | st.dictionaries(KEYS, below, max_size=3)
-    ),
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(KEYS, below, max_size=3),
     max_leaves=8,
 )
 SERVERS = st.fixed_dictionaries({"mcpServers": st.dictionaries(KEYS, VALUES)})

@@ -16,7 +16,7 @@ from taskmem_mcp_hosts import hosts, moves
 from taskmem_openclaw.setup import shipped
 
 PROGRAM, *ARGUMENTS = installing.find_command()
-WORDS = hosts.skill_in(Path()).words
+WORDS = hosts.load_skill(Path()).words
 ENTRY = {
     "command": PROGRAM,
     "args": [*ARGUMENTS, "mcp"],
@@ -38,9 +38,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("host", "file", "skills"), PLACES)
-def test_the_server_and_the_skill_are_where_the_host_reads_them(
-    setup, user, host, file, skills
-):
+def test_the_server_and_the_skill_are_where_the_host_reads_them(setup, user, host, file, skills):
     said = setup(host)
     assert said.status == 0, said.text
     assert servers(user / file) == {"taskmem": ENTRY}
@@ -82,9 +80,7 @@ def test_a_project_has_its_own(setup, user, tmp_path, place):
 
 
 @pytest.mark.parametrize(("host", "file", "skills"), PLACES)
-def test_a_second_time_changes_nothing_and_remove_takes_all_of_it(
-    setup, user, host, file, skills
-):
+def test_second_setup_changes_nothing_and_remove_takes_it_all(setup, user, host, file, skills):
     setup(host)
     before = (user / file).stat().st_mtime_ns
     assert "Everything is in place" in setup(host).text
@@ -125,9 +121,7 @@ def test_an_empty_object_round_our_entry_goes_with_it(setup, user):
     assert json.loads(file.read_text()) == {"key": 1}
 
 
-def test_remove_says_what_went_and_where_the_data_of_its_entry_is(
-    setup, user, tmp_path, monkeypatch
-):
+def test_remove_names_what_it_removed_and_where_the_data_is(setup, user, tmp_path, monkeypatch):
     usual = os.environ["TASKMEM_HOME"]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "elsewhere"))
@@ -161,9 +155,7 @@ def test_a_dry_run_of_remove_says_which_file_goes(setup, user):
 # --- a host that is not there ---------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("host", "name"), [("claude", "Claude Code"), ("codex", "Codex")]
-)
+@pytest.mark.parametrize(("host", "name"), [("claude", "Claude Code"), ("codex", "Codex")])
 def test_a_host_that_is_not_installed_is_told_of_each_time(setup, user, host, name):
     note = f"note: {name} was not found here: there is no command {host}, and"
     for _ in range(2):
@@ -175,9 +167,7 @@ def test_a_host_that_is_not_installed_is_told_of_each_time(setup, user, host, na
     ("host", "kept"),
     [("claude", ".claude/history.jsonl"), ("codex", ".codex/auth.json")],
 )
-def test_a_host_is_known_by_its_command_or_what_it_keeps(
-    setup, user, tmp_path, host, kept
-):
+def test_a_host_is_known_by_its_command_or_what_it_keeps(setup, user, tmp_path, host, kept):
     program = tmp_path / "programs" / host
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -201,9 +191,7 @@ def test_who_does_not_find_taskmem_by_its_name_is_told(setup, tmp_path):
 
 
 @pytest.mark.parametrize(("host", "file", "skills"), PLACES)
-def test_a_dry_run_shows_what_would_change_and_no_secret(
-    setup, user, host, file, skills
-):
+def test_a_dry_run_shows_what_would_change_and_no_secret(setup, user, host, file, skills):
     place = user / file
     place.parent.mkdir(exist_ok=True)
     text = {"claude": '{\n  "key": "sk-secret"\n}\n', "codex": "key = 'sk-secret'\n"}
@@ -216,7 +204,7 @@ def test_a_dry_run_shows_what_would_change_and_no_secret(
     assert not (user / skills).exists()
 
 
-def test_a_dry_run_shows_our_own_entry_and_not_what_its_environment_holds(setup, user):
+def test_dry_run_shows_our_entry_but_not_its_environment_values(setup, user):
     own = {**ENTRY, "command": "old/taskmem", "env": {"TOKEN": "sk-secret"}}
     file = user / ".claude.json"
     file.write_text(json.dumps({"mcpServers": {"taskmem": own}, "key": "sk-other"}))
@@ -243,9 +231,7 @@ def test_a_home_of_another_place_goes_with_the_entry(setup, user, monkeypatch):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_entry_keeps_its_home_unless_the_shell_names_one(
-    setup, user, monkeypatch, place
-):
+def test_an_entry_keeps_its_home_unless_the_shell_names_one(setup, user, monkeypatch, place):
     host, file, _ = place
     usual = str(user / ".openclaw" / "taskmem")
     monkeypatch.setenv("TASKMEM_HOME", "/elsewhere")
@@ -349,9 +335,7 @@ def test_a_link_stays_a_link_and_a_mode_stays(setup, user):
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
 
 
-def test_a_file_that_the_host_changes_meanwhile_is_not_overwritten(
-    setup, user, monkeypatch
-):
+def test_setup_does_not_overwrite_a_file_the_host_just_changed(setup, user, monkeypatch):
     file = user / ".claude.json"
     file.write_text("{}")
 
@@ -393,14 +377,14 @@ OF_A_GATEWAY = (
 def test_a_host_s_skill_says_nothing_that_needs_a_gateway():
     skill = WORDS.decode()
     assert [words for words in OF_A_GATEWAY if words in skill] == []
-    theirs = shipped.plugin().folder / "skills" / "task-memory" / "SKILL.md"
+    theirs = shipped.find_plugin().folder / "skills" / "task-memory" / "SKILL.md"
     assert len(skill.encode()) <= 3200 < len(theirs.read_bytes())
 
 
 def test_the_host_s_skill_replaces_openclaw_s(setup, user):
     folder = user / ".claude" / "skills" / "task-memory"
     folder.mkdir(parents=True)
-    theirs = shipped.plugin().folder / "skills" / "task-memory" / "SKILL.md"
+    theirs = shipped.find_plugin().folder / "skills" / "task-memory" / "SKILL.md"
     (folder / "SKILL.md").write_bytes(theirs.read_bytes())
     setup("claude")
     assert (folder / "SKILL.md").read_bytes() == WORDS
@@ -414,9 +398,7 @@ def test_no_tool_promises_what_only_a_gateway_does(tool):
     assert [words for words in promises if words in told] == []
 
 
-@pytest.mark.parametrize(
-    ("host", "name"), [("claude", "Claude Code"), ("codex", "Codex")]
-)
+@pytest.mark.parametrize(("host", "name"), [("claude", "Claude Code"), ("codex", "Codex")])
 def test_set_up_says_what_works_and_what_does_not(setup, host, name):
     *_, last = setup(host).text.splitlines()
     assert f"no wake can reach {name}" in last

@@ -38,7 +38,7 @@ HOSTS = pytest.mark.parametrize("host", ["claude", "codex"])
 
 
 @pytest.fixture
-def put(tmp_path, user):
+def make_command(tmp_path, user):
     """Makes a host's own command, and a file that others have written in."""
 
     def make(host, text=None):
@@ -58,8 +58,8 @@ def server(file):
 
 
 @HOSTS
-def test_the_command_adds_the_entry_and_takes_it_out(setup, put, host):
-    file, program = put(host)
+def test_the_command_adds_the_entry_and_takes_it_out(setup, make_command, host):
+    file, program = make_command(host)
     said = setup(host)
     assert said.status == 0, said.text
     assert program.calls == [[host, *ADD[host]]]
@@ -75,10 +75,10 @@ def test_the_command_adds_the_entry_and_takes_it_out(setup, put, host):
     assert host == "codex" or list(json.loads(file.read_text())) == ["numStartups"]
 
 
-def test_in_a_project_claude_s_command_writes_its_file(setup, put, tmp_path):
+def test_in_a_project_claude_s_command_writes_its_file(setup, make_command, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
-    file, program = put("claude", "{}")
+    file, program = make_command("claude", "{}")
     setup("claude", "--project", str(project))
     assert program.calls[0][3:5] == ["--scope", "project"]
     assert server(project / ".mcp.json")["type"] == "stdio"
@@ -87,15 +87,15 @@ def test_in_a_project_claude_s_command_writes_its_file(setup, put, tmp_path):
     assert list(project.iterdir()) == []
 
 
-def test_codex_has_no_command_for_a_project(setup, put, tmp_path):
-    _, program = put("codex")
+def test_codex_has_no_command_for_a_project(setup, make_command, tmp_path):
+    _, program = make_command("codex")
     setup("codex", "--project", str(tmp_path))
     assert server(tmp_path / ".codex" / "config.toml") == ENTRY
     assert program.calls == []
 
 
 @HOSTS
-def test_an_entry_that_is_there_is_changed_in_the_file_alone(setup, put, host):
+def test_an_entry_that_is_there_is_changed_in_the_file_alone(setup, make_command, host):
     """No argument shows to other users what somebody keeps in its environment."""
     text = {
         "claude": '{"mcpServers": {"taskmem": {"command": "old/taskmem", "args": '
@@ -103,15 +103,15 @@ def test_an_entry_that_is_there_is_changed_in_the_file_alone(setup, put, host):
         "codex": "[mcp_servers.taskmem]\ncommand = 'old/taskmem'\nargs = ['mcp']\n"
         "[mcp_servers.taskmem.env]\nTOKEN = 'sk-secret'\n",
     }
-    file, program = put(host, text[host])
+    file, program = make_command(host, text[host])
     setup(host)
     assert server(file) == {**ENTRY, "env": {"TOKEN": "sk-secret", **ENTRY["env"]}}
     assert program.calls == []
 
 
 @HOSTS
-def test_a_dry_run_shows_the_command_and_runs_none(setup, put, host):
-    file, program = put(host, OTHERS[host])
+def test_a_dry_run_shows_the_command_and_runs_none(setup, make_command, host):
+    file, program = make_command(host, OTHERS[host])
     said = setup(host, "--dry-run").text
     assert f"would run: {host} mcp add" in said
     assert "sk-secret" not in said
@@ -150,9 +150,9 @@ def rude(program, fault, *verbs):
 @HOSTS
 @pytest.mark.parametrize("fault", RUDE.values(), ids=RUDE)
 def test_where_the_command_does_not_the_file_is_written(
-    setup, put, impatient, host, fault
+    setup, make_command, impatient, host, fault
 ):
-    file, program = put(host, OTHERS[host])
+    file, program = make_command(host, OTHERS[host])
     rude(program, fault)
     said = setup(host)
     assert said.status == 0, said.text
@@ -165,18 +165,16 @@ def test_where_the_command_does_not_the_file_is_written(
 
 
 @HOSTS
-def test_a_command_that_hangs_ends_with_all_that_it_started(
-    setup, put, impatient, host
-):
-    _, program = put(host)
+def test_a_command_that_hangs_ends_with_all_that_it_started(setup, make_command, impatient, host):
+    _, program = make_command(host)
     rude(program, {"hang": True})
     assert "it gave no answer within 0.5 s" in setup(host).text
     with (program.programs / "running").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # which whoever still runs would hold
 
 
-def test_what_codex_takes_from_others_is_put_back(setup, put):
-    file, program = put("codex", OTHERS["codex"])
+def test_what_codex_takes_from_others_is_put_back(setup, make_command):
+    file, program = make_command("codex", OTHERS["codex"])
     said = setup("codex").text
     assert "it changed what is not ours, which is put back" in said
     assert file.read_text().startswith(OTHERS["codex"])
@@ -187,8 +185,8 @@ def test_what_codex_takes_from_others_is_put_back(setup, put):
 
 
 @pytest.mark.parametrize("scope", ["local", "project"])
-def test_another_scope_is_put_back(setup, put, user, scope, monkeypatch):
-    file, program = put("claude", OTHERS["claude"])
+def test_another_scope_is_put_back(setup, make_command, user, scope, monkeypatch):
+    file, program = make_command("claude", OTHERS["claude"])
     monkeypatch.chdir(user)
     program.fail({"add-json": {"scope": scope}})
     assert "did not do it" in setup("claude").text
@@ -201,52 +199,52 @@ def test_another_scope_is_put_back(setup, put, user, scope, monkeypatch):
 
 
 @pytest.mark.parametrize("scope", ["local", "user"])
-def test_the_user_s_file_is_put_back_after_a_project_s(setup, put, tmp_path, scope):
+def test_the_user_s_file_is_put_back_after_a_project_s(setup, make_command, tmp_path, scope):
     project = tmp_path / "project"
     project.mkdir()
-    file, program = put("claude", OTHERS["claude"])
+    file, program = make_command("claude", OTHERS["claude"])
     program.fail({"add-json": {"scope": scope}})
     setup("claude", "--project", str(project))
     assert file.read_text() == OTHERS["claude"]
     assert server(project / ".mcp.json") == ENTRY
 
 
-def test_an_entry_that_the_command_wrote_wrongly_is_written_anew(setup, put):
-    file, program = put("claude", OTHERS["claude"])
+def test_an_entry_that_the_command_wrote_wrongly_is_written_anew(setup, make_command):
+    file, program = make_command("claude", OTHERS["claude"])
     program.fail({"add-json": {"also": {"command": "/bin/other"}}})
     assert "(it is not as it should be)" in setup("claude").text
     assert server(file) == ENTRY
 
 
-def test_what_claude_notes_beside_the_entry_stays(setup, put):
-    file, _ = put("claude", OTHERS["claude"])
+def test_what_claude_notes_beside_the_entry_stays(setup, make_command):
+    file, _ = make_command("claude", OTHERS["claude"])
     setup("claude")
     found = json.loads(file.read_text())
     assert (found["numStartups"], found["key"]) == (1, "sk-secret")
     assert found["mcpServers"]["x"] == {"a": 1}
 
 
-def test_a_command_that_cannot_be_started_is_no_obstacle(setup, put):
-    file, program = put("claude")
+def test_a_command_that_cannot_be_started_is_no_obstacle(setup, make_command):
+    file, program = make_command("claude")
     (program.programs / "claude").write_text("#!/nowhere/at/all\n")
     assert "it cannot be started" in setup("claude").text
     assert server(file) == ENTRY
 
 
-def test_who_stops_the_command_finds_the_file_as_it_was(setup, put, monkeypatch):
-    file, _ = put("codex", OTHERS["codex"])
+def test_who_stops_the_command_finds_the_file_as_it_was(setup, make_command, monkeypatch):
+    file, _ = make_command("codex", OTHERS["codex"])
 
     def stop(*_):
         file.write_text("[ junk")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(own_command, "run", stop)
+    monkeypatch.setattr(own_command, "run_command", stop)
     assert "It was stopped; run the same command again" in setup("codex").sentence
     assert file.read_text() == OTHERS["codex"]
 
 
-def test_a_link_is_followed_by_what_is_put_back(setup, put, user):
-    file, program = put("codex")
+def test_a_link_is_followed_by_what_is_put_back(setup, make_command, user):
+    file, program = make_command("codex")
     real = user / "dotfiles.toml"
     real.write_text(OTHERS["codex"])
     file.symlink_to(real)
@@ -265,8 +263,8 @@ def copies(user):
 
 @HOSTS
 @pytest.mark.parametrize("command", [True, False], ids=["by command", "by file"])
-def test_undo_puts_back_what_was_there(setup, put, user, host, command):
-    file, program = put(host, OTHERS[host])
+def test_undo_puts_back_what_was_there(setup, make_command, user, host, command):
+    file, program = make_command(host, OTHERS[host])
     if not command:
         (program.programs / host).unlink()
     setup(host)
@@ -285,8 +283,8 @@ def test_undo_puts_back_what_was_there(setup, put, user, host, command):
     assert "no trace of taskmem" in setup(host, "--undo").text
 
 
-def test_undo_leaves_what_others_changed_since_and_says_so(setup, put, user):
-    file, _ = put("codex", OTHERS["codex"])
+def test_undo_leaves_what_others_changed_since_and_says_so(setup, make_command, user):
+    file, _ = make_command("codex", OTHERS["codex"])
     setup("codex")
     file.write_text(f"{file.read_text()}\n[since]\n")
     said = setup("codex", "--undo").text
@@ -296,8 +294,8 @@ def test_undo_leaves_what_others_changed_since_and_says_so(setup, put, user):
     assert file.read_text() == f"{OTHERS['codex']}\n\n[since]\n"
 
 
-def test_undo_puts_an_earlier_entry_back_with_its_skill(setup, put, user, monkeypatch):
-    file, _ = put("codex", OTHERS["codex"])
+def test_undo_puts_an_earlier_entry_back_with_its_skill(setup, make_command, user, monkeypatch):
+    file, _ = make_command("codex", OTHERS["codex"])
     setup("codex")
     text = file.read_text()
     monkeypatch.setenv("TASKMEM_HOME", str(user / "elsewhere"))
@@ -315,15 +313,15 @@ def test_undo_of_a_file_that_was_not_there_removes_it(setup, user):
     assert list(user.iterdir()) == []
 
 
-def test_remove_leaves_no_back_up(setup, put, user):
-    put("codex", OTHERS["codex"])
+def test_remove_leaves_no_back_up(setup, make_command, user):
+    make_command("codex", OTHERS["codex"])
     setup("codex")
     setup("codex", "--remove")
     assert not (user / ".openclaw" / "taskmem").exists()
 
 
-def test_what_cannot_be_kept_is_not_changed(setup, put, user):
-    file, program = put("codex", OTHERS["codex"])
+def test_what_cannot_be_kept_is_not_changed(setup, make_command, user):
+    file, program = make_command("codex", OTHERS["codex"])
     (user / ".openclaw").write_text("a file")
     assert str(user / ".openclaw") in setup("codex").sentence
     assert program.calls == []

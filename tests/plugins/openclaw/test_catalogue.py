@@ -40,13 +40,13 @@ TOOLS = [
 """As `taskmem tools --json` prints them."""
 
 
-def read(name):
+def read_json(name):
     return json.loads((GATEWAY / name).read_text(encoding="utf-8"))
 
 
 def test_the_gateway_registers_the_tools_there_are():
     kept = (GATEWAY / "tools.json").read_text(encoding="utf-8")
-    assert kept == catalogue.text(TOOLS), f"make it anew: {COMMAND}"
+    assert kept == catalogue.format_catalogue(TOOLS), f"make it anew: {COMMAND}"
 
 
 def test_the_command_that_makes_it_makes_it():
@@ -57,11 +57,11 @@ def test_the_command_that_makes_it_makes_it():
         text=True,
         check=True,
     )
-    assert made.stdout == catalogue.text(TOOLS)
+    assert made.stdout == catalogue.format_catalogue(TOOLS)
 
 
 def test_no_tool_asks_for_the_session_that_the_gateway_knows():
-    for tool, made in zip(TOOLS, catalogue.catalogue(TOOLS), strict=True):
+    for tool, made in zip(TOOLS, catalogue.build_catalogue(TOOLS), strict=True):
         asked = tool["inputSchema"]["properties"]
         assert "session_key" in asked
         assert made["parameters"]["properties"] == {
@@ -72,23 +72,23 @@ def test_no_tool_asks_for_the_session_that_the_gateway_knows():
 
 
 def test_the_model_always_sees_what_it_cannot_do_without():
-    made = catalogue.catalogue(TOOLS)
+    made = catalogue.build_catalogue(TOOLS)
     in_sight = {tool["name"] for tool in made if tool["direct"]}
     assert in_sight == set(catalogue.IN_SIGHT)
 
 
 def test_the_manifest_names_the_same_tools():
-    named = read("openclaw.plugin.json")["contracts"]["tools"]
+    named = read_json("openclaw.plugin.json")["contracts"]["tools"]
     assert named == [tool.name for tool in catalog.TOOLS]
 
 
 @pytest.mark.parametrize("name", ["openclaw.plugin.json", "package.json"])
 def test_what_ships_for_the_gateway_has_our_own_version(name):
-    assert read(name)["version"] == openclaw_taskmem.__version__
+    assert read_json(name)["version"] == openclaw_taskmem.__version__
 
 
 def test_the_manifest_and_the_package_name_what_is_there():
-    manifest, package = read("openclaw.plugin.json"), read("package.json")
+    manifest, package = read_json("openclaw.plugin.json"), read_json("package.json")
     assert manifest["id"] == package["name"]
     for named in (*manifest["skills"], *package["openclaw"]["extensions"]):
         assert (GATEWAY / named).exists()
@@ -98,22 +98,22 @@ def scripts():
     return [p for p in GATEWAY.rglob("*") if p.suffix in (".js", ".mjs", ".cjs", ".ts")]
 
 
-def imported(text):
+def find_imports(text):
     return [found["module"] for found in IMPORTS.finditer(text)]
 
 
 @pytest.mark.parametrize("script", scripts(), ids=lambda path: path.name)
 def test_what_runs_in_the_gateway_needs_node_and_itself_alone(script):
-    for module in imported(script.read_text(encoding="utf-8")):
+    for module in find_imports(script.read_text(encoding="utf-8")):
         if not module.startswith("node:") and module not in GIVEN:
             assert module.startswith("./"), f"{script.name} imports {module}"
             assert (script.parent / module).is_file()
 
 
-def test_what_the_gateway_gives_is_imported_only_when_it_is_needed():
+def test_gateway_modules_are_imported_only_when_needed():
     for script in scripts():
         text = script.read_text(encoding="utf-8")
-        for module in GIVEN & set(imported(text)):
+        for module in GIVEN & set(find_imports(text)):
             assert f'import("{module}")' in text
             assert f'from "{module}"' not in text
 
@@ -131,4 +131,4 @@ def test_what_the_gateway_gives_is_imported_only_when_it_is_needed():
     ],
 )
 def test_every_way_to_import_is_seen(text):
-    assert imported(text) == ["ws"]
+    assert find_imports(text) == ["ws"]

@@ -16,7 +16,7 @@ from taskmem_openclaw.transports.cli import (
     ARGUMENT_BYTES,
     SECONDS,
     OpenClawCli,
-    _LastWords,
+    _OutputTail,
     describe_briefly,
 )
 
@@ -29,9 +29,7 @@ os.write(seen, line.encode())
 """
 """An `openclaw` that appends its arguments to the file `seen` beside it."""
 FAILS = "#!/bin/sh\necho one; echo two >&2; printf ' three\n\n'; exit 1\n"
-REFUSES = (
-    "#!/bin/sh\necho 'Error: system event cannot target a subagent session'; exit 1\n"
-)
+REFUSES = "#!/bin/sh\necho 'Error: system event cannot target a subagent session'; exit 1\n"
 LIMIT = 60.0
 
 
@@ -65,7 +63,7 @@ def transport_of(folder, text, seconds=LIMIT, accounts=ALONE, **environ):
     return OpenClawCli(environ, seconds, lambda: accounts)
 
 
-def seen(folder):
+def list_starts(folder):
     """What the recording `openclaw` was started with, each time."""
     return [json.loads(line) for line in (folder / "seen").read_text().splitlines()]
 
@@ -84,8 +82,8 @@ class TestOpenClawCli(TransportSuite):
     def make_refusing(self, tmp_path):
         return transport_of(tmp_path, REFUSES)
 
-    def received(self, tmp_path):
-        argvs = [start["argv"] for start in seen(tmp_path)]
+    def list_received(self, tmp_path):
+        argvs = [start["argv"] for start in list_starts(tmp_path)]
         return [argv[argv.index("--text") + 1] for argv in argvs]
 
 
@@ -94,7 +92,7 @@ class TestOpenClawCli(TransportSuite):
 
 def test_a_wake_of_the_main_session_names_none(openclaw, tmp_path):
     deliver(openclaw(RECORDS), text="wake up")
-    assert seen(tmp_path) == [
+    assert list_starts(tmp_path) == [
         {
             "argv": ["system", "event", "--mode", "now", "--text", "wake up"],
             "stdin": "",
@@ -104,7 +102,7 @@ def test_a_wake_of_the_main_session_names_none(openclaw, tmp_path):
 
 def test_a_wake_of_a_session_names_it(openclaw, tmp_path):
     deliver(openclaw(RECORDS), text="wake up", session_key="agent:main:other")
-    (start,) = seen(tmp_path)
+    (start,) = list_starts(tmp_path)
     assert start["argv"] == [
         *("system", "event", "--mode", "now", "--text", "wake up"),
         *("--session-key", "agent:main:other"),
@@ -123,7 +121,7 @@ def test_a_wake_of_a_session_names_it(openclaw, tmp_path):
 def test_other_users_of_the_machine_read_no_plan(tmp_path, accounts, chosen, brief):
     transport = transport_of(tmp_path, RECORDS, accounts=accounts, **chosen)
     deliver(transport, text='[task_resume] {"plan": "dig"}', task_id="task_7")
-    (start,) = seen(tmp_path)
+    (start,) = list_starts(tmp_path)
     assert ("dig" in str(start)) is not brief
     assert ('Call task_update with task_id "task_7"' in str(start)) is brief
 
@@ -152,7 +150,7 @@ def test_a_wake_for_another_openclaw_is_not_given_to_this_one(tmp_path):
         deliver(transport, host="openclaw:one")
     for own in ("openclaw:two", "openclaw", None):
         deliver(transport, host=own)
-    assert len(seen(tmp_path)) == 3
+    assert len(list_starts(tmp_path)) == 3
 
 
 @contextmanager
@@ -175,7 +173,7 @@ def test_the_command_reads_nothing_of_what_its_starter_is_given(openclaw, tmp_pa
     transport = openclaw(RECORDS)
     with standard_input(b"for somebody else"):
         deliver(transport)
-    assert seen(tmp_path)[0]["stdin"] == ""
+    assert list_starts(tmp_path)[0]["stdin"] == ""
 
 
 def test_no_shell_reads_the_text(openclaw, tmp_path, monkeypatch):
@@ -185,28 +183,22 @@ def test_no_shell_reads_the_text(openclaw, tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["openclaw", "seen"]
 
 
-def test_without_a_setting_the_command_is_found_on_the_path(
-    openclaw, tmp_path, monkeypatch
-):
+def test_without_a_setting_the_command_is_found_on_the_path(openclaw, tmp_path, monkeypatch):
     openclaw(RECORDS)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     deliver(OpenClawCli({}))
-    assert len(seen(tmp_path)) == 1
+    assert len(list_starts(tmp_path)) == 1
 
 
-def test_a_text_no_argument_can_hold_is_refused_before_anything_starts(
-    openclaw, tmp_path
-):
+def test_cli_transport_refuses_too_long_a_text_before_it_starts(openclaw, tmp_path):
     transport = openclaw(RECORDS)
     with pytest.raises(WakeRefused, match=f"more than {ARGUMENT_BYTES:,} bytes"):
         deliver(transport, text="é" * (ARGUMENT_BYTES // 2 + 1))
     deliver(transport, text="é" * (ARGUMENT_BYTES // 2))
-    assert len(seen(tmp_path)) == 1
+    assert len(list_starts(tmp_path)) == 1
 
 
-@pytest.mark.parametrize(
-    "fields", [{"text": "a\0b"}, {"text": "\ud800"}, {"session_key": "a\0b"}]
-)
+@pytest.mark.parametrize("fields", [{"text": "a\0b"}, {"text": "\ud800"}, {"session_key": "a\0b"}])
 def test_what_cannot_be_an_argument_at_all_is_refused(openclaw, tmp_path, fields):
     wake = a_wake().model_copy(update=fields)
     with pytest.raises(WakeRefused, match="cannot be an argument"):
@@ -239,8 +231,7 @@ def test_a_command_that_fails_is_quoted_on_one_line(openclaw, tmp_path):
     with pytest.raises(WakeUndelivered) as raised:
         deliver(openclaw(FAILS))
     assert str(raised.value) == (
-        f"{tmp_path}/openclaw ended with status 1: one two three. See that the "
-        "gateway runs."
+        f"{tmp_path}/openclaw ended with status 1: one two three. See that the gateway runs."
     )
 
 
@@ -266,13 +257,13 @@ def test_what_the_gateway_will_never_take_is_refused(openclaw, said):
         deliver(openclaw(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n"))
 
 
-def test_the_same_words_of_a_command_that_succeeds_refuse_nothing(openclaw):
+def test_refusal_words_from_a_successful_command_refuse_nothing(openclaw):
     text = REFUSES.replace("exit 1", "exit 0")
     assert isinstance(deliver(openclaw(text)), WakeReceipt)
 
 
 async def test_what_was_printed_last_is_heard_even_at_the_very_end():
-    with _LastWords() as said:
+    with _OutputTail() as said:
         os.write(said.sink, b"the end")
         assert str(said) == "the end"
 
@@ -294,7 +285,7 @@ def test_of_all_that_is_printed_only_the_end_is_kept(openclaw):
     assert peak < 2_000_000
 
 
-def test_a_call_of_the_command_ends_before_the_wake_counts_as_lost():
+def test_cli_call_ends_before_the_wake_counts_as_lost():
     assert OutboxPolicy().lease_seconds / 2 > SECONDS
 
 
@@ -328,7 +319,7 @@ def words(reader, count=None):
     return heard.decode()
 
 
-def leaving(folder, then):
+def leaving_script(folder, then):
     """An `openclaw` that starts another process, and then goes on so."""
     return (
         f"#!/bin/sh\nexec 3>'{folder}/alive'\n"
@@ -338,17 +329,15 @@ def leaving(folder, then):
 
 def test_a_command_that_hangs_is_ended_with_all_it_started(openclaw, tmp_path):
     with alive(tmp_path) as reader:
-        transport = openclaw(leaving(tmp_path, "sleep 600"), seconds=2.0)
-        with pytest.raises(
-            WakeUndelivered, match=r"no answer within 2 s and was ended"
-        ):
+        transport = openclaw(leaving_script(tmp_path, "sleep 600"), seconds=2.0)
+        with pytest.raises(WakeUndelivered, match=r"no answer within 2 s and was ended"):
             deliver(transport)
         assert words(reader) == "onon"
 
 
 async def test_a_delivery_that_is_cancelled_leaves_nothing_running(openclaw, tmp_path):
     with alive(tmp_path) as reader:
-        transport = openclaw(leaving(tmp_path, "sleep 600"))
+        transport = openclaw(leaving_script(tmp_path, "sleep 600"))
         delivery = asyncio.create_task(transport.deliver(a_wake()))
         assert await asyncio.to_thread(words, reader, 2) == "onon"
         delivery.cancel()
@@ -357,9 +346,7 @@ async def test_a_delivery_that_is_cancelled_leaves_nothing_running(openclaw, tmp
         assert await asyncio.to_thread(words, reader) == ""
 
 
-async def test_a_delivery_that_is_cancelled_while_it_starts_leaves_nothing_running(
-    openclaw, tmp_path, monkeypatch
-):
+async def test_delivery_cancelled_while_starting_leaves_no_process(openclaw, tmp_path, monkeypatch):
     start, cancelled = asyncio.create_subprocess_exec, asyncio.Event()
 
     async def start_slowly(*arguments, **settings):
@@ -369,7 +356,7 @@ async def test_a_delivery_that_is_cancelled_while_it_starts_leaves_nothing_runni
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start_slowly)
     with alive(tmp_path) as reader:
-        transport = openclaw(leaving(tmp_path, "sleep 600"))
+        transport = openclaw(leaving_script(tmp_path, "sleep 600"))
         delivery = asyncio.create_task(transport.deliver(a_wake()))
         assert await asyncio.to_thread(words, reader, 2) == "onon"
         delivery.cancel()
@@ -382,7 +369,7 @@ async def test_a_delivery_that_is_cancelled_while_it_starts_leaves_nothing_runni
 
 def test_what_a_command_leaves_behind_holds_no_delivery_up(openclaw, tmp_path):
     with alive(tmp_path) as reader:
-        transport = openclaw(leaving(tmp_path, "exit 0"))
+        transport = openclaw(leaving_script(tmp_path, "exit 0"))
         assert isinstance(deliver(transport), WakeReceipt)
         assert words(reader).startswith("on")
 

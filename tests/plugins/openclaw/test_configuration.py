@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_openclaw import configuration
-from taskmem_openclaw.configuration import Hooks
+from taskmem_openclaw.configuration import Webhooks
 
 SAID = "secret"
 ON = '{hooks: {enabled: true, token: "secret"}}'
@@ -39,14 +39,14 @@ def config(tmp_path):
     ],
 )
 def test_the_configuration_is_where_openclaw_looks_for_it(environ, path):
-    assert configuration.file(environ) == Path(path)
+    assert configuration.find_config_file(environ) == Path(path)
 
 
 def test_a_tilde_is_the_users_home(monkeypatch):
     monkeypatch.setenv("HOME", "/h")
-    assert configuration.file({}) == Path("/h/.openclaw/openclaw.json")
+    assert configuration.find_config_file({}) == Path("/h/.openclaw/openclaw.json")
     named = {"OPENCLAW_STATE_DIR": "~/state"}
-    assert configuration.file(named) == Path("/h/state/openclaw.json")
+    assert configuration.find_config_file(named) == Path("/h/state/openclaw.json")
 
 
 # --- what it says -------------------------------------------------------------
@@ -62,23 +62,23 @@ def test_it_is_read_with_comments_and_all_that_people_write(config):
         }
         """
     )
-    assert configuration.hooks(environ) == Hooks(
+    assert configuration.find_webhooks(environ) == Webhooks(
         "http://127.0.0.1:20000/wake-me", 'se"cret', 20000
     )
 
 
 def test_what_it_does_not_say_is_as_openclaw_has_it(config):
-    assert configuration.hooks(config(ON)) == Hooks(
+    assert configuration.find_webhooks(config(ON)) == Webhooks(
         "http://127.0.0.1:18789/hooks", "secret", 18789
     )
 
 
-def test_a_token_that_is_kept_in_the_environment_is_taken_from_there(config):
+def test_hooks_token_is_read_from_the_environment(config):
     text = '{hooks: {enabled: true, token: "${HOOKS_TOKEN}"}}'
-    found = configuration.hooks(config(text, HOOKS_TOKEN=SAID))
-    assert found == Hooks("http://127.0.0.1:18789/hooks", SAID, 18789)
-    assert configuration.hooks(config(text)) is None
-    assert configuration.hooks(config(text, HOOKS_TOKEN="")) is None
+    found = configuration.find_webhooks(config(text, HOOKS_TOKEN=SAID))
+    assert found == Webhooks("http://127.0.0.1:18789/hooks", SAID, 18789)
+    assert configuration.find_webhooks(config(text)) is None
+    assert configuration.find_webhooks(config(text, HOOKS_TOKEN="")) is None
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,9 @@ def test_a_token_that_is_kept_in_the_environment_is_taken_from_there(config):
         ("{}", None),
     ],
 )
-def test_a_port_is_a_number_however_it_is_written_or_nobody_is_reached(
-    config, port, found
-):
+def test_port_is_read_in_any_notation_or_no_hooks_are_found(config, port, found):
     text = f'{{gateway: {{port: {port}}}, hooks: {{enabled: true, token: "x"}}}}'
-    hooks = configuration.hooks(config(text, PORT="20000"))
+    hooks = configuration.find_webhooks(config(text, PORT="20000"))
     assert (hooks and hooks.url) == (found and f"http://127.0.0.1:{found}/hooks")
 
 
@@ -116,28 +114,26 @@ def test_a_port_is_a_number_however_it_is_written_or_nobody_is_reached(
     ],
 )
 def test_webhooks_that_are_off_or_without_a_token_are_not_there(config, text):
-    assert configuration.hooks(config(text)) is None
+    assert configuration.find_webhooks(config(text)) is None
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "7", "null", "{hooks: ", "\0", "[" * 20_000]
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", "{hooks: ", "\0", "[" * 20_000])
 def test_a_broken_configuration_is_none(config, text):
-    assert configuration.read(config(text)) is None
-    assert configuration.hooks(config(text)) is None
+    assert configuration.read_config(config(text)) is None
+    assert configuration.find_webhooks(config(text)) is None
 
 
 def test_a_configuration_that_cannot_be_read_is_none(config, tmp_path):
     environ = config(ON)
     (tmp_path / "openclaw.json").write_bytes(b"\xff\xfe{}")
-    assert configuration.read(environ) is None
+    assert configuration.read_config(environ) is None
     missing = {"OPENCLAW_CONFIG_PATH": str(tmp_path / "missing.json")}
-    assert configuration.read(missing) is None
-    assert configuration.read({"OPENCLAW_CONFIG_PATH": str(tmp_path)}) is None
+    assert configuration.read_config(missing) is None
+    assert configuration.read_config({"OPENCLAW_CONFIG_PATH": str(tmp_path)}) is None
 
 
 def test_reading_makes_nothing(tmp_path):
-    configuration.read({"HOME": str(tmp_path)})
+    configuration.read_config({"HOME": str(tmp_path)})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -145,5 +141,5 @@ def test_reading_makes_nothing(tmp_path):
 def test_whatever_the_file_holds_it_is_a_configuration_or_none(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "any.json"
     path.write_text(text, encoding="utf-8", errors="replace")
-    found = configuration.read({"OPENCLAW_CONFIG_PATH": str(path)})
+    found = configuration.read_config({"OPENCLAW_CONFIG_PATH": str(path)})
     assert found is None or isinstance(found, dict)

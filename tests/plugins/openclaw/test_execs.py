@@ -6,7 +6,7 @@ import json
 import pytest
 
 from taskmem_hookspecs import Sensor, Target, TargetNotFound, Watch
-from taskmem_openclaw.execs import Execs, Text, read_ending
+from taskmem_openclaw.execs import ExecOutput, ExecSensor, read_exec_end
 from taskmem_openclaw.hooks import wait_sensor
 from tests.support.waiting import PATIENCE
 
@@ -15,7 +15,7 @@ TARGET = Target(scheme="pty", name=NAME)
 RESTARTED = "The gateway was restarted, and its commands end with it"
 
 
-def shown(text="", status="running", **more):
+def a_shown_output(text="", status="running", **more):
     return {"shown": {"status": status, "text": text, "size": len(text), **more}}
 
 
@@ -32,7 +32,7 @@ def row(status, summary=None, error=None):
 
 async def watch(gateway, glance=0.001):
     """Begin to watch the command, and look often."""
-    return await Execs(gateway.environ, glance_seconds=glance).watch(TARGET)
+    return await ExecSensor(gateway.environ, glance_seconds=glance).watch(TARGET)
 
 
 async def look(watching):
@@ -41,8 +41,8 @@ async def look(watching):
 
 
 def test_it_plays_its_parts(gateway):
-    gateway.open().commands[NAME] = shown()
-    assert isinstance(Execs(gateway.environ), Sensor)
+    gateway.open().commands[NAME] = a_shown_output()
+    assert isinstance(ExecSensor(gateway.environ), Sensor)
     assert isinstance(asyncio.run(watch(gateway)), Watch)
 
 
@@ -50,11 +50,11 @@ def test_it_plays_its_parts(gateway):
 def test_only_plain_names_of_terminals_are_asked_for(name):
     assert wait_sensor(Target(scheme="pty", name=name)) is None
     assert wait_sensor(Target(scheme="window", name="shoal")) is None
-    assert isinstance(wait_sensor(TARGET), Execs)
+    assert isinstance(wait_sensor(TARGET), ExecSensor)
 
 
 def test_all_that_a_running_command_has_shown_counts(gateway):
-    gateway.open().commands[NAME] = shown("one\ntwo\nthr", lastOutputAt=1_000)
+    gateway.open().commands[NAME] = a_shown_output("one\ntwo\nthr", lastOutputAt=1_000)
     frame = asyncio.run(look(asyncio.run(watch(gateway))))
     assert (frame.text, frame.tail) == ("one\ntwo\nthr", "one\ntwo\nthr")
     assert (frame.gone, frame.exit_status, frame.note) == (None, None, None)
@@ -63,23 +63,23 @@ def test_all_that_a_running_command_has_shown_counts(gateway):
 
 
 def test_what_was_read_comes_again_only_from_its_unfinished_line(gateway):
-    gateway.open().commands[NAME] = shown("one\ntw")
+    gateway.open().commands[NAME] = a_shown_output("one\ntw")
 
     async def grows():
         watching = await watch(gateway)
         first = await look(watching)
-        changed = asyncio.create_task(watching.changed())
-        gateway.commands[NAME] = shown("one\ntwo\nthree\n")
+        changed = asyncio.create_task(watching.wait_for_change())
+        gateway.commands[NAME] = a_shown_output("one\ntwo\nthree\n")
         await asyncio.wait_for(changed, PATIENCE)
         return await watching.look(first.place, first.place)
 
     assert asyncio.run(grows()).text == "two\nthree\n"
 
 
-def test_a_place_means_the_same_after_the_daemon_has_started_again(gateway):
-    gateway.open().commands[NAME] = shown("one\ntwo\n")
+def test_exec_place_stays_valid_after_a_daemon_restart(gateway):
+    gateway.open().commands[NAME] = a_shown_output("one\ntwo\n")
     place = asyncio.run(look(asyncio.run(watch(gateway)))).place
-    gateway.commands[NAME] = shown("one\ntwo\nthree\n")
+    gateway.commands[NAME] = a_shown_output("one\ntwo\nthree\n")
 
     async def again():
         watching = await watch(gateway)
@@ -91,7 +91,7 @@ def test_a_place_means_the_same_after_the_daemon_has_started_again(gateway):
 
 
 def test_text_that_is_known_is_not_asked_for_again(gateway):
-    gateway.open().commands[NAME] = shown("one\n")
+    gateway.open().commands[NAME] = a_shown_output("one\n")
 
     async def twice():
         watching = await watch(gateway, glance=0)
@@ -104,43 +104,47 @@ def test_text_that_is_known_is_not_asked_for_again(gateway):
 
 
 def test_a_text_whose_beginning_was_dropped_is_read_on():
-    text = Text()
+    text = ExecOutput()
     lines = [f"line {n}\n" for n in range(1000)]
     text.add({"text": "".join(lines[:600]), "size": 1})
     place = text.end
     text.add({"text": "".join(lines[400:800]), "size": 1, "cut": True})
-    assert text.since(place) == "".join(lines[600:800])
-    assert text.since(0) == "".join(lines[400:800])
+    assert text.read_since(place) == "".join(lines[600:800])
+    assert text.read_since(0) == "".join(lines[400:800])
     text.add({"text": "".join(lines[900:]), "size": 1, "cut": True})
-    assert text.since(text.end) == ""
-    assert text.since(place) == "".join(lines[900:])
+    assert text.read_since(text.end) == ""
+    assert text.read_since(place) == "".join(lines[900:])
 
 
 def test_a_person_would_read_it_so():
-    text = Text()
+    text = ExecOutput()
     raw = "\x1b[1mdone\x1b[0m\x1b]0;title\x07\r\n 10 %\r 20 %\n"
     text.add({"text": raw, "size": len(raw)})
-    assert text.since(0) == "done\n 20 %\n"
+    assert text.read_since(0) == "done\n 20 %\n"
 
 
 @pytest.mark.parametrize(
     ("seen", "status", "sentence"),
     [
-        (shown(status="completed", exitCode=0), 0, "ended with status 0"),
-        (shown(status="failed", exitCode=3), 3, "ended with status 3"),
-        (shown(status="failed", exitSignal="SIGKILL"), -9, "ended by SIGKILL"),
-        (shown(status="failed", exitSignal=9), -9, "ended by SIGKILL"),
+        (a_shown_output(status="completed", exitCode=0), 0, "ended with status 0"),
+        (a_shown_output(status="failed", exitCode=3), 3, "ended with status 3"),
+        (a_shown_output(status="failed", exitSignal="SIGKILL"), -9, "ended by SIGKILL"),
+        (a_shown_output(status="failed", exitSignal=9), -9, "ended by SIGKILL"),
         (
-            shown(status="failed", exitSignal="SIGTERM", exitReason="overall-timeout"),
+            a_shown_output(status="failed", exitSignal="SIGTERM", exitReason="overall-timeout"),
             -15,
             "its time was up",
         ),
         (
-            shown(status="completed", exitSignal="SIGTERM", exitReason="manual-cancel"),
+            a_shown_output(status="completed", exitSignal="SIGTERM", exitReason="manual-cancel"),
             -15,
             "stopped on request",
         ),
-        (shown(status="failed", exitSignal="SIGNONE"), None, "how is not known"),
+        (
+            a_shown_output(status="failed", exitSignal="SIGNONE"),
+            None,
+            "how is not known",
+        ),
         (row("completed", "Command completed"), 0, "ended with status 0"),
         (row("failed", "Command failed", "Command failed (exit code 3)"), 3, "3"),
         (row("failed", "Command failed", "Command failed (signal)"), None, "failed"),
@@ -151,15 +155,15 @@ def test_a_person_would_read_it_so():
     ],
 )
 def test_how_a_command_ended_is_read_from_what_is_shown(seen, status, sentence):
-    ending = read_ending({**seen, "boot": 1_000}, "1000")
+    ending = read_exec_end({**seen, "boot": 1_000}, "1000")
     assert ending is not None
     assert ending.status == status
     assert sentence in ending.sentence
 
 
-@pytest.mark.parametrize("seen", [shown("one"), row("running")])
+@pytest.mark.parametrize("seen", [a_shown_output("one"), row("running")])
 def test_a_command_that_runs_has_not_ended(seen):
-    assert read_ending({**seen, "boot": 1_000}, "1000") is None
+    assert read_exec_end({**seen, "boot": 1_000}, "1000") is None
 
 
 def test_a_command_without_text_can_be_waited_for_at_its_end(gateway):
@@ -170,13 +174,13 @@ def test_a_command_without_text_can_be_waited_for_at_its_end(gateway):
 
 
 def test_an_end_is_noticed(gateway):
-    gateway.open().commands[NAME] = shown("one\n")
+    gateway.open().commands[NAME] = a_shown_output("one\n")
 
     async def ends():
         watching = await watch(gateway)
         place = (await watching.here()).place
-        changed = asyncio.create_task(watching.changed())
-        gateway.commands[NAME] = shown("one\ntwo", "failed", exitCode=2)
+        changed = asyncio.create_task(watching.wait_for_change())
+        gateway.commands[NAME] = a_shown_output("one\ntwo", "failed", exitCode=2)
         await asyncio.wait_for(changed, PATIENCE)
         return await watching.look(place, place)
 
@@ -186,7 +190,7 @@ def test_an_end_is_noticed(gateway):
 
 
 def test_one_look_serves_for_as_long_as_it_is_fresh(gateway):
-    gateway.open().commands[NAME] = shown("one\n")
+    gateway.open().commands[NAME] = a_shown_output("one\n")
 
     async def often():
         watching = await watch(gateway, glance=PATIENCE)
@@ -199,15 +203,15 @@ def test_one_look_serves_for_as_long_as_it_is_fresh(gateway):
 
 
 def test_while_the_gateway_is_away_its_command_may_still_run(gateway):
-    gateway.open().commands[NAME] = shown("one\n")
+    gateway.open().commands[NAME] = a_shown_output("one\n")
 
     async def goes():
         watching = await watch(gateway)
-        changed = asyncio.create_task(watching.changed())
+        changed = asyncio.create_task(watching.wait_for_change())
         gateway.close()
         await asyncio.wait_for(changed, PATIENCE)
         away = await look(watching)
-        changed = asyncio.create_task(watching.changed())
+        changed = asyncio.create_task(watching.wait_for_change())
         gateway.open()
         await asyncio.wait_for(changed, PATIENCE)
         return away, await look(watching)
@@ -229,13 +233,13 @@ def test_while_the_gateway_is_away_its_command_may_still_run(gateway):
     ids=["forgotten", "settled", "ended", "left as it was"],
 )
 def test_a_command_is_gone_with_the_gateway_that_ran_it(gateway, left):
-    gateway.open().commands[NAME] = shown("one\n")
+    gateway.open().commands[NAME] = a_shown_output("one\n")
 
     async def restarts():
         watching = await watch(gateway)
         gateway.commands = {NAME: left} if left else {}
         gateway.boot = 2_000
-        await asyncio.wait_for(watching.changed(), PATIENCE)
+        await asyncio.wait_for(watching.wait_for_change(), PATIENCE)
         return await look(watching)
 
     frame = asyncio.run(restarts())
@@ -245,7 +249,7 @@ def test_a_command_is_gone_with_the_gateway_that_ran_it(gateway, left):
 
 def test_an_end_before_a_restart_is_known_after_it():
     seen = {**row("failed", "Command failed", "Command failed (exit code 3)")}
-    ending = read_ending({**seen, "boot": 2_000}, "1000")
+    ending = read_exec_end({**seen, "boot": 2_000}, "1000")
     assert ending is not None
     assert ending.status == 3
 
@@ -256,7 +260,7 @@ def test_a_command_that_is_recorded_is_watched_by_its_recording(gateway):
 
 
 def test_who_waits_for_an_unknown_name_is_told_what_runs(gateway):
-    gateway.open().commands = {f"calm-cove-{n}": shown() for n in range(10)}
+    gateway.open().commands = {f"calm-cove-{n}": a_shown_output() for n in range(10)}
     with pytest.raises(TargetNotFound) as refused:
         asyncio.run(watch(gateway))
     assert str(refused.value).startswith("OpenClaw runs pty:calm-cove-0, ")
@@ -266,7 +270,7 @@ def test_who_waits_for_an_unknown_name_is_told_what_runs(gateway):
 
 def test_of_a_gateway_that_is_away_nobody_knows_what_it_runs(gateway, tmp_path):
     environ = {**gateway.environ, "OPENCLAW_CONFIG_PATH": str(tmp_path / "openclaw")}
-    sensor = Execs(environ)
+    sensor = ExecSensor(environ)
     with pytest.raises(TargetNotFound) as refused:
         asyncio.run(sensor.watch(TARGET))
     assert (str(refused.value), refused.value.sure) == ("", True)
@@ -288,5 +292,5 @@ def test_a_plugin_that_shows_no_commands_may_know_of_it(gateway):
 def test_a_name_that_no_command_can_have_is_not_asked_for(gateway, name):
     gateway.open()
     with pytest.raises(TargetNotFound):
-        asyncio.run(Execs(gateway.environ).watch(Target(scheme="pty", name=name)))
+        asyncio.run(ExecSensor(gateway.environ).watch(Target(scheme="pty", name=name)))
     assert not gateway.asked

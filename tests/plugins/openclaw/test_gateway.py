@@ -35,8 +35,6 @@ def test_the_plugin_does_as_its_own_tests_say(name):
 def test_each_module_of_the_plugin_has_tests_of_its_own():
     modules = {
         path.stem
-        for path in (FOLDER / "../../../../plugins")
-        .resolve()
-        .glob("taskmem_openclaw/gateway/*.js")
+        for path in (FOLDER / "../../../../plugins").resolve().glob("taskmem_openclaw/gateway/*.js")
     }
     assert {name.removesuffix(".test.mjs") for name in FILES} == modules

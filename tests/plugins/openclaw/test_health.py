@@ -26,10 +26,10 @@ from tests.support.gateways import FakeGateway
 from tests.support.waiting import PATIENCE
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
-FOLDER = shipped.plugin().folder
+FOLDER = shipped.find_plugin().folder
 SETUP = "taskmem setup openclaw"
 CONNECTED = {
-    "version": shipped.version(),
+    "version": shipped.read_version(),
     "started_at": "2026-11-22T06:00:00.000Z",
     "main_session": "agent:main:main",
 }
@@ -55,21 +55,19 @@ def state(tmp_path):
     return folder
 
 
-def configured(home: Path) -> dict[str, Any]:
+def make_config(home: Path) -> dict[str, Any]:
     """What `taskmem setup openclaw --yes` leaves."""
     entry = {
         "enabled": True,
         "hooks": {"allowConversationAccess": True},
         "config": {"command": list(find_command()), "home": str(home)},
     }
-    return {
-        "plugins": {"load": {"paths": [str(FOLDER)]}, "entries": {"taskmem": entry}}
-    }
+    return {"plugins": {"load": {"paths": [str(FOLDER)]}, "entries": {"taskmem": entry}}}
 
 
 @pytest.fixture
 def config(home):
-    return configured(home)
+    return make_config(home)
 
 
 @pytest.fixture
@@ -80,7 +78,7 @@ def entry(config):
 @pytest.fixture
 def facts(config, state):
     """What the rows are read from; a test changes the configuration under it."""
-    wishes = shipped.wishes(config, "")
+    wishes = shipped.build_desired_state(config, "")
     return Facts(config=config, wishes=wishes, version="1.0", state=state)
 
 
@@ -95,7 +93,7 @@ def assert_row(row, state, detail="", cure=""):
 
 
 def test_after_setup_every_row_is_fine(facts):
-    found = list(links.rows(facts))
+    found = list(links.check_links(facts))
     assert {row.state for row in found} == {OK}
     assert [row.id.removeprefix("openclaw.") for row in found] == [
         *("plugin", "folder", "command", "home", "conversation", "tools"),
@@ -108,7 +106,7 @@ def test_after_setup_every_row_is_fine(facts):
 
 def test_a_plugin_that_is_not_installed_is_set_up(facts, config):
     config["plugins"]["load"]["paths"] = []
-    [row] = links.rows(facts)
+    [row] = links.check_links(facts)
     assert_row(row, FAIL, "not installed", SETUP)
 
 
@@ -117,102 +115,98 @@ def test_a_folder_of_another_plugin_is_not_ours(facts, config, tmp_path):
     config["plugins"]["load"]["paths"] = [str(tmp_path)]
     for text in ('{"id": "other"}', "no JSON", "[]"):
         manifest.write_text(text)
-        assert_row(links.plugin(facts), FAIL, "not installed")
+        assert_row(links.check_native_plugin(facts), FAIL, "not installed")
 
 
 def test_plugins_that_are_all_switched_off_are_switched_on(facts, config):
     config["plugins"]["enabled"] = False
-    assert_row(links.plugin(facts), FAIL, "switched off", "plugins.enabled true")
+    assert_row(links.check_native_plugin(facts), FAIL, "switched off", "plugins.enabled true")
 
 
 def test_a_plugin_that_is_denied_is_taken_out_of_the_list(facts, config):
     config["plugins"]["deny"] = ["taskmem"]
-    assert_row(links.plugin(facts), FAIL, "denied", "plugins.deny")
+    assert_row(links.check_native_plugin(facts), FAIL, "denied", "plugins.deny")
 
 
 def test_a_plugin_that_a_list_leaves_out_is_added_to_it(facts, config):
     config["plugins"]["allow"] = ["voice-call"]
-    row = links.plugin(facts)
+    row = links.check_native_plugin(facts)
     assert_row(row, FAIL, "plugins.allow", """'["voice-call", "taskmem"]'""")
 
 
 @pytest.mark.parametrize("allowed", [[], ["voice-call", "taskmem"]])
 def test_a_list_that_is_empty_or_names_it_allows_it(facts, config, allowed):
     config["plugins"]["allow"] = allowed
-    assert_row(links.plugin(facts), OK)
+    assert_row(links.check_native_plugin(facts), OK)
 
 
 def test_a_plugin_that_is_switched_off_is_enabled(facts, entry):
     entry["enabled"] = False
-    row = links.plugin(facts)
+    row = links.check_native_plugin(facts)
     assert_row(row, FAIL, "switched off", "openclaw plugins enable taskmem")
 
 
-def test_a_plugin_that_was_copied_is_found_and_is_not_this_installations(
-    facts, config, state
-):
+def test_copied_plugin_is_reported_as_not_of_this_installation(facts, config, state):
     copied = state / "extensions" / "taskmem"
     copied.mkdir(parents=True)
     (copied / "openclaw.plugin.json").write_text('{"id": "taskmem"}')
-    assert_row(links.folder(facts), WARN, str(copied), SETUP)
+    assert_row(links.check_folder(facts), WARN, str(copied), SETUP)
     config["plugins"]["load"]["paths"] = []
-    assert_row(links.plugin(facts), OK)
-    assert_row(links.folder(facts), FAIL, str(copied), SETUP)
+    assert_row(links.check_native_plugin(facts), OK)
+    assert_row(links.check_folder(facts), FAIL, str(copied), SETUP)
 
 
 def test_a_link_to_the_folder_is_the_folder(facts, config, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(FOLDER)
     config["plugins"]["load"]["paths"] = [str(link)]
-    assert_row(links.folder(facts), OK, str(FOLDER))
+    assert_row(links.check_folder(facts), OK, str(FOLDER))
 
 
 def test_a_command_that_is_left_to_the_path_is_set(facts, entry):
     del entry["config"]["command"]
-    assert_row(links.command(facts), WARN, "PATH", SETUP)
+    assert_row(links.check_command(facts), WARN, "PATH", SETUP)
 
 
 def test_a_command_that_is_gone_is_set(facts, entry):
     entry["config"]["command"] = ["/nowhere/taskmem"]
-    assert_row(links.command(facts), FAIL, "/nowhere/taskmem", SETUP)
+    assert_row(links.check_command(facts), FAIL, "/nowhere/taskmem", SETUP)
 
 
 @pytest.mark.parametrize("said", [[sys.executable], [*find_command(), "--version"]])
 def test_a_command_that_is_another_program_is_set(facts, entry, said):
     entry["config"]["command"] = said
-    assert_row(links.command(facts), WARN, said[-1], SETUP)
+    assert_row(links.check_command(facts), WARN, said[-1], SETUP)
 
 
 def test_a_home_that_is_another_is_set(facts, entry, tmp_path, home):
     entry["config"]["home"] = str(tmp_path / "other")
-    row = links.home(facts)
+    row = links.check_home(facts)
     assert_row(row, FAIL, str(home), SETUP)
     assert str(tmp_path / "other") in row.detail
 
 
 def test_a_home_that_is_not_said_is_the_one_in_openclaws_folder(facts, entry, state):
     del entry["config"]["home"]
-    assert_row(links.home(facts), FAIL, str(state / "taskmem"))
+    assert_row(links.check_home(facts), FAIL, str(state / "taskmem"))
     wishes = facts.wishes
     ours = replace(wishes, home=str(state / "taskmem"))
-    assert_row(links.home(replace(facts, wishes=ours)), OK)
+    assert_row(links.check_home(replace(facts, wishes=ours)), OK)
 
 
 # --- permissions, and what the agent sees ---------------------------------------
 
 
 @pytest.mark.parametrize("granted", [{}, {"allowConversationAccess": False}])
-def test_conversations_that_are_not_shown_are_a_loss_that_is_named(
-    facts, entry, granted
-):
+def test_missing_conversation_access_is_a_warning_with_its_loss(facts, entry, granted):
     entry["hooks"] = granted
-    row = links.conversation(facts)
+    row = links.check_conversation_access(facts)
     assert_row(row, WARN, "compaction", "hooks.allowConversationAccess true")
 
 
 def test_a_prompt_that_must_not_be_added_to_is_a_greater_loss(facts, entry):
     entry["hooks"]["allowPromptInjection"] = False
-    row = links.conversation(facts)
+    row = links.check_conversation_access(facts)
     assert_row(row, WARN, "outlive", "hooks.allowPromptInjection true")
 
 
@@ -226,7 +220,7 @@ def test_a_prompt_that_must_not_be_added_to_is_a_greater_loss(facts, entry):
 def test_a_tool_policy_that_hides_the_tools_is_named(facts, config, policy):
     config["tools"] = policy
     wishes = replace(facts.wishes, profiles=frozenset())
-    row = links.tools(replace(facts, wishes=wishes))
+    row = links.check_tools(replace(facts, wishes=wishes))
     assert_row(row, FAIL, "taskmem in tools.", SETUP)
 
 
@@ -239,39 +233,39 @@ def test_a_tool_policy_that_hides_the_tools_is_named(facts, config, policy):
 )
 def test_a_tool_policy_that_shows_them_is_fine(facts, config, policy):
     config["tools"] = policy
-    assert_row(links.tools(facts), OK)
+    assert_row(links.check_tools(facts), OK)
 
 
 def test_tools_that_are_denied_are_the_operators_to_allow(facts, config):
     config["tools"] = {"deny": ["taskmem"]}
-    assert_row(links.tools(facts), WARN, "deny", "configuration")
+    assert_row(links.check_tools(facts), WARN, "deny", "configuration")
 
 
 def test_tools_that_come_twice_are_named_with_the_server(facts, config):
     server = {"command": "/usr/bin/taskmem", "args": ["mcp"]}
     config["mcp"] = {"servers": {"mine": server}}
-    assert_row(links.doubled(facts), WARN, "mine", "openclaw mcp unset mine")
+    assert_row(links.check_duplicate_tools(facts), WARN, "mine", "openclaw mcp unset mine")
     server["enabled"] = False
-    assert_row(links.doubled(facts), OK)
+    assert_row(links.check_duplicate_tools(facts), OK)
     config["mcp"] = {"servers": {"docs": {"command": "uvx", "args": ["fetch"]}}}
-    assert_row(links.doubled(facts), OK)
+    assert_row(links.check_duplicate_tools(facts), OK)
 
 
 def test_a_skill_that_is_switched_off_is_switched_on(facts, config):
     config["skills"] = {"entries": {"task-memory": {"enabled": False}}}
-    row = links.skill(facts)
+    row = links.check_skill(facts)
     assert_row(row, WARN, "switched off", "skills.entries.task-memory.enabled true")
 
 
 def test_a_skill_that_is_linked_is_in_place_and_else_it_comes(facts, state):
-    assert_row(links.skill(facts), OK, "next turn")
+    assert_row(links.check_skill(facts), OK, "next turn")
     (state / "plugin-skills" / "task-memory").mkdir(parents=True)
-    assert_row(links.skill(facts), OK, "in place")
+    assert_row(links.check_skill(facts), OK, "in place")
 
 
 def test_a_skill_that_is_nowhere_is_missing(facts, tmp_path):
     bare = replace(facts, wishes=replace(facts.wishes, folder=str(tmp_path)))
-    assert_row(links.skill(bare), FAIL, "missing", "Reinstall")
+    assert_row(links.check_skill(bare), FAIL, "missing", "Reinstall")
 
 
 # --- the command and the configuration ------------------------------------------
@@ -281,18 +275,18 @@ def test_a_skill_that_is_nowhere_is_missing(facts, tmp_path):
 def program(tmp_path):
     """OpenClaw's command, which prints what it is told."""
 
-    def made(said, status=0):
+    def make_program(said, status=0):
         path = tmp_path / "openclaw"
         path.write_text(f"#!/bin/sh\nprintf '%s' '{said}'\nexit {status}\n")
         path.chmod(0o755)
         return str(path)
 
-    return made
+    return make_program
 
 
 def version(program, *, found=False):
     binary = program or "openclaw"
-    return asyncio.run(health.version(binary, program, os.environ, found=found))
+    return asyncio.run(health.check_version(binary, program, os.environ, found=found))
 
 
 @pytest.mark.parametrize(
@@ -339,7 +333,7 @@ def test_without_the_command_the_way_in_is_what_counts():
 
 def test_a_configuration_that_is_not_there_is_made(tmp_path):
     file = tmp_path / "openclaw.json"
-    config, row = health.read(file, {"OPENCLAW_CONFIG_PATH": str(file)})
+    config, row = health.check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
     assert config is None
     assert_row(row, FAIL, str(file), "OPENCLAW_CONFIG_PATH")
 
@@ -347,7 +341,7 @@ def test_a_configuration_that_is_not_there_is_made(tmp_path):
 def test_a_configuration_that_cannot_be_read_is_validated(tmp_path):
     file = tmp_path / "openclaw.json"
     file.write_text("{")
-    config, row = health.read(file, {"OPENCLAW_CONFIG_PATH": str(file)})
+    config, row = health.check_configuration(file, {"OPENCLAW_CONFIG_PATH": str(file)})
     assert config is None
     assert_row(row, FAIL, "cannot be read", "openclaw config validate")
 
@@ -360,7 +354,7 @@ def test_a_configuration_that_cannot_be_read_is_validated(tmp_path):
     ],
 )
 def test_only_what_matters_is_asked_of_openclaw(config, found):
-    assert configuration.includes(config) is found
+    assert configuration.has_includes(config) is found
 
 
 # --- the gateway ----------------------------------------------------------------
@@ -403,8 +397,8 @@ def door(home):
 
 def gateway_rows(facts, network, environ, program="/usr/bin/openclaw"):
     async def look():
-        asking = health.Probe(facts, environ, network.transport())
-        return [row async for row in asking.rows(program)]
+        asking = health.GatewayProbe(facts, environ, network.transport())
+        return [row async for row in asking.check_ways(program)]
 
     found = asyncio.run(look())
     return {row.id.removeprefix("openclaw."): row for row in found}
@@ -422,12 +416,12 @@ def test_a_gateway_that_is_connected_is_fine_and_lets_wakes_in(facts, network, d
 
 def test_a_second_gateway_is_told_of(facts):
     facts = replace(facts, version=CONNECTED["version"], gateways=[CONNECTED] * 3)
-    assert_row(health.plugged_in(facts), WARN, "and 2 more", "TASKMEM_HOME")
+    assert_row(health.check_connected(facts), WARN, "and 2 more", "TASKMEM_HOME")
 
 
 def test_a_gateway_that_runs_an_older_plugin_loads_the_new_one(facts):
     facts = replace(facts, version="2.0", gateways=[{**CONNECTED, "version": "1.0"}])
-    row = health.plugged_in(facts)
+    row = health.check_connected(facts)
     assert_row(row, FAIL, "version 1.0", "openclaw plugins reload taskmem")
 
 
@@ -483,9 +477,7 @@ def test_a_door_behind_which_nothing_works_is_named(facts, network, door):
         ),
     ],
 )
-def test_what_this_openclaw_cannot_show_is_named(
-    facts, network, door, missing, sentence
-):
+def test_what_this_openclaw_cannot_show_is_named(facts, network, door, missing, sentence):
     door.open()
     door.said = {"shown": missing}
     facts = replace(facts, gateways=[CONNECTED])
@@ -500,11 +492,9 @@ def test_a_gateway_whose_plugin_is_not_here_is_looked_at_again(facts, network, h
     assert_row(rows["heartbeats"], WARN, "lost", "openclaw system heartbeat enable")
 
 
-def test_with_the_bundle_neither_the_plugin_nor_its_connection_is_missed(
-    facts, config, network, home
-):
+def test_bundle_needs_neither_the_plugin_nor_its_connection(facts, config, network, home):
     config["plugins"] = {"entries": {"taskmem-mcp": {"enabled": True}}}
-    (row,) = links.rows(facts)
+    (row,) = links.check_links(facts)
     assert_row(row, OK, "MCP bundle")
     rows = gateway_rows(facts, network, {"TASKMEM_HOME": str(home)})
     assert_row(rows["gateway"], OK, "with the bundle")
@@ -525,9 +515,7 @@ def test_with_the_bundle_neither_the_plugin_nor_its_connection_is_missed(
         (True, {}, 18789),
     ],
 )
-def test_the_gateway_is_looked_for_where_wakes_look_for_it(
-    facts, config, network, home, case
-):
+def test_the_gateway_is_looked_for_where_wakes_look_for_it(facts, config, network, home, case):
     port, environ, expected = case
     config["gateway"] = {"port": port}
     network.health = None
@@ -536,14 +524,12 @@ def test_the_gateway_is_looked_for_where_wakes_look_for_it(
     assert_row(rows["heartbeats"], OK)
 
 
-@pytest.mark.parametrize(
-    "said", [[None, 7], ["~nobody-of-that-name/x"], ["a\0b"], ["x" * 5000]]
-)
+@pytest.mark.parametrize("said", [[None, 7], ["~nobody-of-that-name/x"], ["a\0b"], ["x" * 5000]])
 def test_odd_folders_are_no_plugin_and_break_nothing(facts, config, entry, said):
     config["plugins"]["load"]["paths"] = said
-    assert_row(links.plugin(facts), FAIL, "not installed")
+    assert_row(links.check_native_plugin(facts), FAIL, "not installed")
     entry["config"]["home"] = "~nobody-of-that-name/\0"
-    assert links.home(facts).state is FAIL
+    assert links.check_home(facts).state is FAIL
 
 
 @pytest.fixture
@@ -601,15 +587,15 @@ def test_webhooks_of_a_gateway_that_is_down_are_not_tried(webhooks, network):
 
 
 def test_without_the_command_there_is_no_last_way():
-    row = health.last_way("/usr/bin/openclaw")
+    row = health.build_fallback_row("/usr/bin/openclaw")
     assert_row(row, OK, "/usr/bin/openclaw, in seconds, and brief where others")
-    assert_row(health.last_way(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
+    assert_row(health.build_fallback_row(None), WARN, "no way", "TASKMEM_OPENCLAW_BIN")
 
 
 # --- the whole ------------------------------------------------------------------
 
 
-class Looking:
+class FakeCheckup:
     """Plays `Checkup`."""
 
     def __init__(self, transport="auto", **status: Any):
@@ -619,7 +605,7 @@ class Looking:
         self.rows = []
 
 
-def looked(checkup, environ, network):
+def check_rows(checkup, environ, network):
     async def look():
         check = health.OpenClawCheck(environ, network.transport())
         return [row async for row in check.look(checkup)]
@@ -644,33 +630,29 @@ def test_where_all_is_well_every_row_is_fine(environ, network, door, monkeypatch
     door.open()
     monkeypatch.setenv("TASKMEM_HOME", str(door.home))
     file = Path(environ["OPENCLAW_CONFIG_PATH"])
-    file.write_text(json.dumps(configured(door.home)))
+    file.write_text(json.dumps(make_config(door.home)))
     environ["TASKMEM_HOME"] = str(door.home)
-    rows = looked(Looking(gateways=[CONNECTED]), environ, network)
+    rows = check_rows(FakeCheckup(gateways=[CONNECTED]), environ, network)
     assert {row.state for row in rows.values()} == {OK}
     assert len(rows) == 17
 
 
 @pytest.mark.parametrize("transport", ["stdout", "ntfy", None])
-def test_where_wakes_go_elsewhere_nothing_is_asked_of_openclaw(
-    environ, network, transport
-):
-    [row] = looked(Looking(transport), environ, network).values()
+def test_where_wakes_go_elsewhere_nothing_is_asked_of_openclaw(environ, network, transport):
+    [row] = check_rows(FakeCheckup(transport), environ, network).values()
     assert_row(row, OK, str(transport))
     assert network.asked == []
-    assert "gateway" in looked(
-        Looking(transport, gateways=[CONNECTED]), environ, network
-    )
+    assert "gateway" in check_rows(FakeCheckup(transport, gateways=[CONNECTED]), environ, network)
 
 
-def test_where_there_is_no_configuration_nothing_else_is_looked_at(environ, network):
+def test_doctor_looks_no_further_without_a_configuration(environ, network):
     Path(environ["OPENCLAW_CONFIG_PATH"]).unlink()
-    rows = looked(Looking(), environ, network)
+    rows = check_rows(FakeCheckup(), environ, network)
     assert [*rows] == ["version", "configuration"]
 
 
 @pytest.fixture
-def included(environ, config):
+def included_config(environ, config):
     """The plug-ins stand in another file, and OpenClaw tells what is in it."""
     file = Path(environ["OPENCLAW_CONFIG_PATH"])
     file.write_text(json.dumps({"plugins": {"$include": "./plugins.json"}}))
@@ -686,24 +668,22 @@ def included(environ, config):
     return path.with_name("openclaw.calls")
 
 
-def test_what_the_configuration_includes_is_asked_of_openclaw(
-    environ, network, included
-):
-    assert_row(looked(Looking(), environ, network)["plugin"], OK)
-    assert included.read_text().split("\n")[1] == "config get plugins --json"
+def test_what_the_configuration_includes_is_asked_of_openclaw(environ, network, included_config):
+    assert_row(check_rows(FakeCheckup(), environ, network)["plugin"], OK)
+    assert included_config.read_text().split("\n")[1] == "config get plugins --json"
 
 
 def test_openclaw_is_asked_only_what_its_file_does_not_say(
-    environ, network, config, included
+    environ, network, config, included_config
 ):
     Path(environ["OPENCLAW_CONFIG_PATH"]).write_text(json.dumps(config))
-    assert_row(looked(Looking(), environ, network)["plugin"], OK)
-    assert included.read_text() == "--version\n"
+    assert_row(check_rows(FakeCheckup(), environ, network)["plugin"], OK)
+    assert included_config.read_text() == "--version\n"
 
 
-def test_without_the_command_what_is_included_is_not_known(environ, network, included):
+def test_without_the_command_what_is_included_is_not_known(environ, network, included_config):
     environ["TASKMEM_OPENCLAW_BIN"] = "/nowhere/openclaw"
-    rows = looked(Looking(), environ, network)
+    rows = check_rows(FakeCheckup(), environ, network)
     assert_row(rows["version"], FAIL, "/nowhere/openclaw", "openclaw_bin")
     assert_row(rows["plugin"], FAIL, "not installed")
 
@@ -711,25 +691,24 @@ def test_without_the_command_what_is_included_is_not_known(environ, network, inc
 def test_the_command_is_openclaw_on_the_path_unless_it_is_said(environ, network):
     folder = Path(environ.pop("TASKMEM_OPENCLAW_BIN")).parent
     environ["PATH"] = f"{folder}{os.pathsep}{environ['PATH']}"
-    row = looked(Looking(), environ, network)["version"]
+    row = check_rows(FakeCheckup(), environ, network)["version"]
     assert_row(row, OK, str(folder / "openclaw"))
 
 
 @given(
-    st.none()
-    | st.dictionaries(st.just("gateways"), st.none() | st.lists(st.none() | st.text()))
+    st.none() | st.dictionaries(st.just("gateways"), st.none() | st.lists(st.none() | st.text()))
 )
 def test_a_status_of_any_form_tells_only_of_gateways(status):
     assert all(each == {} for each in gateways.read_gateways(status))
 
 
 async def await_gateways(asked, door, *, seconds=PATIENCE):
-    checkup = Looking(gateways=[])
+    checkup = FakeCheckup(gateways=[])
     checkup.ask = asked
     return await gateways.await_gateways(checkup, door.environ, seconds)
 
 
-async def test_a_gateway_that_comes_again_to_a_new_daemon_is_waited_for(door):
+async def test_doctor_waits_for_a_gateway_to_rejoin_a_new_daemon(door):
     door.open()
     told = iter([None, {"gateways": []}, {"gateways": [CONNECTED]}])
 
@@ -742,7 +721,7 @@ async def test_a_gateway_that_comes_again_to_a_new_daemon_is_waited_for(door):
     assert await await_gateways(ask, door) == [CONNECTED]
 
 
-async def test_a_gateway_that_never_connects_is_not_waited_for_for_ever(door):
+async def test_doctor_stops_waiting_for_a_gateway_that_stays_away(door):
     door.open()
 
     async def ask(method, params):

@@ -32,10 +32,10 @@ class TestOpenClawHost(HostSuite):
     def make_refusing(self, tmp_path):
         return OpenClawHost(self.gateway.environ)
 
-    def said(self, tmp_path):
+    def list_said(self, tmp_path):
         return [line for _, line in self.gateway.said]
 
-    def seen(self, tmp_path):
+    def read_view(self, tmp_path):
         return SessionView.model_validate(self.gateway.views[MAIN])
 
 
@@ -65,9 +65,7 @@ def test_a_line_waits_for_a_second_gateway_that_gives_no_answer(gateway, another
 
 
 @pytest.mark.parametrize("stopped", [None, True])
-def test_the_plugin_is_told_how_many_milliseconds_ago_a_stop_was_wanted(
-    gateway, stopped
-):
+def test_plugin_is_told_the_age_of_a_stop_in_milliseconds(gateway, stopped):
     gateway.stopped = stopped
     host = OpenClawHost(gateway.open().environ)
     asyncio.run(host.stop(MAIN, 1.5))

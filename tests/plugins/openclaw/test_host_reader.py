@@ -17,7 +17,7 @@ from taskmem_openclaw.reader import HostReader
 from tests.support.waiting import PATIENCE
 
 
-def configured(gateway, **config):
+def reader_of(gateway, **config):
     """A reader of that gateway, whose OpenClaw has the plug-in."""
     file = gateway.home / "openclaw.json"
     entry = {"plugins": {"entries": {"taskmem": {"enabled": True}}}}
@@ -25,12 +25,12 @@ def configured(gateway, **config):
     return HostReader({**gateway.environ, "OPENCLAW_CONFIG_PATH": str(file)})
 
 
-def read(reader, *parts):
-    async def bounded():
+def read_question(reader, *parts):
+    async def read_in_time():
         async with asyncio.timeout(PATIENCE):
             return await reader.read(a_question(*parts))
 
-    return asyncio.run(bounded())
+    return asyncio.run(read_in_time())
 
 
 class TestHostReader(ReaderSuite):
@@ -39,10 +39,10 @@ class TestHostReader(ReaderSuite):
         self.gateway = gateway
 
     def make_reader(self, tmp_path):
-        return configured(self.gateway.open())
+        return reader_of(self.gateway.open())
 
     def make_failing(self, tmp_path):
-        return configured(self.gateway)
+        return reader_of(self.gateway)
 
 
 def test_it_is_provided():
@@ -54,7 +54,7 @@ def test_it_is_provided():
 
 def test_the_gateway_gets_the_question_as_it_is(gateway):
     question = a_question("Look:", JPEG)
-    reading = read(configured(gateway.open()), "Look:", JPEG)
+    reading = read_question(reader_of(gateway.open()), "Look:", JPEG)
     (asked,) = gateway.asked
     assert asked == {
         "ask": "read",
@@ -85,13 +85,13 @@ def test_the_gateway_gets_the_question_as_it_is(gateway):
 )
 def test_a_fence_round_the_answer_is_taken_off(gateway, said, answer):
     gateway.reading["text"] = said
-    assert read(configured(gateway.open())).answer == answer
+    assert read_question(reader_of(gateway.open())).answer == answer
 
 
 @pytest.mark.parametrize("told", [None, -1, True, "7", 1e300, 10**12])
 def test_amounts_that_can_be_none_are_not_told(gateway, told):
     gateway.reading |= {"tokens_in": told, "tokens_out": told, "cost_usd": told}
-    reading = read(configured(gateway.open()))
+    reading = read_question(reader_of(gateway.open()))
     assert (reading.tokens_in, reading.tokens_out, reading.cost_usd) == (None,) * 3
 
 
@@ -123,7 +123,7 @@ def test_amounts_that_can_be_none_are_not_told(gateway, told):
 def test_what_is_no_answer_is_told_apart(gateway, said, kind, words, rest):
     gateway.reading = said
     with pytest.raises(ReaderUnavailable) as caught:
-        read(configured(gateway.open()))
+        read_question(reader_of(gateway.open()))
     assert type(caught.value) is kind
     assert (str(caught.value), caught.value.retry_seconds) == (words, rest)
 
@@ -131,7 +131,7 @@ def test_what_is_no_answer_is_told_apart(gateway, said, kind, words, rest):
 def test_a_gateway_that_goes_away_meanwhile_is_unavailable(gateway):
     gateway.rude = lambda visit: visit.request.shutdown(socket.SHUT_RDWR)
     with pytest.raises(ReaderUnavailable, match="hung up before it answered"):
-        read(configured(gateway.open()))
+        read_question(reader_of(gateway.open()))
 
 
 # --- how it stands ------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_where_openclaw_is_not_set_up_it_is_off(gateway, command, cure):
 
 def test_while_the_gateway_is_away_it_says_so_and_stays_set_up(gateway):
     model = {"agents": {"defaults": {"model": {"primary": "local/two"}}}}
-    reader = configured(gateway, **model)
+    reader = reader_of(gateway, **model)
     told = reader.status()
     assert told.readiness is Readiness.AWAY
     assert told.detail == "OpenClaw's gateway is away (No such file or directory)."
@@ -160,7 +160,7 @@ def test_while_the_gateway_is_away_it_says_so_and_stays_set_up(gateway):
 
 @pytest.mark.parametrize("plain", ["local/two", {"primary": "local/two"}])
 def test_the_model_is_as_configured_until_the_gateway_says_it(gateway, plain):
-    reader = configured(gateway.open(), agents={"defaults": {"model": plain}})
+    reader = reader_of(gateway.open(), agents={"defaults": {"model": plain}})
     assert reader.model == "local/two"
     reader.status()
     assert reader.model == "local/one"
@@ -175,7 +175,7 @@ def test_the_model_is_as_configured_until_the_gateway_says_it(gateway, plain):
 )
 def test_what_the_gateway_says_of_its_model_is_told(gateway, pictures, words):
     gateway.facts |= {"pictures": bool(pictures), "picture_model": pictures}
-    reader = configured(gateway.open())
+    reader = reader_of(gateway.open())
     assert reader.status().detail == words
     assert reader.sees_pictures is bool(pictures)
 
@@ -183,14 +183,14 @@ def test_what_the_gateway_says_of_its_model_is_told(gateway, pictures, words):
 @pytest.mark.parametrize("facts", [{"failed": "the plug-in knows no reader"}, {}])
 def test_an_older_plugin_is_away_or_says_little(gateway, facts):
     gateway.facts = facts
-    told = configured(gateway.open()).status()
+    told = reader_of(gateway.open()).status()
     away = told.readiness is Readiness.AWAY
     assert away is ("failed" in facts)
 
 
 def test_a_gateway_that_hangs_is_away_after_a_moment(gateway):
     gateway.rude = lambda _: gateway.over.wait(PATIENCE)
-    told = configured(gateway.open()).status()
+    told = reader_of(gateway.open()).status()
     assert told.readiness is Readiness.AWAY
     assert told.detail == "OpenClaw's gateway is away (timed out)."
 

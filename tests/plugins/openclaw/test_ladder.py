@@ -16,7 +16,7 @@ from taskmem_hookspecs.testing import a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_openclaw import hooks
 from taskmem_openclaw.transports.cli import OpenClawCli
-from taskmem_openclaw.transports.ladder import Ladder, NotThere
+from taskmem_openclaw.transports.ladder import FirstAvailable, TransportUnavailable
 from taskmem_openclaw.transports.plugin import OpenClawPlugin
 from taskmem_openclaw.transports.stdout import Stdout
 from taskmem_openclaw.transports.webhook import OpenClawHooks
@@ -46,12 +46,12 @@ class Rung:
 
 
 def deliver(*rungs):
-    return asyncio.run(Ladder(rungs).deliver(a_wake()))
+    return asyncio.run(FirstAvailable(rungs).deliver(a_wake()))
 
 
 def test_it_plays_the_part():
-    assert isinstance(Ladder([]), WakeTransport)
-    assert Ladder([]).name == "auto"
+    assert isinstance(FirstAvailable([]), WakeTransport)
+    assert FirstAvailable([]).name == "auto"
 
 
 def test_the_first_that_takes_it_is_the_one_that_is_named():
@@ -67,44 +67,42 @@ def test_what_the_one_that_takes_it_says_is_kept():
     assert deliver(Rung("first", said)).note == "turn: heartbeat"
 
 
-def test_the_ways_that_are_not_there_are_noted_and_the_next_is_tried():
+def test_ladder_notes_each_missing_way_and_tries_the_next():
     said = WakeReceipt(delivered_at=DAWN, note="It took long.")
     receipt = deliver(
-        Rung("first", NotThere("Nobody listens.")),
-        Rung("second", NotThere("Not switched on.")),
+        Rung("first", TransportUnavailable("Nobody listens.")),
+        Rung("second", TransportUnavailable("Not switched on.")),
         Rung("third", said),
     )
     assert receipt.transport == "third"
-    assert receipt.note == (
-        "first: Nobody listens. second: Not switched on. It took long."
-    )
+    assert receipt.note == ("first: Nobody listens. second: Not switched on. It took long.")
 
 
 @pytest.mark.parametrize("seconds", [0.0, 42.0, None])
 def test_when_the_one_that_is_there_expects_to_work_is_passed_on(seconds):
     rung = Rung("second", WakeUndelivered("Not now.", seconds))
     with pytest.raises(WakeUndelivered) as raised:
-        deliver(Rung("first", NotThere("Nobody listens.")), rung)
+        deliver(Rung("first", TransportUnavailable("Nobody listens.")), rung)
     assert raised.value.retry_seconds == seconds
 
 
 @pytest.mark.parametrize("error", [WakeUndelivered, WakeRefused])
-def test_one_that_is_there_and_does_not_take_it_has_the_last_word(error):
+def test_ladder_ends_at_a_way_that_exists_but_fails(error):
     last = Rung("third")
     with pytest.raises(error, match="not now") as raised:
         deliver(
-            Rung("first", NotThere("Nobody listens.")),
+            Rung("first", TransportUnavailable("Nobody listens.")),
             Rung("second", error("not now")),
             last,
         )
-    assert not isinstance(raised.value, NotThere)
+    assert not isinstance(raised.value, TransportUnavailable)
     assert last.asked == []
 
 
 def test_what_is_undelivered_says_all_that_was_tried():
     with pytest.raises(WakeUndelivered) as raised:
         deliver(
-            Rung("first", NotThere("Nobody listens.")),
+            Rung("first", TransportUnavailable("Nobody listens.")),
             Rung("second", WakeUndelivered("It hangs.")),
         )
     assert str(raised.value) == "first: Nobody listens. second: It hangs."
@@ -112,7 +110,10 @@ def test_what_is_undelivered_says_all_that_was_tried():
 
 def test_where_no_way_is_there_nothing_is_delivered():
     with pytest.raises(WakeUndelivered) as raised:
-        deliver(Rung("first", NotThere("One.")), Rung("second", NotThere("Two.")))
+        deliver(
+            Rung("first", TransportUnavailable("One.")),
+            Rung("second", TransportUnavailable("Two.")),
+        )
     assert str(raised.value) == "first: One. second: Two."
 
 
@@ -121,7 +122,7 @@ def test_where_no_way_is_there_nothing_is_delivered():
 
 def test_auto_is_the_plugin_then_webhooks_then_the_command_line():
     ladder = hooks.wake_transport("auto")
-    assert isinstance(ladder, Ladder)
+    assert isinstance(ladder, FirstAvailable)
     kinds = [type(rung) for rung in ladder._rungs]
     assert kinds == [OpenClawPlugin, OpenClawHooks, OpenClawCli]
 
@@ -142,18 +143,14 @@ def auto(gateway, tmp_path):
         "HOME": str(tmp_path),
         "TASKMEM_OPENCLAW_BIN": str(binary),
     }
-    return Ladder(
-        [OpenClawPlugin(environ), OpenClawHooks(environ), OpenClawCli(environ)]
-    )
+    return FirstAvailable([OpenClawPlugin(environ), OpenClawHooks(environ), OpenClawCli(environ)])
 
 
 def send(auto):
     return asyncio.run(auto.deliver(a_wake(session_key=MAIN, delivery_id="d")))
 
 
-def test_a_gateway_without_plugin_and_webhooks_is_reached_by_its_command(
-    auto, tmp_path
-):
+def test_gateway_without_plugin_and_webhooks_gets_wakes_by_cli(auto, tmp_path):
     receipt = send(auto)
     assert receipt.transport == "openclaw-cli"
     assert receipt.note.startswith("openclaw-plugin: No gateway with the plug-in")
@@ -191,11 +188,11 @@ def test_what_goes_to_openclaw_reaches_its_own_agents(name, host, reached):
     transport = hooks.wake_transport(name)
     assert isinstance(transport, SelectiveTransport)
     assert transport.reaches(host, None) is reached
-    assert Ladder([]).reaches(host, MAIN) is reached
+    assert FirstAvailable([]).reaches(host, MAIN) is reached
 
 
 def test_auto_reaches_no_session_that_is_not_known():
-    assert not Ladder([]).reaches("openclaw", None)
+    assert not FirstAvailable([]).reaches("openclaw", None)
 
 
 def test_the_standard_output_reaches_everybody():

@@ -11,7 +11,7 @@ from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import door
-from taskmem_openclaw.transports.ladder import NotThere
+from taskmem_openclaw.transports.ladder import TransportUnavailable
 from taskmem_openclaw.transports.plugin import NEWS, OpenClawPlugin
 from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE
@@ -27,11 +27,11 @@ def transport_to(gateway, seconds=PATIENCE):
 def deliver(gateway, seconds=PATIENCE, **fields):
     fields = {"session_key": MAIN, "delivery_id": "delivery_1", **fields}
 
-    async def bounded():
+    async def deliver_in_time():
         async with asyncio.timeout(PATIENCE):
             return await transport_to(gateway, seconds).deliver(a_wake(**fields))
 
-    return asyncio.run(bounded())
+    return asyncio.run(deliver_in_time())
 
 
 class TestOpenClawPlugin(TransportSuite):
@@ -50,7 +50,7 @@ class TestOpenClawPlugin(TransportSuite):
         self.gateway.sessions.clear()
         return transport_to(self.gateway)
 
-    def received(self, tmp_path):
+    def list_received(self, tmp_path):
         return self.gateway.seen
 
 
@@ -107,7 +107,7 @@ def test_a_wake_follows_the_one_that_waits_for_its_turn(gateway):
     deliver(gateway.open(), wake_id="wake_1", text="first")
     with pytest.raises(WakeUndelivered, match=r"still waits .*\(test:wake_1\)") as late:
         deliver(gateway, wake_id="wake_2", text="second")
-    assert not isinstance(late.value, NotThere)
+    assert not isinstance(late.value, TransportUnavailable)
 
 
 def test_a_wake_follows_openclaws_own_recovery_of_its_session(gateway):
@@ -118,9 +118,7 @@ def test_a_wake_follows_openclaws_own_recovery_of_its_session(gateway):
     assert gateway.turns == []
 
 
-def test_of_two_gateways_the_agents_own_is_asked_though_both_have_such_a_session(
-    gateway, another
-):
+def test_wake_goes_to_the_agents_own_gateway_of_two(gateway, another):
     another.host = "openclaw:two"
     gateway.open()
     for host in ("openclaw:two", "openclaw:one", "openclaw", None):
@@ -129,11 +127,11 @@ def test_of_two_gateways_the_agents_own_is_asked_though_both_have_such_a_session
     assert gateway.seen == ["openclaw:one", "openclaw", "None"]
 
 
-def test_a_wake_waits_while_another_gateway_than_its_agents_is_there(gateway, another):
+def test_wake_waits_while_its_agents_gateway_is_away(gateway, another):
     gateway.open()
     with pytest.raises(WakeUndelivered, match="not connected here") as late:
         deliver(gateway, host="openclaw:away")
-    assert not isinstance(late.value, NotThere)
+    assert not isinstance(late.value, TransportUnavailable)
     assert gateway.seen == another.seen == []
 
 
@@ -150,7 +148,7 @@ def test_a_session_that_is_gone_from_its_own_gateway_is_refused(gateway, another
 
 def test_without_a_gateway_the_door_is_named_as_it_is_written(gateway, tmp_path):
     gateway.environ["TASKMEM_HOME"] = str(tmp_path / "Not There")
-    with pytest.raises(NotThere) as raised:
+    with pytest.raises(TransportUnavailable) as raised:
         deliver(gateway)
     assert str(raised.value) == (
         f"No gateway with the plug-in listens at {tmp_path}/Not There/openclaw.sock "
@@ -161,7 +159,7 @@ def test_without_a_gateway_the_door_is_named_as_it_is_written(gateway, tmp_path)
 def test_a_gateway_that_was_killed_is_not_there_either(gateway):
     gateway.open()
     gateway.close()
-    with pytest.raises(NotThere, match="Connection refused"):
+    with pytest.raises(TransportUnavailable, match="Connection refused"):
         deliver(gateway)
 
 
@@ -169,7 +167,7 @@ def test_what_the_plugin_could_not_do_is_quoted(gateway):
     gateway.idle = True
     with pytest.raises(WakeUndelivered, match="no turn could be started") as raised:
         deliver(gateway.open())
-    assert not isinstance(raised.value, NotThere)
+    assert not isinstance(raised.value, TransportUnavailable)
 
 
 def test_a_session_that_does_not_exist_will_never_take_a_wake(gateway):
@@ -192,7 +190,7 @@ def test_a_gateway_that_hangs_is_given_up_in_time(gateway, rude, size):
     gateway.rude = rude
     with pytest.raises(WakeUndelivered, match=r"gave no answer within 0\.3 s") as late:
         deliver(gateway.open(), seconds=SOON, text="x" * size)
-    assert not isinstance(late.value, NotThere)
+    assert not isinstance(late.value, TransportUnavailable)
 
 
 def says(answer):
@@ -223,11 +221,11 @@ def test_a_gateway_that_answers_nonsense_has_taken_nothing(gateway, answer):
     gateway.rude = says(answer)
     with pytest.raises(WakeUndelivered, match="did not take it") as raised:
         deliver(gateway.open())
-    assert not isinstance(raised.value, NotThere)
+    assert not isinstance(raised.value, TransportUnavailable)
     assert len(str(raised.value)) < 200
 
 
-def test_a_gateway_that_hangs_up_before_it_reads_has_taken_nothing(gateway):
+def test_gateway_that_hangs_up_before_reading_takes_no_wake(gateway):
     gateway.rude = lambda visit: visit.request.shutdown(socket.SHUT_RDWR)
     with pytest.raises(WakeUndelivered, match="hung up"):
         deliver(gateway.open(), text="x" * 4_000_000)
@@ -270,7 +268,7 @@ def port():
 
 
 @pytest.fixture
-def shut():
+def closed_port():
     """A port of loopback where nobody listens."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -287,7 +285,7 @@ def configure(gateway, port, *, plugins=None, **more):
     gateway.environ["OPENCLAW_CONFIG_PATH"] = str(file)
 
 
-async def bounded(delivery, seconds=PATIENCE):
+async def await_in_time(delivery, seconds=PATIENCE):
     async with asyncio.timeout(seconds):
         return await delivery
 
@@ -296,21 +294,17 @@ def patient(gateway, patience=PATIENCE):
     return OpenClawPlugin(gateway.environ, PATIENCE, patience)
 
 
-async def test_a_gateway_that_is_away_is_said_to_be_and_no_other_way_is_tried(
-    gateway, shut
-):
-    configure(gateway, shut)
+async def test_absent_gateway_is_reported_and_no_other_way_is_tried(gateway, closed_port):
+    configure(gateway, closed_port)
     with pytest.raises(WakeUndelivered) as raised:
-        await bounded(patient(gateway).deliver(a_wake()), PATIENCE / 4)
-    assert not isinstance(raised.value, NotThere)
+        await await_in_time(patient(gateway).deliver(a_wake()), PATIENCE / 4)
+    assert not isinstance(raised.value, TransportUnavailable)
     assert str(raised.value) == (
-        f"No gateway listens at 127.0.0.1:{shut}; see that it is started."
+        f"No gateway listens at 127.0.0.1:{closed_port}; see that it is started."
     )
 
 
-async def test_a_gateway_that_loads_the_plugin_is_awaited_and_then_left_to_settle(
-    gateway, port, monkeypatch
-):
+async def test_wake_awaits_a_loading_gateway_and_stays_owed_at_first(gateway, port, monkeypatch):
     """What comes while it starts is owed still: the daemon knows when it may go."""
     knocked = asyncio.Event()
     knock = asyncio.open_unix_connection
@@ -328,18 +322,16 @@ async def test_a_gateway_that_loads_the_plugin_is_awaited_and_then_left_to_settl
     await knocked.wait()
     await asyncio.to_thread(gateway.open)
     with pytest.raises(WakeUndelivered, match="only just loaded") as raised:
-        await bounded(delivery)
-    assert not isinstance(raised.value, NotThere)
+        await await_in_time(delivery)
+    assert not isinstance(raised.value, TransportUnavailable)
     assert raised.value.retry_seconds == 0.0
     assert gateway.asked == []
 
 
-async def test_a_plugin_that_never_comes_though_it_is_wanted_is_not_there(
-    gateway, port
-):
+async def test_wanted_plugin_that_never_comes_counts_as_not_there(gateway, port):
     configure(gateway, port)
-    with pytest.raises(NotThere, match="though one runs and is to load it"):
-        await bounded(patient(gateway, 0.05).deliver(a_wake()))
+    with pytest.raises(TransportUnavailable, match="though one runs and is to load it"):
+        await await_in_time(patient(gateway, 0.05).deliver(a_wake()))
 
 
 @pytest.mark.parametrize(
@@ -356,8 +348,8 @@ async def test_a_plugin_that_never_comes_though_it_is_wanted_is_not_there(
 )
 async def test_a_plugin_that_is_not_wanted_is_not_awaited(gateway, port, plugins):
     configure(gateway, port, plugins=plugins)
-    with pytest.raises(NotThere):
-        await bounded(patient(gateway).deliver(a_wake()), PATIENCE / 4)
+    with pytest.raises(TransportUnavailable):
+        await await_in_time(patient(gateway).deliver(a_wake()), PATIENCE / 4)
 
 
 @pytest.mark.parametrize(
@@ -376,20 +368,20 @@ async def test_what_cannot_be_read_may_want_the_plugin(gateway, monkeypatch, tex
     (gateway.home / "openclaw.json").write_text(text)
     awaited = []
 
-    async def opened(path, seconds):
+    async def stay_shut(path, seconds):
         awaited.append(path)
         return False
 
-    monkeypatch.setattr(door, "opened", opened)
-    with pytest.raises(NotThere, match="is to load it"):
+    monkeypatch.setattr(door, "wait_for_listener", stay_shut)
+    with pytest.raises(TransportUnavailable, match="is to load it"):
         await patient(gateway).deliver(a_wake())
     assert awaited == [gateway.path]
 
 
 async def test_where_there_is_no_openclaw_at_all_nobody_is_awaited(gateway):
     gateway.environ["OPENCLAW_CONFIG_PATH"] = str(gateway.home / "missing.json")
-    with pytest.raises(NotThere):
-        await bounded(patient(gateway).deliver(a_wake()), PATIENCE / 4)
+    with pytest.raises(TransportUnavailable):
+        await await_in_time(patient(gateway).deliver(a_wake()), PATIENCE / 4)
 
 
 @pytest.mark.parametrize(
@@ -397,32 +389,30 @@ async def test_where_there_is_no_openclaw_at_all_nobody_is_awaited(gateway):
     [{"mode": "remote"}, {"bind": "tailnet"}, {"bind": "custom"}],
     ids=["far away", "tailnet", "custom"],
 )
-async def test_a_gateway_that_is_not_on_loopback_is_left_to_other_ways(
-    gateway, shut, more
-):
-    configure(gateway, shut, **more)
-    with pytest.raises(NotThere):
-        await bounded(patient(gateway, 0.05).deliver(a_wake()))
+async def test_a_gateway_that_is_not_on_loopback_is_left_to_other_ways(gateway, closed_port, more):
+    configure(gateway, closed_port, **more)
+    with pytest.raises(TransportUnavailable):
+        await await_in_time(patient(gateway, 0.05).deliver(a_wake()))
 
 
-async def test_the_port_in_the_environment_is_the_gateways(gateway, port, shut):
+async def test_the_port_in_the_environment_is_the_gateways(gateway, port, closed_port):
     configure(gateway, port)
-    gateway.environ["OPENCLAW_GATEWAY_PORT"] = str(shut)
-    with pytest.raises(WakeUndelivered, match=f"127.0.0.1:{shut}"):
-        await bounded(patient(gateway).deliver(a_wake()), PATIENCE / 4)
+    gateway.environ["OPENCLAW_GATEWAY_PORT"] = str(closed_port)
+    with pytest.raises(WakeUndelivered, match=f"127.0.0.1:{closed_port}"):
+        await await_in_time(patient(gateway).deliver(a_wake()), PATIENCE / 4)
 
 
 # --- where the door is --------------------------------------------------------
 
 
-def test_the_door_of_a_home_with_a_long_path_is_where_its_socket_is(gateway, tmp_path):
+def test_door_of_a_home_with_a_long_path_lies_by_its_socket(gateway, tmp_path):
     """No socket has so long a path: the daemon leaves a link to where it listens."""
     long = tmp_path / ("x" * 60) / ("y" * 60)
     environ = {"TASKMEM_HOME": str(long), "XDG_RUNTIME_DIR": str(gateway.home)}
     home = find_home(environ)
     home.prepare()
     assert home.socket.is_relative_to(gateway.home)
-    assert door.path(environ) == home.socket.with_name("openclaw.sock")
+    assert door.find_socket(environ) == home.socket.with_name("openclaw.sock")
 
 
 def test_the_door_of_a_home_that_is_a_link_is_in_the_link(gateway, tmp_path):
@@ -431,12 +421,10 @@ def test_the_door_of_a_home_that_is_a_link_is_in_the_link(gateway, tmp_path):
     long.mkdir()
     (tmp_path / "short").symlink_to(long)
     environ = {"TASKMEM_HOME": str(tmp_path / "short")}
-    assert door.path(environ) == tmp_path / "short" / "openclaw.sock"
+    assert door.find_socket(environ) == tmp_path / "short" / "openclaw.sock"
 
 
-async def test_a_plugin_is_awaited_until_it_has_the_version_that_was_installed(
-    gateway, monkeypatch
-):
+async def test_serves_waits_until_the_plugin_has_the_installed_version(gateway, monkeypatch):
     monkeypatch.setattr(door, "GLANCE", 0.01)
     said = [b"{}\n", b'{"failed": "no version"}\n', b'{"version": "1"}\n']
     said += [b'{"version": "2", "boot": "first"}\n']
@@ -448,9 +436,9 @@ async def test_a_plugin_is_awaited_until_it_has_the_version_that_was_installed(
 
     gateway.rude = answer
     assert await door.read_boot(gateway.environ) is None
-    awaited = asyncio.create_task(door.serves(gateway.environ, "2", PATIENCE, "first"))
+    awaited = asyncio.create_task(door.wait_for_version(gateway.environ, "2", PATIENCE, "first"))
     await asyncio.to_thread(gateway.open)
     assert await awaited
     assert said == []
     assert await door.read_boot(gateway.environ) == "second"
-    assert not await door.serves(gateway.environ, "3", 0.05)
+    assert not await door.wait_for_version(gateway.environ, "3", 0.05)

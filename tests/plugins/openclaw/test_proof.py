@@ -70,7 +70,7 @@ class House:
         request = given.pop("ask")
         self.asked.append((request, given))
         self.heard.set()
-        handlers = {"open": self.open, "seen": self.seen, "close": self.close}
+        handlers = {"open": self.open, "seen": self.count_hooks, "close": self.close}
         said = handlers[request](given["session_key"])
         writer.write(json.dumps(said).encode() + b"\n")
         await writer.drain()
@@ -80,7 +80,7 @@ class House:
         self.sessions.add(session)
         return {"runId": "1"}
 
-    def seen(self, session):
+    def count_hooks(self, session):
         return self.counts if session in self.sessions else {}
 
     def close(self, session):
@@ -123,7 +123,7 @@ class House:
         }
         return [{**row, "wait_id": "wait_0"}, row]
 
-    def left(self):
+    def list_leftovers(self):
         """What the proof has left behind."""
         made = "smart_wait" in dict(self.calls) and "smart_wait" not in self.refusals
         waits = [] if not made or self.forgotten == ["wait_1"] else ["wait_1"]
@@ -181,7 +181,7 @@ async def test_the_agent_is_the_gateways_own(house):
     assert house.asked[0][1]["session_key"].startswith("agent:ops:taskmem-doctor-")
 
 
-async def test_the_wait_is_the_products_own_and_ends_when_the_phrase_is_there(house):
+async def test_proof_waits_by_smart_wait_until_its_phrase_appears(house):
     await rows_of(house)
     [(tool, given)] = house.calls
     assert tool == "smart_wait"
@@ -208,7 +208,7 @@ async def test_where_no_gateway_is_connected_nothing_is_proved(house, status):
     assert house.asked == []
 
 
-async def test_a_wake_that_took_another_way_is_a_warning_with_the_reason(house):
+async def test_proof_warns_with_the_reason_if_a_wake_went_another_way(house):
     house.wake = {"transport": "openclaw-cli", "note": "openclaw-plugin: shut."}
     row = (await rows_of(house))["wake"]
     assert row.state is WARN
@@ -226,9 +226,7 @@ async def test_a_wake_that_took_another_way_is_a_warning_with_the_reason(house):
         ([], None, "wait_1 did not end"),
     ],
 )
-async def test_a_wake_that_does_not_arrive_says_how_far_it_came(
-    house, states, error, said
-):
+async def test_a_wake_that_does_not_arrive_says_how_far_it_came(house, states, error, said):
     house.states = states
     house.wake["last_error"] = error
     house.wake["held"] = "it is held" if "held" in said else None
@@ -329,7 +327,7 @@ async def test_whenever_it_is_broken_off_nothing_is_left_behind(house, when):
 
 
 def hooks(seen, *, granted=True):
-    found = proof.hooks(seen, granted=granted)
+    found = proof.check_hooks(seen, granted=granted)
     return {row.id.split(".")[-1]: row for row in found}
 
 
@@ -345,7 +343,7 @@ def test_a_hook_is_fine_when_it_has_fired_and_only_then(seen, granted):
         assert (row.cure is None) is (row.state is OK)
 
 
-def test_a_hook_that_must_fire_fails_and_one_that_may_not_is_a_warning():
+def test_silent_hook_fails_if_required_and_warns_if_optional():
     nothing = {"session_start": 0}
     states = {hook: row.state for hook, row in hooks(nothing).items()}
     assert {states.pop("after_tool_call"), states.pop("tool")} == {WARN}
@@ -355,13 +353,13 @@ def test_a_hook_that_must_fire_fails_and_one_that_may_not_is_a_warning():
     assert "allowConversationAccess true" in row.cure
 
 
-def test_a_turn_that_goes_on_has_not_ended_and_that_is_no_fault_of_the_hook():
+def test_missing_turn_end_of_a_running_turn_is_only_a_warning():
     rows = hooks({"agent_event": 1})
     assert rows["turn_ended"].state is WARN
     assert rows["session_start"].state is FAIL
 
 
-def test_where_nothing_was_seen_of_the_session_nothing_is_said_of_hooks():
+def test_proof_says_nothing_of_hooks_if_it_saw_no_session():
     assert hooks({}) == {}
 
 
@@ -376,4 +374,4 @@ def test_where_nothing_was_seen_of_the_session_nothing_is_said_of_hooks():
 def test_what_the_operator_allows_is_read_from_the_configuration(granted, may):
     entry = {"hooks": granted}
     config = {"plugins": {"entries": {"taskmem": entry}}}
-    assert proof.may_see(config) is may
+    assert proof.can_see_conversations(config) is may

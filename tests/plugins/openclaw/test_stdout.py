@@ -22,7 +22,7 @@ class TestStdout(TransportSuite):
         closed.close()
         return Stdout(closed)
 
-    def received(self, tmp_path):
+    def list_received(self, tmp_path):
         return self.out.getvalue().split("\n")[:-1]
 
 
@@ -68,7 +68,7 @@ def test_a_text_that_the_output_cannot_show_is_not_delivered(tmp_path):
     assert (tmp_path / "out").read_text() == "wake up\n"
 
 
-class Crowded(io.StringIO):
+class CrowdedOutput(io.StringIO):
     """An output that sees whether two write at once."""
 
     def __init__(self):
@@ -84,14 +84,14 @@ class Crowded(io.StringIO):
 
 
 async def test_one_wake_is_printed_after_the_other():
-    out = Crowded()
+    out = CrowdedOutput()
     transport = Stdout(out)
     await asyncio.gather(*(transport.deliver(a_wake(text=text)) for text in "ab"))
     assert not out.met
     assert sorted(out.getvalue()) == ["\n", "\n", "a", "b"]
 
 
-class Stuck(io.StringIO):
+class StuckOutput(io.StringIO):
     """An output whose reader has stopped reading."""
 
     def __init__(self):
@@ -106,7 +106,7 @@ class Stuck(io.StringIO):
 
 
 def test_a_reader_that_stopped_does_not_hold_up_the_end():
-    out = Stuck()
+    out = StuckOutput()
 
     async def begin():
         delivery = asyncio.create_task(Stdout(out).deliver(a_wake(text="late")))

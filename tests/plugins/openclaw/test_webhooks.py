@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw.transports import listeners, webhook
-from taskmem_openclaw.transports.ladder import NotThere
+from taskmem_openclaw.transports.ladder import TransportUnavailable
 from taskmem_openclaw.transports.webhook import OpenClawHooks
 from tests.support.waiting import PATIENCE
 
@@ -56,9 +56,7 @@ class Gateway:
 
     def configure(self, **hooks):
         told = {"enabled": True, "token": TOKEN, **hooks}
-        self.path.write_text(
-            json.dumps({"gateway": {"port": self.port}, "hooks": told})
-        )
+        self.path.write_text(json.dumps({"gateway": {"port": self.port}, "hooks": told}))
 
     def take(self, visit, body):
         self.asked.append((visit.path, dict(visit.headers), json.loads(body)))
@@ -93,11 +91,11 @@ def deliver(openclaw, **fields):
     return asyncio.run(OpenClawHooks(openclaw.environ).deliver(a_wake(**fields)))
 
 
-def undelivered(openclaw, **fields):
+def failure_text(openclaw, **fields):
     """Why a wake was not taken by a gateway that is there."""
     with pytest.raises(WakeUndelivered) as raised:
         deliver(openclaw, **fields)
-    assert not isinstance(raised.value, NotThere)
+    assert not isinstance(raised.value, TransportUnavailable)
     said = str(raised.value)
     assert TOKEN not in said
     assert len(said.splitlines()) == 1
@@ -117,7 +115,7 @@ class TestOpenClawHooks(TransportSuite):
         self.openclaw.answer = (500, PAGE)
         return OpenClawHooks(self.openclaw.environ)
 
-    def received(self, tmp_path):
+    def list_received(self, tmp_path):
         return [body["text"] for _, _, body in self.openclaw.asked]
 
 
@@ -140,7 +138,7 @@ def test_a_wake_of_the_main_session_names_none(openclaw):
 
 
 def test_a_wake_for_another_openclaw_is_not_given_to_this_one(openclaw):
-    assert "another OpenClaw" in undelivered(openclaw, host="openclaw:one")
+    assert "another OpenClaw" in failure_text(openclaw, host="openclaw:one")
     assert openclaw.asked == []
 
 
@@ -175,7 +173,7 @@ def test_the_token_does_not_go_to_another_users_port(openclaw, monkeypatch):
         lie.write_text(as_of_user(table, openclaw.port, 12002), "ascii")
         monkeypatch.setattr(listeners, "TABLES", (lie,))
         owner = 12002
-    with pytest.raises(NotThere, match=f"User {owner} listens at .* was not sent"):
+    with pytest.raises(TransportUnavailable, match=f"User {owner} listens at .* was not sent"):
         deliver(openclaw)
     assert openclaw.asked == []
 
@@ -206,9 +204,7 @@ HEAD = "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode
         (("0200A8C0:4A38", "0A", 7), None),
     ],
 )
-def test_who_listens_is_read_from_the_systems_table(
-    tmp_path, monkeypatch, socket, found
-):
+def test_who_listens_is_read_from_the_systems_table(tmp_path, monkeypatch, socket, found):
     address, state, uid = socket
     table = tmp_path / "tcp"
     row = f"0: {address} 00000000:0000 {state} 0:0 0:0 0 {uid} 0 1"
@@ -217,9 +213,7 @@ def test_who_listens_is_read_from_the_systems_table(
     assert listeners.find_stranger(0x4A38) == found
 
 
-def test_where_the_system_does_not_tell_the_token_is_sent(
-    openclaw, tmp_path, monkeypatch
-):
+def test_where_the_system_does_not_tell_the_token_is_sent(openclaw, tmp_path, monkeypatch):
     monkeypatch.setattr(listeners, "TABLES", (tmp_path / "tcp", tmp_path / "tcp6"))
     deliver(openclaw)
     assert len(openclaw.asked) == 1
@@ -230,14 +224,14 @@ def test_where_the_system_does_not_tell_the_token_is_sent(
 
 def test_webhooks_that_are_off_are_not_there(openclaw):
     openclaw.configure(enabled=False)
-    with pytest.raises(NotThere, match="not switched on in OpenClaw's configuration"):
+    with pytest.raises(TransportUnavailable, match="not switched on in OpenClaw's configuration"):
         deliver(openclaw)
     assert openclaw.asked == []
 
 
 def test_a_gateway_that_does_not_run_is_not_there(openclaw):
     openclaw.close()
-    with pytest.raises(NotThere, match=rf"listens at http://127.*:{openclaw.port}/"):
+    with pytest.raises(TransportUnavailable, match=rf"listens at http://127.*:{openclaw.port}/"):
         deliver(openclaw)
 
 
@@ -249,11 +243,9 @@ def test_a_gateway_that_does_not_run_is_not_there(openclaw):
         (404, "There is no webhook at"),
     ],
 )
-def test_a_webhook_that_is_not_ours_is_named_and_another_way_may_be_taken(
-    openclaw, status, why
-):
+def test_foreign_webhook_is_named_and_counts_as_not_there(openclaw, status, why):
     openclaw.answer = (status, b"no")
-    with pytest.raises(NotThere) as raised:
+    with pytest.raises(TransportUnavailable) as raised:
         deliver(openclaw)
     assert why in str(raised.value)
     assert TOKEN not in str(raised.value)
@@ -262,7 +254,7 @@ def test_a_webhook_that_is_not_ours_is_named_and_another_way_may_be_taken(
 @pytest.mark.parametrize("status", [302, 400, 413, 429, 500])
 def test_what_the_gateway_says_instead_is_quoted_in_short(openclaw, status):
     openclaw.answer = (status, PAGE)
-    said = undelivered(openclaw)
+    said = failure_text(openclaw)
     assert f"answered {status}: <html> <h1> Bad day </h1> xxx" in said
 
 
@@ -276,10 +268,10 @@ def test_every_success_is_one(openclaw, status):
 def test_a_gateway_that_hangs_is_given_up_in_time(openclaw, monkeypatch):
     openclaw.hangs = True
     monkeypatch.setattr(webhook, "SECONDS", 0.3)
-    assert "failed (ReadTimeout)" in undelivered(openclaw)
+    assert "failed (ReadTimeout)" in failure_text(openclaw)
 
 
-def test_all_of_a_request_is_limited_within_what_a_delivery_may_take(openclaw):
+def test_webhook_time_limits_fit_within_a_delivery(openclaw):
     limits = []
 
     def answer(request):
@@ -289,26 +281,24 @@ def test_all_of_a_request_is_limited_within_what_a_delivery_may_take(openclaw):
     carrier = httpx.MockTransport(answer)
     transport = OpenClawHooks(openclaw.environ, carrier)
     asyncio.run(transport.deliver(a_wake()))
-    assert limits == [
-        dict.fromkeys(("connect", "read", "write", "pool"), webhook.SECONDS)
-    ]
+    assert limits == [dict.fromkeys(("connect", "read", "write", "pool"), webhook.SECONDS)]
     assert OutboxPolicy().lease_seconds / 2 > sum(limits[0].values())
 
 
 def test_an_answer_that_is_cut_off_is_none(openclaw):
     openclaw.cuts = True
-    assert "failed (RemoteProtocolError)" in undelivered(openclaw)
+    assert "failed (RemoteProtocolError)" in failure_text(openclaw)
 
 
 @pytest.mark.parametrize("token", ["tökén", "two\nlines", "nul\0"])
 def test_a_token_that_no_header_can_hold_is_told_without_it(openclaw, token):
     openclaw.configure(token=token)
-    assert token not in undelivered(openclaw)
+    assert token not in failure_text(openclaw)
 
 
 def test_a_path_that_no_address_can_hold_is_told(openclaw):
     openclaw.configure(path="/a\tb")
-    assert "failed (InvalidURL)" in undelivered(openclaw)
+    assert "failed (InvalidURL)" in failure_text(openclaw)
 
 
 def test_what_no_request_can_hold_is_not_delivered(openclaw):

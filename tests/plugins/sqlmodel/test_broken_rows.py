@@ -30,10 +30,10 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import (
-    ids_of,
-    next_lapse,
-    next_stuck_due,
-    next_wake_due,
+    extract_ids,
+    find_next_lapse,
+    find_next_stuck_due,
+    find_next_wake_due,
 )
 from taskmem_sqlmodel import health, reading, statements
 from taskmem_sqlmodel.columns import InstantText, JsonText
@@ -109,9 +109,7 @@ def break_row(path, table, column, value):
         raw.execute(update, (value,))
 
 
-@pytest.mark.parametrize(
-    "table", [t for t in statements.EVERY if t.name != "bookmarks"], ids=str
-)
+@pytest.mark.parametrize("table", [t for t in statements.EVERY if t.name != "bookmarks"], ids=str)
 def test_a_broken_row_harms_no_other(table, path, tmp_path):
     cases = [case for case in CASES if case[0] == table.name]
     assert cases
@@ -126,7 +124,7 @@ def test_a_broken_row_harms_no_other(table, path, tmp_path):
             raise
         finally:
             store.close()
-        seen = health.row(f"sqlite:///{copy}")
+        seen = health.check_database(f"sqlite:///{copy}")
         assert seen.state is HealthState.FAIL, (column, value)
         assert f"{table.name} " in seen.detail
 
@@ -143,9 +141,7 @@ def url(postgres):
         for table in statements.EVERY:
             for check in table.constraints:
                 if isinstance(check, sa.CheckConstraint) and check.name:
-                    raw.execute(
-                        f"ALTER TABLE {table.name} DROP CONSTRAINT {check.name}"
-                    )
+                    raw.execute(f"ALTER TABLE {table.name} DROP CONSTRAINT {check.name}")
     return url
 
 
@@ -187,9 +183,7 @@ def broken_there(url, table, column, value):
             raw.execute(update, (before,))
 
 
-@pytest.mark.parametrize(
-    "table", [t for t in statements.EVERY if t.name != "bookmarks"], ids=str
-)
+@pytest.mark.parametrize("table", [t for t in statements.EVERY if t.name != "bookmarks"], ids=str)
 def test_a_broken_row_harms_no_other_on_postgresql(table, url, on_server):
     for column in table.c:
         if column.primary_key or column.foreign_keys:
@@ -202,33 +196,29 @@ def test_a_broken_row_harms_no_other_on_postgresql(table, url, on_server):
                 except Exception as error:
                     error.add_note(said)
                     raise
-                seen = health.row(url)
+                seen = health.check_database(url)
                 assert seen.state is HealthState.FAIL, said
                 assert f"{table.name} " in seen.detail
-    assert health.row(url).state is HealthState.OK
+    assert health.check_database(url).state is HealthState.OK
 
 
 def others_are_read(store):
     """See that all that is not broken is answered, and that no pass is repeated."""
     for limit in (1, 500):
-        assert ids(
-            store.find_wakes(WakeQuery(due_by=NOW, limit=limit)), "wake_id", limit
-        )
-        assert ids(
-            store.find_runs(RunQuery(lapsed_by=NOW, limit=limit)), "run_id", limit
-        )
-        due = ids_of(store.find_tasks(TaskQuery(due_by=NOW, limit=limit)))
+        assert ids(store.find_wakes(WakeQuery(due_by=NOW, limit=limit)), "wake_id", limit)
+        assert ids(store.find_runs(RunQuery(lapsed_by=NOW, limit=limit)), "run_id", limit)
+        due = extract_ids(store.find_tasks(TaskQuery(due_by=NOW, limit=limit)))
         assert due in (["task_1"], ["task_1", "task_2"], ["task_2"])
         assert limit == 1 or "task_2" in due
     walk = TaskQuery(status=TaskStatus.ACTIVE, after="", limit=500)
-    assert "task_2" in ids_of(store.find_tasks(walk))
+    assert "task_2" in extract_ids(store.find_tasks(walk))
     watching = WaitQuery(status=WaitStatus.WATCHING, limit=500)
-    assert "wait_2" in ids_of(store.find_waits(watching))
-    assert "run_2" in ids_of(store.find_runs(RunQuery()))
-    assert "wake_2" in ids_of(store.find_wakes(WakeQuery()))
+    assert "wait_2" in extract_ids(store.find_waits(watching))
+    assert "run_2" in extract_ids(store.find_runs(RunQuery()))
+    assert "wake_2" in extract_ids(store.find_wakes(WakeQuery()))
     active = TaskQuery(status=TaskStatus.ACTIVE, limit=500, implicit=False)
     assert store.find_tasks(active)
-    if "task_1" in ids_of(store.find_tasks(TaskQuery(implicit=False))):
+    if "task_1" in extract_ids(store.find_tasks(TaskQuery(implicit=False))):
         assert store.read_task("task_1")
     else:
         with pytest.raises(TaskNotFound):
@@ -245,13 +235,13 @@ def others_are_read(store):
     assert store.find_events(EventQuery(after=0, limit=1))
     # What is due next is what a pass is then given: it would be repeated at once.
     for next_due, find, asked in (
-        (next_wake_due, store.find_wakes, WakeQuery(limit=500)),
-        (next_lapse, store.find_runs, RunQuery(limit=500)),
-        (next_stuck_due, store.find_tasks, TaskQuery(limit=500)),
+        (find_next_wake_due, store.find_wakes, WakeQuery(limit=500)),
+        (find_next_lapse, store.find_runs, RunQuery(limit=500)),
+        (find_next_stuck_due, store.find_tasks, TaskQuery(limit=500)),
     ):
         due = next_due(store)
         assert due in (DAWN, SOON)
-        by = "lapsed_by" if next_due is next_lapse else "due_by"
+        by = "lapsed_by" if next_due is find_next_lapse else "due_by"
         assert find(asked.model_copy(update={by: due}))
 
 
@@ -283,9 +273,7 @@ def test_a_broken_row_is_logged_once(path, file_store, caplog):
 
 def test_a_row_that_is_put_right_is_used_again(path, file_store):
     break_row(path, "wakes", "sent_at", "zzz")
-    assert [wake.wake_id for wake in file_store.find_wakes(WakeQuery(due_by=NOW))] == [
-        "wake_2"
-    ]
+    assert [wake.wake_id for wake in file_store.find_wakes(WakeQuery(due_by=NOW))] == ["wake_2"]
     break_row(path, "wakes", "sent_at", None)
     assert len(file_store.find_wakes(WakeQuery(due_by=NOW))) == 2
 
@@ -299,9 +287,7 @@ def test_metadata_that_is_emptied_by_hand_is_read(path, file_store):
 def test_many_broken_rows_use_up_no_limit(path, file_store):
     with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE wakes SET acknowledged_at = 'zzz' WHERE wake_id = 'wake_1'")
-        columns = [
-            c.name for c in statements.WAKES.c if c.name not in ("wake_id", "key")
-        ]
+        columns = [c.name for c in statements.WAKES.c if c.name not in ("wake_id", "key")]
         kept = ", ".join(f'"{name}"' for name in columns)
         for n in range(50):
             raw.execute(
@@ -309,10 +295,10 @@ def test_many_broken_rows_use_up_no_limit(path, file_store):
                 f" SELECT 'more_{n}', 'more_{n}', {kept} FROM wakes"
                 " WHERE wake_id = 'wake_1'"
             )
-    assert [
-        wake.wake_id for wake in file_store.find_wakes(WakeQuery(due_by=NOW, limit=2))
-    ] == ["wake_2"]
-    assert next_wake_due(file_store) == SOON
+    assert [wake.wake_id for wake in file_store.find_wakes(WakeQuery(due_by=NOW, limit=2))] == [
+        "wake_2"
+    ]
+    assert find_next_wake_due(file_store) == SOON
 
 
 def test_every_table_has_its_kind():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from openclaw_taskmem.domain import checkpoints
-from openclaw_taskmem.domain.checkpoints import Began, Ended
+from openclaw_taskmem.domain.checkpoints import CallEndEntry, CallStartEntry
 from taskmem_hookspecs import Change, Checkpoint, ConversationMessage
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
@@ -27,24 +27,22 @@ ANSWERS = (
 )
 
 
-def _entries(number: int) -> tuple[Began, Ended]:
+def _entries(number: int) -> tuple[CallStartEntry, CallEndEntry]:
     """A typical call: it begins, and it ends."""
-    begun = Began(
+    begun = CallStartEntry(
         call_id=f"toolu_{number:024}",
         tool="exec",
         about=COMMANDS[number % len(COMMANDS)],
         step=number % 7,
     )
     words = f"The build of part {number} is done, so the next part comes."
-    over = Ended(
+    over = CallEndEntry(
         **begun.model_dump(exclude={"kind"}),
         outcome=ANSWERS[number % len(ANSWERS)],
         ok=True,
         exit_code=0,
         milliseconds=1200,
-        said=(ConversationMessage(role="assistant", text=words),)
-        if number % 3 == 0
-        else (),
+        said=(ConversationMessage(role="assistant", text=words),) if number % 3 == 0 else (),
     )
     return begun, over
 
@@ -53,7 +51,7 @@ def _size(folder):
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
-def test_ten_thousand_checkpoints_take_at_most_three_times_what_they_say(tmp_path):
+def test_ten_thousand_checkpoints_take_at_most_triple_their_size(tmp_path):
     folder = tmp_path / "kept"
     folder.mkdir()
     url = f"sqlite:///{folder}/taskmem.db"
@@ -65,7 +63,7 @@ def test_ten_thousand_checkpoints_take_at_most_three_times_what_they_say(tmp_pat
     entries = [entry for number in range(CALLS) for entry in _entries(number)]
     payload = sum(len(entry.model_dump_json().encode()) for entry in entries)
     made = [
-        checkpoints.write(RUN, number, entry, DAWN + timedelta(seconds=number))
+        checkpoints.build_checkpoint(RUN, number, entry, DAWN + timedelta(seconds=number))
         for number, entry in enumerate(entries, start=1)
     ]
     store = SqlStore(url)

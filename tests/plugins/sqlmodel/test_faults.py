@@ -29,7 +29,7 @@ from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
 from taskmem_sqlmodel import health, task_store
 from taskmem_sqlmodel.store import SqlStore
-from taskmem_sqlmodel.translation import translated
+from taskmem_sqlmodel.translation import translate_errors
 
 MEGABYTE = "x" * 2**20
 
@@ -106,9 +106,7 @@ def test_two_stores_on_one_file_see_each_others_versions(store, path):
 def test_a_full_database_takes_nothing_and_then_goes_on(store):
     limit_pages(store)
     with pytest.raises(StoreFull, match="free some space"):
-        store.commit(
-            Change(tasks=(a_task(version=1),), messages=(a_message(content=MEGABYTE),))
-        )
+        store.commit(Change(tasks=(a_task(version=1),), messages=(a_message(content=MEGABYTE),)))
     assert store.read_task("task_1").task.version == 1
     assert list(store.read_records(Message, "task_1")) == []
     store.commit(Change(tasks=(a_task(version=1),)))
@@ -198,9 +196,7 @@ def test_nobody_else_reads_the_files(tmp_path, umask):
         store.commit(Change(tasks=(a_task(),)))
         assert mode(folder) == mode(folder.parent) == 0o700
         names = {"taskmem.db", "taskmem.db-shm", "taskmem.db-wal"}
-        assert {file.name: mode(file) for file in folder.iterdir()} == dict.fromkeys(
-            names, 0o600
-        )
+        assert {file.name: mode(file) for file in folder.iterdir()} == dict.fromkeys(names, 0o600)
         store.close()
     finally:
         os.umask(before)
@@ -281,19 +277,17 @@ def test_a_writer_that_is_interrupted_makes_room_for_the_next(store, monkeypatch
 
 
 @pytest.mark.parametrize("called", [False, True])
-def test_one_who_is_interrupted_while_waiting_calls_the_next(
-    store, monkeypatch, called
-):
+def test_one_who_is_interrupted_while_waiting_calls_the_next(store, monkeypatch, called):
     commits = store._commits
     commits._led = True
 
-    def interrupted(event, timeout=None):
+    def interrupt_wait(event, timeout=None):
         if called:
             commits._hand_over()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Event, "wait", interrupted)
+        patch.setattr(threading.Event, "wait", interrupt_wait)
         with pytest.raises(KeyboardInterrupt):
             store.commit(Change(events=(an_event(),)))
     if not called:
@@ -306,7 +300,7 @@ def test_a_disk_that_fails_is_not_only_told_to_be_full():
     failing = sqlite3.OperationalError("disk I/O error")
     failing.sqlite_errorname = "SQLITE_IOERR_WRITE"
 
-    with pytest.raises(StoreFull, match="or the disk fails"), translated():
+    with pytest.raises(StoreFull, match="or the disk fails"), translate_errors():
         raise OperationalError("INSERT", {}, failing)
 
 
@@ -344,7 +338,7 @@ def test_a_copy_whose_first_writer_was_killed_opens_whole(half_written):
 
 
 def test_doctor_reads_it_before_any_daemon_did(half_written):
-    assert health.row(f"sqlite:///{half_written}").state is not HealthState.FAIL
+    assert health.check_database(f"sqlite:///{half_written}").state is not HealthState.FAIL
 
 
 # --- taken away -------------------------------------------------------------

@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_hookspecs.testing.holdings import everything, read_bookmark
+from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
 from taskmem_sqlmodel import schema, task_store
 from taskmem_sqlmodel.rows import Base
 from tests.support.rows import rows_of_task
@@ -48,7 +48,7 @@ def path(tmp_path):
 @pytest.fixture
 def old(path, monkeypatch, tmp_path):
     """A database with rows in every table, for which a new schema has come since."""
-    store = opened(path)
+    store = open_store(path)
     store.commit(rows_of_task(1, DAWN))
     store.commit(Change(bookmarks=(Bookmark(name="tell", value="1"),)))
     store.close()
@@ -56,11 +56,11 @@ def old(path, monkeypatch, tmp_path):
     return path
 
 
-def opened(path):
+def open_store(path):
     return task_store(f"sqlite:///{path}")
 
 
-def asked(path, question):
+def query_rows(path, question):
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(question).fetchall()
 
@@ -91,21 +91,21 @@ schema.HEAD, schema.MIGRATIONS = {schema.HEAD!r}, Path({str(schema.MIGRATIONS)!r
 def test_every_row_of_an_older_database_is_kept(old, monkeypatch):
     with monkeypatch.context() as before:
         before.setattr(schema, "HEAD", REVISIONS[-1])
-        store = opened(old)
-        kept = everything(store)
+        store = open_store(old)
+        kept = read_all_rows(store)
         store.close()
     assert all(kept.values())
-    store = opened(old)
-    assert everything(store) == kept
+    store = open_store(old)
+    assert read_all_rows(store) == kept
     assert read_bookmark(store, "tell") == "1"
     store.commit(Change(tasks=(a_task(task_id="task_2"),)))
     store.close()
-    assert asked(old, "SELECT colour FROM tasks") == [("blue",), ("blue",)]
-    assert asked(old, "SELECT * FROM alembic_version") == [(NEXT,)]
+    assert query_rows(old, "SELECT colour FROM tasks") == [("blue",), ("blue",)]
+    assert query_rows(old, "SELECT * FROM alembic_version") == [(NEXT,)]
 
 
 def test_the_tasks_own_keys_are_in_its_metadata(path):
-    store = opened(path)
+    store = open_store(path)
     linkage = Linkage(
         active_wait_ids=("wait_1",),
         last_wait_event_at=a_task().created_at,
@@ -113,7 +113,7 @@ def test_the_tasks_own_keys_are_in_its_metadata(path):
     )
     store.commit(Change(tasks=(a_task(metadata={"own": 1}, linkage=linkage),)))
     store.close()
-    ((metadata,),) = asked(path, "SELECT metadata FROM tasks")
+    ((metadata,),) = query_rows(path, "SELECT metadata FROM tasks")
     assert json.loads(metadata) == {
         "own": 1,
         "active_wait_ids": ["wait_1"],
@@ -132,7 +132,7 @@ def test_every_schema_is_as_it_was_released(path, sql_snapshot):
             config = Config(attributes={"connection": connection})
             config.set_main_option("script_location", SCRIPTS.dir)
             command.upgrade(config, revision)
-        found = asked(
+        found = query_rows(
             path,
             "SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY tbl_name, name",
         )
@@ -163,15 +163,13 @@ def test_the_newest_schema_is_that_of_the_rows(database, request, tmp_path):
     by_rows = f"sqlite:///{tmp_path / 'rows.db'}"
     if database.startswith("postgresql"):
         by_rows = request.getfixturevalue("postgres").new_database()
-    migrated, made = (
-        sa.create_engine(url, poolclass=sa.NullPool) for url in (database, by_rows)
-    )
+    migrated, made = (sa.create_engine(url, poolclass=sa.NullPool) for url in (database, by_rows))
     Base.metadata.create_all(made)
     assert describe_schema(migrated) == describe_schema(made)
 
 
 def test_a_database_at_head_is_opened_without_alembic(path):
-    opened(path).close()
+    open_store(path).close()
     code = f"""
 import sys
 from taskmem_sqlmodel import task_store
@@ -202,7 +200,7 @@ def failing_at(request):
 def test_a_migration_that_fails_leaves_the_old_database(old):
     before = dump(old)
     with pytest.raises(KeyboardInterrupt):
-        opened(old)
+        open_store(old)
     assert dump(old) == before
 
 
@@ -210,11 +208,11 @@ def test_a_migration_that_fails_leaves_the_old_database(old):
 @pytest.mark.parametrize("failing_at", ["CREATE TABLE wakes"], indirect=True)
 def test_a_new_database_that_fails_is_empty(path):
     with pytest.raises(KeyboardInterrupt):
-        opened(path)
-    assert asked(path, "SELECT * FROM sqlite_master") == []
+        open_store(path)
+    assert query_rows(path, "SELECT * FROM sqlite_master") == []
 
 
-def test_a_process_killed_while_migrating_leaves_the_old_database(old):
+def test_process_killed_while_migrating_keeps_the_old_database(old):
     before = dump(old)
     code = f"""
 import os, sqlalchemy as sa
@@ -230,8 +228,8 @@ task_store("sqlite:///{old}")
     killed.communicate()
     assert killed.returncode == -9
     assert dump(old) == before
-    opened(old).close()
-    assert asked(old, "SELECT colour FROM tasks") == [("blue",)]
+    open_store(old).close()
+    assert query_rows(old, "SELECT colour FROM tasks") == [("blue",)]
 
 
 @pytest.mark.parametrize("fixture", ["path", "old"])
@@ -259,8 +257,8 @@ opened.close()
         process.communicate()
     assert [process.returncode for process in processes] == [0] * 3
     expected = 3 if fixture == "path" else 4
-    assert asked(file, "SELECT count(*) FROM tasks") == [(expected,)]
-    assert asked(file, "SELECT * FROM alembic_version") == [(schema.HEAD,)]
+    assert query_rows(file, "SELECT count(*) FROM tasks") == [(expected,)]
+    assert query_rows(file, "SELECT * FROM alembic_version") == [(schema.HEAD,)]
 
 
 # --- newer, from before the first release, or not ours -----------------------
@@ -283,7 +281,7 @@ SENTENCES = {
     ],
 )
 def test_a_schema_not_known_here_is_refused_untouched(path, mode, revision, error):
-    opened(path).close()
+    open_store(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}")
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -291,7 +289,7 @@ def test_a_schema_not_known_here_is_refused_untouched(path, mode, revision, erro
     path.chmod(0o644)
     before = path.read_bytes(), path.stat()
     with pytest.raises(error, match=SENTENCES[error].format(revision)) as refused:
-        opened(path)
+        open_store(path)
     assert refused.type is error
     after = path.read_bytes(), path.stat()
     assert after[0] == before[0]
@@ -304,5 +302,5 @@ def test_a_database_of_another_program_is_refused(path):
         connection.execute("CREATE TABLE tasks (id INTEGER)")
     before = dump(path)
     with pytest.raises(StoreUnavailable, match="tasks already exists"):
-        opened(path)
+        open_store(path)
     assert dump(path) == before

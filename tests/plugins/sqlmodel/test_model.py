@@ -19,10 +19,10 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.testing import MemoryStore, drawn
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import (
-    everything,
-    next_lapse,
-    next_stuck_due,
-    next_wake_due,
+    find_next_lapse,
+    find_next_stuck_due,
+    find_next_wake_due,
+    read_all_rows,
 )
 from taskmem_sqlmodel import task_store
 
@@ -64,9 +64,7 @@ runs = rows(
     session_key=st.sampled_from([None, "main"]),
     role=st.sampled_from([None, "builder"]),
 )
-artifacts = rows(
-    lambda artifact_id: drawn.artifacts(artifact_id, "task_2"), ("made_1", "made_2")
-)
+artifacts = rows(lambda artifact_id: drawn.artifacts(artifact_id, "task_2"), ("made_1", "made_2"))
 checkpoints = (
     st.tuples(st.sampled_from(("run_1", "run_2")), st.integers(1, 3))
     .flatmap(lambda key: drawn.checkpoints(*key))
@@ -85,9 +83,7 @@ events = st.builds(
 changes = st.builds(
     Change,
     tasks=st.lists(tasks, max_size=2).map(tuple),
-    messages=st.lists(st.sampled_from(TASKS).flatmap(drawn.messages), max_size=2).map(
-        tuple
-    ),
+    messages=st.lists(st.sampled_from(TASKS).flatmap(drawn.messages), max_size=2).map(tuple),
     waits=st.lists(waits, max_size=1).map(tuple),
     wakes=st.lists(wakes, max_size=2).map(tuple),
     runs=st.lists(runs, max_size=2).map(tuple),
@@ -99,7 +95,7 @@ changes = st.builds(
 )
 
 
-def committed(store, change):
+def try_commit(store, change):
     try:
         store.commit(change)
     except (Conflict, TaskNotFound):
@@ -107,16 +103,16 @@ def committed(store, change):
     return True
 
 
-def of_home(store, home, now):
+def answers_of_home(store, home, now):
     sent = WakeQuery(session_key="main", sent_since=DAWN, home=home)
     return {
         "stuck": list(store.find_tasks(TaskQuery(due_by=now, home=home))),
-        "stuck next": next_stuck_due(store, home),
+        "stuck next": find_next_stuck_due(store, home),
         "due": list(store.find_wakes(WakeQuery(due_by=now, home=home))),
-        "due next": next_wake_due(store, home),
+        "due next": find_next_wake_due(store, home),
         "sent": list(store.find_wakes(sent)),
         "lapsed": list(store.find_runs(RunQuery(lapsed_by=now, home=home))),
-        "lapses next": next_lapse(store, home),
+        "lapses next": find_next_lapse(store, home),
         "session": list(store.find_runs(RunQuery(session_key="main", home=home))),
     }
 
@@ -129,13 +125,13 @@ def answers(store):
     sent = (WakeQuery(session_key=k, sent_since=DAWN) for k in (None, "main"))
     tasks = TaskQuery(limit=9, implicit=False)
     return {
-        **everything(store),
+        **read_all_rows(store),
         "counts": store.count(),
         "active": list(store.find_tasks(TaskQuery(status="active", after=""))),
         "paused": list(store.find_tasks(TaskQuery(status="paused"))),
         "sent": [list(store.find_wakes(query)) for query in sent],
         "queued": [list(store.find_runs(query)) for query in roles],
-        "homes": [of_home(store, home, now) for home in (None, "home_1", "home_3")],
+        "homes": [answers_of_home(store, home, now) for home in (None, "home_1", "home_3")],
         "facts": [store.read_task(t.task_id) for t in store.find_tasks(tasks)],
     }
 
@@ -150,7 +146,7 @@ def test_it_answers_as_the_store_in_memory_does(tmp_path_factory, written):
     path = tmp_path_factory.mktemp("model") / "taskmem.db"
     store, model = task_store(f"sqlite:///{path}"), MemoryStore()
     for change in written:
-        assert committed(store, change) == committed(model, change)
+        assert try_commit(store, change) == try_commit(model, change)
         assert answers(store) == answers(model)
         before, home = change.forget_before or DAWN, change.forget_home
         given = (before, 1, home, 5)

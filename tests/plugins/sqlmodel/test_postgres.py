@@ -157,15 +157,13 @@ def test_what_is_due_in_a_home_is_found_whatever_others_have(url):
     store.close()
     given = {"home": "home_1", "limit": 1}
     questions = (
-        statements.tasks(TaskQuery(due_by=FOREVER, **given)),
-        statements.wakes(WakeQuery(due_by=FOREVER, **given)),
-        statements.runs(RunQuery(lapsed_by=FOREVER, **given)),
+        statements.select_tasks(TaskQuery(due_by=FOREVER, **given)),
+        statements.select_wakes(WakeQuery(due_by=FOREVER, **given)),
+        statements.select_runs(RunQuery(lapsed_by=FOREVER, **given)),
     )
     with other(url) as connection:
         connection.execute("ANALYZE")
-        for question, (by, most) in product(
-            questions, ((a_task().updated_at, 3), (FOREVER, 1))
-        ):
+        for question, (by, most) in product(questions, ((a_task().updated_at, 3), (FOREVER, 1))):
             asked = {"home": "home_1", "limit": most, "due_by": by, "lapsed_by": by}
             sql = question.params(asked).compile(
                 dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}

@@ -29,15 +29,13 @@ def live(tmp_path):
 @pytest.fixture
 def disk(live):
     disk = Disk(live)
-    with disk.recording():
+    with disk.record_writes():
         yield disk
 
 
 def commit(store, version):
     """Commit the task's next version together with a message."""
-    store.commit(
-        Change(tasks=(a_task(version=version),), messages=(a_message(content=BODY),))
-    )
+    store.commit(Change(tasks=(a_task(version=version),), messages=(a_message(content=BODY),)))
 
 
 def read_version(folder):
@@ -66,7 +64,7 @@ def test_a_cut_at_any_sync_keeps_a_commit_whole_or_not(disk, live, tmp_path):
     random, numbers = Random(18), count()  # noqa: S311 - no secret
     cuts = []
 
-    def cut():
+    def cut_power():
         into = tmp_path / f"sync{next(numbers)}"
         disk.cut(into, random)
         cuts.append((answered, into))
@@ -74,7 +72,7 @@ def test_a_cut_at_any_sync_keeps_a_commit_whole_or_not(disk, live, tmp_path):
     answered = 0
     with closing(SqlStore(f"sqlite:///{live / 'taskmem.db'}")) as store:
         commit(store, 0)
-        disk.on_sync = cut
+        disk.on_sync = cut_power
         for answered in range(1, COMMITS):
             commit(store, answered)
         disk.on_sync = lambda: None

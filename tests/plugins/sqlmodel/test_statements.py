@@ -36,11 +36,11 @@ OPEN = {
 }
 ENDED = {WakeQuery: (WakeState.DUE, WakeState.REFUSED), RunQuery: (*RunState,)}
 ASK = {
-    TaskQuery: statements.tasks,
-    WaitQuery: statements.waits,
-    WakeQuery: statements.wakes,
-    RunQuery: statements.runs,
-    EventQuery: statements.events,
+    TaskQuery: statements.select_tasks,
+    WaitQuery: statements.select_waits,
+    WakeQuery: statements.select_wakes,
+    RunQuery: statements.select_runs,
+    EventQuery: statements.select_events,
 }
 AT_HOME = ({}, {"home": "home_1"})
 ALL_ASKED = [
@@ -62,10 +62,7 @@ ALL_ASKED = [
     WakeQuery(states=OPEN[WakeQuery], wait_id="wait_1"),
     *(RunQuery(session_key="s", **home) for home in AT_HOME),
     RunQuery(states=ENDED[RunQuery], implicit=False),
-    *(
-        RunQuery(states=("queued",), oldest_first=True, role=role)
-        for role in (None, "builder")
-    ),
+    *(RunQuery(states=("queued",), oldest_first=True, role=role) for role in (None, "builder")),
     *(ask(states=ENDED[ask], task_id="task_1") for ask in ENDED),
     *(ask(task_id="task_1") for ask in OPEN),
     *(ask() for ask in OPEN),
@@ -92,12 +89,9 @@ QUESTIONS = (
         for name, statement in vars(statements).items()
         if isinstance(statement, sa.Select) and not name.startswith("_")
     }
+    | {repr(query): ASK[type(query)](query.model_copy(update={"limit": 9})) for query in ALL_ASKED}
     | {
-        repr(query): ASK[type(query)](query.model_copy(update={"limit": 9}))
-        for query in ALL_ASKED
-    }
-    | {
-        f"{kind.__name__} {given}": statements.records(kind, frozenset(given))
+        f"{kind.__name__} {given}": statements.select_records(kind, frozenset(given))
         for kind, given in (
             *((kind, ()) for kind in RECORDS),
             *((kind, ("limit",)) for kind in RECORDS),
@@ -132,7 +126,7 @@ def test_what_is_open_is_found_whatever_has_ended(database, ask, index):
 
 def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
     query = TaskQuery(status="active", session_key="s", home="home_1", implicit=False)
-    [step] = plan_of(database, statements.tasks(query))
+    [step] = plan_of(database, statements.select_tasks(query))
     assert "tasks_of_session" in step
 
 
@@ -141,16 +135,14 @@ def test_the_tasks_of_a_session_are_found_whatever_others_have(database):
     ("ask", "index", "columns"),
     [
         (
-            counting.open_tasks,
+            counting.select_open_tasks,
             "tasks_open_of_maker",
             ("registrar_host", "registrar_session"),
         ),
-        (counting.open_waits, "waits_open_of_maker", ("host", "session_key")),
+        (counting.select_open_waits, "waits_open_of_maker", ("host", "session_key")),
     ],
 )
-def test_what_is_open_of_an_agent_is_counted_in_an_index(
-    database, ask, index, columns, by_agent
-):
+def test_what_is_open_of_an_agent_is_counted_in_an_index(database, ask, index, columns, by_agent):
     steps = plan_of(database, ask(by_agent=by_agent))
     host, session = columns
     stretch = f" AND {session}>? AND {session}<?" if by_agent else ""
@@ -160,7 +152,7 @@ def test_what_is_open_of_an_agent_is_counted_in_an_index(
 
 
 def test_implicit_tasks_are_found_whatever_others_there_are(database):
-    [step] = plan_of(database, statements.tasks(TaskQuery(implicit=True)))
+    [step] = plan_of(database, statements.select_tasks(TaskQuery(implicit=True)))
     assert "INDEX tasks_implicit" in step
 
 
@@ -249,7 +241,7 @@ def _count_steps(path, ask, many):
         "of the task": lambda: find(EventQuery(task_id=mine, limit=50)),
         "of all": lambda: find(EventQuery(limit=50)),
         "page": lambda: find(EventQuery(after=newest - 60, limit=50)),
-        "history": lambda: history.read_page(world.shell, mine, None),
+        "history": lambda: history.read_history_page(world.shell, mine, None),
     }[ask]()
     store.close()
     return next(steps)

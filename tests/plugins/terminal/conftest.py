@@ -49,9 +49,7 @@ class Server:
     def session(self, name, command=SHELL, *more):
         self("new-session", "-d", "-s", name, "-x", "60", "-y", "10", *more, command)
         if command is SHELL:
-            until(
-                lambda: "$" in self("capture-pane", "-p", "-t", f"={name}:"), "prompt"
-            )
+            until(lambda: "$" in self("capture-pane", "-p", "-t", f"={name}:"), "prompt")
 
     def type(self, name, text):
         self("send-keys", "-t", name, text, "Enter")

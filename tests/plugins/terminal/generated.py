@@ -133,7 +133,7 @@ SAID = {
 
 
 @dataclass(frozen=True)
-class Generated:
+class GeneratedCondition:
     """A condition, and the first look at which it holds; None: it never does."""
 
     output: str
@@ -154,7 +154,7 @@ class Part:
     truth: Truth
 
 
-class Recorded:
+class RecordedOutput:
     """An output, what was shown of it, and forms about it."""
 
     def __init__(self, output: str, exit_status: int | None, dice: Random) -> None:
@@ -174,7 +174,7 @@ class Recorded:
         """Some forms of every kind that this output can tell something about."""
         yield from (self._text() for _ in range(6))
         yield from (self._regex() for _ in range(4))
-        yield from self._gone()
+        yield from self._gone_parts()
         yield from self._exits()
         yield self._now("prompt", self._name in PROMPTS or self.exit_status is not None)
         yield from self._asks()
@@ -196,18 +196,16 @@ class Recorded:
         if self._dice.random() < 0.4:
             text = _spoil(text, self._dice)
         text = re.sub(r'["“”\\]', "", text).strip()[:80] or "nothing"
-        return Part(
-            self._say("text", text), self._ever(lambda line: _holds(line, text))
-        )
+        return Part(self._say("text", text), self._ever(lambda line: _holds(line, text)))
 
-    def _gone(self) -> Iterator[Part]:
+    def _gone_parts(self) -> Iterator[Part]:
         if any("\x1b[2J" in step.printed for step in self.steps) or not self._all:
             return
         text = re.sub(r'["“”\\]', "", self._line()).strip()[:60]
         seen = [any(_holds(line, text) for line in lines) for lines in self._shown]
         looks = range(len(self.steps))
         there = [
-            any(_holds(line, text) for line in _untyped(step, step.frame.tail))
+            any(_holds(line, text) for line in _untyped_lines(step, step.frame.tail))
             for step in self.steps
         ]
 
@@ -267,7 +265,7 @@ class Recorded:
         wanted = self._dice.randint(1, 100)
 
         def holds(at: int) -> bool:
-            return any(value >= wanted for value in self._seen(at, _percentages))
+            return any(value >= wanted for value in self._seen_numbers(at, _percentages))
 
         return Part(self._say("percent", wanted), holds)
 
@@ -286,12 +284,12 @@ class Recorded:
         op = self._dice.choice([*OPERATORS])
 
         def holds(at: int) -> bool:
-            return any(OPERATORS[op](value, bound) for value in self._seen(at, read))
+            return any(OPERATORS[op](value, bound) for value in self._seen_numbers(at, read))
 
         said = f"{bound:f}".rstrip("0").rstrip(".")
         return Part(self._say("number", name, op, said), holds)
 
-    def _seen(self, at: int, read: Callable[[str], Iterable[float]]) -> set[float]:
+    def _seen_numbers(self, at: int, read: Callable[[str], Iterable[float]]) -> set[float]:
         """Numbers that were to be read by a look, and were printed to their end."""
         if (at, read) not in self._numbers_seen:
             shown = "\n".join(line for lines in self._shown[: at + 1] for line in lines)
@@ -305,27 +303,25 @@ class Recorded:
         return Part(self._say(kind), lambda at: holds and at >= end)
 
     def _ever(self, holds: Callable[[str], bool]) -> Truth:
-        first = next(
-            (n for n, lines in enumerate(self._shown) if any(map(holds, lines))), None
-        )
+        first = next((n for n, lines in enumerate(self._shown) if any(map(holds, lines))), None)
         return lambda at: first is not None and at >= first
 
 
-def generate(seed: int, share: float = 1.0) -> Iterator[Generated]:
+def generate(seed: int, share: float = 1.0) -> Iterator[GeneratedCondition]:
     """Conditions of one form, and of two that are joined, over every output.
 
     `share`: how many of them are kept, at random.
     """
     dice = Random(seed)  # noqa: S311 - the same ones each time
     for output, exit_status in sorted(outputs().items()):
-        recorded = Recorded(output, exit_status, dice)
+        recorded = RecordedOutput(output, exit_status, dice)
         parts = [*recorded.parts()]
         joined = [_join(*dice.sample(parts, 2), dice) for _ in range(4)]
         for part in (*parts, *joined):
             if dice.random() < share:
                 looks = range(len(recorded.steps))
                 at = next(filter(part.truth, looks), None)
-                yield Generated(output, exit_status, part.words, at)
+                yield GeneratedCondition(output, exit_status, part.words, at)
 
 
 def outputs() -> dict[str, int | None]:
@@ -358,10 +354,13 @@ def _join(one: Part, two: Part, dice: Random) -> Part:
 
 
 def _lines(step: Step) -> list[str]:
-    return [*_untyped(step, step.frame.text), *_untyped(step, step.frame.tail)]
+    return [
+        *_untyped_lines(step, step.frame.text),
+        *_untyped_lines(step, step.frame.tail),
+    ]
 
 
-def _untyped(step: Step, text: str | None) -> list[str]:
+def _untyped_lines(step: Step, text: str | None) -> list[str]:
     typed = {line.strip() for line in step.frame.echoes}
     lines = (text or "").split("\n")
     return [line for line in lines if line.strip() not in typed]

@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 
 from openclaw_taskmem.domain.conditions import parse_condition
 from taskmem_hookspecs import Frame, Met, Ruling
-from taskmem_terminal.judge import TextJudge
+from taskmem_terminal.judge import TerminalRuleJudge
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-class Shown:
+class ShownJudge:
     """A judge, and everything it has been shown."""
 
     def __init__(self, wake_when: str, name: str = "build") -> None:
-        self.judge = TextJudge(parse_condition(wake_when), name)
+        self.judge = TerminalRuleJudge(parse_condition(wake_when), name)
         self.text = ""
         self._now = NOON
 
@@ -44,10 +44,10 @@ class Shown:
         return asyncio.run(self.judge.rule(frame))
 
 
-def ruling(wake_when: str, text: str, **known: object) -> Ruling:
+def rule_on(wake_when: str, text: str, **known: object) -> Ruling:
     """What a judge says that is shown a text at once."""
-    return Shown(wake_when).shows(text, **known)
+    return ShownJudge(wake_when).shows(text, **known)
 
 
-def met(wake_when: str, text: str, **known: object) -> Met:
-    return ruling(wake_when, text, **known).met
+def is_met_by(wake_when: str, text: str, **known: object) -> Met:
+    return rule_on(wake_when, text, **known).met

@@ -23,16 +23,14 @@ from pathlib import Path
 
 from openclaw_taskmem.domain.conditions import parse_condition
 from taskmem_hookspecs import Condition, ConditionUnclear, Frame, Met, Output, Target
-from taskmem_terminal.judge import TextJudge
-from taskmem_terminal.sensor import Terminals
+from taskmem_terminal.judge import TerminalRuleJudge
+from taskmem_terminal.sensor import TerminalSensor
 
 CONDITIONS = Path(__file__).parent / "conditions"
 PIECES = 60
 Truth = Callable[[int | None], bool]
 """Whether a condition holds by a look, by number; None: whether it ever does."""
-_ESCAPES = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
-)
+_ESCAPES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]")
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
     found = []
     with tempfile.TemporaryDirectory() as home:
         os.environ["TASKMEM_HOME"] = home
-        sensor = Terminals()
+        sensor = TerminalSensor()
         at, pieces = 0, []
         while at < len(data):
             size = dice.randint(1, longest)
@@ -107,14 +105,14 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
         await sensor.feed(target, Output(data=b""))
         watch = await sensor.watch(target)
         start = place = (await watch.here()).place
-        whole, printed = shown(data), b""
+        whole, printed = shown_text(data), b""
         for piece in pieces:
             await sensor.feed(target, Output(data=piece))
             printed += piece
             frame = await watch.look(place, start)
             place = frame.place
             # A sequence that is cut shows more than it will when it is whole.
-            length = min(len(shown(printed)), len(whole) + 1)
+            length = min(len(shown_text(printed)), len(whole) + 1)
             found.append(Step(frame, whole[: (whole + "\n").index("\n", length - 1)]))
         if exit_status is not None:
             await sensor.feed(target, Output(data=b"", exit_status=exit_status))
@@ -127,7 +125,7 @@ async def _steps(output: str, exit_status: int | None) -> list[Step]:
     return found
 
 
-def shown(data: bytes) -> str:
+def shown_text(data: bytes) -> str:
     """What bytes show, without any escape sequences."""
     return _ESCAPES.sub("", data.decode(errors="replace")).replace("\r", "\n")
 
@@ -137,7 +135,7 @@ def judge_steps(condition: Condition, steps: list[Step]) -> tuple[int | None, st
 
     None: it was never found to hold.
     """
-    judge = TextJudge(condition, "replay")
+    judge = TerminalRuleJudge(condition, "replay")
     said = ""
     for number, step in enumerate(steps):
         ruling = run_at_once(judge.rule(step.frame))
@@ -156,9 +154,7 @@ def run_at_once(coroutine):
     raise AssertionError
 
 
-def judge(
-    wake_when: str, output: str, exit_status: int | None, truth: Truth
-) -> tuple[str, str]:
+def judge(wake_when: str, output: str, exit_status: int | None, truth: Truth) -> tuple[str, str]:
     """The verdict on a condition, and what the judge said."""
     try:
         condition = parse_condition(wake_when)
@@ -172,7 +168,7 @@ def judge(
     return "right" if truth(at) else "falsely", said
 
 
-def judged(entry: dict) -> tuple[str, str]:
+def judge_entry(entry: dict) -> tuple[str, str]:
     """The verdict on one condition of a list, and what the judge said."""
     given = entry["output"], entry["exit_status"]
 
@@ -180,12 +176,12 @@ def judged(entry: dict) -> tuple[str, str]:
         if at is None or not entry["holds"]:
             return entry["holds"]
         step = steps(*given)[at]
-        return step.frame.exit_status is not None or _came(entry, step.printed)
+        return step.frame.exit_status is not None or _has_come(entry, step.printed)
 
     return judge(entry["wake_when"], *given, truth)
 
 
-def _came(entry: dict, printed: str) -> bool:
+def _has_come(entry: dict, printed: str) -> bool:
     wanted = entry["from_text"]
     if wanted is None:
         return False
@@ -196,6 +192,6 @@ def score(rows: list[dict]) -> Score:
     """Judge each condition of a list."""
     total = Score()
     for entry in rows:
-        verdict, said = judged(entry)
+        verdict, said = judge_entry(entry)
         total.add(verdict, entry, said)
     return total

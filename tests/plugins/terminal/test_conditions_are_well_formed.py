@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tests.plugins.terminal.replay import CONDITIONS, entries, shown
+from tests.plugins.terminal.replay import CONDITIONS, entries, shown_text
 
 OUTPUTS = CONDITIONS / "outputs"
 HALVES = ("tuning", "held_out")
@@ -43,7 +43,7 @@ REQUIRED = {
 @cache
 def lines_of(output):
     folder = CONDITIONS if "/" in output else OUTPUTS
-    return shown((folder / output).read_bytes()).split("\n")
+    return shown_text((folder / output).read_bytes()).split("\n")
 
 
 EVERY = [entry for half in HALVES for entry in entries(half)]
@@ -100,7 +100,7 @@ def test_every_entry_has_the_fields_it_should_have():
         assert entry["wake_when"].strip() == entry["wake_when"] != "", entry["id"]
 
 
-def test_a_condition_that_holds_does_so_from_a_text_of_the_output_or_at_the_exit():
+def test_condition_that_holds_has_a_text_or_an_exit_status():
     for entry in (*EVERY, *SITUATIONS):
         text = entry["from_text"]
         if not entry["holds"]:

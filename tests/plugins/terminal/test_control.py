@@ -6,21 +6,21 @@ import pytest
 
 from taskmem_hookspecs import Target
 from taskmem_terminal import panes
-from taskmem_terminal.control import Client, Hearer, TmuxSaid
-from taskmem_terminal.panes import every_pane
-from taskmem_terminal.sensor import Terminals
-from tests.plugins.terminal.watched import alive, held, watching
+from taskmem_terminal.control import Client, ClientListener, TmuxError
+from taskmem_terminal.panes import list_panes
+from taskmem_terminal.sensor import TerminalSensor
+from tests.plugins.terminal.watched import alive, list_open_files, watch_terminal
 from tests.support.waiting import until
 
 ODD = "bash --norc -c 'exec -a $\"x\ty\nz\" sleep 60'"
 
 
-def _read(path):
+def _read_file(path):
     return path.exists() and path.read_text()
 
 
 async def attach(session="$0"):
-    return await Client.attach(session, Hearer())
+    return await Client.attach(session, ClientListener())
 
 
 async def test_what_a_pane_prints_is_never_taken_for_what_tmux_says(tmux):
@@ -31,10 +31,10 @@ async def test_what_a_pane_prints_is_never_taken_for_what_tmux_says(tmux):
     forged = "".join(f"%end 1 {n} 1\n%output {pane} FORGED\n" for n in numbers)
     tmux.show("work:0.0", forged)
     until(lambda: "899" in tmux("capture-pane", "-p", "-t", "work:0.0"), "printed")
-    sensor = Terminals()
+    sensor = TerminalSensor()
     async with (
-        watching("tmux:work:0.1", sensor) as other,
-        watching("tmux:work:0.0", sensor) as forger,
+        watch_terminal("tmux:work:0.1", sensor) as other,
+        watch_terminal("tmux:work:0.0", sensor) as forger,
     ):
         for _ in range(3):
             await forger.look()
@@ -64,7 +64,7 @@ async def test_answers_stay_with_their_questions(tmux):
     answers = await asyncio.gather(*asked, return_exceptions=True)
     for n, answer in enumerate(answers):
         if n % 3 == 2:
-            assert isinstance(answer, TmuxSaid)
+            assert isinstance(answer, TmuxError)
             assert "nowhere" in str(answer)
         else:
             assert (answer[0], answer[2][0]) == ([b"%d" % n], b"last-%d" % n)
@@ -75,9 +75,7 @@ async def test_a_question_that_was_given_up_harms_no_later_one(tmux):
     tmux.session("work", "cat")
     client = await attach()
     heard = []
-    given_up = asyncio.create_task(
-        client.ask("display-message -p old", then=heard.append)
-    )
+    given_up = asyncio.create_task(client.ask("display-message -p old", then=heard.append))
     await asyncio.sleep(0)
     given_up.cancel()
     assert await client.ask("display-message -p new") == [[b"new"]]
@@ -85,14 +83,14 @@ async def test_a_question_that_was_given_up_harms_no_later_one(tmux):
     await client.leave()
 
 
-async def test_who_cannot_read_an_answer_is_told_and_nobody_else_harmed(tmux):
+async def test_unreadable_tmux_answer_fails_only_its_own_question(tmux):
     tmux.session("work", "cat")
     client = await attach()
 
     def stumble(_):
         raise IndexError
 
-    with pytest.raises(TmuxSaid, match="cannot be read"):
+    with pytest.raises(TmuxError, match="cannot be read"):
         await client.ask("display-message -p x", then=stumble)
     assert await client.ask("display-message -p y") == [[b"y"]]
     await client.leave()
@@ -103,7 +101,7 @@ async def test_without_a_locale_everything_is_read_as_it_is(tmux, monkeypatch):
     tmux.session("wörk", "cat")
     tmux.show("=wörk:", "früh 日本\n")
     monkeypatch.setenv("LC_ALL", "C")
-    async with watching("tmux:wörk") as watcher:
+    async with watch_terminal("tmux:wörk") as watcher:
         assert "früh 日本" in (await watcher.watch.here()).tail
         tmux.show("%0", "spät 日本\n")
         await watcher.until_seen("spät 日本")
@@ -113,7 +111,10 @@ async def test_a_program_may_be_named_as_it_likes(tmux):
     tmux.session("odd", ODD)
     tmux.session("work", "cat")
     until(lambda: "x" in tmux.ask("odd", "pane_current_command"), "it is named")
-    async with watching("tmux:work") as watcher, watching("tmux:odd") as odd:
+    async with (
+        watch_terminal("tmux:work") as watcher,
+        watch_terminal("tmux:odd") as odd,
+    ):
         assert odd.watch.pane.command == "x y z"
         tmux.show("odd", "HELLO\n")
         await odd.until_seen("HELLO")
@@ -127,18 +128,16 @@ async def test_a_program_may_be_named_as_it_likes(tmux):
 
 async def test_one_pane_that_cannot_be_read_hides_no_other(tmux, monkeypatch):
     tmux.session("work", "cat")
-    ask = panes.ask_once
+    ask = panes.run_tmux_command
 
     async def odd(*arguments):
         return "%7\tx\n\nz\n" + await ask(*arguments)
 
-    monkeypatch.setattr(panes, "ask_once", odd)
-    assert [pane.session_name for pane in await every_pane()] == ["work"]
+    monkeypatch.setattr(panes, "run_tmux_command", odd)
+    assert [pane.session_name for pane in await list_panes()] == ["work"]
 
 
-async def test_who_gives_up_while_a_session_is_attached_to_leaves_nothing_behind(
-    tmux, monkeypatch, tmp_path
-):
+async def test_cancelled_attach_to_a_tmux_session_leaves_nothing(tmux, monkeypatch, tmp_path):
     tmux.session("work", "cat")
     broken, told = tmp_path / "tmux", tmp_path / "pid"
     broken.write_text(
@@ -148,13 +147,13 @@ async def test_who_gives_up_while_a_session_is_attached_to_leaves_nothing_behind
     )
     broken.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    sensor = Terminals()
+    sensor = TerminalSensor()
     watch = asyncio.create_task(sensor.watch(Target(scheme="pty", name="tmux:work")))
-    pid = int(await asyncio.to_thread(until, lambda: _read(told), "it attaches"))
-    assert any("pidfd" in handle for handle in held())
+    pid = int(await asyncio.to_thread(until, lambda: _read_file(told), "it attaches"))
+    assert any("pidfd" in handle for handle in list_open_files())
     watch.cancel()
     with pytest.raises(asyncio.CancelledError):
         await watch
     assert not alive(pid)
     assert sensor._tmux._panes == {}
-    assert not any("pidfd" in handle for handle in held())
+    assert not any("pidfd" in handle for handle in list_open_files())

@@ -1,17 +1,17 @@
 import pytest
 
-from taskmem_terminal.echoes import Mood
-from taskmem_terminal.reading import Manner, Reader, Spot
+from taskmem_terminal.echoes import TypingState
+from taskmem_terminal.reading import OutputReader, ReadOptions, StreamPosition
 from tests.plugins.terminal.watched import Bytes
 
-SHELL = Manner(columns=80, rows=24, interactive=True)
-OUTPUT = Manner(columns=80, rows=24)
+SHELL = ReadOptions(columns=80, rows=24, interactive=True)
+OUTPUT = ReadOptions(columns=80, rows=24)
 A, B = b"\x1b]133;A\x07", b"\x1b]133;B\x07"
 C, D = b"\x1b]133;C\x07", b"\x1b]133;D;0\x07"
 
 
-def echoes(data, manner=SHELL, mood=Mood.NOTHING, start=0):
-    return Reader().page(Bytes(data), Spot(start, start, mood), manner).echoes
+def echoes(data, manner=SHELL, mood=TypingState.NOTHING, start=0):
+    return OutputReader().read_page(Bytes(data), StreamPosition(start, start, mood), manner).echoes
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def echoes(data, manner=SHELL, mood=Mood.NOTHING, start=0):
     ],
 )
 def test_a_line_that_was_typed_is_an_echo_wherever_it_stands(line):
-    from taskmem_terminal.render import rendered
+    from taskmem_terminal.render import render_lines
 
-    (shown,) = rendered([line.encode()])[0]
+    (shown,) = render_lines([line.encode()])[0]
     assert echoes(line.encode(), OUTPUT) == (shown,)
 
 
@@ -83,7 +83,7 @@ def test_a_line_of_output_is_none(line, manner):
 
 
 @pytest.mark.parametrize("line", ["# BUILD DONE", "% BUILD DONE", "> BUILD DONE"])
-def test_what_is_a_prompt_or_a_heading_counts_where_somebody_can_type(line):
+def test_prompt_or_heading_is_an_echo_only_where_one_can_type(line):
     assert echoes(line.encode(), SHELL) == (line,)
     assert echoes(line.encode(), OUTPUT) == ()
 
@@ -99,9 +99,9 @@ def test_an_indented_line_continues_no_command():
 
 def test_a_command_continues_over_looks():
     data = b"$ cat <<EOF\n" + b"".join(b"> line %d\n" % n for n in range(20))
-    reader, spot, typed = Reader(), Spot(0, 0), set()
+    reader, spot, typed = OutputReader(), StreamPosition(0, 0), set()
     for end in range(0, len(data) + 1, 7):
-        page = reader.page(Bytes(data[:end]), Spot.parse(str(spot)), OUTPUT)
+        page = reader.read_page(Bytes(data[:end]), StreamPosition.parse(str(spot)), OUTPUT)
         spot = page.next
         typed.update(page.echoes)
     assert typed >= {f"> line {n}" for n in range(19)}
@@ -109,13 +109,13 @@ def test_a_command_continues_over_looks():
 
 def test_the_rest_of_the_line_that_was_being_typed_is_an_echo():
     data = b'make && tell "BUILD DONE"\r\nBUILD DONE\r\n'
-    assert echoes(data, mood=Mood.CURSOR) == ('make && tell "BUILD DONE"',)
+    assert echoes(data, mood=TypingState.CURSOR) == ('make && tell "BUILD DONE"',)
     assert echoes(data) == ()
 
 
 def test_a_typed_command_that_wraps_is_one_echo():
     data = b"$ tell 'BUILD" + b" \r DONE'\r\nBUILD DONE\r\n"
-    manner = Manner(columns=13, rows=24, interactive=True)
+    manner = ReadOptions(columns=13, rows=24, interactive=True)
     assert echoes(data, manner) == ("$ tell 'BUILD DONE'",)
 
 
@@ -142,4 +142,6 @@ async def test_marks_tell_whether_the_shell_waits():
         (A + b"$ " + B, True),
         (A + b"$ " + B + b"make\r\n" + C + b"cc -o x\r\n", False),
     ]:
-        assert (await Reader().tail(Bytes(data), Spot(0, 0), SHELL)).prompt is waits
+        assert (
+            await OutputReader().read_tail(Bytes(data), StreamPosition(0, 0), SHELL)
+        ).prompt is waits

@@ -8,8 +8,8 @@ from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_anothers, is_hidden
 from taskmem_terminal import files, opening
-from taskmem_terminal.sensor import Terminals
-from tests.plugins.terminal.watched import held, watching
+from taskmem_terminal.sensor import TerminalSensor
+from tests.plugins.terminal.watched import list_open_files, watch_terminal
 from tests.support.waiting import PATIENCE
 
 
@@ -36,7 +36,7 @@ async def heard_only_then(watcher, path, text):
 
 
 async def test_only_what_is_appended_counts_and_it_is_seen_at_once(log):
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         assert (await watcher.look()).text == ""
         for line in ("new 1", "new 2"):
             append(log, f"{line}\n")
@@ -49,20 +49,20 @@ async def test_only_what_is_appended_counts_and_it_is_seen_at_once(log):
 
 
 async def test_here_shows_the_last_lines_that_do_not_count(log):
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         assert (await watcher.watch.here()).tail == "old 1\nold 2"
         assert (await watcher.look()).tail == ""
 
 
 async def test_a_home_folder_may_be_written_as_a_tilde(log, monkeypatch):
     monkeypatch.setenv("HOME", str(log.parent))
-    async with watching("file:~/app.log") as watcher:
+    async with watch_terminal("file:~/app.log") as watcher:
         append(log, "new\n")
         await watcher.until_seen("new")
 
 
 async def test_a_file_that_is_cut_is_read_from_its_beginning(log):
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         append(log, "before the cut\n")
         await watcher.until_seen("before")
         log.write_text("fresh\n")
@@ -73,8 +73,8 @@ async def test_a_file_that_is_cut_is_read_from_its_beginning(log):
     assert watcher.frame.tail == "fresh\nmore"
 
 
-async def test_a_file_that_is_cut_and_has_outgrown_what_was_read_is_noticed(log):
-    async with watching(f"file:{log}") as watcher:
+async def test_truncated_file_is_noticed_though_it_grew_past_the_place(log):
+    async with watch_terminal(f"file:{log}") as watcher:
         append(log, "x" * 100)
         await watcher.until_seen("x" * 100)
         log.write_text("y" * 5000 + "\nfresh\n")
@@ -83,7 +83,7 @@ async def test_a_file_that_is_cut_and_has_outgrown_what_was_read_is_noticed(log)
 
 
 async def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(log):
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         append(log, "one\n")
         await watcher.until_seen("one")
         old = log.rename(log.with_suffix(".1"))
@@ -93,36 +93,34 @@ async def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(log):
         append(log, "second\n")
         await watcher.until_seen("second")
     assert "last of the old" in watcher.seen
-    assert watcher.seen.index("last of the old") < watcher.seen.index(
-        "first of the new"
-    )
+    assert watcher.seen.index("last of the old") < watcher.seen.index("first of the new")
 
 
-async def test_a_file_that_was_rotated_while_no_daemon_ran_is_read_to_its_end(log):
-    async with watching(f"file:{log}") as watcher:
+async def test_file_rotated_while_no_daemon_ran_is_read_to_its_end(log):
+    async with watch_terminal(f"file:{log}") as watcher:
         place, start = watcher.place, watcher.start
     append(log, "missed\n")
     log.rename(log.with_suffix(".1"))
     log.write_text("new\n")
-    async with watching(f"file:{log}", place=place, start=start) as watcher:
+    async with watch_terminal(f"file:{log}", place=place, start=start) as watcher:
         await watcher.until_seen("new")
     assert watcher.seen.startswith("missed\n")
 
 
-async def test_a_file_that_was_replaced_while_no_daemon_ran_is_read_from_its_start(log):
-    async with watching(f"file:{log}") as watcher:
+async def test_file_replaced_while_no_daemon_ran_is_read_from_start(log):
+    async with watch_terminal(f"file:{log}") as watcher:
         place, start = watcher.place, watcher.start
     keep = log.open()  # so that its inode is not used again
     log.unlink()
     log.write_text("new\n")
-    async with watching(f"file:{log}", place=place, start=start) as watcher:
+    async with watch_terminal(f"file:{log}", place=place, start=start) as watcher:
         assert (await watcher.look()).text == "new\n"
     keep.close()
 
 
 async def test_a_removed_file_is_gone_after_what_was_left_in_it(log, monkeypatch):
     monkeypatch.setattr(files, "BACK_SECONDS", 0.1)
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         append(log, "last words\n")
         log.unlink()
         frame = await watcher.until_gone()
@@ -131,7 +129,7 @@ async def test_a_removed_file_is_gone_after_what_was_left_in_it(log, monkeypatch
 
 
 async def test_a_file_that_comes_back_in_time_goes_on(log):
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         log.unlink()
         assert (await watcher.look()).gone is None
         log.write_text("back\n")
@@ -139,21 +137,21 @@ async def test_a_file_that_comes_back_in_time_goes_on(log):
 
 
 async def test_several_files_in_several_folders_are_watched_together(tmp_path):
-    sensor = Terminals()
+    sensor = TerminalSensor()
     paths = [tmp_path / str(n) / "x.log" for n in range(3)]
     for path in paths:
         path.parent.mkdir()
         path.touch()
     async with (
-        watching(f"file:{paths[0]}", sensor) as first,
-        watching(f"file:{paths[1]}", sensor) as second,
-        watching(f"file:{paths[1]}", sensor) as same,
+        watch_terminal(f"file:{paths[0]}", sensor) as first,
+        watch_terminal(f"file:{paths[1]}", sensor) as second,
+        watch_terminal(f"file:{paths[1]}", sensor) as same,
     ):
         append(paths[1], "two\n")
         await second.until_seen("two")
         await same.until_seen("two")
-        await first.watch.changed()
-        async with watching(f"file:{paths[2]}", sensor) as third:
+        await first.watch.wait_for_change()
+        async with watch_terminal(f"file:{paths[2]}", sensor) as third:
             await heard_only_then(third, paths[2], "three\n")
         append(paths[0], "one\n")
         await first.until_seen("one")
@@ -162,13 +160,13 @@ async def test_several_files_in_several_folders_are_watched_together(tmp_path):
 async def test_a_file_behind_a_link_is_watched_where_it_is(tmp_path, log):
     link = tmp_path / "current.log"
     link.symlink_to(log)
-    async with watching(f"file:{link}") as watcher:
+    async with watch_terminal(f"file:{link}") as watcher:
         await heard_only_then(watcher, log, "new\n")
 
 
 async def test_a_missing_file_names_those_that_are_there(log):
     with pytest.raises(TargetNotFound) as refused:
-        await Terminals().watch(Target(scheme="pty", name=f"file:{log}x"))
+        await TerminalSensor().watch(Target(scheme="pty", name=f"file:{log}x"))
     assert str(refused.value) == (
         f"{log}x is not there; in {log.parent} there are app.log. If it is yet to be "
         "written, create it first (touch)."
@@ -181,13 +179,13 @@ async def test_a_file_that_cannot_be_read_says_why(log, monkeypatch):
 
     monkeypatch.setattr(files.os, "open", refuse)
     with pytest.raises(TargetNotFound, match=r"cannot be read \(Permission denied\)"):
-        await Terminals().watch(Target(scheme="pty", name=f"file:{log}"))
+        await TerminalSensor().watch(Target(scheme="pty", name=f"file:{log}"))
 
 
 @pytest.mark.parametrize("name", ["app.log", "", "./x", "logs/app.log", "/a\x00b"])
 async def test_a_path_that_is_not_absolute_is_refused(name):
     with pytest.raises(InvalidArguments, match="is not an absolute path"):
-        await Terminals().watch(Target(scheme="pty", name=f"file:{name}"))
+        await TerminalSensor().watch(Target(scheme="pty", name=f"file:{name}"))
 
 
 async def test_what_cannot_grow_is_refused(tmp_path):
@@ -198,21 +196,21 @@ async def test_what_cannot_grow_is_refused(tmp_path):
         ("/dev/null", "is no ordinary file"),
     ]:
         with pytest.raises(InvalidArguments, match=kind):
-            await Terminals().watch(Target(scheme="pty", name=f"file:{path}"))
+            await TerminalSensor().watch(Target(scheme="pty", name=f"file:{path}"))
 
 
 async def test_no_handle_is_left_open(log):
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         for n in range(20):
             log.rename(log.with_suffix(f".{n}"))
             log.write_text(f"{n}\n")
             await watcher.until_seen(f"{n}\n")
-        assert sum("app." in path for path in held()) <= 4
-    assert not [path for path in held() if "app." in path]
+        assert sum("app." in path for path in list_open_files()) <= 4
+    assert not [path for path in list_open_files() if "app." in path]
 
 
 async def test_much_at_once_is_read_in_several_looks(log):
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         append(log, "".join(f"line {n}\n" for n in range(100_000)))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         await watcher.until(lambda frame: not frame.more and frame.text)
@@ -221,11 +219,11 @@ async def test_much_at_once_is_read_in_several_looks(log):
     assert after - before < 60_000
 
 
-async def test_names_of_files_are_shown_without_their_control_characters(tmp_path):
+async def test_file_names_are_shown_without_control_characters(tmp_path):
     (tmp_path / "a\nb\x1b[2J").touch()
     (tmp_path / os.fsdecode(b"\xff.log")).touch()
     with pytest.raises(TargetNotFound) as refused:
-        await Terminals().watch(Target(scheme="pty", name=f"file:{tmp_path}/c\nd"))
+        await TerminalSensor().watch(Target(scheme="pty", name=f"file:{tmp_path}/c\nd"))
     said = str(refused.value)
     assert said.isprintable()
     assert "/c\\nd is not there" in said
@@ -235,7 +233,7 @@ async def test_names_of_files_are_shown_without_their_control_characters(tmp_pat
 
 def watch_file(path, within=None):
     target = Target(scheme="pty", name=f"file:{path}")
-    return Terminals().watch(target.model_copy(update={"within": within}))
+    return TerminalSensor().watch(target.model_copy(update={"within": within}))
 
 
 @pytest.mark.parametrize(
@@ -291,7 +289,7 @@ async def test_what_is_only_called_alike_can_be_watched(tmp_path, name):
     log = tmp_path / name
     log.parent.mkdir(exist_ok=True)
     log.write_text("old\n")
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         append(log, "new\n")
         await watcher.until_seen("new")
 
@@ -310,7 +308,7 @@ async def test_settings_and_recordings_of_taskmem_are_not_shown(tmp_path, monkey
 async def test_a_name_that_becomes_a_link_to_a_key_shows_nothing_of_it(tmp_path, log):
     key = tmp_path / "a.key"
     key.write_text("secret\n")
-    async with watching(f"file:{log}") as watcher:
+    async with watch_terminal(f"file:{log}") as watcher:
         log.unlink()
         log.symlink_to(key)
         frame = await watcher.until_gone()
@@ -334,7 +332,7 @@ async def test_what_is_opened_is_looked_at_once_more(tmp_path, log, monkeypatch)
 
     monkeypatch.setattr(opening, "resolve_links", resolve_and_swap)
     with pytest.raises(NotAllowed, match="is never shown"):
-        opening.open_shown(str(log), None)
+        opening.open_viewable(str(log), None)
 
 
 async def test_a_file_outside_of_the_folders_is_refused_there_or_not(tmp_path, log):
@@ -343,9 +341,7 @@ async def test_a_file_outside_of_the_folders_is_refused_there_or_not(tmp_path, l
     link.symlink_to(log)
     within = (str(tmp_path / "else"),)
     for path in (log, log.with_name("missing"), log.parent, link, f"{link}/../../x"):
-        with pytest.raises(
-            NotAllowed, match="outside of where you may look"
-        ) as refused:
+        with pytest.raises(NotAllowed, match="outside of where you may look") as refused:
             await watch_file(path, within)
         assert f"({within[0]}); have it" in str(refused.value)
     await (await watch_file(log, (*within, str(log.parent)))).close()
@@ -366,7 +362,7 @@ async def test_where_a_link_leads_is_told_only_beside_what_may_be_seen(tmp_path,
 
 
 @pytest.mark.parametrize("name", ["strauss", "straußß"])
-def test_the_settings_of_a_home_are_never_shown_whatever_its_name(tmp_path, name):
+def test_home_settings_are_hidden_whatever_the_homes_name(tmp_path, name):
     home = tmp_path / name
     assert is_hidden(str(home / "config.toml"), str(home))
     assert is_hidden(str(home / "setup" / "claude-1.before"), str(home))
@@ -392,7 +388,7 @@ def test_the_settings_of_a_home_are_never_shown_whatever_its_name(tmp_path, name
 def test_the_refusal_says_what_to_set_in_full(within, said, monkeypatch):
     monkeypatch.setenv("TASKMEM_HOME", "/state")
     with pytest.raises(NotAllowed) as refused:
-        opening.require_shown("/srv/k.log", within)
+        opening.require_viewable("/srv/k.log", within)
     assert said in str(refused.value)
 
 
@@ -400,14 +396,14 @@ async def test_a_name_that_becomes_a_link_out_of_the_folders_is_lost(tmp_path, l
     private = tmp_path / "diary"
     private.write_text("secret\n")
     target = Target(scheme="pty", name=f"file:{log}", within=(str(log.parent),))
-    watch = await Terminals().watch(target)
+    watch = await TerminalSensor().watch(target)
     place = (await watch.here()).place
     log.unlink()
     log.symlink_to(private)
     seen = await watch.look(place, place)
     async with asyncio.timeout(PATIENCE):
         while not (seen.gone or seen.text):
-            await watch.changed()
+            await watch.wait_for_change()
             seen = await watch.look(place, place)
     await watch.close()
     assert "outside of where you may look" in (seen.gone or "")
@@ -434,7 +430,7 @@ def test_a_private_file_is_anothers_where_root_asks(uid, mode, user, anothers):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-async def test_another_users_private_file_is_shown_only_in_a_folder_of_ours(tmp_path):
+async def test_foreign_private_file_is_shown_only_in_our_own_folder(tmp_path):
     within = (str(tmp_path),)
     theirs = tmp_path / "theirs" / "log"
     theirs.parent.mkdir()

@@ -10,9 +10,9 @@ from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.scrub import scrub
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Target
 from taskmem_terminal.hooks import wait_judge
-from taskmem_terminal.judge import TextJudge
+from taskmem_terminal.judge import TerminalRuleJudge
 from taskmem_terminal.recording import UNSEEN
-from tests.plugins.terminal.judged import NOON, Shown, met, ruling
+from tests.plugins.terminal.judged import NOON, ShownJudge, is_met_by, rule_on
 from tests.plugins.terminal.replay import run_at_once
 
 YES, NO, UNSURE = Met.YES, Met.NO, Met.UNSURE
@@ -37,7 +37,7 @@ ENDED = {"gone": "The command ended."}
     ],
 )
 def test_what_is_shown_is_compared_with_the_form(condition, text, expected):
-    assert met(condition, text) is expected
+    assert is_met_by(condition, text) is expected
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_what_is_shown_is_compared_with_the_form(condition, text, expected):
     ],
 )
 def test_what_was_seen_once_counts_from_then_on(condition, line):
-    shown = Shown(f'{condition} and "omega" appears')
+    shown = ShownJudge(f'{condition} and "omega" appears')
     assert shown.shows(line).met is NO
     assert shown.shows("beta\n" * 100).met is NO
     assert shown.shows("omega\n").met is YES
 
 
 def test_a_text_is_found_that_came_in_pieces():
-    shown = Shown('"Build finished" appears')
+    shown = ShownJudge('"Build finished" appears')
     assert shown.shows("12:00 Build fi", still=0).met is NO
     assert shown.shows("nished", still=0).met is YES
 
@@ -74,14 +74,14 @@ def test_a_text_is_found_that_came_in_pieces():
     ],
 )
 def test_an_unfinished_line_is_not_read_before_its_end(condition, pieces, expected):
-    shown = Shown(condition)
+    shown = ShownJudge(condition)
     found = [shown.shows(piece, still=0).met for piece in pieces]
     assert found[0] is NO
     assert (shown.shows("", still=0).met if expected is NO else found[-1]) is expected
 
 
 def test_an_unfinished_line_is_read_when_nothing_follows():
-    shown = Shown("left < 20")
+    shown = ShownJudge("left < 20")
     found = shown.shows("left 12", still=0)
     assert found.met is NO
     assert found.look_again_seconds == pytest.approx(0.3)
@@ -89,15 +89,15 @@ def test_an_unfinished_line_is_read_when_nothing_follows():
 
 
 def test_a_row_that_is_being_painted_is_read_at_its_second_look():
-    shown = Shown("speed < 4000")
+    shown = ShownJudge("speed < 4000")
     assert shown.paints("md0\nspeed=3344", still=0).met is NO
     assert shown.paints("md0\nspeed=33440K/s", still=0).met is NO
     assert shown.paints("md0\nspeed=3100K/s", still=0).met is NO
     assert shown.paints("md0\nspeed=3100K/s", still=0).met is YES
 
 
-def test_a_row_that_the_screen_broke_in_two_is_read_as_it_was_printed():
-    shown = Shown("finish < 87.1")
+def test_row_broken_by_the_screen_is_read_as_it_was_printed():
+    shown = ShownJudge("finish < 87.1")
     rows = "recovery = 41.9% finish=87.\n2min"
     shown.paints(rows, still=0, printed="recovery = 41.9% finish=87.2min\n")
     for _ in range(4):
@@ -107,12 +107,12 @@ def test_a_row_that_the_screen_broke_in_two_is_read_as_it_was_printed():
 
 def test_a_line_that_is_being_typed_never_counts():
     typed = '$ echo "Build finished"'
-    assert met('"Build finished" appears', typed, echoes=(typed,)) is NO
+    assert is_met_by('"Build finished" appears', typed, echoes=(typed,)) is NO
 
 
 def test_a_typed_line_never_counts():
     typed = '$ make && echo "Build finished"'
-    shown = Shown('"Build finished" appears')
+    shown = ShownJudge('"Build finished" appears')
     assert shown.shows(f"{typed}\n", echoes=(typed,)).met is NO
     assert shown.shows("Build finished\n").met is YES
 
@@ -120,8 +120,8 @@ def test_a_typed_line_never_counts():
 # --- what is gone ----------------------------------------------------------------
 
 
-def test_a_text_is_gone_once_it_was_seen_and_is_away_for_a_moment():
-    shown = Shown('"Loading" is gone')
+def test_text_is_gone_when_it_was_seen_and_then_stays_away():
+    shown = ShownJudge('"Loading" is gone')
     assert shown.paints("nothing yet").met is NO
     assert shown.paints("Loading data").met is NO
     away = shown.paints("", still=0)
@@ -133,7 +133,7 @@ def test_a_text_is_gone_once_it_was_seen_and_is_away_for_a_moment():
 
 
 def test_a_text_that_a_screen_showed_from_the_beginning_was_seen():
-    shown = Shown('"Loading" is gone', "tmux:work")
+    shown = ShownJudge('"Loading" is gone', "tmux:work")
     assert shown.shows("", screen="Loading\nme@host:~$").met is NO
     assert shown.shows("ready\n", screen="Loading\nready").met is NO
     shown.shows("", screen="ready")
@@ -141,11 +141,11 @@ def test_a_text_that_a_screen_showed_from_the_beginning_was_seen():
 
 
 def test_a_text_that_was_never_seen_is_not_gone():
-    assert met('"Loading" is gone', "ready\n", exit_status=0, **ENDED) is NO
+    assert is_met_by('"Loading" is gone', "ready\n", exit_status=0, **ENDED) is NO
 
 
 def test_a_text_is_there_as_long_as_the_last_lines_show_it():
-    shown = Shown('"Loading" is gone')
+    shown = ShownJudge('"Loading" is gone')
     shown.shows("Loading\n")
     assert shown.shows("line\n" * 79).met is NO
     shown.shows("line\n")
@@ -173,8 +173,8 @@ def test_a_text_is_there_as_long_as_the_last_lines_show_it():
     ],
 )
 def test_the_exit_status_says_how_a_command_ended(condition, status, expected):
-    assert met(condition, "working\n") is NO
-    assert met(condition, "working\n", exit_status=status, **ENDED) is expected
+    assert is_met_by(condition, "working\n") is NO
+    assert is_met_by(condition, "working\n", exit_status=status, **ENDED) is expected
 
 
 @pytest.mark.parametrize(
@@ -182,26 +182,26 @@ def test_the_exit_status_says_how_a_command_ended(condition, status, expected):
     ['"done" appears', "/done/ appears", "100 %", "loss < 1", "asks for input"],
 )
 def test_the_exit_status_answers_for_nothing_else(condition):
-    assert met(condition, "working\n", exit_status=0, **ENDED) is NO
+    assert is_met_by(condition, "working\n", exit_status=0, **ENDED) is NO
 
 
 def test_an_end_of_unknown_status_is_an_end_and_no_more():
-    assert met("exits", "x\n", **ENDED) is YES
+    assert is_met_by("exits", "x\n", **ENDED) is YES
     for condition in ("succeeds", "fails", "exits with 1"):
-        assert met(condition, "x\n", **ENDED) is NO
+        assert is_met_by(condition, "x\n", **ENDED) is NO
 
 
 def test_a_command_that_is_lost_from_sight_has_not_ended():
     gone = f"Nothing records pty:x any more, though {UNSEEN}; its recorder was killed."
     for condition in ("exits", "prompt returns"):
-        assert met(condition, "working\n", gone=gone) is NO
+        assert is_met_by(condition, "working\n", gone=gone) is NO
 
 
 def test_in_a_pane_the_prompt_tells_that_a_command_ended():
-    shown = Shown("exits", "tmux:work")
+    shown = ShownJudge("exits", "tmux:work")
     assert shown.shows("$ make\n", prompt=False).met is NO
     assert shown.shows("cc main.c\nme@host:~$ ", prompt=True).met is YES
-    fails = Shown("fails", "tmux:work")
+    fails = ShownJudge("fails", "tmux:work")
     fails.shows("$ make\n", prompt=False)
     assert fails.shows("me@host:~$ ", prompt=True).met is NO
 
@@ -210,21 +210,21 @@ def test_in_a_pane_the_prompt_tells_that_a_command_ended():
 
 
 def test_a_prompt_is_back_after_something_ran():
-    shown = Shown("prompt returns", "tmux:work")
+    shown = ShownJudge("prompt returns", "tmux:work")
     assert shown.shows("me@host:~$ ", prompt=True).met is NO
     assert shown.shows("make\n", prompt=False).met is NO
     assert shown.shows("cc main.c\nme@host:~$ ", prompt=True).met is YES
 
 
 def test_what_ran_between_two_looks_ran():
-    shown = Shown("prompt returns", "tmux:work")
+    shown = ShownJudge("prompt returns", "tmux:work")
     assert shown.shows("me@host:~$ ", prompt=True).met is NO
     assert shown.shows("make\ncc main.c\nme@host:~$ ", prompt=True).met is YES
 
 
 def test_a_command_that_was_just_typed_is_no_prompt():
     typed = "me@host:~$ make"
-    shown = Shown("prompt returns", "tmux:work")
+    shown = ShownJudge("prompt returns", "tmux:work")
     assert shown.shows(typed, prompt=True, echoes=(typed,)).met is NO
     assert shown.shows("\n", prompt=True, echoes=(typed,)).met is NO
     assert shown.shows("me@host:~$ ", prompt=True, echoes=(typed,)).met is YES
@@ -245,13 +245,13 @@ def test_a_command_that_was_just_typed_is_no_prompt():
     ],
 )
 def test_a_recording_knows_a_prompt_by_an_earlier_command(text, expected):
-    assert met("prompt returns", text) is expected
+    assert is_met_by("prompt returns", text) is expected
 
 
 def test_a_shell_that_is_recorded_is_back_after_a_typed_command():
     text, typed = "me@host:~$ make\ncc main.c\nme@host:~$ ", "me@host:~$ make"
-    assert met("prompt returns", text, echoes=(typed,)) is YES
-    assert met("prompt returns", text, echoes=(typed,), still=0) is NO
+    assert is_met_by("prompt returns", text, echoes=(typed,)) is YES
+    assert is_met_by("prompt returns", text, echoes=(typed,), still=0) is NO
 
 
 @pytest.mark.parametrize(
@@ -266,12 +266,12 @@ def test_a_shell_that_is_recorded_is_back_after_a_typed_command():
 )
 def test_a_line_of_words_before_a_sign_is_no_prompt(line, expected):
     text, typed = f"me@host:~$ pay\nReady.\n{line}", "me@host:~$ pay"
-    assert met("prompt returns", text, echoes=(typed,)) is expected
+    assert is_met_by("prompt returns", text, echoes=(typed,)) is expected
 
 
 def test_the_end_of_a_recorded_command_is_the_prompt():
-    assert met("prompt returns", "ok\n", exit_status=1, **ENDED) is YES
-    pane = Shown("prompt returns", "tmux:work")
+    assert is_met_by("prompt returns", "ok\n", exit_status=1, **ENDED) is YES
+    pane = ShownJudge("prompt returns", "tmux:work")
     assert pane.shows("ok\n", gone="The tmux pane was closed.").met is NO
 
 
@@ -315,50 +315,50 @@ NOTHING = [
 
 @pytest.mark.parametrize("text", PASSWORDS)
 def test_a_question_for_a_password_is_known(text):
-    assert met("asks for a password", text) is YES
-    assert met("asks for input", text) is YES
-    assert met("asks yes or no", text) is NO
+    assert is_met_by("asks for a password", text) is YES
+    assert is_met_by("asks for input", text) is YES
+    assert is_met_by("asks yes or no", text) is NO
 
 
 @pytest.mark.parametrize("text", PASSWORDS)
 def test_a_prompt_for_a_password_is_quoted_and_no_secret(text):
-    said = ruling("asks for a password", text).observation
+    said = rule_on("asks for a password", text).observation
     assert text.splitlines()[-1].strip() in said
     assert scrub(said) == said
 
 
 @pytest.mark.parametrize("text", YES_NO)
 def test_a_question_for_a_yes_is_known(text):
-    assert met("asks yes or no", text) is YES
-    assert met("asks for input", text) is YES
-    assert met("asks for a password", text) is NO
+    assert is_met_by("asks yes or no", text) is YES
+    assert is_met_by("asks for input", text) is YES
+    assert is_met_by("asks for a password", text) is NO
 
 
 @pytest.mark.parametrize("text", INPUTS)
 def test_a_question_for_anything_is_known(text):
-    assert met("asks for input", text) is YES
-    assert met("asks yes or no", text) is NO
+    assert is_met_by("asks for input", text) is YES
+    assert is_met_by("asks yes or no", text) is NO
 
 
 @pytest.mark.parametrize("text", NOTHING)
 def test_what_asks_nothing_is_known(text):
     for form in ("asks for input", "asks yes or no", "asks for a password"):
-        assert met(form, text) is NO
+        assert is_met_by(form, text) is NO
 
 
 def test_a_terminal_that_hides_what_is_typed_asks_for_a_password():
-    assert met("asks for a password", "Mot secret ", still=0, hides_input=True) is YES
-    assert met("asks for a password", "Mot secret ", hides_input=False) is NO
+    assert is_met_by("asks for a password", "Mot secret ", still=0, hides_input=True) is YES
+    assert is_met_by("asks for a password", "Mot secret ", hides_input=False) is NO
 
 
 @pytest.mark.parametrize(("hides", "expected"), [(False, NO), (None, YES)])
 def test_a_terminal_that_shows_what_is_typed_asks_no_password(hides, expected):
     text = "Checking password for db: "
-    assert met("asks for a password", text, hides_input=hides) is expected
+    assert is_met_by("asks for a password", text, hides_input=hides) is expected
 
 
 def test_a_line_that_ends_like_a_question_has_to_stand():
-    shown = Shown("asks for input")
+    shown = ShownJudge("asks for input")
     found = shown.shows("Building wheel:", still=0.4)
     assert found.met is NO
     assert found.look_again_seconds == pytest.approx(0.6)
@@ -371,14 +371,14 @@ def test_a_line_that_ends_like_a_question_has_to_stand():
 
 @pytest.mark.parametrize("last", ["compiling", "Waiting for the database", "50%", ""])
 def test_silence_is_silence_whatever_the_last_line_says(last):
-    found = ruling("quiet for 30 s", last, still=10)
+    found = rule_on("quiet for 30 s", last, still=10)
     assert found.met is NO
     assert found.look_again_seconds == pytest.approx(20)
-    assert met("quiet for 30 s", last, still=31) is YES
+    assert is_met_by("quiet for 30 s", last, still=31) is YES
 
 
-def test_silence_counts_from_the_first_look_where_nobody_knows_more():
-    judge = TextJudge(parse_condition("quiet for 30 s"), "build")
+def test_silence_counts_from_the_first_look_if_nothing_is_known():
+    judge = TerminalRuleJudge(parse_condition("quiet for 30 s"), "build")
 
     def look(seconds):
         at = NOON.replace(second=seconds)
@@ -393,42 +393,39 @@ def test_silence_counts_from_the_first_look_where_nobody_knows_more():
 
 
 def test_one_side_is_enough_and_the_line_that_decided_is_quoted():
-    found = ruling('"Build finished" appears or fails', "Build finished in 3s\n")
+    found = rule_on('"Build finished" appears or fails', "Build finished in 3s\n")
     assert found.observation == '"Build finished" appeared: "Build finished in 3s"'
     ended = {"exit_status": 2, **ENDED}
-    found = ruling('"Build finished" appears or fails', "no\n", **ended)
+    found = rule_on('"Build finished" appears or fails', "no\n", **ended)
     assert found.observation == "The command ended with status 2"
 
 
 def test_an_and_says_why_each_of_its_forms_holds():
-    found = ruling('"a" appears and loss < 1', "a loss 0.5\n")
-    assert found.observation == (
-        '"a" appeared: "a loss 0.5", and loss < 1 appeared: "a loss 0.5"'
-    )
+    found = rule_on('"a" appears and loss < 1', "a loss 0.5\n")
+    assert found.observation == ('"a" appeared: "a loss 0.5", and loss < 1 appeared: "a loss 0.5"')
 
 
 def test_a_no_says_what_was_seen_last():
-    found = ruling('"Build finished" appears', "Downloading 85%\n\n")
+    found = rule_on('"Build finished" appears', "Downloading 85%\n\n")
     assert found.observation == 'Last line: "Downloading 85%"'
-    assert ruling('"x" appears', "").observation == ""
+    assert rule_on('"x" appears', "").observation == ""
 
 
 def test_what_can_no_longer_hold_is_said_to_be_so():
-    found = ruling('"x" appears or fails', "fine\n", exit_status=0, **ENDED)
+    found = rule_on('"x" appears or fails', "fine\n", exit_status=0, **ENDED)
     assert found.met is NO
     assert found.observation == (
-        'Nothing more will come, so "x" appears or fails can no longer hold. '
-        'Last line: "fine"'
+        'Nothing more will come, so "x" appears or fails can no longer hold. Last line: "fine"'
     )
 
 
 def test_a_long_line_is_shortened_where_it_is_quoted():
-    found = ruling('"needle" appears', "needle " + "hay " * 500)
+    found = rule_on('"needle" appears', "needle " + "hay " * 500)
     assert len(found.observation) < 300
 
 
 def test_sides_in_free_english_are_left_to_others():
-    shown = Shown('the chart looks right or "OK" appears')
+    shown = ShownJudge('the chart looks right or "OK" appears')
     assert shown.judge.sides == (1,)
     assert shown.shows("no\n").met is UNSURE
     assert shown.shows("OK\n").met is YES
@@ -440,14 +437,14 @@ def test_sides_in_free_english_are_left_to_others():
 def test_forms_that_a_file_cannot_have_are_refused_by_name():
     condition = parse_condition('fails or "x" appears or asks for input')
     with pytest.raises(ConditionUnclear) as refused:
-        TextJudge(condition, "file:/var/log/app.log")
+        TerminalRuleJudge(condition, "file:/var/log/app.log")
     assert refused.value.sides == (0, 2)
     assert "“fails” and “asks for input”" in str(refused.value)
     assert "/error|failed|traceback/i appears" in str(refused.value)
 
 
 def test_a_target_without_text_is_left_to_others():
-    judge = TextJudge(parse_condition('"x" appears'), "build")
+    judge = TerminalRuleJudge(parse_condition('"x" appears'), "build")
     assert run_at_once(judge.rule(Frame(seen_at=NOON, place=""))).met is UNSURE
 
 
@@ -455,9 +452,7 @@ def test_a_target_without_text_is_left_to_others():
 
 QUOTES = "'\"`“”„«»‟‘’‚‹›"
 WORD = st.text(
-    st.characters(
-        codec="utf-8", exclude_categories=("C", "Z"), exclude_characters=QUOTES
-    ),
+    st.characters(codec="utf-8", exclude_categories=("C", "Z"), exclude_characters=QUOTES),
     min_size=1,
     max_size=12,
 )
@@ -467,7 +462,7 @@ WORD = st.text(
 def test_a_text_is_found_however_it_arrives(words, data):
     phrase = " ".join(words)
     text = f"before {phrase} after\n"
-    shown = Shown(f'"{phrase}" appears')
+    shown = ShownJudge(f'"{phrase}" appears')
     place, found = 0, []
     while place < len(text):
         size = data.draw(st.integers(1, 8))
@@ -497,7 +492,7 @@ def test_hostile_text_takes_no_longer_than_other_text():
     )
     started = time.process_time()
     for text in HOSTILE:
-        met(condition, text)
+        is_met_by(condition, text)
     assert time.process_time() - started < 10
 
 
@@ -517,8 +512,8 @@ FORMS = st.sampled_from(
     st.lists(st.tuples(st.one_of(LINES, st.text(max_size=40)), st.booleans())),
 )
 def test_an_or_holds_exactly_when_one_of_its_sides_does(forms, lines):
-    together = Shown(" or ".join(forms))
-    alone = [Shown(form) for form in forms]
+    together = ShownJudge(" or ".join(forms))
+    alone = [ShownJudge(form) for form in forms]
     for line, ends in [*lines, ("", False)]:
         more = f"{line}\n" if ends else line
         found = [one.shows(more).met for one in alone]

@@ -2,14 +2,14 @@ import pytest
 
 from taskmem_hookspecs import Target, TargetNotFound
 from taskmem_terminal.panes import Pane
-from taskmem_terminal.sensor import Terminals
-from tests.plugins.terminal.watched import watching
+from taskmem_terminal.sensor import TerminalSensor
+from tests.plugins.terminal.watched import watch_terminal
 
 
 async def test_a_name_is_a_name_and_not_the_beginning_of_one(tmux):
     tmux.session("workshop")
     with pytest.raises(TargetNotFound) as refused:
-        await Terminals().watch(Target(scheme="pty", name="tmux:work"))
+        await TerminalSensor().watch(Target(scheme="pty", name="tmux:work"))
     assert str(refused.value) == (
         "There is no pane pty:tmux:work; there are pty:tmux:workshop:0.0 (bash)."
     )
@@ -38,7 +38,7 @@ async def test_a_pane_can_be_named_as_tmux_does(tmux, name, index):
     tmux("new-window", "-t", "work", "-n", "logs", "sleep 60")
     tmux("split-window", "-t", "work:logs", "sleep 60")
     tmux.session("other", "sleep 60")
-    async with watching(f"tmux:{name}") as watcher:
+    async with watch_terminal(f"tmux:{name}") as watcher:
         assert str(watcher.watch.pane) == f"pty:tmux:work:{index}"
 
 
@@ -47,18 +47,18 @@ async def test_a_pane_that_is_not_there_is_refused(tmux, name):
     tmux.session("work", "sleep 60")
     tmux("new-window", "-t", "work", "-n", "logs", "sleep 60")
     with pytest.raises(TargetNotFound, match="There is no pane"):
-        await Terminals().watch(Target(scheme="pty", name=f"tmux:{name}"))
+        await TerminalSensor().watch(Target(scheme="pty", name=f"tmux:{name}"))
 
 
 async def test_without_a_server_the_sentence_says_what_to_do(tmux):
     with pytest.raises(TargetNotFound, match="no tmux server runs"):
-        await Terminals().watch(Target(scheme="pty", name="tmux:work"))
+        await TerminalSensor().watch(Target(scheme="pty", name="tmux:work"))
 
 
 async def test_without_tmux_the_sentence_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TargetNotFound, match="tmux is not installed here; install it"):
-        await Terminals().watch(Target(scheme="pty", name="tmux:work"))
+        await TerminalSensor().watch(Target(scheme="pty", name="tmux:work"))
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,7 @@ async def test_without_tmux_the_sentence_says_how_to_get_it(monkeypatch, tmp_pat
         ("ssh", "", None),
     ],
 )
-def test_whether_a_shell_waits_is_said_only_where_it_is_known(
-    command, started_with, prompt
-):
+def test_whether_a_shell_waits_is_said_only_where_it_is_known(command, started_with, prompt):
     fields = ["%0", "$0", "work", "@0", "0", "0", "1", "1", "0", "", "", "7"]
     fields += ["0", "0", "0", "80", "24", "1", "2"]
     fields += [command, "window", started_with]

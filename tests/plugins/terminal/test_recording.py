@@ -14,11 +14,11 @@ from taskmem_terminal.recording import (
     Recorder,
     Recording,
     Segments,
-    is_name,
-    new_about,
-    prune,
-    recordings,
-    resume,
+    build_metadata,
+    is_recording_name,
+    list_recordings,
+    prune_recordings,
+    resume_recording,
 )
 
 
@@ -34,7 +34,7 @@ def small(monkeypatch):
 
 
 def record(root, name="job", *, ended=True, data=b""):
-    recorder = Recorder.claim(root, name, new_about(["make"]))
+    recorder = Recorder.claim(root, name, build_metadata(["make"]))
     recorder.write(data)
     if ended:
         recorder.end(0)
@@ -43,14 +43,12 @@ def record(root, name="job", *, ended=True, data=b""):
 
 
 @given(st.lists(st.binary(max_size=35), max_size=12), st.integers(0, 400))
-def test_what_is_read_is_what_was_written_as_far_as_it_is_kept(
-    tmp_path_factory, pieces, at
-):
+def test_what_is_read_is_what_was_written_as_far_as_it_is_kept(tmp_path_factory, pieces, at):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recording, "SEGMENT_BYTES", 10)
         patch.setattr(recording, "KEPT_SEGMENTS", 3)
         root = tmp_path_factory.mktemp("terminals")
-        recorder = Recorder.claim(root, "job", new_about(["make"]))
+        recorder = Recorder.claim(root, "job", build_metadata(["make"]))
         for piece in pieces:
             recorder.write(piece)
         recorder.close()
@@ -80,7 +78,7 @@ def test_nobody_else_can_read_a_recording(root):
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
 
 
-def test_a_name_that_runs_is_taken_and_one_that_ended_is_replaced(root):
+def test_name_of_a_running_recording_is_taken_until_it_ends(root):
     first = record(root, ended=False, data=b"old")
     with pytest.raises(NameTaken):
         record(root)
@@ -88,19 +86,19 @@ def test_a_name_that_runs_is_taken_and_one_that_ended_is_replaced(root):
     first.close()
     record(root, data=b"new")
     assert Segments(root / "job").read(0, 9) == b"new"
-    assert [name for name, _ in recordings(root)] == ["job"]
+    assert [name for name, _ in list_recordings(root)] == ["job"]
 
 
 def test_a_recorder_that_was_killed_is_noticed(root):
     recorder = record(root, ended=False)
     there = Recording(root, "job")
-    assert there.running()
+    assert there.is_running()
     recorder.close()  # which is what the system does when a process dies
-    assert not there.running()
-    assert there.about().ended_at is None
+    assert not there.is_running()
+    assert there.read_metadata().ended_at is None
 
 
-def test_asking_whether_one_runs_never_stands_in_the_way_of_a_new_one(root):
+def test_check_for_a_running_recording_does_not_block_a_new_one(root):
     record(root, ended=False).close()
     asked = os.open(root / "job" / "lock", os.O_RDONLY)
     recording.fcntl.flock(asked, recording.fcntl.LOCK_SH)
@@ -108,16 +106,16 @@ def test_asking_whether_one_runs_never_stands_in_the_way_of_a_new_one(root):
     os.close(asked)
 
 
-def test_a_fed_recording_goes_on_without_a_recorder_until_it_ends(root):
-    recorder = Recorder.claim(root, "fed", new_about([], fed=True))
+def test_fed_recording_runs_without_a_recorder_until_it_ends(root):
+    recorder = Recorder.claim(root, "fed", build_metadata([], fed=True))
     recorder.write(b"one")
     recorder.close()
-    assert Recording(root, "fed").running()
-    again = resume(root, "fed")
+    assert Recording(root, "fed").is_running()
+    again = resume_recording(root, "fed")
     again.write(b"two")
     again.end(3)
     again.close()
-    assert not Recording(root, "fed").running()
+    assert not Recording(root, "fed").is_running()
     assert Segments(root / "fed").read(0, 9) == b"onetwo"
 
 
@@ -126,15 +124,13 @@ def test_running_recordings_are_named_first(root):
         record(root, name)
     runs = record(root, "c", ended=False)
     record(root, "d")
-    names = [name for name, _ in recordings(root)]
+    names = [name for name, _ in list_recordings(root)]
     assert names[0] == "c"
     assert set(names) == {"a", "b", "c", "d"}
     runs.close()
 
 
-def test_too_many_and_too_old_recordings_are_removed_but_none_that_runs(
-    root, monkeypatch
-):
+def test_prune_removes_excess_and_old_recordings_but_no_live_one(root, monkeypatch):
     monkeypatch.setattr(recording, "KEPT_ENDED", 2)
     runs = record(root, "runs", ended=False, data=b"x")
     for n in range(4):
@@ -144,18 +140,18 @@ def test_too_many_and_too_old_recordings_are_removed_but_none_that_runs(
         (root / left).mkdir()
     record(root, "ended3", data=b"x")
     os.utime(root / "ended3", (4e9, 4e9))
-    names = {name for name, _ in recordings(root)}
+    names = {name for name, _ in list_recordings(root)}
     assert names == {"runs", "ended2", "ended3"}
     assert not [*root.glob(".new-*"), *root.glob(".old-*")]
     monkeypatch.setattr(recording, "KEPT_FOR", timedelta(seconds=-5))
-    prune(root)
-    assert {name for name, _ in recordings(root)} == {"runs"}
+    prune_recordings(root)
+    assert {name for name, _ in list_recordings(root)} == {"runs"}
     runs.close()
 
 
 def feed_output(root, name, data, at):
     """Push into a recording of which no end is known, at a second of today."""
-    recorder = Recorder.claim(root, name, new_about([], fed=True))
+    recorder = Recorder.claim(root, name, build_metadata([], fed=True))
     recorder.write(data)
     recorder.close()
     for path in (root / name / f"output.{0:020d}", root / name):
@@ -168,16 +164,14 @@ def today():
     return datetime.now(UTC).timestamp() - 60
 
 
-def test_of_what_is_pushed_the_oldest_goes_unless_it_is_watched(
-    root, monkeypatch, today
-):
+def test_of_what_is_pushed_the_oldest_goes_unless_it_is_watched(root, monkeypatch, today):
     monkeypatch.setattr(recording, "KEPT_BYTES", 25)
     for n in range(6):
         feed_output(root, f"fed{n}", b"0123456789", today + n)
-    prune(root)
-    assert len(recordings(root)) == 6
-    prune(root, {"fed0"})
-    assert {name for name, _ in recordings(root)} == {"fed0", "fed4", "fed5"}
+    prune_recordings(root)
+    assert len(list_recordings(root)) == 6
+    prune_recordings(root, {"fed0"})
+    assert {name for name, _ in list_recordings(root)} == {"fed0", "fed4", "fed5"}
 
 
 def test_of_too_many_names_that_are_pushed_the_oldest_go(root, monkeypatch, today):
@@ -185,53 +179,49 @@ def test_of_too_many_names_that_are_pushed_the_oldest_go(root, monkeypatch, toda
     for n in range(4):
         feed_output(root, f"fed{n}", b"x", today + n)
     runs = record(root, "runs", ended=False, data=b"x")
-    prune(root, ())
-    assert {name for name, _ in recordings(root)} == {"fed2", "fed3", "runs"}
+    prune_recordings(root, ())
+    assert {name for name, _ in list_recordings(root)} == {"fed2", "fed3", "runs"}
     runs.close()
 
 
-def test_ended_recordings_that_are_too_large_go_but_none_that_runs(
-    root, monkeypatch, today
-):
+def test_prune_removes_large_ended_recordings_but_no_live_one(root, monkeypatch, today):
     monkeypatch.setattr(recording, "KEPT_BYTES", 25)
     runs = record(root, "runs", ended=False, data=b"x" * 50)
     for n in range(4):
         record(root, f"ended{n}", data=b"0123456789")
         for path in (root / f"ended{n}" / f"output.{0:020d}", root / f"ended{n}"):
             os.utime(path, (today + n, today + n))
-    prune(root)
-    assert {name for name, _ in recordings(root)} == {"runs", "ended2", "ended3"}
+    prune_recordings(root)
+    assert {name for name, _ in list_recordings(root)} == {"runs", "ended2", "ended3"}
     runs.close()
 
 
-def test_what_nobody_pushes_into_any_more_counts_as_ended_when_a_new_one_begins(
-    root, monkeypatch
-):
+def test_stale_fed_recording_ends_when_a_new_recording_begins(root, monkeypatch):
     monkeypatch.setattr(recording, "KEPT_ENDED", 2)
     day = recording.FED_AFTER.total_seconds()
     for n in range(6):
-        recorder = Recorder.claim(root, f"fed{n}", new_about([], fed=True))
+        recorder = Recorder.claim(root, f"fed{n}", build_metadata([], fed=True))
         recorder.write(b"x")
         recorder.close()
         if n < 4:
             written = (root / f"fed{n}" / f"output.{0:020d}").stat().st_mtime
             for path in (root / f"fed{n}" / f"output.{0:020d}", root / f"fed{n}"):
                 os.utime(path, (written, written - 2 * day + n))
-    Recorder.claim(root, "new", new_about([], fed=True)).close()
-    names = {name for name, _ in recordings(root)}
+    Recorder.claim(root, "new", build_metadata([], fed=True)).close()
+    names = {name for name, _ in list_recordings(root)}
     assert names == {"fed2", "fed3", "fed4", "fed5", "new"}
 
 
-def test_about_survives_fields_of_a_later_version_and_damage_is_told(root):
+def test_about_ignores_unknown_fields_and_reports_damage(root):
     record(root)
     about = root / "job" / "about.json"
     said = json.loads(about.read_text())
     about.write_text(json.dumps({**said, "colour": "red"}))
-    assert Recording(root, "job").about().id == said["id"]
+    assert Recording(root, "job").read_metadata().id == said["id"]
     about.write_text("{")
     with pytest.raises(ValueError, match="Expecting"):
-        Recording(root, "job").about()
-    assert not Recording(root, "job").running()
+        Recording(root, "job").read_metadata()
+    assert not Recording(root, "job").is_running()
 
 
 def test_no_trace_of_the_environment_is_kept(root, monkeypatch):
@@ -244,11 +234,11 @@ def test_no_trace_of_the_environment_is_kept(root, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a", "build-1.2_x", "A" * 64, "-x"])
 def test_a_name_can_be(name):
-    assert is_name(name)
+    assert is_recording_name(name)
 
 
 @pytest.mark.parametrize(
     "name", ["", ".", "..", ".doorbell", "a/b", "tmux:a", "A" * 65, "a b", "ä", "a\n"]
 )
 def test_a_name_cannot_be(name):
-    assert not is_name(name)
+    assert not is_recording_name(name)

@@ -5,18 +5,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskmem_terminal.painting import Painting
-from taskmem_terminal.reading import LOOK_BYTES, Manner, Reader, Spot
-from taskmem_terminal.render import mask, open_string, rendered
+from taskmem_terminal.painting import ScreenEmulator
+from taskmem_terminal.reading import (
+    LOOK_BYTES,
+    OutputReader,
+    ReadOptions,
+    StreamPosition,
+)
+from taskmem_terminal.render import find_open_string, mask_strings, render_lines
 from tests.plugins.terminal.watched import Bytes
 
-TERMINAL = Manner(columns=40, rows=10, interactive=True)
+TERMINAL = ReadOptions(columns=40, rows=10, interactive=True)
 
 
-def read(data, columns=None):
+def read_lines(data, columns=None):
     """The lines that bytes show."""
-    raw = mask(data).split(b"\n")
-    return [line for lines in rendered(raw, columns) for line in lines]
+    raw = mask_strings(data).split(b"\n")
+    return [line for lines in render_lines(raw, columns) for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -54,38 +59,38 @@ def read(data, columns=None):
         pytest.param(b"one\x1b[1A\rtwo", ["one", "two"], id="up is another line"),
         pytest.param(b"\x1b[2J\x1b[1;1HA B\x1b[9;9HC", ["A B", "C"], id="addressing"),
         pytest.param(b"a\x1b[?1049hvim\x1b[?1049lb", ["a", "vim", "b"], id="alternate"),
-        pytest.param(
-            b"a\x1bP\x1b\x1bP\x1b\x1b\\b\x1b\\c", ["ac"], id="doubled escapes"
-        ),
+        pytest.param(b"a\x1bP\x1b\x1bP\x1b\x1b\\b\x1b\\c", ["ac"], id="doubled escapes"),
         pytest.param(b"a\x1bP1\x1bP2\x1b\\b", ["a1b"], id="a string in a string"),
         pytest.param(b"ab\x1b[" + b"0" * 5000 + b"1Dc", ["ac"], id="zeros before"),
         pytest.param(b"a\x1b[" + b"9" * 5000 + b"C", ["a"], id="a number without end"),
     ],
 )
 def test_bytes_show_what_a_person_reads(data, lines):
-    assert read(data) == lines
+    assert read_lines(data) == lines
 
 
-def test_a_carriage_return_goes_to_the_start_of_the_row_not_of_the_wrapped_line():
+def test_carriage_return_goes_to_the_start_of_its_screen_row():
     # How line editors wrap: a space that falls into the next row, and back.
     typed = b"$ make && e" + b" \rcho BUILD DONE"
-    assert read(typed, columns=11) == ["$ make && echo BUILD DONE"]
-    assert read(typed) == ["cho BUILD DONE"]
+    assert read_lines(typed, columns=11) == ["$ make && echo BUILD DONE"]
+    assert read_lines(typed) == ["cho BUILD DONE"]
 
 
 def test_letters_are_put_in_and_taken_away_within_a_row():
-    assert read(b"abcdef\b\b\b\b\b\x1b[P", columns=3) == ["ac def"]
-    assert read(b"abcdef\b\b\b\b\b\x1b[@", columns=3) == ["a bdef"]
+    assert read_lines(b"abcdef\b\b\b\b\b\x1b[P", columns=3) == ["ac def"]
+    assert read_lines(b"abcdef\b\b\b\b\b\x1b[@", columns=3) == ["a bdef"]
 
 
-def test_a_string_that_another_cut_off_hides_nothing_that_comes_behind():
-    page = Reader().page(Bytes(b"\x1bPcut\x1bPwhole\x1b\\seen"), Spot(0, 0), TERMINAL)
+def test_cut_off_control_string_hides_nothing_after_it():
+    page = OutputReader().read_page(
+        Bytes(b"\x1bPcut\x1bPwhole\x1b\\seen"), StreamPosition(0, 0), TERMINAL
+    )
     assert page.text == "cutseen"
 
 
 def test_what_may_be_cut_at_the_end_is_not_shown_yet():
     for cut in (b"\x1b", b"\x1b[", b"\x1b[3", b"\x1b(", "é".encode()[:1]):
-        assert read(b"text" + cut) == ["text"]
+        assert read_lines(b"text" + cut) == ["text"]
 
 
 # --- looks --------------------------------------------------------------------
@@ -104,9 +109,9 @@ STREAMS = st.lists(PIECES, max_size=40).map(b"".join)
 
 def looks(data, cuts, manner=TERMINAL):
     """The pages that somebody reads who looks when so many bytes are there."""
-    reader, spot = Reader(), Spot(0, 0)
+    reader, spot = OutputReader(), StreamPosition(0, 0)
     for end in [*sorted(cuts), len(data)]:
-        page = reader.page(Bytes(data[:end]), Spot.parse(str(spot)), manner)
+        page = reader.read_page(Bytes(data[:end]), StreamPosition.parse(str(spot)), manner)
         spot = page.next
         yield page
 
@@ -130,7 +135,7 @@ def test_every_cut_gives_the_same_lines_and_the_same_echoes(data, cuts):
     st.lists(PIECES, max_size=20).map(b"".join),
     st.lists(st.integers(0, 800), max_size=6),
 )
-def test_a_phrase_on_a_line_of_its_own_is_found_whatever_the_cuts(before, after, cuts):
+def test_phrase_on_its_own_line_is_found_however_output_is_cut(before, after, cuts):
     if b"\x1bP" in before.rpartition(b"\x1b\\")[2]:
         return
     data = before + b"\r\nTHE PHRASE\r\n" + after
@@ -145,21 +150,21 @@ def test_a_phrase_over_three_lines_is_seen_whole_in_one_look(lines, cut):
 
 
 def test_a_look_at_nothing_new_shows_nothing_and_stays():
-    stream, reader = Bytes(b"one\ntwo"), Reader()
-    first = reader.page(stream, Spot(0, 0), TERMINAL)
-    again = reader.page(stream, first.next, TERMINAL)
+    stream, reader = Bytes(b"one\ntwo"), OutputReader()
+    first = reader.read_page(stream, StreamPosition(0, 0), TERMINAL)
+    again = reader.read_page(stream, first.next, TERMINAL)
     assert (again.text, again.next, again.more) == ("", first.next, False)
 
 
 @pytest.mark.parametrize("step", [1000, 70_000, LOOK_BYTES])
-def test_a_line_without_end_is_read_on_and_a_phrase_in_it_is_found(step):
+def test_phrase_in_an_endless_line_is_found(step):
     # Where the first look ends is where it would be cut.
     before = max(step, 20_000) // step * step - 5
     data = b"x" * before + b"THE PHRASE" + b"y" * 700_000
-    reader, spot, found, read_again, end = Reader(), Spot(0, 0), 0, 0, 0
+    reader, spot, found, read_again, end = OutputReader(), StreamPosition(0, 0), 0, 0, 0
     while spot.shown < len(data):
         end = min(end + step, len(data))
-        page = reader.page(Bytes(data[:end]), spot, TERMINAL)
+        page = reader.read_page(Bytes(data[:end]), spot, TERMINAL)
         found += "THE PHRASE" in page.text
         read_again = max(read_again, spot.shown - page.next.at)
         assert page.next.shown > spot.shown
@@ -169,15 +174,17 @@ def test_a_line_without_end_is_read_on_and_a_phrase_in_it_is_found(step):
 
 
 def test_bytes_that_were_lost_are_told_and_counted():
-    page = Reader().page(Bytes(b"." * 5000 + b"new\n", 5000), Spot(90, 100), TERMINAL)
+    page = OutputReader().read_page(
+        Bytes(b"." * 5000 + b"new\n", 5000), StreamPosition(90, 100), TERMINAL
+    )
     assert page.text == "[taskmem: 4,900 bytes were lost here]\nnew\n"
 
 
 def test_more_than_one_look_holds_is_read_in_several():
     data = b"".join(b"line %d\n" % n for n in range(100_000))
-    reader, spot, lines = Reader(), Spot(0, 0), []
+    reader, spot, lines = OutputReader(), StreamPosition(0, 0), []
     for _ in range(10):
-        page = reader.page(Bytes(data), spot, TERMINAL)
+        page = reader.read_page(Bytes(data), spot, TERMINAL)
         lines += page.text.split("\n")
         spot = page.next
         if not page.more:
@@ -206,7 +213,7 @@ def test_more_than_one_look_holds_is_read_in_several():
 )
 def test_hostile_bytes_cost_a_bounded_time_and_are_passed(noise):
     began = time.process_time()
-    page = Reader().page(Bytes(noise), Spot(0, 0), Manner())
+    page = OutputReader().read_page(Bytes(noise), StreamPosition(0, 0), ReadOptions())
     assert time.process_time() - began < 3
     assert page.next.shown == min(len(noise), LOOK_BYTES)
     assert len(page.text) < 2 * LOOK_BYTES
@@ -233,12 +240,12 @@ def test_hostile_bytes_cost_a_bounded_time_and_are_passed(noise):
         ),
     ],
 )
-@pytest.mark.parametrize("manner", [Manner(), TERMINAL], ids=["output", "terminal"])
+@pytest.mark.parametrize("manner", [ReadOptions(), TERMINAL], ids=["output", "terminal"])
 @pytest.mark.timeout(10)  # what takes more than its length's time never ends
 def test_hostile_bytes_are_passed_however_many_there_are(noise, manner):
-    page = Reader().page(Bytes(noise), Spot(0, 0), manner)
+    page = OutputReader().read_page(Bytes(noise), StreamPosition(0, 0), manner)
     assert page.next.shown == len(noise)
-    assert open_string(noise) <= len(noise)
+    assert find_open_string(noise) <= len(noise)
     assert not page.more
 
 
@@ -253,9 +260,9 @@ def test_hostile_bytes_are_passed_however_many_there_are(noise, manner):
 )
 @pytest.mark.timeout(60)  # what takes more than its length's time never ends
 async def test_hostile_bytes_are_painted_however_many_there_are(noise):
-    painting = Painting(500, 500)
+    painting = ScreenEmulator(500, 500)
     await painting.paint(noise, len(noise))
-    assert len("".join(painting.lines())) < 500 * 501
+    assert len("".join(painting.read_lines())) < 500 * 501
 
 
 async def test_a_number_without_end_leaves_the_screen_as_it_is():
@@ -273,17 +280,17 @@ async def test_a_number_without_end_leaves_the_screen_as_it_is():
     ],
 )
 async def test_a_part_of_the_screen_is_erased(erase, left):
-    painting = Painting(10, 5)
+    painting = ScreenEmulator(10, 5)
     data = b"aaaa\r\nbbbb\r\ncccc\x1b[2;3H" + erase
     await painting.paint(data, len(data))
-    assert painting.lines() == left
+    assert painting.read_lines() == left
 
 
 # --- painting -----------------------------------------------------------------
 
 
 async def tail(data, start=0, manner=TERMINAL):
-    return await Reader().tail(Bytes(data), Spot(start, start), manner)
+    return await OutputReader().read_tail(Bytes(data), StreamPosition(start, start), manner)
 
 
 async def test_the_tail_of_plain_output_is_its_last_eighty_lines():
@@ -303,10 +310,10 @@ async def test_the_screen_is_that_of_before_when_the_program_has_ended():
 
 
 async def test_a_screen_is_painted_on_from_look_to_look():
-    reader = Reader()
+    reader = OutputReader()
     data = b"\x1b[2J\x1b[1;1Hfirst\x1bPa picture\x1b\\\x1b[3;1Hsecond"
     for end in range(len(data) + 1):
-        shown = await reader.tail(Bytes(data[:end]), Spot(0, 0), TERMINAL)
+        shown = await reader.read_tail(Bytes(data[:end]), StreamPosition(0, 0), TERMINAL)
     assert shown.text == "first\n\nsecond"
 
 
@@ -317,7 +324,7 @@ async def test_a_screen_shows_nothing_that_was_painted_before_the_wait():
 
 
 async def test_a_screen_survives_what_pyte_does_not():
-    painting = Painting(20, 4)
+    painting = ScreenEmulator(20, 4)
 
     def stumble(_):
         raise IndexError
@@ -326,9 +333,9 @@ async def test_a_screen_survives_what_pyte_does_not():
     painting._stream.feed = stumble
     await painting.paint(b"lost", 8)
     await painting.paint(b"found", 13)
-    assert painting.lines() == ["found"]
+    assert painting.read_lines() == ["found"]
     for noise in (b"\x1b[?6n\x1b[>c\x1b[>4;2m", os.urandom(20_000), b"\x1b[999;999H!"):
         await painting.paint(noise, (painting.at or 0) + len(noise))
     end = (painting.at or 0) + 20
     await painting.paint(b"\x1b[?1049l\x1bc\x1b[2J\x1b[1;1Hok"[-20:], end)
-    assert len(painting.lines()) <= 4
+    assert len(painting.read_lines()) <= 4

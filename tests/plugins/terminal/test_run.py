@@ -14,36 +14,36 @@ import termios
 
 import pytest
 
-from taskmem_terminal.recording import Recording, new_about, terminals
-from tests.plugins.terminal.watched import RUN, recorded, running
+from taskmem_terminal.recording import Recording, build_metadata, get_recordings_folder
+from tests.plugins.terminal.watched import RUN, read_recording, start_command
 from tests.support.waiting import PATIENCE, status_of, until
 
 
-def run(*command, name="job", **options):
+def run_command(*command, name="job", **options):
     """Run a command to its end: status, stdout, stderr."""
-    with running(*command, name=name, **options) as process:
+    with start_command(*command, name=name, **options) as process:
         out, err = process.communicate(timeout=PATIENCE)
         return process.returncode, out, err.decode()
 
 
 def about(name="job"):
-    return Recording(terminals(), name).about()
+    return Recording(get_recordings_folder(), name).read_metadata()
 
 
 # --- without a terminal -------------------------------------------------------
 
 
-def test_output_is_shown_as_it_is_and_recorded_and_the_status_kept():
-    status, out, err = run("sh", "-c", r"printf 'one\ntwo\r\n\033[31mred'; exit 3")
+def test_run_shows_and_records_output_and_keeps_the_exit_status():
+    status, out, err = run_command("sh", "-c", r"printf 'one\ntwo\r\n\033[31mred'; exit 3")
     assert (status, out) == (3, b"one\ntwo\r\n\x1b[31mred")
     assert err == "[taskmem] watch it as pty:job\n"
-    assert recorded() == b"one\r\ntwo\r\r\n\x1b[31mred"
+    assert read_recording() == b"one\r\ntwo\r\r\n\x1b[31mred"
     assert about().exit_status == 3
     assert about().ended_at is not None
 
 
-def test_a_command_that_a_signal_ended_gives_the_status_of_shells():
-    status, _, _ = run("sh", "-c", "kill -TERM $$")
+def test_command_ended_by_a_signal_gives_the_shells_status():
+    status, _, _ = run_command("sh", "-c", "kill -TERM $$")
     assert status == 128 + signal.SIGTERM
     assert about().exit_status == -signal.SIGTERM
 
@@ -53,27 +53,27 @@ def test_the_command_has_a_terminal_of_its_own_with_a_size():
         "import os; print(os.isatty(1), os.isatty(2), os.get_terminal_size(1),"
         " os.getsid(0) == os.getpid(), os.open('/dev/tty', os.O_RDWR) > 0)"
     )
-    _, out, _ = run(sys.executable, "-c", say)
+    _, out, _ = run_command(sys.executable, "-c", say)
     assert out == b"True True os.terminal_size(columns=80, lines=24) True True\n"
 
 
 def test_piped_input_reaches_the_command_whole():
     data = os.urandom(300_000)
-    with running("sh", "-c", "wc -c", stdin=subprocess.PIPE) as process:
+    with start_command("sh", "-c", "wc -c", stdin=subprocess.PIPE) as process:
         out, _ = process.communicate(data, PATIENCE)
     assert out.strip() == b"300000"
 
 
 def test_a_command_that_is_not_there_is_127_and_a_sentence():
-    status, _, err = run("no-such-command")
+    status, _, err = run_command("no-such-command")
     assert status == 127
     assert "no-such-command cannot be started (No such file or directory)" in err
-    assert b"no-such-command cannot be started" in recorded()
+    assert b"no-such-command cannot be started" in read_recording()
     assert about().exit_status == 127
 
 
 def test_a_file_that_is_no_program_is_126():
-    status, _, err = run("/etc/passwd")
+    status, _, err = run_command("/etc/passwd")
     assert status == 126
     assert "(Permission denied)" in err
 
@@ -87,25 +87,25 @@ def test_without_a_name_one_is_made_and_told():
 
 
 def test_a_name_that_runs_is_refused_with_a_sentence():
-    with running("cat", stdin=subprocess.PIPE) as first:
-        until(lambda: Recording(terminals(), "job").running(), "it runs")
-        status, _, err = run("echo", "second")
+    with start_command("cat", stdin=subprocess.PIPE) as first:
+        until(lambda: Recording(get_recordings_folder(), "job").is_running(), "it runs")
+        status, _, err = run_command("echo", "second")
         assert status == 1
         assert "pty:job still runs; choose another --name" in err
         first.stdin.close()
         assert status_of(first) == 0
-    assert run("echo", "second")[0] == 0
-    assert recorded() == b"second\r\n"
+    assert run_command("echo", "second")[0] == 0
+    assert read_recording() == b"second\r\n"
 
 
 @pytest.mark.parametrize("name", ["tmux:x", "..", "a b", ""])
 def test_a_name_that_cannot_be_is_refused(name):
-    status, _, err = run("true", name=name)
+    status, _, err = run_command("true", name=name)
     assert status == 2
     assert "is no name" in err
 
 
-def test_of_a_command_line_only_the_programs_name_is_written_down():
+def test_recording_keeps_only_the_program_name_of_a_command():
     program = "/usr/bin/env"
     given = [
         "MY_API_KEY=hunter2",
@@ -114,10 +114,10 @@ def test_of_a_command_line_only_the_programs_name_is_written_down():
         "hunter2",
         "https://u:hunter2@h",
     ]
-    run(program, *given)
+    run_command(program, *given)
     assert about().program == "env"
     assert not about().interactive
-    said = (terminals() / "job" / "about.json").read_text()
+    said = (get_recordings_folder() / "job" / "about.json").read_text()
     assert "hunter2" not in said
     assert "/usr/bin" not in said
 
@@ -135,28 +135,26 @@ def test_of_a_command_line_only_the_programs_name_is_written_down():
     ],
 )
 def test_whether_somebody_can_be_typing_is_written_down(command, interactive):
-    assert new_about(command).interactive is interactive
+    assert build_metadata(command).interactive is interactive
 
 
 def test_a_megabyte_passes_whole_and_only_the_last_is_kept():
     say = "import sys; [sys.stdout.write('%0999d\\n' % n) for n in range(3000)]"
-    _, out, _ = run(sys.executable, "-c", say)
+    _, out, _ = run_command(sys.executable, "-c", say)
     assert len(out) == 3_000_000
-    assert recorded() == out.replace(b"\n", b"\r\n")
+    assert read_recording() == out.replace(b"\n", b"\r\n")
 
 
 def test_who_reads_no_more_ends_the_command_as_a_pipe_would():
-    with running("yes") as process:
+    with start_command("yes") as process:
         assert process.stdout.read(2) == b"y\n"
         process.stdout.close()
         assert status_of(process) == 128 + signal.SIGHUP
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
-)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_signals_are_passed_on(number):
-    with running("sh", "-c", "echo ready; exec sleep 60") as process:
+    with start_command("sh", "-c", "echo ready; exec sleep 60") as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
         assert status_of(process) == 128 + number
@@ -164,7 +162,7 @@ def test_signals_are_passed_on(number):
 
 def test_a_command_may_survive_a_signal_that_is_passed_on():
     script = "trap 'echo got it; exit 7' TERM; echo ready; while :; do sleep .01; done"
-    with running("sh", "-c", script) as process:
+    with start_command("sh", "-c", script) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == b"got it\n"
@@ -175,49 +173,46 @@ def test_a_command_may_survive_a_signal_that_is_passed_on():
 
 
 def test_a_full_disk_stops_the_recording_and_not_the_command():
-    full = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000));"
-        + RUN
-    )
+    full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000));" + RUN
     lots = "yes | head -5000; exit 3"
-    status, out, err = run("sh", "-c", lots, python=full)
+    status, out, err = run_command("sh", "-c", lots, python=full)
     assert status == 3
     assert out == b"y\n" * 5000
     assert err.count("Recording pty:job stopped") == 1
     assert os.strerror(errno.EFBIG) in err
-    assert not Recording(terminals(), "job").running()
+    assert not Recording(get_recordings_folder(), "job").is_running()
 
 
 def test_a_home_that_cannot_be_made_harms_nothing(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "file"))
-    status, out, err = run("sh", "-c", "echo hi; exit 3")
+    status, out, err = run_command("sh", "-c", "echo hi; exit 3")
     assert (status, out) == (3, b"hi\n")
     assert "watch it as" not in err
     assert "the command itself ran on" in err
 
 
 def test_a_home_that_is_removed_harms_nothing():
-    with running(
+    with start_command(
         "sh", "-c", "echo ready; read go; echo went $go", stdin=subprocess.PIPE
     ) as process:
         assert process.stdout.readline() == b"ready\n"
-        until(recorded, "it is recorded")
-        shutil.rmtree(terminals().parent)
+        until(read_recording, "it is recorded")
+        shutil.rmtree(get_recordings_folder().parent)
         out, err = process.communicate(b"on\n", PATIENCE)
     assert out == b"went on\n"
     assert process.returncode == 0
     assert b"Recording pty:job stopped" in err
 
 
-def test_a_removed_doorbell_or_one_that_nobody_hears_harms_nothing():
-    terminals().mkdir(parents=True)
-    (terminals() / ".doorbell").write_text("an ordinary file")
-    assert run("echo", "hi")[:2] == (0, b"hi\n")
-    assert (terminals() / ".doorbell").read_text() == "an ordinary file"
-    (terminals() / ".doorbell").unlink()
-    os.mkfifo(terminals() / ".doorbell")
-    assert run("echo", "hi")[:2] == (0, b"hi\n")
+def test_missing_or_unheard_doorbell_does_not_harm_a_run():
+    get_recordings_folder().mkdir(parents=True)
+    (get_recordings_folder() / ".doorbell").write_text("an ordinary file")
+    assert run_command("echo", "hi")[:2] == (0, b"hi\n")
+    assert (get_recordings_folder() / ".doorbell").read_text() == "an ordinary file"
+    (get_recordings_folder() / ".doorbell").unlink()
+    os.mkfifo(get_recordings_folder() / ".doorbell")
+    assert run_command("echo", "hi")[:2] == (0, b"hi\n")
 
 
 # --- in a terminal ------------------------------------------------------------
@@ -329,22 +324,20 @@ def test_a_terminal_that_closes_hangs_up_on_the_command(outside):
 
 
 def test_what_is_recorded_says_which_process_it_is():
-    with running("sh", "-c", "echo $$; exec sleep 60") as process:
+    with start_command("sh", "-c", "echo $$; exec sleep 60") as process:
         pid = int(process.stdout.readline())
         said = until(lambda: about().pid and about(), "it is written down")
         assert said.pid == pid
         assert said.recorder == process.pid
         assert (
-            json.loads((terminals() / "job" / "about.json").read_text())["pid"] == pid
+            json.loads((get_recordings_folder() / "job" / "about.json").read_text())["pid"] == pid
         )
 
 
 def test_a_stopped_run_stops_its_command_and_both_go_on():
     from tests.plugins.terminal.watched import stat_of
 
-    with running(
-        "sh", "-c", "echo up; read go; echo on", stdin=subprocess.PIPE
-    ) as process:
+    with start_command("sh", "-c", "echo up; read go; echo on", stdin=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"up\n"
         pid = until(lambda: about().pid, "it is written down")
         process.send_signal(signal.SIGTSTP)
@@ -355,13 +348,11 @@ def test_a_stopped_run_stops_its_command_and_both_go_on():
     assert out == b"on\n"
 
 
-def test_a_command_has_ended_though_what_it_left_behind_goes_on_printing(tmp_path):
+def test_run_ends_with_its_command_though_a_child_still_prints(tmp_path):
     left = tmp_path / "left"
-    script = (
-        f"trap '' HUP; (while :; do echo here; sleep 0.05; done) & echo $! > {left}"
-    )
+    script = f"trap '' HUP; (while :; do echo here; sleep 0.05; done) & echo $! > {left}"
     try:
-        status, _, _ = run("sh", "-c", f"{script}; exit 3", stdout=subprocess.PIPE)
+        status, _, _ = run_command("sh", "-c", f"{script}; exit 3", stdout=subprocess.PIPE)
         assert status == 3
         assert about().exit_status == 3
     finally:
@@ -369,12 +360,12 @@ def test_a_command_has_ended_though_what_it_left_behind_goes_on_printing(tmp_pat
 
 
 def test_a_strange_file_among_the_recordings_harms_no_command():
-    stray = terminals() / "other"
+    stray = get_recordings_folder() / "other"
     stray.mkdir(parents=True)
     (stray / "output.bak").touch()
     (stray / "about.json").write_text("[1]")
 
-    assert run("sh", "-c", "exit 4")[0] == 4
-    (terminals() / "job" / "output.bak").touch()
-    assert run("sh", "-c", "echo again")[1] == b"again\n"
-    assert recorded() == b"again\r\n"
+    assert run_command("sh", "-c", "exit 4")[0] == 4
+    (get_recordings_folder() / "job" / "output.bak").touch()
+    assert run_command("sh", "-c", "echo again")[1] == b"again\n"
+    assert read_recording() == b"again\r\n"

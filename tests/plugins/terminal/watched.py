@@ -11,8 +11,13 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from taskmem_hookspecs import Target
-from taskmem_terminal.recording import Recorder, Segments, new_about, terminals
-from taskmem_terminal.sensor import Terminals
+from taskmem_terminal.recording import (
+    Recorder,
+    Segments,
+    build_metadata,
+    get_recordings_folder,
+)
+from taskmem_terminal.sensor import TerminalSensor
 from tests.support.waiting import PATIENCE
 
 RUN = "from taskmem_terminal.run import command; command()"
@@ -54,9 +59,9 @@ class Watcher:
 
 
 @asynccontextmanager
-async def watching(name, sensor=None, place=None, start=None):
+async def watch_terminal(name, sensor=None, place=None, start=None):
     """Watch `pty:NAME`, from here or from an older place."""
-    watch = await (sensor or Terminals()).watch(Target(scheme="pty", name=name))
+    watch = await (sensor or TerminalSensor()).watch(Target(scheme="pty", name=name))
     try:
         here = None if start else (await watch.here()).place
         yield Watcher(watch, place or start or here, start or here)
@@ -66,7 +71,7 @@ async def watching(name, sensor=None, place=None, start=None):
 
 def record(name="job", data=b"built\r\n", exit_status=0, **more):
     """Record a command; without a status it goes on."""
-    recorder = Recorder.claim(terminals(), name, new_about(["make"], **more))
+    recorder = Recorder.claim(get_recordings_folder(), name, build_metadata(["make"], **more))
     recorder.write(data)
     if exit_status is not None:
         recorder.end(exit_status)
@@ -74,9 +79,9 @@ def record(name="job", data=b"built\r\n", exit_status=0, **more):
     return recorder
 
 
-def recorded(name="job"):
+def read_recording(name="job"):
     """What is kept of a command's output."""
-    kept = Segments(terminals() / name)
+    kept = Segments(get_recordings_folder() / name)
     return kept.read(kept.begin, kept.end)
 
 
@@ -94,7 +99,7 @@ class Bytes:
 
 
 @contextmanager
-def running(*command, name="job", python=RUN, **options):
+def start_command(*command, name="job", python=RUN, **options):
     """A command that `taskmem run` runs; it and what it runs end with the block."""
     process = subprocess.Popen(
         [sys.executable, "-c", python, "--name", name, "--", *command],
@@ -135,7 +140,7 @@ def stat_of(pid):
         return "gone"
 
 
-def held():
+def list_open_files():
     """What this process has open."""
     there = Path("/proc/self/fd").iterdir()
     return [str(handle.readlink()) for handle in there if handle.is_symlink()]

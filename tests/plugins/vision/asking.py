@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import Met, Question, ReaderUnavailable
-from taskmem_vision.judges.asking import Verdict, ask_reader
+from taskmem_vision.judges.asking import ReaderVerdict, ask_reader
 from taskmem_vision.judges.picture_question import PictureVerdict
 
 QUESTION = Question(
     instruction="You judge.",
     parts=("Does it hold?",),
-    answer_schema=Verdict.model_json_schema(),
+    answer_schema=ReaderVerdict.model_json_schema(),
 )
 
 
@@ -29,7 +29,7 @@ def verdict(met=Met.NO, confidence=0.9, **fields):
 
 async def ask(reader):
     """Ask anything, and return the verdict."""
-    found, _ = await ask_reader(reader, "You judge.", ["Does it hold?"], Verdict)
+    found, _ = await ask_reader(reader, "You judge.", ["Does it hold?"], ReaderVerdict)
     return found
 
 

@@ -113,7 +113,7 @@ def shows(text):
     return lambda request: YES if any(text in line for line in request.terminal) else NO
 
 
-def swayed(request):
+def obey_terminal(request):
     """Answer what the terminal says that the answer is."""
     told = re.search(r"met=(yes|no|unsure)", "\n".join(request.terminal))
     return {**NO, "met": told[1]} if told else NO
@@ -325,9 +325,7 @@ def _response(step, request):
     text = step.get("text")
     if text is None and "met" in step and request.conditions:
         # To confirm a yes, each condition is asked about, and one that never holds.
-        step = {
-            "verdicts": [_one_of(step, *asked) for asked in request.conditions.items()]
-        }
+        step = {"verdicts": [_one_of(step, *asked) for asked in request.conditions.items()]}
     if text is None and "met" in step:
         extra = {"expect_text": None, "look_again_seconds": None}
         text = json.dumps(extra | {k: v for k, v in step.items() if k != "latency"})

@@ -13,6 +13,4 @@ def frame(at=0.0, tail="", *, quiet=None, **fields):
     """A frame seen so many seconds after dawn; `quiet` says since when none changed."""
     seen = DAWN + timedelta(seconds=at)
     changed = None if quiet is None else seen - timedelta(seconds=quiet)
-    return Frame(
-        seen_at=seen, place=f"{at}", tail=tail, text=tail, changed_at=changed, **fields
-    )
+    return Frame(seen_at=seen, place=f"{at}", tail=tail, text=tail, changed_at=changed, **fields)

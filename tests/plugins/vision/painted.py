@@ -8,7 +8,7 @@ from datetime import timedelta
 from PIL import Image, ImageFont
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.looking.look import Look, Track
+from taskmem_vision.looking.look import Look, LookHistory
 from taskmem_vision.reading.ocr import Tesseract
 from tests.plugins.vision.frames import DAWN
 from tests.support.required import do_without
@@ -43,10 +43,10 @@ class Easel:
 
     def __init__(self, size=SIZE):
         self.size = size
-        self.track = Track()
+        self.track = LookHistory()
 
     def look(self, now, *boxes, title=None) -> Look:
-        return self.track.take(now, picture(*boxes, size=self.size), title)
+        return self.track.add_look(now, picture(*boxes, size=self.size), title)
 
 
 class Room:

@@ -23,7 +23,7 @@ from xcffib.xproto import (
 )
 
 from taskmem_hookspecs import Frame, Target, Watch
-from taskmem_vision.capture.sensor import Screens
+from taskmem_vision.capture.sensor import ScreenSensor
 from tests.support.desktop import Desktop
 from tests.support.screens import Screen
 from tests.support.waiting import PATIENCE, until
@@ -135,12 +135,12 @@ class Papers:
     def restore(self, window: int) -> None:
         """Show a window; a manager that has just begun may miss the first request."""
 
-        def shown() -> bool:
+        def is_viewable() -> bool:
             self._core.MapWindow(window)
             state = self._core.GetWindowAttributes(window).reply().map_state
             return state == MapState.Viewable
 
-        until(shown, "a window on the screen")
+        until(is_viewable, "a window on the screen")
 
     def shut(self, window: int) -> None:
         """Close a window."""
@@ -170,9 +170,7 @@ class Papers:
         depths = {each.depth: each.visuals for each in self._screen.allowed_depths}
         visual = depths[depth][0].visual_id
         colours = self._connection.generate_id()
-        self._core.CreateColormapChecked(
-            *(0, colours, self._screen.root, visual)
-        ).check()
+        self._core.CreateColormapChecked(*(0, colours, self._screen.root, visual)).check()
         return visual, {**values, CW.BorderPixel: 0, CW.Colormap: colours}
 
     def _configure(self, window: int, mask: int, *values: int) -> None:
@@ -202,13 +200,13 @@ def papers_on(screen: Screen) -> Iterator[Papers]:
         papers.close()
 
 
-def sensor(screen: Screen, **environ: str) -> Screens:
+def sensor(screen: Screen, **environ: str) -> ScreenSensor:
     """Return what watches a screen, and nothing else that is here."""
-    return Screens({"DISPLAY": screen.display, **environ}, "linux")
+    return ScreenSensor({"DISPLAY": screen.display, **environ}, "linux")
 
 
 @asynccontextmanager
-async def watching(screen: Screen, target: str, **environ: str) -> AsyncIterator[Watch]:
+async def watch_target(screen: Screen, target: str, **environ: str) -> AsyncIterator[Watch]:
     scheme, _, name = target.partition(":")
     watch = await sensor(screen, **environ).watch(Target(scheme=scheme, name=name))
     try:
@@ -221,16 +219,16 @@ async def look(watch: Watch) -> Frame:
     return await watch.look("now", "now")
 
 
-async def changed(watch: Watch) -> None:
+async def await_change(watch: Watch) -> None:
     """Wait for a change, and not for ever."""
     async with asyncio.timeout(PATIENCE):
-        await watch.changed()
+        await watch.wait_for_change()
 
 
-async def seen(watch: Watch, holds: Callable[[Frame], object]) -> Frame:
+async def await_frame(watch: Watch, holds: Callable[[Frame], object]) -> Frame:
     """Look whenever something changed, until that holds, and return what it was."""
     while not holds(frame := await look(watch)):
-        await changed(watch)
+        await await_change(watch)
     return frame
 
 

@@ -23,7 +23,7 @@ from datetime import timedelta
 from openclaw_taskmem.domain.conditions import parse_condition
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met
 from taskmem_hookspecs.testing import ScriptedReader
-from taskmem_vision.judges.text_judge import TextJudge
+from taskmem_vision.judges.text_judge import TerminalReaderJudge
 from tests.plugins.terminal.replay import entries, steps
 from tests.plugins.vision.frames import DAWN
 
@@ -35,7 +35,7 @@ _IDS = re.compile(r"The condition with the id (\d+):\n(.*)", re.DOTALL)
 
 
 @dataclass
-class Played:
+class PlayResult:
     """What came of all waits."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -67,9 +67,9 @@ def free_entries(name: str) -> list[dict]:
     ]
 
 
-def play(seeds: int = 1, errors: float = ERRORS) -> Played:
+def play(seeds: int = 1, errors: float = ERRORS) -> PlayResult:
     """Play every condition, each with several seeds."""
-    played = Played()
+    played = PlayResult()
     rows = [entry for name in LISTS for entry in free_entries(name)]
     for entry in rows:
         steps(entry["output"], entry["exit_status"])
@@ -83,9 +83,7 @@ def play(seeds: int = 1, errors: float = ERRORS) -> Played:
     return played
 
 
-async def _play(
-    entry: dict, dice: random.Random, errors: float, played: Played
-) -> None:
+async def _play(entry: dict, dice: random.Random, errors: float, played: PlayResult) -> None:
     wait = _Wait(entry, dice, errors)
     verdict = await wait.watch()
     played.verdicts[verdict] += 1
@@ -100,7 +98,7 @@ class _Wait:
     def __init__(self, entry: dict, dice: random.Random, errors: float) -> None:
         self.entry, self.dice, self.errors = entry, dice, errors
         self.reader = ScriptedReader(self._answer)
-        self.judge = TextJudge(entry["wake_when"], self.reader)
+        self.judge = TerminalReaderJudge(entry["wake_when"], self.reader)
         self.holds = False
         self.now = self.changed = 0.0
         self.held_at = None
@@ -129,7 +127,7 @@ class _Wait:
         shown = steps(self.entry["output"], self.entry["exit_status"])
         for number, step in enumerate(shown):
             over = step.frame.gone is not None
-            self.holds = self.entry["holds"] and (over or self._came(step.printed))
+            self.holds = self.entry["holds"] and (over or self._has_come(step.printed))
             if self.holds and self.held_at is None:
                 self.held_at = self.now
             last = number == len(shown) - 1
@@ -147,7 +145,7 @@ class _Wait:
         while True:
             again = None
             try:
-                ruling = await self.judge.rule(self._seen(frame))
+                ruling = await self.judge.rule(self._stamp_frame(frame))
                 if ruling.met is Met.YES:
                     return "right" if self.holds else "falsely"
                 again = ruling.look_again_seconds
@@ -160,7 +158,7 @@ class _Wait:
                 return None
             self.now += max(again, 0.05)
 
-    def _seen(self, frame: Frame) -> Frame:
+    def _stamp_frame(self, frame: Frame) -> Frame:
         times = {
             "seen_at": DAWN + timedelta(seconds=self.now),
             "changed_at": DAWN + timedelta(seconds=self.changed),
@@ -172,7 +170,7 @@ class _Wait:
             return math.exp(self.dice.uniform(math.log(2), math.log(30)))
         return self.dice.uniform(0.05, 1.0)
 
-    def _came(self, printed: str) -> bool:
+    def _has_come(self, printed: str) -> bool:
         wanted = self.entry["from_text"]
         if wanted is None:
             return False

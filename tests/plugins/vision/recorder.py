@@ -15,10 +15,10 @@ from pathlib import Path
 from zlib import crc32
 
 from taskmem_hookspecs import Frame, Target, Watch
-from taskmem_vision.capture.sensor import Screens
+from taskmem_vision.capture.sensor import ScreenSensor
 from taskmem_vision.looking.look import Look
 from taskmem_vision.looking.rhythm import Block
-from taskmem_vision.looking.sight import BLOCK, SHRINK, Sight
+from taskmem_vision.looking.sight import BLOCK, SHRINK, Thumbnail
 from tests.plugins.vision.replay import FOLDER, Recording, block_of, number_of
 from tests.support.scenes import SCENES, Scene
 from tests.support.screens import Screen
@@ -48,25 +48,20 @@ async def record(
     ):
         scene.ready()
         scheme, _, title = scene.target.partition(":")
-        watch = await Screens(screen.environ).watch(Target(scheme=scheme, name=title))
+        watch = await ScreenSensor(screen.environ).watch(Target(scheme=scheme, name=title))
         try:
             began = asyncio.get_running_loop().time()
             wall = time.time() - began
             first = (await watch.here()).picture
-            looks = await looks_of(
-                watch, lasts, lambda look: keep(look.at - began, look)
-            )
+            looks = await looks_of(watch, lasts, lambda look: keep(look.at - began, look))
         finally:
             await watch.close()
         recording = Recording(name, seed, paints=plot.paints)
         recording.ended = round(lasts, 3)
-        recording.looks = [
-            (round(at - began, 3), marks) for at, marks in looks if marks
-        ]
+        recording.looks = [(round(at - began, 3), marks) for at, marks in looks if marks]
         numbers = {number for _, marks in looks for number, _ in marks}
         recording.first = [
-            (number, mark_of(first.sight, block_of(number)))
-            for number in sorted(numbers)
+            (number, mark_of(first.sight, block_of(number))) for number in sorted(numbers)
         ]
         if scene.truths:
             [truth] = scene.truths[:1]
@@ -88,7 +83,7 @@ async def looks_of(
         look = frame.picture
         if not isinstance(look, Look) or look.number == seen:
             return
-        for motion in look.track.since(seen):
+        for motion in look.track.list_motions_since(seen):
             blocks = sorted(motion.blocks)
             marks = [(number_of(block), mark_of(look.sight, block)) for block in blocks]
             looks.append((motion.at, marks))
@@ -99,12 +94,12 @@ async def looks_of(
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             while True:
-                await watch.changed()
+                await watch.wait_for_change()
                 take(await watch.look("", ""))
     return looks
 
 
-def mark_of(sight: Sight, block: Block) -> int:
+def mark_of(sight: Thumbnail, block: Block) -> int:
     """Return a number that is the same where a block looks the same."""
     corner = [side * BLOCK // SHRINK for side in block]
     box = (*corner, *(side + BLOCK // SHRINK for side in corner))

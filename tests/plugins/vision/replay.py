@@ -11,8 +11,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from taskmem_vision.looking.gate import Gate, Reason
-from taskmem_vision.looking.rhythm import Block, Rhythms
+from taskmem_vision.looking.gate import PictureQuestionReason, QuestionPolicy
+from taskmem_vision.looking.rhythm import Block, MotionHistory
 
 FOLDER = Path(__file__).with_name("recordings")
 _ROW = 1000
@@ -58,10 +58,10 @@ class Recording:
 
 
 @dataclass
-class Played:
+class PlayResult:
     """What came of playing a recording to a gate."""
 
-    questions: list[tuple[float, Reason]] = field(default_factory=list)
+    questions: list[tuple[float, PictureQuestionReason]] = field(default_factory=list)
     """When it asked, and why."""
     delay: float | None = None
     """From the truth until it was known, without what the model took; None: missed."""
@@ -73,9 +73,9 @@ class Player:
     def __init__(self, recording: Recording, latency: float = 1.2) -> None:
         self.recording = recording
         self.latency = latency
-        self.played = Played()
-        self.rhythms = Rhythms()
-        self.gate = Gate(self.rhythms)
+        self.played = PlayResult()
+        self.rhythms = MotionHistory()
+        self.gate = QuestionPolicy(self.rhythms)
         self._looks = [(0.0, []), *recording.looks]
         self._shown = 0.0
         self._marks = {block_of(number): mark for number, mark in recording.first}
@@ -85,7 +85,7 @@ class Player:
         self._answer: tuple[float, bool] | None = None
         """When the question under way is answered, and whether with a yes."""
 
-    def play(self) -> Played:
+    def play(self) -> PlayResult:
         now = 0.0
         while now <= self.recording.ended:
             self._look(now)
@@ -101,8 +101,8 @@ class Player:
             self._shown, changed = self._looks.pop(0)
             marks = {block_of(number): mark for number, mark in changed}
             self._marks |= marks
-            self.gate.see(self.rhythms.see(self._shown, marks))
-        if self.gate.ripe(now, self._unlike):
+            self.gate.observe_motion(self.rhythms.record_changes(self._shown, marks))
+        if self.gate.take_ripe_blocks(now, self._unlike):
             self._kept.append(self._shown)
 
     def _unlike(self) -> frozenset[Block] | None:
@@ -115,23 +115,23 @@ class Player:
         if self._answer is None or now < self._answer[0]:
             return
         if self._answer[1]:
-            self.played.delay = now - self.recording.truth - self._thinking(now)
+            self.played.delay = now - self.recording.truth - self._thinking_seconds(now)
         else:
-            self.gate.in_vain(now)
+            self.gate.record_no_result(now)
         self._answer = None
 
     def _ask(self, now: float) -> None:
-        if self._answer is not None or (reason := self.gate.due(now)) is None:
+        if self._answer is not None or (reason := self.gate.find_due_reason(now)) is None:
             return
         seen = [*self._kept, self._shown] if self.recording.paints else [now]
         met = any(map(self.recording.shows, seen))
         self._kept = []
         self._asked = dict(self._marks)
-        self.gate.asked(now, reason)
+        self.gate.record_question(now, reason)
         self.played.questions.append((now, reason))
         self._answer = (now + self.latency, met)
 
-    def _thinking(self, now: float) -> float:
+    def _thinking_seconds(self, now: float) -> float:
         """Return for how long a model was asked since the truth."""
         spans = ((at, min(at + self.latency, now)) for at, _ in self.played.questions)
         return sum(max(0.0, end - max(at, self.recording.truth)) for at, end in spans)
@@ -140,7 +140,7 @@ class Player:
         due = [look[0] for look in self._looks[:1]]
         if self._answer is not None:
             due.append(self._answer[0])
-        if (again := self.gate.next_at(now)) is not None:
+        if (again := self.gate.next_look_at(now)) is not None:
             due.append(max(again, now + _AT_ONCE))
         return min(due, default=self.recording.ended + 1)
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer
-from taskmem_vision.judges.asker import TOGETHER, Asker
-from taskmem_vision.judges.asking import DECOYS, Swayed
+from taskmem_vision.judges.asker import TOGETHER, QuestionBatcher
+from taskmem_vision.judges.asking import DECOYS, PromptInjectionSuspected
 from taskmem_vision.judges.picture_question import Scene
 from taskmem_vision.looking.shot import Shot
 from tests.plugins.vision.fake_gemini import NO, YES, looks
@@ -15,7 +15,7 @@ from tests.plugins.vision.painted import Easel
 
 @pytest.fixture
 def asker(gemini):
-    return Asker(gemini)
+    return QuestionBatcher(gemini)
 
 
 @pytest.fixture
@@ -79,11 +79,9 @@ async def test_too_many_conditions_are_asked_in_turns(asker, server, scene):
     assert len(server.requests) == 2
 
 
-async def test_a_model_that_says_yes_to_everything_is_not_believed(
-    asker, server, scene
-):
+async def test_a_model_that_says_yes_to_everything_is_not_believed(asker, server, scene):
     server.answer = looks(lambda *_: True)
-    with pytest.raises(Swayed, match="swayed"):
+    with pytest.raises(PromptInjectionSuspected, match="swayed"):
         await asker.ask("A", scene)
 
 
@@ -105,17 +103,13 @@ async def test_a_condition_that_is_left_out_gets_no_verdict(asker, server, scene
     assert isinstance(answers[1], NoAnswer)
 
 
-async def test_an_answer_without_a_verdict_on_what_never_holds_is_taken(
-    asker, server, scene
-):
+async def test_answer_without_a_verdict_on_the_decoy_is_accepted(asker, server, scene):
     server.script.append({"verdicts": [{**NO, "id": "1"}]})
     assert (await asker.ask("A", scene))[0].met is Met.NO
 
 
 @pytest.mark.parametrize("step", [{"status": 500}, {"text": "yes"}])
-async def test_whatever_goes_wrong_goes_wrong_for_all_and_is_told(
-    asker, server, scene, step
-):
+async def test_whatever_goes_wrong_goes_wrong_for_all_and_is_told(asker, server, scene, step):
     server.script.append(step)
     answers = await asyncio.gather(
         asker.ask("A", scene), asker.ask("B", scene), return_exceptions=True

@@ -12,13 +12,11 @@ from taskmem_vision.capture import desktop
 from taskmem_vision.capture.desktop import Desktop
 
 Find = Callable[[Mapping[str, str], str, Iterable[str]], Desktop]
-BOTH = pytest.mark.parametrize("find", [desktop.screen, desktop.windows])
+BOTH = pytest.mark.parametrize("find", [desktop.find_screen_display, desktop.find_window_display])
 WAYLAND = {"WAYLAND_DISPLAY": "wayland-0"}
 
 
-def refused(
-    find: Find, environ: Mapping[str, str], platform: str, *sockets: str
-) -> str:
+def refusal_text(find: Find, environ: Mapping[str, str], platform: str, *sockets: str) -> str:
     with pytest.raises(NoProvider) as raised:
         find(environ, platform, sockets)
     return str(raised.value)
@@ -38,33 +36,33 @@ def test_the_only_display_here_is_taken_and_a_note_says_so(find: Find) -> None:
     assert found == Desktop(":5", "It is on display :5, the only one here.")
 
 
-def test_on_wayland_only_a_display_that_is_named_for_us_is_a_screen() -> None:
+def test_wayland_screen_is_only_a_display_set_for_taskmem() -> None:
     environ = {**WAYLAND, "TASKMEM_DISPLAY": ":7"}
-    assert desktop.screen(environ, "linux", []) == Desktop(":7")
+    assert desktop.find_screen_display(environ, "linux", []) == Desktop(":7")
 
 
-def test_on_wayland_windows_of_x11_programs_are_watched_and_a_note_says_so() -> None:
-    found = desktop.windows({**WAYLAND, "DISPLAY": ":0"}, "linux", [])
+def test_wayland_watches_only_x11_windows_and_notes_it() -> None:
+    found = desktop.find_window_display({**WAYLAND, "DISPLAY": ":0"}, "linux", [])
     assert found.name == ":0"
     assert found.note == "On Wayland, only windows of X11 programs can be watched."
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_elsewhere_the_screen_needs_no_display(platform: str) -> None:
-    assert desktop.screen({"DISPLAY": ":0"}, platform, ["X1"]) == Desktop(None)
+    assert desktop.find_screen_display({"DISPLAY": ":0"}, platform, ["X1"]) == Desktop(None)
 
 
 def test_each_refusal_has_its_own_sentence(json_snapshot: Any) -> None:
     said = {
-        "no display": refused(desktop.screen, {}, "linux"),
-        "several displays": refused(desktop.screen, {}, "linux", "X10", "X9"),
-        "wayland, screen": refused(
-            desktop.screen, {**WAYLAND, "DISPLAY": ":0"}, "linux"
+        "no display": refusal_text(desktop.find_screen_display, {}, "linux"),
+        "several displays": refusal_text(desktop.find_screen_display, {}, "linux", "X10", "X9"),
+        "wayland, screen": refusal_text(
+            desktop.find_screen_display, {**WAYLAND, "DISPLAY": ":0"}, "linux"
         ),
-        "macOS, window": refused(desktop.windows, {}, "darwin"),
-        "Windows, window": refused(desktop.windows, {}, "win32"),
+        "macOS, window": refusal_text(desktop.find_window_display, {}, "darwin"),
+        "Windows, window": refusal_text(desktop.find_window_display, {}, "win32"),
     }
     assert len(set(said.values())) == len(said)
-    assert refused(desktop.windows, WAYLAND, "linux") == said["wayland, screen"]
-    assert refused(desktop.windows, {}, "linux") == said["no display"]
+    assert refusal_text(desktop.find_window_display, WAYLAND, "linux") == said["wayland, screen"]
+    assert refusal_text(desktop.find_window_display, {}, "linux") == said["no display"]
     assert said == json_snapshot

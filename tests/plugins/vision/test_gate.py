@@ -16,10 +16,10 @@ from taskmem_vision.looking.gate import (
     RECHECKS,
     RESTS,
     STILL,
-    Gate,
-    Reason,
+    PictureQuestionReason,
+    QuestionPolicy,
 )
-from taskmem_vision.looking.rhythm import WARM_UP, Block, Motion, Rhythms
+from taskmem_vision.looking.rhythm import WARM_UP, Block, Motion, MotionHistory
 
 LOOK = 0.2
 """Seconds between two looks."""
@@ -58,10 +58,10 @@ LABEL = ((20, 3), (21, 3), (22, 3), (23, 3))
 
 
 @dataclass
-class Played:
+class PlayResult:
     """The questions of one wait."""
 
-    asked: list[tuple[float, Reason]] = field(default_factory=list)
+    asked: list[tuple[float, PictureQuestionReason]] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)
     """The looks that were kept to be shown."""
 
@@ -73,7 +73,7 @@ class Played:
         return len([when for when, _ in self.asked if begin <= when < end])
 
     @property
-    def reasons(self) -> list[Reason]:
+    def reasons(self) -> list[PictureQuestionReason]:
         return [reason for _, reason in self.asked]
 
 
@@ -84,8 +84,8 @@ class Play:
         """Take what changes; blocks that flicker look the same every other time."""
         self.scene = scene
         self.flickers = frozenset(flickers)
-        self.rhythms = Rhythms()
-        self.gate = Gate(self.rhythms)
+        self.rhythms = MotionHistory()
+        self.gate = QuestionPolicy(self.rhythms)
         self.looks: dict[Block, int] = {}
         self.asked: dict[Block, int] | None = None
 
@@ -95,8 +95,8 @@ class Play:
             return None
         return frozenset(b for b, how in self.looks.items() if asked.get(b, 0) != how)
 
-    def run(self, seconds: float) -> Played:
-        played = Played()
+    def run(self, seconds: float) -> PlayResult:
+        played = PlayResult()
         answer_at: float | None = None
         for number in range(round(seconds / LOOK)):
             now = number * LOOK
@@ -104,26 +104,26 @@ class Play:
             for block in changed:
                 how = self.looks.get(block, 0) + 1
                 self.looks[block] = how % 2 if block in self.flickers else how
-            self.gate.see(self.rhythms.see(now, changed))
-            if self.gate.ripe(now, self.unlike):
+            self.gate.observe_motion(self.rhythms.record_changes(now, changed))
+            if self.gate.take_ripe_blocks(now, self.unlike):
                 played.kept.append(now)
             if answer_at is not None and now >= answer_at:
-                self.gate.in_vain(now)
+                self.gate.record_no_result(now)
                 answer_at = None
-            if answer_at is None and (reason := self.gate.due(now)) is not None:
-                self.gate.asked(now, reason)
+            if answer_at is None and (reason := self.gate.find_due_reason(now)) is not None:
+                self.gate.record_question(now, reason)
                 self.asked = dict(self.looks)
                 played.asked.append((now, reason))
                 answer_at = now + LATENCY
         return played
 
 
-def play(seconds: float, *scene: Changes) -> Played:
+def play(seconds: float, *scene: Changes) -> PlayResult:
     return Play(*scene).run(seconds)
 
 
 def test_a_still_screen_is_asked_about_once() -> None:
-    assert play(300).reasons == [Reason.FIRST]
+    assert play(300).reasons == [PictureQuestionReason.FIRST]
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,7 @@ def test_what_only_moves_is_asked_about_once_a_minute_at_most(
     assert len(played.asked) <= 3
 
 
-NOISES = pytest.mark.parametrize(
-    "noise", [[], [CARET, CLOCK, VIDEO]], ids=["still", "busy"]
-)
+NOISES = pytest.mark.parametrize("noise", [[], [CARET, CLOCK, VIDEO]], ids=["still", "busy"])
 
 
 @NOISES
@@ -153,7 +151,7 @@ def test_something_new_is_asked_about_once_it_stands_still(
     assert played.after(12) <= STILL + SLACK
 
 
-def test_something_that_goes_on_moving_is_asked_about_all_the_same() -> None:
+def test_gate_asks_about_something_that_keeps_moving() -> None:
     moving = [at(12 + LOOK * step, (30 + 2 * step, 30)) for step in range(30)]
     assert play(30, *moving).after(12) <= 1.0 + SLACK
 
@@ -168,7 +166,7 @@ def test_a_label_beside_what_is_busy_is_asked_about_at_once() -> None:
     assert play(30, SPINNER, at(12, *beside)).after(12) <= STILL + SLACK
 
 
-def test_a_single_block_beside_what_is_busy_is_given_time_to_become_busy() -> None:
+def test_gate_waits_for_a_block_near_a_busy_one_to_become_busy() -> None:
     played = play(30, SPINNER, at(12, (13, 10)))
     assert NEAR_STILL <= played.after(12) <= NEAR_STILL + SLACK
 
@@ -198,13 +196,13 @@ def test_what_comes_and_goes_is_asked_about_both_times() -> None:
 
 def test_what_went_back_to_how_it_was_is_not_asked_about() -> None:
     scene = Play(at(12, *LABEL), at(12 + LOOK, *LABEL), flickers=LABEL)
-    assert scene.run(40).reasons == [Reason.FIRST]
+    assert scene.run(40).reasons == [PictureQuestionReason.FIRST]
 
 
 def test_what_comes_and_goes_where_a_patch_rests_is_kept() -> None:
     restless = [at(8 + 4.4 * step, *LABEL) for step in range(4)]
     played = play(23, *restless)
-    assert played.reasons.count(Reason.NOVEL) == 3
+    assert played.reasons.count(PictureQuestionReason.NOVEL) == 3
     assert len(played.kept) == 4
 
 
@@ -212,10 +210,10 @@ def test_what_comes_to_rest_is_asked_about_and_then_again() -> None:
     played = play(30, until(14, SPINNER))
     assert played.after(14) <= 1.0
     assert played.reasons == [
-        Reason.FIRST,
-        Reason.SETTLE,
-        Reason.RECHECK,
-        Reason.RECHECK,
+        PictureQuestionReason.FIRST,
+        PictureQuestionReason.SETTLE,
+        PictureQuestionReason.RECHECK,
+        PictureQuestionReason.RECHECK,
     ]
     last = 14 - LOOK
     assert played.asked[2][0] - last == pytest.approx(RECHECKS[0], abs=SLACK)
@@ -223,21 +221,21 @@ def test_what_comes_to_rest_is_asked_about_and_then_again() -> None:
 
 def test_what_rests_is_not_asked_about_again_once_it_moves() -> None:
     played = play(30, until(14, SPINNER), since(16, SPINNER))
-    assert Reason.RECHECK not in played.reasons
+    assert PictureQuestionReason.RECHECK not in played.reasons
 
 
-def test_a_clock_that_goes_on_does_not_hide_that_a_spinner_stopped() -> None:
+def test_gate_sees_a_spinner_stop_beside_a_running_clock() -> None:
     assert play(30, CLOCK, VIDEO, until(14, SPINNER)).after(14) <= 1.0
 
 
-def test_a_patch_that_changes_again_and_again_is_asked_about_ever_more_rarely() -> None:
+def test_gate_asks_ever_less_about_a_patch_that_keeps_changing() -> None:
     played = play(120, every(12, (20, 20)))
     gaps = [b - a for (a, _), (b, _) in pairwise(played.asked)]
     assert len(played.asked) <= 9
     assert gaps[-1] >= gaps[1]
 
 
-def test_other_patches_are_not_slowed_by_one_that_was_asked_about() -> None:
+def test_question_about_one_patch_does_not_slow_the_others() -> None:
     played = play(40, every(12, (20, 20)), at(31, (40, 5)))
     assert played.after(31) <= 1.0
 
@@ -249,83 +247,81 @@ def test_a_label_next_to_a_patch_that_rests_is_not_slowed_by_it() -> None:
 
 
 def test_a_picture_of_another_size_has_no_patch_that_rests() -> None:
-    gate = warmed()
+    gate = warmed_gate()
     for again in range(4):
         asked = asked_at(gate, 100.0 * (again + 1), [(1, 1)])
-        gate.asked(asked, Reason.NOVEL)
-        gate.in_vain(asked)
-    gate.see(Motion(asked + 1, sudden=frozenset({(1, 1)}), anew=True))
-    assert gate.next_at(asked + 1) == pytest.approx(asked + 1 + STILL)
+        gate.record_question(asked, PictureQuestionReason.NOVEL)
+        gate.record_no_result(asked)
+    gate.observe_motion(Motion(asked + 1, sudden=frozenset({(1, 1)}), anew=True))
+    assert gate.next_look_at(asked + 1) == pytest.approx(asked + 1 + STILL)
 
 
 def test_what_happens_outside_the_region_waits() -> None:
-    gate = warmed()
-    gate.watch(frozenset({(1, 1)}))
+    gate = warmed_gate()
+    gate.watch_region(frozenset({(1, 1)}))
     assert asked_at(gate, 10, [(9, 9)]) == 20.0
 
 
 def test_what_happens_in_the_region_does_not_wait() -> None:
-    gate = warmed()
-    gate.watch(frozenset({(1, 1)}))
+    gate = warmed_gate()
+    gate.watch_region(frozenset({(1, 1)}))
     assert asked_at(gate, 10, [(1, 1)]) == 10 + STILL
 
 
-def test_a_question_without_an_answer_is_asked_again_when_it_may_be() -> None:
-    gate = Gate(Rhythms())
-    gate.asked(0, Reason.FIRST)
-    gate.failed(5)
-    assert gate.due(4.9) is None
-    assert gate.next_at(1) == 5
-    assert gate.due(5) is Reason.RETRY
-    gate.asked(5, Reason.RETRY)
-    assert gate.due(6) is None
+def test_gate_repeats_a_failed_question_once_it_is_allowed() -> None:
+    gate = QuestionPolicy(MotionHistory())
+    gate.record_question(0, PictureQuestionReason.FIRST)
+    gate.record_failure(5)
+    assert gate.find_due_reason(4.9) is None
+    assert gate.next_look_at(1) == 5
+    assert gate.find_due_reason(5) is PictureQuestionReason.RETRY
+    gate.record_question(5, PictureQuestionReason.RETRY)
+    assert gate.find_due_reason(6) is None
 
 
-def test_what_ripens_again_after_a_question_that_failed_is_in_vain_once() -> None:
-    gate = warmed()
+def test_gate_counts_a_patch_as_in_vain_once_after_a_failure() -> None:
+    gate = warmed_gate()
     begun = asked_at(gate, 10, [(1, 1)])
-    gate.asked(begun, Reason.NOVEL)
-    gate.see(Motion(begun + 0.1, novel=frozenset([(1, 1)])))
-    gate.failed(begun + 2)
-    gate.ripe(begun + 1, lambda: None)
-    gate.asked(begun + 2, Reason.RETRY)
-    gate.in_vain(begun + 3)
+    gate.record_question(begun, PictureQuestionReason.NOVEL)
+    gate.observe_motion(Motion(begun + 0.1, novel=frozenset([(1, 1)])))
+    gate.record_failure(begun + 2)
+    gate.take_ripe_blocks(begun + 1, lambda: None)
+    gate.record_question(begun + 2, PictureQuestionReason.RETRY)
+    gate.record_no_result(begun + 3)
     assert asked_at(gate, begun + 3.1, [(1, 1)]) == begun + 3 + RESTS[0]
 
 
 def test_a_model_that_wants_another_look_gets_it_once() -> None:
-    gate = Gate(Rhythms())
-    gate.asked(0, Reason.FIRST)
-    gate.in_vain(1, 10)
-    assert gate.next_at(1) == 11
-    assert gate.due(11) is Reason.RECHECK
-    gate.asked(11, Reason.RECHECK)
-    gate.in_vain(12)
-    assert gate.next_at(12) is None
+    gate = QuestionPolicy(MotionHistory())
+    gate.record_question(0, PictureQuestionReason.FIRST)
+    gate.record_no_result(1, 10)
+    assert gate.next_look_at(1) == 11
+    assert gate.find_due_reason(11) is PictureQuestionReason.RECHECK
+    gate.record_question(11, PictureQuestionReason.RECHECK)
+    gate.record_no_result(12)
+    assert gate.next_look_at(12) is None
 
 
-def warmed() -> Gate:
+def warmed_gate() -> QuestionPolicy:
     """Return a gate that has been answered once."""
-    gate = Gate(Rhythms())
-    gate.asked(0, Reason.FIRST)
-    gate.in_vain(0.5)
+    gate = QuestionPolicy(MotionHistory())
+    gate.record_question(0, PictureQuestionReason.FIRST)
+    gate.record_no_result(0.5)
     return gate
 
 
-def asked_at(gate: Gate, now: float, changed: Iterable[Block]) -> float:
+def asked_at(gate: QuestionPolicy, now: float, changed: Iterable[Block]) -> float:
     """Return when something new is asked about."""
-    gate.see(Motion(now, novel=frozenset(changed)))
-    while gate.due(now) is None:
-        gate.ripe(now, lambda: None)
-        now = max(gate.next_at(now) or now, now)
+    gate.observe_motion(Motion(now, novel=frozenset(changed)))
+    while gate.find_due_reason(now) is None:
+        gate.take_ripe_blocks(now, lambda: None)
+        now = max(gate.next_look_at(now) or now, now)
     return now
 
 
 @given(
     st.lists(
-        st.tuples(
-            st.floats(0.05, 3), st.sets(st.tuples(st.integers(0, 6), st.integers(0, 4)))
-        ),
+        st.tuples(st.floats(0.05, 3), st.sets(st.tuples(st.integers(0, 6), st.integers(0, 4)))),
         max_size=60,
     )
 )
@@ -333,28 +329,28 @@ def test_whatever_changes_what_is_new_is_asked_about_in_the_end(
     looks: list[tuple[float, set[Block]]],
 ) -> None:
     """Nothing that differs is forgotten, and nothing is looked at for ever in vain."""
-    rhythms = Rhythms()
-    gate, now, differs = Gate(rhythms), 0.0, False
+    rhythms = MotionHistory()
+    gate, now, differs = QuestionPolicy(rhythms), 0.0, False
 
     def look(changed: set[Block]) -> None:
         nonlocal differs
-        gate.see(rhythms.see(now, changed))
-        gate.ripe(now, lambda: None)
+        gate.observe_motion(rhythms.record_changes(now, changed))
+        gate.take_ripe_blocks(now, lambda: None)
         differs = differs or bool(changed)
-        if (reason := gate.due(now)) is not None:
-            gate.asked(now, reason)
-            gate.in_vain(now)
+        if (reason := gate.find_due_reason(now)) is not None:
+            gate.record_question(now, reason)
+            gate.record_no_result(now)
             differs = False
 
     for passed, changed in looks:
         now += passed
         look(changed)
     for _ in range(2_000):
-        due = gate.next_at(now)
+        due = gate.next_look_at(now)
         if due is None:
             break
         assert due >= now
         now = max(now + 0.05, due)
         look(set())
     assert not differs
-    assert gate.next_at(now) is None
+    assert gate.next_look_at(now) is None

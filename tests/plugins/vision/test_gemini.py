@@ -11,7 +11,7 @@ import pytest
 from taskmem_hookspecs import NoAnswer, Reader, ReaderRefused, Readiness
 from taskmem_vision.gemini import client as module
 from taskmem_vision.gemini.client import MODEL, Gemini
-from taskmem_vision.judges.asking import Verdict
+from taskmem_vision.judges.asking import ReaderVerdict
 from tests.plugins.vision.asking import QUESTION, ask, failure
 from tests.plugins.vision.fake_gemini import NO, YES, FakeGemini
 
@@ -22,8 +22,8 @@ async def test_an_answer_is_a_reading_and_what_it_cost(gemini, server):
     assert isinstance(gemini, Reader)
     server.script.append({**YES, "expect_text": ["a"], "look_again_seconds": 5})
     reading = await gemini.read(QUESTION)
-    found = Verdict.model_validate_json(reading.answer)
-    assert found == Verdict(**YES, expect_text=["a"], look_again_seconds=5)
+    found = ReaderVerdict.model_validate_json(reading.answer)
+    assert found == ReaderVerdict(**YES, expect_text=["a"], look_again_seconds=5)
     assert (reading.reader, reading.model) == ("gemini", MODEL)
     assert reading.tokens_in == len("Does it hold?") // 4
     assert reading.tokens_out == len(reading.answer) // 4 + 7
@@ -47,16 +47,12 @@ async def test_a_question_is_one_request_with_its_parts_word_for_word(gemini, se
     assert request.model == MODEL
 
 
-async def test_the_answer_is_asked_for_in_a_form_short_and_with_little_thought(
-    gemini, server
-):
+async def test_gemini_is_asked_for_short_json_with_minimal_thinking(gemini, server):
     await ask(gemini)
     config = server.requests[0].config
     assert config["responseMimeType"] == "application/json"
     assert set(config["responseJsonSchema"]["required"]) >= {"met", "confidence"}
-    assert config["responseJsonSchema"]["$defs"]["Met"]["enum"] == [
-        *("yes", "no", "unsure")
-    ]
+    assert config["responseJsonSchema"]["$defs"]["Met"]["enum"] == [*("yes", "no", "unsure")]
     assert config["maxOutputTokens"] == module.TOKENS
     assert config["thinkingConfig"] == {"thinking_level": "MINIMAL"}
     assert "temperature" not in config
@@ -183,20 +179,16 @@ async def test_nobody_there_is_a_failed_connection():
 
 
 async def test_an_address_that_is_none_is_named(server):
-    error = await failure(
-        Gemini({**server.environ, "GOOGLE_GEMINI_BASE_URL": "ftp://x"})
-    )
+    error = await failure(Gemini({**server.environ, "GOOGLE_GEMINI_BASE_URL": "ftp://x"}))
     assert "GOOGLE_GEMINI_BASE_URL" in str(error)
 
 
-async def test_a_sdk_that_cannot_be_loaded_is_told_and_loaded_again_later(
-    gemini, monkeypatch
-):
-    def broken(*_):
+async def test_sdk_that_cannot_be_loaded_is_reported_and_retried(gemini, monkeypatch):
+    def fail_to_load(*_):
         raise ImportError("no such thing")
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_client", broken)
+        patch.setattr(module, "_make_client", fail_to_load)
         assert "google-genai cannot be loaded" in str(await failure(gemini))
     assert (await ask(gemini)).met == "no"
 
@@ -229,14 +221,14 @@ async def test_who_is_cancelled_leaves_nothing(gemini, server, step):
 
 async def test_while_the_client_is_made_other_work_goes_on(gemini, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
-    make = module._client
+    make = module._make_client
 
     def slow(*values):
         begun.set()
         assert go_on.wait(60)
         return make(*values)
 
-    monkeypatch.setattr(module, "_client", slow)
+    monkeypatch.setattr(module, "_make_client", slow)
     first = asyncio.create_task(ask(gemini))
     assert await asyncio.to_thread(begun.wait, 60)
     first.cancel()
@@ -254,8 +246,7 @@ def test_with_a_key_it_is_ready_and_names_where_the_key_is(variable):
     told = Gemini({variable: "a-key"}).status()
     assert told.readiness is Readiness.READY
     assert told.detail == (
-        "What a wait looks at goes to Google: "
-        f"{MODEL} is asked with the key in {variable}."
+        f"What a wait looks at goes to Google: {MODEL} is asked with the key in {variable}."
     )
 
 
@@ -273,9 +264,7 @@ def test_without_a_key_it_is_off_and_says_what_would_help(key):
         *(("gemini", Readiness.READY), ("host, gemini", Readiness.READY)),
     ],
 )
-def test_where_openclaw_was_set_up_only_a_named_gemini_is_used(
-    tmp_path, named, readiness
-):
+def test_where_openclaw_was_set_up_only_a_named_gemini_is_used(tmp_path, named, readiness):
     (tmp_path / "setup").mkdir()
     (tmp_path / "setup" / "openclaw-0123.json").touch()
     environ = {"TASKMEM_HOME": str(tmp_path), "GEMINI_API_KEY": "a-key"}
@@ -293,9 +282,7 @@ def test_where_openclaw_was_set_up_only_a_named_gemini_is_used(
         *(('{"gemini": false}', Readiness.OFF), ('{"gemini": true}', Readiness.READY)),
     ],
 )
-def test_where_openclaw_was_set_up_its_latest_record_decides(
-    tmp_path, latest, readiness
-):
+def test_where_openclaw_was_set_up_its_latest_record_decides(tmp_path, latest, readiness):
     (tmp_path / "setup").mkdir()
     for n, said in enumerate(('{"gemini": true}', '{"gemini": false}', latest)):
         record = tmp_path / "setup" / f"openclaw-{9 - n}.json"
@@ -305,8 +292,6 @@ def test_where_openclaw_was_set_up_its_latest_record_decides(
     assert Gemini(environ).status().readiness is readiness
 
 
-@pytest.mark.parametrize(
-    ("said", "limit"), [("", 1000), ("7", 7), ("0", 0), ("many", 1000)]
-)
+@pytest.mark.parametrize(("said", "limit"), [("", 1000), ("7", 7), ("0", 0), ("many", 1000)])
 def test_its_limit_is_a_setting(said, limit):
     assert Gemini({"TASKMEM_GEMINI_CALLS_PER_DAY": said}).calls_per_day == limit

@@ -59,7 +59,7 @@ def test_waits_on_pictures_share_their_questions_to_one_reader():
     assert one._asker is two._asker is not three._asker
 
 
-async def test_only_the_free_side_is_asked_about_and_the_whole_goes_along():
+async def test_reader_is_asked_only_the_free_side_but_sees_the_whole():
     reader = ScriptedReader(lambda _: NO)
     judge = judge_of(f'"DONE" appears or {FREE}', reader=reader)
     assert judge.sides == (1,)
@@ -77,9 +77,7 @@ async def test_only_the_free_side_is_asked_about_and_the_whole_goes_along():
         (FREE, Target(scheme="mail", name=""), ScriptedReader()),
     ],
 )
-def test_what_needs_no_reader_or_cannot_be_read_is_left_to_others(
-    words, target, reader
-):
+def test_judge_declines_what_needs_no_reader_or_is_unreadable(words, target, reader):
     assert judge_of(words, target, reader) is None
 
 
@@ -101,15 +99,13 @@ def test_what_can_be_seen_is_watched(scheme):
 
 
 def asked_in_order(entries):
-    loaded, plugins = manager.load(entries, ())
+    loaded, plugins = manager.load_plugins(entries, ())
     assert [plugin.state for plugin in plugins] == ["on"] * len(plugins)
-    return [
-        impl.plugin_name for impl in reversed(loaded.hook.wait_judge.get_hookimpls())
-    ]
+    return [impl.plugin_name for impl in reversed(loaded.hook.wait_judge.get_hookimpls())]
 
 
 def test_the_rules_of_the_terminal_are_asked_first():
-    ours = [e for e in manager.found() if e.name in ("terminal", "vision")]
+    ours = [e for e in manager.find_entry_points() if e.name in ("terminal", "vision")]
     assert asked_in_order(ours) == ["terminal", "vision"]
 
 
@@ -117,7 +113,7 @@ def test_an_ordinary_plugin_is_asked_before_both(monkeypatch):
     other = ModuleType("zz_other")
     other.wait_judge = hookimpl(lambda target: None)
     monkeypatch.setitem(sys.modules, "zz_other", other)
-    ours = [e for e in manager.found() if e.name in ("terminal", "vision")]
+    ours = [e for e in manager.find_entry_points() if e.name in ("terminal", "vision")]
     theirs = EntryPoint("zz", "zz_other", "openclaw_taskmem")
     assert asked_in_order([*ours, theirs]) == ["zz", "terminal", "vision"]
 

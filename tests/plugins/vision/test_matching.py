@@ -14,14 +14,14 @@ from PIL import Image, ImageDraw, ImageFont
 from taskmem_hookspecs.conditions import FORM, TextForm
 from taskmem_vision.reading.matching import (
     Finder,
-    Known,
-    describe,
+    ScreenFacts,
+    describe_forms,
+    explain_refusal,
     find_side,
     is_read,
-    refuse_form,
 )
-from taskmem_vision.reading.page import Page
-from taskmem_vision.reading.screen_text import plain, straighten
+from taskmem_vision.reading.page import OcrPage
+from taskmem_vision.reading.screen_text import straighten_text, to_plain_text
 from tests.plugins.vision.conditions import make_condition, text
 from tests.plugins.vision.painted import FONT, require_tesseract
 
@@ -30,7 +30,7 @@ def finds(form, shown, where="text", **fields):
     """Return what is said of a form that a text shows; None: it does not show it."""
     condition = make_condition(form, **fields)
     (sought,) = condition.sides[0].forms
-    page = shown if isinstance(shown, Page) else Page(shown, shown)
+    page = shown if isinstance(shown, OcrPage) else OcrPage(shown, shown)
     return Finder(condition).find(page, where).get(sought)
 
 
@@ -60,7 +60,7 @@ JUDGED = {
 @pytest.mark.parametrize("name", FORMS)
 def test_each_target_has_its_forms_and_no_others(target, name):
     form = FORM.validate_python(FORMS[name])
-    refusal = refuse_form(target, form)
+    refusal = explain_refusal(target, form)
     assert (refusal is None) is (name in JUDGED[target])
     if refusal:
         assert f'"{form}"' in refusal
@@ -240,35 +240,35 @@ EITHER = make_condition("the chart looks good", text("Done"), {"exit": "any"})
 
 def test_one_side_is_enough_and_takes_all_of_its_forms():
     shown = {DONE: 'The text shows "Done"'}
-    assert find_side(EITHER, Known(shown)) == 'The text shows "Done".'
-    assert find_side(BOTH, Known(shown)) is None
-    assert find_side(BOTH, Known({}, [BUSY])) is None
-    assert find_side(BOTH, Known(shown, [BUSY])) == (
+    assert find_side(EITHER, ScreenFacts(shown)) == 'The text shows "Done".'
+    assert find_side(BOTH, ScreenFacts(shown)) is None
+    assert find_side(BOTH, ScreenFacts({}, [BUSY])) is None
+    assert find_side(BOTH, ScreenFacts(shown, [BUSY])) == (
         'The text shows "Done"; "Busy" is no longer shown.'
     )
 
 
 def test_a_side_in_free_english_never_holds_by_rules():
-    assert find_side(make_condition("it looks good"), Known({})) is None
+    assert find_side(make_condition("it looks good"), ScreenFacts({})) is None
 
 
 def test_a_window_that_closed_is_quoted():
-    closed = Known({}, closed='The window "A" was closed.')
+    closed = ScreenFacts({}, closed='The window "A" was closed.')
     assert find_side(EITHER, closed) == 'The window "A" was closed.'
 
 
 def test_silence_is_as_long_as_it_was():
     quiet = make_condition({"quiet": 30})
-    assert find_side(quiet, Known({}, quiet_seconds=29.9)) is None
-    assert find_side(quiet, Known({}, quiet_seconds=None)) is None
-    said = find_side(quiet, Known({}, quiet_seconds=30.0))
+    assert find_side(quiet, ScreenFacts({}, quiet_seconds=29.9)) is None
+    assert find_side(quiet, ScreenFacts({}, quiet_seconds=None)) is None
+    said = find_side(quiet, ScreenFacts({}, quiet_seconds=30.0))
     assert said == "Nothing has changed for 30 s."
 
 
 def test_what_does_not_hold_is_told_form_by_form():
     names = ("text", "gone", "regex", "percent", "number", "quiet", "closes")
     condition = make_condition(*(FORMS[name] for name in names))
-    assert describe(condition, Known({BUSY: 'The text shows "Busy"'})) == (
+    assert describe_forms(condition, ScreenFacts({BUSY: 'The text shows "Busy"'})) == (
         'The text does not show "Done"; "Busy" is still shown; '
         "The text does not show /done/i; The text does not show 80 %; "
         "The text does not show loss < 0.1; Something changed within the last 30 s; "
@@ -301,14 +301,17 @@ DRAWN = st.one_of(
 @settings(deadline=None, max_examples=300)
 def test_nothing_is_ever_raised(forms, sentence, shown):
     condition = make_condition(*forms, sentence=sentence)
-    found = Finder(condition).find(Page(shown, shown))
-    for told in (find_side(condition, Known(found)), describe(condition, Known(found))):
+    found = Finder(condition).find(OcrPage(shown, shown))
+    for told in (
+        find_side(condition, ScreenFacts(found)),
+        describe_forms(condition, ScreenFacts(found)),
+    ):
         assert told is None or told.endswith(".")
 
 
-PLAIN = st.text(
-    st.characters(categories=("L", "N"), codec="utf-8"), min_size=2, max_size=8
-).filter(lambda word: plain(word).isalnum())
+PLAIN = st.text(st.characters(categories=("L", "N"), codec="utf-8"), min_size=2, max_size=8).filter(
+    lambda word: to_plain_text(word).isalnum()
+)
 PHRASE = st.lists(PLAIN, min_size=1, max_size=3).map(" ".join)
 
 
@@ -323,7 +326,7 @@ def test_a_text_is_found_whatever_stands_around_it(phrase, before, after):
 @settings(deadline=None)
 def test_a_text_that_is_not_shown_is_not_found(phrase, others):
     shown = "\n".join(others)
-    if f" {plain(phrase)} " not in f" {plain(shown)} ":
+    if f" {to_plain_text(phrase)} " not in f" {to_plain_text(shown)} ":
         assert finds(text(phrase), shown) is None
 
 
@@ -336,9 +339,9 @@ def test_a_word_that_runs_on_is_another_word(word, more):
 @given(ANYTHING)
 @settings(deadline=None)
 def test_plain_text_is_one_line_and_stays_as_it_is(shown):
-    assert plain(plain(shown)) == plain(shown)
-    assert straighten(straighten(shown)) == straighten(shown)
-    assert "\n" not in plain(shown)
+    assert to_plain_text(to_plain_text(shown)) == to_plain_text(shown)
+    assert straighten_text(straighten_text(shown)) == straighten_text(shown)
+    assert "\n" not in to_plain_text(shown)
 
 
 def test_a_full_screen_of_text_is_compared_at_once():
@@ -347,7 +350,7 @@ def test_a_full_screen_of_text_is_compared_at_once():
     texts = ["Part 1 Part 2 done " * 1_000, "done-" * 6_000, '"text": ' * 4_000]
     started = time.process_time()
     for shown in texts:
-        finder.find(Page(shown, ""))
+        finder.find(OcrPage(shown, ""))
     assert time.process_time() - started < 5
 
 
@@ -372,7 +375,7 @@ def engine():
     return require_tesseract()
 
 
-def read(engine, rows, px=13):
+def read_rows(engine, rows, px=13):
     """Return what the engine reads where these lines are painted."""
     made = Image.new("RGB", (420, 40 + 24 * len(rows)), "#f0f0f0")
     font = ImageFont.truetype(FONT, px)
@@ -386,7 +389,7 @@ def read(engine, rows, px=13):
 @given(st.lists(LABEL, min_size=1, max_size=3, unique=True), LABEL)
 @settings(deadline=None, max_examples=15, derandomize=True)
 def test_what_is_painted_is_found_and_what_is_not_is_not(engine, rows, other):
-    shown = read(engine, rows)
+    shown = read_rows(engine, rows)
     for label in {*rows, other}:
         assert bool(finds(text(label), shown)) is (label in rows)
 
@@ -394,7 +397,7 @@ def test_what_is_painted_is_found_and_what_is_not_is_not(engine, rows, other):
 @given(st.integers(0, 100), st.integers(1, 100))
 @settings(deadline=None, max_examples=15, derandomize=True)
 def test_a_painted_percentage_is_compared_with_its_bound(engine, shown, bound):
-    found = finds({"percent": bound}, read(engine, [f"Copied {shown} % of the files"]))
+    found = finds({"percent": bound}, read_rows(engine, [f"Copied {shown} % of the files"]))
     assert bool(found) is (shown >= bound)
 
 
@@ -407,6 +410,6 @@ LOSS = st.tuples(st.integers(1, 99), st.integers(0, 999)).map(
 @settings(deadline=None, max_examples=15, derandomize=True)
 def test_a_painted_number_is_compared_with_its_bound(engine, rows, bound):
     form = {"number": "loss", "op": "<", "value": bound / 1000}
-    found = finds(form, read(engine, rows, px=11))
+    found = finds(form, read_rows(engine, rows, px=11))
     least = min(float(row.split()[-1]) for row in rows)
     assert bool(found) is (least < bound / 1000)

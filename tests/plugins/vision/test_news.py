@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from taskmem_vision.capture import news
-from taskmem_vision.capture.news import GAP, LIVELY, POLL, News
+from taskmem_vision.capture.news import GAP, LIVELY, POLL, LookThrottle
 
 
 class Time:
@@ -36,69 +36,69 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
 
 
 @pytest.fixture
-async def told(time: Time) -> News:
+async def fresh_news(time: Time) -> LookThrottle:
     """News that were looked at just now."""
-    made = News()
+    made = LookThrottle()
     made._loop = time
-    made.looked()
+    made.record_look()
     return made
 
 
 async def test_the_first_look_is_due_and_the_next_one_only_after_news(
-    time: Time, told: News
+    time: Time, fresh_news: LookThrottle
 ) -> None:
     time.now += GAP
-    assert not told.due()
-    told.stir()
-    assert told.due()
-    told.looked()
-    assert not told.due()
-    assert News().due()
+    assert not fresh_news.is_due()
+    fresh_news.note_event()
+    assert fresh_news.is_due()
+    fresh_news.record_look()
+    assert not fresh_news.is_due()
+    assert LookThrottle().is_due()
 
 
 async def test_news_come_when_the_last_look_is_a_gap_ago(
-    time: Time, told: News
+    time: Time, fresh_news: LookThrottle
 ) -> None:
-    told.stir()
-    assert not told.due()
-    await told.come()
+    fresh_news.note_event()
+    assert not fresh_news.is_due()
+    await fresh_news.wait_for_event()
     assert sum(time.slept) == pytest.approx(GAP)
-    assert told.due()
+    assert fresh_news.is_due()
 
 
-async def test_a_look_that_another_had_meanwhile_puts_them_off_and_loses_none(
-    time: Time, told: News
+async def test_look_by_another_delays_the_news_but_loses_none(
+    time: Time, fresh_news: LookThrottle
 ) -> None:
-    time.meanwhile = iter([lambda: (told.looked(), told.stir())])
-    told.stir()
-    await told.come()
+    time.meanwhile = iter([lambda: (fresh_news.record_look(), fresh_news.note_event())])
+    fresh_news.note_event()
+    await fresh_news.wait_for_event()
     assert sum(time.slept) == pytest.approx(2 * GAP)
-    assert told.due()
+    assert fresh_news.is_due()
 
 
-async def test_news_that_came_are_news_no_longer(told: News) -> None:
-    told.stir()
-    await told.come()
-    told.looked()
-    again = asyncio.ensure_future(told.come())
+async def test_news_that_came_are_news_no_longer(fresh_news: LookThrottle) -> None:
+    fresh_news.note_event()
+    await fresh_news.wait_for_event()
+    fresh_news.record_look()
+    again = asyncio.ensure_future(fresh_news.wait_for_event())
     asyncio.get_running_loop().call_soon(again.cancel)
     with pytest.raises(asyncio.CancelledError):
         await again
 
 
-async def test_where_nobody_says_so_looks_are_closer_for_a_while_after_a_change(
-    time: Time, told: News
+async def test_polling_is_closer_for_a_while_after_a_change(
+    time: Time, fresh_news: LookThrottle
 ) -> None:
-    await told.poll()
+    await fresh_news.wait_for_poll()
     assert sum(time.slept) == pytest.approx(POLL)
-    assert told.due()
-    told.looked()
-    told.moved()
+    assert fresh_news.is_due()
+    fresh_news.record_look()
+    fresh_news.record_motion()
     time.slept.clear()
-    await told.poll()
+    await fresh_news.wait_for_poll()
     assert sum(time.slept) == pytest.approx(GAP)
     time.now += LIVELY
-    told.looked()
+    fresh_news.record_look()
     time.slept.clear()
-    await told.poll()
+    await fresh_news.wait_for_poll()
     assert sum(time.slept) == pytest.approx(POLL)

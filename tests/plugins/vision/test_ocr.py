@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini.keys import KEYS
-from taskmem_vision.reading.ocr import OUTPUT_BYTES, OcrEngine, Tesseract, scale
+from taskmem_vision.reading.ocr import OUTPUT_BYTES, OcrEngine, Tesseract, choose_scale
 from taskmem_vision.reading.rapid import RapidOcr
 from tests.plugins.vision.painted import FONT, require_tesseract
 from tests.support.waiting import PATIENCE, until
@@ -30,10 +30,10 @@ def png(text="", size=(420, 150), *, px=11, ink="#202020", paper="#f0f0f0"):
     if text:
         font = ImageFont.truetype(FONT, px)
         ImageDraw.Draw(made).multiline_text((14, 12), text, ink, font, spacing=px // 2)
-    return encoded(made)
+    return encode_png(made)
 
 
-def encoded(made):
+def encode_png(made):
     out = BytesIO()
     made.save(out, "PNG")
     return out.getvalue()
@@ -48,13 +48,13 @@ def tesseract():
 def program(tmp_path):
     """Makes a program that stands in for tesseract."""
 
-    def made(script, limit_seconds=PATIENCE):
+    def make_program(script, limit_seconds=PATIENCE):
         path = tmp_path / "tesseract"
         path.write_text(f"#!/bin/sh\n{SAY}\n{script}\n")
         path.chmod(0o755)
         return Tesseract(str(path), limit_seconds)
 
-    return made
+    return make_program
 
 
 SAY = r"""say() {
@@ -83,9 +83,7 @@ def is_running(pid):
 
 
 @pytest.mark.parametrize("px", [9, 10, 11, 16, 32])
-@pytest.mark.parametrize(
-    ("ink", "paper"), [("#202020", "#f0f0f0"), ("#d4d4d4", "#1e1e1e")]
-)
+@pytest.mark.parametrize(("ink", "paper"), [("#202020", "#f0f0f0"), ("#d4d4d4", "#1e1e1e")])
 async def test_small_letters_are_read(tesseract, px, ink, paper):
     text = "Download complete\nPlease wait"
     page = await tesseract.read(png(text, px=px, ink=ink, paper=paper))
@@ -104,7 +102,7 @@ async def test_a_window_of_any_colour_is_read_beside_a_dialog(tesseract, ink, pa
     draw.rectangle((180, 40, 410, 140), "#fff" if paper != "#fff" else "#333")
     saying = "#000" if paper != "#fff" else "#fff"
     draw.text((200, 60), "Leave this page?", saying, font)
-    text = (await tesseract.read(encoded(made))).text
+    text = (await tesseract.read(encode_png(made))).text
     assert "Download complete" in text
     assert "Leave this page?" in text
 
@@ -125,7 +123,7 @@ async def test_what_begins_at_the_edge_of_a_window_is_read(tesseract, ink, paper
     font = ImageFont.truetype(FONT, 13)
     for row, said in enumerate(["Build finished", "Restore complete"]):
         draw.text((26, 26 + 18 * row), said, ink, font)
-    text = (await tesseract.read(encoded(made))).text
+    text = (await tesseract.read(encode_png(made))).text
     assert "Build finished" in text
     assert "Restore complete" in text
 
@@ -192,7 +190,7 @@ async def test_numbers_that_matter_are_read_as_one_block(program):
     [((420, 150), 3), ((1000, 640), 2), ((1920, 1080), 2), ((3840, 2160), 1)],
 )
 def test_the_smaller_a_picture_the_more_it_is_enlarged(size, times):
-    assert scale(size) == times
+    assert choose_scale(size) == times
 
 
 # --- what goes wrong ------------------------------------------------------------
@@ -219,9 +217,7 @@ async def test_one_that_is_no_longer_wanted_is_killed(program, tmp_path):
 
 
 async def test_one_that_fails_is_told_of_with_its_own_words(program):
-    said = await trouble(
-        program("echo noise >&2; echo 'no eng\033[1m data' >&2; exit 1")
-    )
+    said = await trouble(program("echo noise >&2; echo 'no eng\033[1m data' >&2; exit 1"))
     assert "status 1 (no eng [1m data)" in said
 
 
@@ -287,13 +283,13 @@ async def test_two_are_never_run_at_once(program, tmp_path):
 def package(monkeypatch):
     """Puts a module in rapidocr's place, which finds what it is told to."""
 
-    def made(engine):
+    def make_package(engine):
         module = ModuleType("rapidocr")
         module.RapidOCR = engine
         monkeypatch.setitem(sys.modules, "rapidocr", module)
         return RapidOcr()
 
-    return made
+    return make_package
 
 
 def box(left, top, width=50, height=12):
@@ -343,8 +339,8 @@ async def test_its_engine_is_made_once(package):
 
 
 async def test_a_package_that_breaks_is_told_of(package):
-    def broken():
+    def fail_to_start():
         raise RuntimeError("no model")
 
-    assert "(RuntimeError)" in await trouble(package(broken))
+    assert "(RuntimeError)" in await trouble(package(fail_to_start))
     assert "(AttributeError)" in await trouble(package(lambda: lambda _png: None))

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.judges.pacing import CALLS, RESERVE, Pacing, Reason
+from taskmem_vision.judges.pacing import (
+    CALLS,
+    RESERVE,
+    QuestionPacer,
+    TextQuestionReason,
+)
 from tests.plugins.vision.frames import frame
 
 
@@ -14,14 +19,14 @@ class Wait:
     """A wait whose model never says yes; remembers when it was asked, and why."""
 
     def __init__(self, **fields):
-        self.pacing = Pacing(**fields)
+        self.pacing = QuestionPacer(**fields)
         self.asked = []
 
     def see(self, at, tail="", *, hints=(), again=None, doubtful=False, **fields):
-        reason = self.pacing.see(frame(at, tail, **fields))
+        reason = self.pacing.observe_frame(frame(at, tail, **fields))
         if reason is not None:
             self.asked.append((at, reason.value))
-            self.pacing.answered(
+            self.pacing.record_answer(
                 reason, hints=hints, look_again_seconds=again, doubtful=doubtful
             )
         return reason
@@ -45,20 +50,20 @@ def play(wait, seconds, line, step=0.5, quiet=None):
 # --- when to ask --------------------------------------------------------------
 
 
-def test_a_first_frame_of_which_nobody_knows_how_old_it_is_is_asked_about():
-    assert Wait().see(0) is Reason.FIRST
+def test_first_frame_of_unknown_age_is_asked_about():
+    assert Wait().see(0) is TextQuestionReason.FIRST
 
 
 def test_what_stands_still_already_is_asked_about_at_once():
-    assert Wait().see(0, "a", quiet=6) is Reason.FIRST
+    assert Wait().see(0, "a", quiet=6) is TextQuestionReason.FIRST
 
 
-def test_output_that_comes_at_the_start_is_asked_about_when_it_falls_silent():
+def test_output_at_the_start_is_asked_about_once_it_is_silent():
     wait = Wait()
     assert wait.see(0, "a", quiet=0) is None
     assert wait.again == 6
     assert wait.see(5.9, "a", quiet=5.9) is None
-    assert wait.see(6, "a", quiet=6) is Reason.FIRST
+    assert wait.see(6, "a", quiet=6) is TextQuestionReason.FIRST
 
 
 def test_what_has_not_changed_is_asked_about_once():
@@ -75,7 +80,7 @@ def test_output_that_never_stops_is_asked_about_ever_more_rarely():
     ]
 
 
-def test_questions_about_news_are_no_further_apart_than_the_longest_rest():
+def test_questions_about_news_come_within_the_longest_rest():
     wait = Wait()
     for at in range(0, 5000, 10):
         wait.see(at, str(at))
@@ -83,21 +88,21 @@ def test_questions_about_news_are_no_further_apart_than_the_longest_rest():
     assert max(b - a for a, b in pairwise(asked)) == 640 + 30
 
 
-def test_output_that_falls_silent_is_asked_about_after_six_seconds():
+def test_silent_output_is_asked_about_after_six_seconds():
     wait = Wait()
     wait.see(0, "a")
     assert wait.see(5, "a\nb", quiet=0) is None
     assert wait.see(10.9, "a\nb", quiet=5.9) is None
-    assert wait.see(11, "a\nb", quiet=6) is Reason.QUIET
+    assert wait.see(11, "a\nb", quiet=6) is TextQuestionReason.QUIET
     assert wait.see(19, "a\nb", quiet=14) is None
 
 
-def test_silence_counts_from_the_frame_when_nobody_knows_since_when():
+def test_silence_of_unknown_start_counts_from_the_frame():
     wait = Wait()
     wait.see(0, "a")
     wait.see(5, "a\nb")
     assert wait.see(10, "a\nb") is None
-    assert wait.see(11, "a\nb") is Reason.QUIET
+    assert wait.see(11, "a\nb") is TextQuestionReason.QUIET
 
 
 def test_a_line_at_long_intervals_is_no_silence_but_its_end_is():
@@ -118,7 +123,7 @@ def test_a_long_silence_before_is_no_habit():
     assert wait.see(24, "a", quiet=6) is not None
 
 
-def test_silences_one_after_another_are_asked_about_ever_more_rarely():
+def test_repeated_silences_are_asked_about_ever_more_rarely():
     wait = play(Wait(), 3600, lambda at: at % 14 in range(6))
     quiet = [at for at, reason in wait.asked if reason == "quiet"]
     assert quiet[-1] > 1000
@@ -128,22 +133,22 @@ def test_silences_one_after_another_are_asked_about_ever_more_rarely():
 def test_the_end_is_asked_about_at_once():
     wait = Wait()
     wait.see(0, "a")
-    assert wait.see(0.1, "a", exit_status=0) is Reason.END
+    assert wait.see(0.1, "a", exit_status=0) is TextQuestionReason.END
     assert wait.see(0.2, "a", exit_status=0) is None
-    assert wait.see(0.3, "a", exit_status=0, gone="It closed.") is Reason.END
+    assert wait.see(0.3, "a", exit_status=0, gone="It closed.") is TextQuestionReason.END
     assert wait.see(9999, "a", exit_status=0, gone="It closed.") is None
 
 
 def test_a_command_that_had_ended_before_is_asked_about_as_ended():
-    assert Wait().see(0, "a", exit_status=1) is Reason.END
+    assert Wait().see(0, "a", exit_status=1) is TextQuestionReason.END
 
 
 def test_a_silence_of_fifteen_seconds_counts_whatever_the_habit():
     wait = Wait()
     wait.see(0, "0")
     for at in (10, 22, 34, 46):
-        wait.pacing.see(frame(at, str(at), quiet=0))
-    assert wait.pacing._quiet() == 15
+        wait.pacing.observe_frame(frame(at, str(at), quiet=0))
+    assert wait.pacing._compute_quiet_seconds() == 15
 
 
 # --- hints --------------------------------------------------------------------
@@ -153,7 +158,7 @@ def test_a_text_that_the_model_named_is_asked_about_at_once():
     wait = Wait()
     wait.see(0, "building", hints=["Build  OK"])
     assert wait.see(0.5, "building\nlinking") is None
-    assert wait.see(1, "building\nlinking\nbuild\nok.") is Reason.HINT
+    assert wait.see(1, "building\nlinking\nbuild\nok.") is TextQuestionReason.HINT
     assert wait.see(1.5, "building\nlinking\nbuild\nok.\n") is None
 
 
@@ -168,7 +173,7 @@ def test_no_more_than_five_hints_count():
     wait = Wait()
     wait.see(0, "", hints=[f"hint {letter}" for letter in "abcdef"])
     assert wait.see(1.5, "hint f") is None
-    assert wait.see(2, "hint e") is Reason.HINT
+    assert wait.see(2, "hint e") is TextQuestionReason.HINT
 
 
 def test_a_hint_in_a_command_that_was_typed_is_none():
@@ -176,10 +181,10 @@ def test_a_hint_in_a_command_that_was_typed_is_none():
     wait.see(0, "", hints=["all done"])
     typed = "$ echo all done"
     assert wait.see(1.5, typed, echoes=(typed,)) is None
-    assert wait.see(2, f"{typed}\nall done", echoes=(typed,)) is Reason.HINT
+    assert wait.see(2, f"{typed}\nall done", echoes=(typed,)) is TextQuestionReason.HINT
 
 
-def test_hints_that_come_all_the_time_are_asked_about_ever_more_rarely():
+def test_constant_hints_are_asked_about_ever_more_rarely():
     wait = Wait()
     for tick in range(2 * 3600):
         wait.see(tick / 2, f"step {tick}.", hints=[f"step {tick + 1}."])
@@ -196,11 +201,11 @@ def test_a_look_that_the_model_wants_comes_before_the_beat():
     wait.see(0, "a", again=8)
     assert wait.again == 8
     assert wait.see(7.9, "a") is None
-    assert wait.see(8, "a") is Reason.BEAT
+    assert wait.see(8, "a") is TextQuestionReason.BEAT
 
 
 @pytest.mark.parametrize(("wanted", "given"), [(0.1, 5), (-1, 5), (9999, 30)])
-def test_a_look_that_the_model_wants_is_not_too_soon_and_not_too_late(wanted, given):
+def test_look_wanted_by_the_model_is_kept_within_limits(wanted, given):
     wait = Wait()
     wait.see(0, "a", again=wanted)
     assert wait.again == given
@@ -209,29 +214,29 @@ def test_a_look_that_the_model_wants_is_not_too_soon_and_not_too_late(wanted, gi
 def test_a_look_that_the_model_wants_is_less_soon_in_a_long_wait():
     wait = Wait()
     wait.see(0, "a")
-    assert wait.see(400, "b", quiet=6, again=5) is Reason.QUIET
+    assert wait.see(400, "b", quiet=6, again=5) is TextQuestionReason.QUIET
     assert wait.again == 100
 
 
-def test_a_doubtful_answer_is_followed_by_a_second_look_at_a_later_frame():
+def test_doubtful_answer_gets_a_second_look_at_a_later_frame():
     wait = Wait()
     wait.see(0, "a", doubtful=True)
     assert wait.again == 1
     assert wait.see(0.9, "a") is None
-    assert wait.see(1, "a") is Reason.CONFIRM
+    assert wait.see(1, "a") is TextQuestionReason.CONFIRM
     assert wait.see(4, "a") is None
 
 
-def test_a_doubtful_answer_is_looked_at_again_as_soon_as_something_came():
+def test_doubtful_answer_is_confirmed_as_soon_as_output_comes():
     wait = Wait()
     wait.see(0, "a", doubtful=True)
-    assert wait.see(0.1, "a\nb") is Reason.CONFIRM
+    assert wait.see(0.1, "a\nb") is TextQuestionReason.CONFIRM
 
 
 def test_a_doubt_about_what_is_gone_stays_to_be_settled():
     wait = Wait()
     wait.see(0, "a", gone="It closed.", doubtful=True)
-    assert wait.see(1, "a", gone="It closed.") is Reason.CONFIRM
+    assert wait.see(1, "a", gone="It closed.") is TextQuestionReason.CONFIRM
 
 
 def test_what_is_gone_is_not_looked_at_again():
@@ -292,31 +297,31 @@ def test_the_last_questions_are_kept_for_the_end():
     for at in range(0, 40_000, 10):
         wait.see(at, str(at))
     assert len(wait.asked) == CALLS - RESERVE
-    assert wait.pacing.saving
+    assert wait.pacing.is_reserving
     assert wait.again is None
-    assert wait.see(40_001, "z", exit_status=0) is Reason.END
+    assert wait.see(40_001, "z", exit_status=0) is TextQuestionReason.END
 
 
 def test_nothing_is_asked_once_all_questions_are_spent():
     wait = Wait(calls=2)
     wait.see(0, "a")
     wait.see(1, "a", exit_status=0)
-    assert wait.pacing.spent
+    assert wait.pacing.is_exhausted
     assert wait.see(2, "a", exit_status=0, gone="It closed.") is None
 
 
 def test_nonsense_counts_and_is_asked_again():
-    pacing = Pacing()
+    pacing = QuestionPacer()
     for at in range(CALLS - RESERVE):
-        assert pacing.see(frame(at, "a")) is Reason.FIRST
-        pacing.wasted()
-    assert pacing.see(frame(99, "a")) is None
+        assert pacing.observe_frame(frame(at, "a")) is TextQuestionReason.FIRST
+        pacing.record_bad_answer()
+    assert pacing.observe_frame(frame(99, "a")) is None
 
 
 def test_what_was_not_answered_does_not_count_and_is_asked_again():
-    pacing = Pacing()
+    pacing = QuestionPacer()
     for at in range(3 * CALLS):
-        assert pacing.see(frame(at, "a")) is Reason.FIRST
+        assert pacing.observe_frame(frame(at, "a")) is TextQuestionReason.FIRST
     assert pacing.calls == 0
 
 
@@ -328,7 +333,7 @@ def test_a_clock_that_is_set_back_delays_nothing():
     wait.see(3600, "a", again=8)
     wait.see(0, "a")
     assert wait.see(7, "a") is None
-    assert wait.see(8, "a") is Reason.BEAT
+    assert wait.see(8, "a") is TextQuestionReason.BEAT
 
 
 def test_a_change_that_lies_in_the_future_is_one_that_came_now():

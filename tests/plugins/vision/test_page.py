@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.reading.page import GAP, Page, Word, arrange, join
+from taskmem_vision.reading.page import GAP, OcrPage, Word, arrange_words, join_pages
 
 HEIGHT = 10
 
@@ -18,13 +18,13 @@ def word(text, left, top, confidence=0.9):
 
 def test_words_of_one_row_are_one_line_in_any_order():
     words = [word("0.05", 80, 1), word("loss", 50, 0), word("epoch", 5, 30)]
-    assert arrange(words).text == "loss 0.05\nepoch"
+    assert arrange_words(words).text == "loss 0.05\nepoch"
 
 
 def test_words_that_are_far_apart_are_on_lines_of_their_own():
     near, far = 20 + GAP * HEIGHT, 21 + GAP * HEIGHT
-    assert arrange([word("loss", 0, 0), word("5", near, 0)]).text == "loss 5"
-    assert arrange([word("loss", 0, 0), word("5", far, 0)]).text == "loss\n5"
+    assert arrange_words([word("loss", 0, 0), word("5", near, 0)]).text == "loss 5"
+    assert arrange_words([word("loss", 0, 0), word("5", far, 0)]).text == "loss\n5"
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_words_that_are_far_apart_are_on_lines_of_their_own():
     ],
 )
 def test_a_line_with_a_number_that_may_be_misread_is_not_sure(text, confidence, sure):
-    page = arrange([word("loss", 0, 0), word(text, 30, 0, confidence)])
+    page = arrange_words([word("loss", 0, 0), word(text, 30, 0, confidence)])
     assert page.text == f"loss {text}"
     assert bool(page.sure) is sure
 
 
 def test_pages_are_joined_line_by_line():
-    joined = join([Page("a\n1", "a"), Page("b", "b")])
-    assert joined == Page("a\n1\nb", "a\nb")
+    joined = join_pages([OcrPage("a\n1", "a"), OcrPage("b", "b")])
+    assert joined == OcrPage("a\n1\nb", "a\nb")
 
 
 PLACES = st.integers(0, 200)
@@ -53,5 +53,5 @@ PLACES = st.integers(0, 200)
 
 @given(st.lists(st.builds(word, st.sampled_from(["ab", "c", "9"]), PLACES, PLACES)))
 def test_no_word_is_lost(words):
-    read = arrange(words).text.split()
+    read = arrange_words(words).text.split()
     assert sorted(read) == sorted(each.text for each in words)

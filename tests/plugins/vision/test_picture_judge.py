@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer, Picture
-from taskmem_vision.judges.asking import Answered, Swayed
+from taskmem_vision.judges.asking import PromptInjectionSuspected, ReaderReply
 from taskmem_vision.judges.picture_judge import CALLS, FRESH, PictureJudge
 from taskmem_vision.looking.attention import WATCHFUL
 from taskmem_vision.looking.gate import STILL
@@ -46,23 +46,21 @@ class Model:
         if isinstance(what, Exception):
             answer.set_exception(what)
         else:
-            answer.set_result((what, Answered("played", None)))
+            answer.set_result((what, ReaderReply("played", None)))
         await turn()
 
     @property
-    def waiting(self):
+    def waiting_count(self):
         return len(self._answers)
 
 
-class Judged(Room):
+class JudgedWait(Room):
     """One wait whose model is played here."""
 
     def __init__(self, **options):
         super().__init__()
         self.model = Model()
-        self.judge = PictureJudge(
-            "It is done.", self.model, now=lambda: self.now, **options
-        )
+        self.judge = PictureJudge("It is done.", self.model, now=lambda: self.now, **options)
 
     async def begin(self):
         """Let the first question be answered with a no, and all warm up."""
@@ -82,7 +80,7 @@ class Judged(Room):
 
 @pytest.fixture
 def room():
-    return Judged()
+    return JudgedWait()
 
 
 async def test_what_holds_already_is_asked_about_at_once(room):
@@ -128,7 +126,7 @@ async def test_a_look_goes_on_while_the_model_thinks(room):
     assert room.model.waiting == 1
 
 
-async def test_what_comes_and_goes_while_the_model_thinks_is_shown_to_it(room):
+async def test_model_is_shown_what_came_and_went_while_it_thought(room):
     await room.begin()
     await room.paint(MARK)
     await room.paint(MARK, (20, 20, 200, 60))
@@ -148,9 +146,7 @@ def shots_of(shots):
 
     for shot in shots:
         image = Image.open(io.BytesIO(shot.whole)).convert("L")
-        yield {
-            (x, y) for x, y in ((30, 30), (310, 210)) if image.getpixel((x, y)) < 150
-        }
+        yield {(x, y) for x, y in ((30, 30), (310, 210)) if image.getpixel((x, y)) < 150}
 
 
 async def test_a_hesitant_yes_needs_another_one_on_a_later_look(room):
@@ -239,7 +235,7 @@ async def test_the_delay_that_the_server_asks_for_is_kept(room):
     assert (await room.rule()).look_again_seconds == pytest.approx(55)
 
 
-async def test_what_appears_while_it_is_in_trouble_is_shown_to_it_later(room):
+async def test_model_is_shown_later_what_appeared_while_it_was_down(room):
     await room.begin()
     await room.paint(MARK)
     await room.model.answer(JudgeUnavailable("It is down.", 20))
@@ -273,7 +269,7 @@ async def test_a_fault_of_ours_is_raised_and_the_question_asked_again(room):
     assert (await room.rule()).met is Met.YES
 
 
-async def test_a_model_that_was_asked_in_vain_is_not_said_not_to_have_been_asked(room):
+async def test_failed_question_is_not_reported_as_never_asked(room):
     await room.rule()
     await room.model.answer(JudgeUnavailable("It is down."))
     ruling = await room.rule()
@@ -292,7 +288,7 @@ async def test_a_question_that_is_given_up_is_not_complained_of(room, caplog):
 
 
 async def test_questions_without_an_answer_do_not_count(room):
-    room = Judged(calls=3)
+    room = JudgedWait(calls=3)
     await room.rule()
     for _ in range(6):
         await room.model.answer(JudgeUnavailable("It is down."))
@@ -314,7 +310,7 @@ async def test_an_answer_that_is_none_is_asked_for_again_alone(room):
 async def test_a_model_that_was_swayed_is_shown_only_what_is_new(room):
     await room.begin()
     await room.paint(MARK)
-    await room.model.answer(Swayed("It says yes to everything."))
+    await room.model.answer(PromptInjectionSuspected("It says yes to everything."))
     ruling = await room.rule()
     assert ruling.met is Met.UNSURE
     assert "says yes to everything" in ruling.observation
@@ -322,12 +318,12 @@ async def test_a_model_that_was_swayed_is_shown_only_what_is_new(room):
     assert room.model.scenes[-1].details_only
 
 
-async def test_what_appears_after_something_else_is_shown_to_a_model_that_was_swayed(
+async def test_swayed_model_is_shown_what_appears_after_another_change(
     room,
 ):
     await room.begin()
     await room.paint(MARK)
-    await room.model.answer(Swayed("It says yes to everything."))
+    await room.model.answer(PromptInjectionSuspected("It says yes to everything."))
     await room.rule()
     await room.rule()
     await room.model.answer(verdict())
@@ -353,7 +349,7 @@ async def test_a_model_that_stays_swayed_never_settles_it(room):
     for _ in range(CALLS):
         if not room.model.waiting:
             break
-        await room.model.answer(Swayed("It says yes to everything."))
+        await room.model.answer(PromptInjectionSuspected("It says yes to everything."))
         ruling = await room.rule()
         room.now += ruling.look_again_seconds or 100
         assert (await room.rule()).met is Met.UNSURE
@@ -363,19 +359,19 @@ async def test_a_model_that_stays_swayed_never_settles_it(room):
 
 
 async def test_it_is_asked_so_often_and_no_more(room):
-    room = Judged(calls=4)
+    room = JudgedWait(calls=4)
     await room.begin()
     for step in range(12):
         room.now += 100
         ruling = await room.paint((10 + 20 * step, 10, 15, 15), seconds=2)
-        if room.model.waiting:
+        if room.model.waiting_count:
             await room.model.answer(verdict())
     assert len(room.model.scenes) == 3
     assert "as often as it may" in ruling.observation
 
 
 async def test_the_last_question_is_kept_for_the_end(room):
-    room = Judged(calls=2)
+    room = JudgedWait(calls=2)
     await room.begin()
     await room.paint(MARK)
     assert len(room.model.scenes) == 1
@@ -384,7 +380,7 @@ async def test_the_last_question_is_kept_for_the_end(room):
 
 
 async def test_who_may_not_ask_does_not_look_all_the_time(room):
-    room = Judged(calls=2)
+    room = JudgedWait(calls=2)
     await room.begin()
     await room.paint(MARK)
     room.now += 100
@@ -418,7 +414,7 @@ async def test_a_target_that_was_just_judged_is_not_looked_at_last(room):
     assert len(room.model.scenes) == 1
 
 
-async def test_a_model_that_wants_another_look_soon_gets_it_ever_more_rarely(room):
+async def test_model_that_keeps_wanting_looks_gets_them_more_rarely(room):
     await room.rule()
     for _ in range(12):
         await room.model.answer(verdict(look_again_seconds=1))
@@ -461,7 +457,7 @@ async def test_a_region_that_is_none_is_not_taken(room, box):
     assert len(room.model.scenes) == 2
 
 
-async def test_a_text_that_the_model_looks_out_for_is_asked_about_at_once(room):
+async def test_text_expected_by_the_model_is_asked_about_at_once(room):
     room.title = "Building (37%)"
     await room.rule()
     await room.model.answer(verdict(expect_text=["100%", "a", "Building"]))
@@ -508,7 +504,7 @@ async def test_a_target_that_cannot_be_seen_says_why(room):
     assert room.model.scenes == []
 
 
-async def test_a_target_that_becomes_smaller_while_something_is_new_is_judged(room):
+async def test_target_that_shrinks_while_a_change_is_new_is_judged(room):
     await room.begin()
     room.painted = ((600, 440, 30, 30),)
     await room.rule()
@@ -532,18 +528,18 @@ async def test_a_title_that_changes_is_asked_about(room):
 
 
 async def test_pictures_of_other_sensors_are_judged_likewise():
-    room = Judged()
+    room = JudgedWait()
 
-    def shown(*boxes):
+    def foreign_picture(*boxes):
         return Foreign(picture(*boxes))
 
-    await room.rule(picture=shown())
+    await room.rule(picture=foreign_picture())
     await room.model.answer(verdict())
     room.now += WARM_UP + 1
-    await room.rule(picture=shown())
-    await room.rule(picture=shown(MARK))
+    await room.rule(picture=foreign_picture())
+    await room.rule(picture=foreign_picture(MARK))
     room.now += STILL
-    await room.rule(picture=shown(MARK))
+    await room.rule(picture=foreign_picture(MARK))
     assert len(room.model.scenes) == 2
 
 
@@ -573,7 +569,7 @@ async def test_when_the_target_goes_it_is_asked_whether_that_was_it(room):
     assert room.model.scenes[-1].shots
 
 
-async def test_when_the_target_goes_and_that_was_not_it_the_judge_says_no_more(room):
+async def test_judge_asks_no_more_after_the_target_goes_without_a_yes(room):
     await room.begin()
     for _ in range(2):
         ruling = asyncio.create_task(room.judge.rule(room.frame(gone="Closed.")))
@@ -584,7 +580,7 @@ async def test_when_the_target_goes_and_that_was_not_it_the_judge_says_no_more(r
     assert len(room.model.scenes) == 2
 
 
-async def test_when_the_target_goes_while_the_model_thinks_it_is_asked_after_that(room):
+async def test_model_is_asked_again_if_the_target_goes_while_it_thinks(room):
     await room.rule()
     ruling = asyncio.create_task(room.judge.rule(room.frame(gone="Closed.")))
     await turn()

@@ -4,31 +4,27 @@ from datetime import date
 
 import pytest
 
-from taskmem_vision.gemini.prices import cost_dollars
+from taskmem_vision.gemini.prices import compute_cost_dollars
 
 DAY = date(2026, 11, 22)
 MILLION = 1_000_000
 
 
 def cost(model, day=DAY, tokens_in=MILLION, tokens_out=MILLION):
-    return cost_dollars(model, day, tokens_in=tokens_in, tokens_out=tokens_out)
+    return compute_cost_dollars(model, day, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
 @pytest.mark.parametrize(
     ("model", "tokens_in", "tokens_out"),
     [("gemini-3.5-flash-lite", 0.30, 2.50), ("gemini-3.8-flash", 0.75, 3.75)],
 )
-def test_what_is_read_and_what_is_written_have_prices_of_their_own(
-    model, tokens_in, tokens_out
-):
+def test_input_and_output_tokens_are_priced_separately(model, tokens_in, tokens_out):
     assert cost(model, tokens_out=0) == pytest.approx(tokens_in)
     assert cost(model, tokens_in=0) == pytest.approx(tokens_out)
     assert cost(model) == pytest.approx(tokens_in + tokens_out)
 
 
-@pytest.mark.parametrize(
-    ("day", "dollars"), [(date(2026, 12, 31), 4.5), (date(2027, 1, 1), 9.0)]
-)
+@pytest.mark.parametrize(("day", "dollars"), [(date(2026, 12, 31), 4.5), (date(2027, 1, 1), 9.0)])
 def test_a_price_changes_on_its_day(day, dollars):
     assert cost("gemini-3.8-flash", day) == pytest.approx(dollars)
 

@@ -17,7 +17,7 @@ DELAY, MEAN_DELAY = 1.0, 0.5
 """Seconds, without what the model takes."""
 
 
-def called(recording):
+def name_recording(recording):
     return f"{recording.scene}-{recording.seed}"
 
 
@@ -27,7 +27,7 @@ def test_there_are_recordings_of_every_kind():
 
 
 @pytest.mark.parametrize("latency", [0.4, 1.2, 2.5])
-@pytest.mark.parametrize("recording", EVENTS, ids=called)
+@pytest.mark.parametrize("recording", EVENTS, ids=name_recording)
 def test_no_event_is_missed_and_few_questions_are_asked(recording, latency):
     played = Player(recording, latency).play()
     assert played.delay is not None
@@ -42,7 +42,7 @@ def test_on_average_they_are_few_and_soon(seed):
     assert mean(each.delay for each in played) <= MEAN_DELAY
 
 
-@pytest.mark.parametrize("recording", QUIET, ids=called)
+@pytest.mark.parametrize("recording", QUIET, ids=name_recording)
 def test_where_nothing_happens_there_is_one_question_a_minute(recording):
     asked = [at for at, _ in Player(recording).play().questions]
     assert len([at for at in asked if at < 60]) == 1

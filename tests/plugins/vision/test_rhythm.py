@@ -17,92 +17,92 @@ from taskmem_vision.looking.rhythm import (
     SURE,
     WARM_UP,
     Block,
-    Rhythms,
-    clusters,
+    MotionHistory,
+    find_clusters,
 )
 
 BLOCKS = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
 CARET = (10, 10)
 
 
-def ticking(times: int = BUSY_CHANGES, gap: float = 1.0) -> Rhythms:
+def ticking_rhythms(times: int = BUSY_CHANGES, gap: float = 1.0) -> MotionHistory:
     """Return what has seen one block change, last at 0."""
-    rhythms = Rhythms()
+    rhythms = MotionHistory()
     for number in range(times):
-        rhythms.see((number + 1 - times) * gap, {CARET})
+        rhythms.record_changes((number + 1 - times) * gap, {CARET})
     return rhythms
 
 
 def test_what_changes_where_nothing_did_is_novel() -> None:
-    assert Rhythms().see(1.0, {CARET}).novel == {CARET}
-    assert not Rhythms().see(1.0, ())
+    assert MotionHistory().record_changes(1.0, {CARET}).novel == {CARET}
+    assert not MotionHistory().record_changes(1.0, ())
 
 
 def test_what_changes_three_times_within_eight_seconds_is_busy() -> None:
-    assert ticking().see(1.0, {CARET}).busy == {CARET}
-    assert ticking(1).see(1.0, {CARET}).novel == {CARET}
+    assert ticking_rhythms().record_changes(1.0, {CARET}).busy == {CARET}
+    assert ticking_rhythms(1).record_changes(1.0, {CARET}).novel == {CARET}
     slow = BUSY_SECONDS / (BUSY_CHANGES - 1) + 0.1
-    assert ticking(9, slow).see(slow, {CARET}).novel == {CARET}
+    assert ticking_rhythms(9, slow).record_changes(slow, {CARET}).novel == {CARET}
 
 
 @pytest.mark.parametrize(("distance", "near"), [(1, True), (2, True), (3, False)])
 def test_what_changes_beside_a_busy_block_is_near_it(distance: int, near: bool) -> None:
     block = (CARET[0] + distance, CARET[1])
-    motion = ticking().see(0.5, {block})
+    motion = ticking_rhythms().record_changes(0.5, {block})
     assert motion.near == ({block} if near else frozenset())
     assert motion.novel == (frozenset() if near else {block})
 
 
-def test_several_quiet_blocks_at_once_are_sudden_even_beside_a_busy_one() -> None:
+def test_quiet_blocks_that_change_together_are_sudden_near_busy() -> None:
     line = {(CARET[0] + 1 + number, CARET[1]) for number in range(SUDDEN)}
-    assert ticking().see(0.5, line).sudden == line
+    assert ticking_rhythms().record_changes(0.5, line).sudden == line
     apart = {(number * 3, 0) for number in range(SUDDEN)}
-    assert ticking().see(0.5, apart).sudden == frozenset()
+    assert ticking_rhythms().record_changes(0.5, apart).sudden == frozenset()
 
 
 def test_a_block_is_quiet_again_after_eight_seconds() -> None:
     line = {(number, 0) for number in range(SUDDEN)}
-    rhythms = Rhythms()
-    rhythms.see(0.0, line)
-    assert rhythms.see(BUSY_SECONDS, line).novel == line
-    assert rhythms.see(2 * BUSY_SECONDS + 0.1, line).sudden == line
+    rhythms = MotionHistory()
+    rhythms.record_changes(0.0, line)
+    assert rhythms.record_changes(BUSY_SECONDS, line).novel == line
+    assert rhythms.record_changes(2 * BUSY_SECONDS + 0.1, line).sudden == line
 
 
-def test_a_busy_block_has_settled_after_its_own_longest_gap_and_some_more() -> None:
-    assert ticking(gap=0.8).settles_at(CARET) == pytest.approx(0.8 * SURE)
-    assert ticking(gap=0.1).settles_at(CARET) == SETTLED
-    assert ticking(gap=0.5).surely_settles_at(CARET, 3) == 1.5
-    assert Rhythms().settles_at(CARET) == 0.0
+def test_busy_block_settles_some_time_after_its_longest_gap() -> None:
+    assert ticking_rhythms(gap=0.8).settles_at(CARET) == pytest.approx(0.8 * SURE)
+    assert ticking_rhythms(gap=0.1).settles_at(CARET) == SETTLED
+    assert ticking_rhythms(gap=0.5).settles_surely_at(CARET, 3) == 1.5
+    assert MotionHistory().settles_at(CARET) == 0.0
 
 
 def test_a_clock_may_skip_a_tick() -> None:
-    assert ticking(gap=1.0).settles_at(CARET) == SKIPPED
-    assert ticking(gap=SLOW).settles_at(CARET) == pytest.approx(SLOW * SURE)
+    assert ticking_rhythms(gap=1.0).settles_at(CARET) == SKIPPED
+    assert ticking_rhythms(gap=SLOW).settles_at(CARET) == pytest.approx(SLOW * SURE)
 
 
 def test_what_is_still_for_long_belongs_to_no_rhythm() -> None:
-    assert ticking(gap=LONGEST_GAP + 0.1).settles_at(CARET) == SETTLED
+    assert ticking_rhythms(gap=LONGEST_GAP + 0.1).settles_at(CARET) == SETTLED
 
 
 def test_it_is_warm_some_time_after_its_first_look_or_a_new_size() -> None:
-    rhythms = Rhythms()
-    rhythms.see(5.0, ())
+    rhythms = MotionHistory()
+    rhythms.record_changes(5.0, ())
     assert rhythms.warm_at == 5.0 + WARM_UP
-    rhythms.see(6.0, {CARET})
+    rhythms.record_changes(6.0, {CARET})
     assert rhythms.changed_at(CARET) == 6.0
-    rhythms.see(9.0, (), anew=True)
+    rhythms.record_changes(9.0, (), anew=True)
     assert rhythms.changed_at(CARET) == 0.0
     assert rhythms.warm_at == 9.0 + WARM_UP
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 20), BLOCKS), max_size=40))
-def test_whatever_changes_is_of_exactly_one_kind_and_nothing_else_is(
+def test_each_changed_block_is_of_exactly_one_kind(
     looks: list[tuple[float, set[Block]]],
 ) -> None:
-    rhythms, now = Rhythms(), 0.0
+    rhythms, now = MotionHistory(), 0.0
     for gap, changed in looks:
         now += gap
-        motion = rhythms.see(now, changed)
+        motion = rhythms.record_changes(now, changed)
         kinds = motion[1:5]
         assert frozenset().union(*kinds) == changed
         assert sum(map(len, kinds)) == len(changed)
@@ -110,19 +110,15 @@ def test_whatever_changes_is_of_exactly_one_kind_and_nothing_else_is(
         for block in changed:
             assert rhythms.changed_at(block) == now
             assert rhythms.settles_at(block) >= now + SETTLED
-        for group in clusters(motion.sudden, 1):
+        for group in find_clusters(motion.sudden, 1):
             assert len(group) >= SUDDEN
 
 
 @given(BLOCKS, st.integers(1, 3))
 def test_clusters_part_the_blocks_and_lie_apart(blocks: set[Block], reach: int) -> None:
-    groups = clusters(frozenset(blocks), reach)
+    groups = find_clusters(frozenset(blocks), reach)
     assert sorted(block for group in groups for block in group) == sorted(blocks)
     for one in groups:
         for other in groups:
             if one is not other:
-                assert all(
-                    max(abs(a - c), abs(b - d)) > reach
-                    for a, b in one
-                    for c, d in other
-                )
+                assert all(max(abs(a - c), abs(b - d)) > reach for a, b in one for c, d in other)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import taskmem_vision
-from openclaw_taskmem.seams.seams import Seams
+from openclaw_taskmem.seams.seams import PluginHost
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision.reading import hooks as screen_hooks
 from taskmem_vision.reading.hooks import wait_judge
-from taskmem_vision.reading.page import Page
+from taskmem_vision.reading.page import OcrPage
 from tests.plugins.vision.conditions import make_condition, text
 
 SCREEN = Target(scheme="screen", name="")
@@ -21,13 +21,13 @@ DONE, CLOSES, QUIET = text("Done"), {"exit": "any"}, {"quiet": 30}
 
 class Engine:
     async def read(self, picture, *, numbers=False):
-        return Page("", "")
+        return OcrPage("", "")
 
 
 @pytest.fixture(params=[True, False], ids=["with an engine", "without"])
 def engine(request, monkeypatch):
     found = Engine() if request.param else None
-    monkeypatch.setattr(screen_hooks, "_engine", lambda: found)
+    monkeypatch.setattr(screen_hooks, "_get_engine", lambda: found)
     return found
 
 
@@ -40,18 +40,16 @@ def test_text_is_judged_where_an_engine_reads_it(engine, target):
 
 def test_what_reads_text_is_advised_where_nothing_does(engine):
     """Also where other sides are free English, and a reader may look."""
-    seams = Seams(entries=[], extra=[("screen", screen_hooks)])
+    seams = PluginHost(entries=[], extra=[("screen", screen_hooks)])
     for reader in (None, ScriptedReader()):
-        found = seams.judges(WINDOW, make_condition(DONE, FREE), reader)
+        found = seams.collect_judges(WINDOW, make_condition(DONE, FREE), reader)
         advised = [said for said in found.advice if "install tesseract-ocr" in said]
         assert len(advised) == (engine is None)
-    assert not seams.judges(WINDOW, make_condition(QUIET), None).advice
+    assert not seams.collect_judges(WINDOW, make_condition(QUIET), None).advice
 
 
 @pytest.mark.parametrize("target", [SCREEN, WINDOW], ids=str)
-def test_text_that_no_engine_reads_is_left_to_a_reader_that_sees_pictures(
-    engine, target
-):
+def test_picture_reader_takes_the_text_that_no_engine_reads(engine, target):
     condition = make_condition(QUIET, DONE)
     reader = ScriptedReader()
     assert wait_judge(target, condition).sides == ((0, 1) if engine else (0,))
@@ -59,7 +57,7 @@ def test_text_that_no_engine_reads_is_left_to_a_reader_that_sees_pictures(
     assert asked is None if engine else asked.sides == (1,)
 
 
-def test_a_reader_that_sees_no_pictures_cannot_tell_what_no_engine_reads(engine):
+def test_blind_reader_cannot_judge_text_without_an_engine(engine):
     blind, condition = ScriptedReader(sees_pictures=False), make_condition(DONE)
     assert taskmem_vision.wait_judge(WINDOW, condition, blind) is None
 

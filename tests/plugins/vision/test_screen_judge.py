@@ -17,7 +17,7 @@ from taskmem_vision.reading.judge import (
     SURE_SECONDS,
     ScreenJudge,
 )
-from taskmem_vision.reading.page import Page
+from taskmem_vision.reading.page import OcrPage
 from tests.plugins.vision.conditions import make_condition, text
 from tests.plugins.vision.painted import Room
 
@@ -25,7 +25,7 @@ MARK = (300, 200, 60, 40)
 DONE, CLOSES = text("Done"), {"exit": "any"}
 
 
-class Played:
+class PlayedEngine:
     """An OCR engine that says what it is told to say."""
 
     def __init__(self):
@@ -47,15 +47,15 @@ class Played:
         said = self.says.popleft() if self.says else ""
         if isinstance(said, Exception):
             raise said
-        return said if isinstance(said, Page) else Page(said, said)
+        return said if isinstance(said, OcrPage) else OcrPage(said, said)
 
 
-class Judged(Room):
+class JudgedWait(Room):
     """One wait whose engine is played here."""
 
     def __init__(self, *sides, engine=True):
         super().__init__((1920, 1080))
-        self.engine = Played() if engine else None
+        self.engine = PlayedEngine() if engine else None
         condition = make_condition(*sides)
         self.judge = ScreenJudge(condition, self.engine, now=lambda: self.now)
 
@@ -72,7 +72,7 @@ class Judged(Room):
 
 
 async def test_what_the_title_shows_needs_no_reading():
-    room = Judged(text("Build finished"))
+    room = JudgedWait(text("Build finished"))
     room.title = "Build finished – IDE"
     ruling = await room.rule()
     assert ruling.met is Met.YES
@@ -81,7 +81,7 @@ async def test_what_the_title_shows_needs_no_reading():
 
 
 async def test_what_stands_there_already_is_read_at_once():
-    room = Judged(text("Download complete"))
+    room = JudgedWait(text("Download complete"))
     ruling = await room.read("Report.pdf\nDownload complete")
     assert ruling.met is Met.YES
     assert ruling.observation == 'The text shows "Download complete".'
@@ -89,14 +89,14 @@ async def test_what_stands_there_already_is_read_at_once():
 
 
 async def test_what_is_not_there_is_told():
-    room = Judged(text("Download complete"))
+    room = JudgedWait(text("Download complete"))
     ruling = await room.read("Downloading")
     assert ruling.met is Met.NO
     assert ruling.observation == 'The text does not show "Download complete".'
 
 
 async def test_a_still_target_is_read_once():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     await room.read("Working")
     for _ in range(20):
         room.now += 30
@@ -105,7 +105,7 @@ async def test_a_still_target_is_read_once():
 
 
 async def test_only_what_is_new_is_read():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -118,7 +118,7 @@ async def test_only_what_is_new_is_read():
 
 async def test_what_is_new_is_read_with_the_beginning_of_its_line():
     """Where "Downloading: 7 bytes" becomes "Download complete", eight letters stay."""
-    room = Judged(text("Download complete"))
+    room = JudgedWait(text("Download complete"))
     await room.read("Downloading: 7 bytes")
     room.now += WARM_UP
     await room.rule()
@@ -131,7 +131,7 @@ async def test_what_is_new_is_read_with_the_beginning_of_its_line():
 
 
 async def test_where_all_of_several_are_wanted_all_of_it_is_read():
-    room = Judged([text("Step A done"), text("Step B done")])
+    room = JudgedWait([text("Step A done"), text("Step B done")])
     await room.read("Step A done")
     room.now += WARM_UP
     await room.rule()
@@ -144,7 +144,7 @@ async def test_where_all_of_several_are_wanted_all_of_it_is_read():
 
 
 async def test_what_was_there_and_is_not_any_more_is_gone():
-    room = Judged(text("Installing", gone=True))
+    room = JudgedWait(text("Installing", gone=True))
     await room.read("Installing packages")
     room.now += WARM_UP
     await room.rule()
@@ -157,7 +157,7 @@ async def test_what_was_there_and_is_not_any_more_is_gone():
 
 
 async def test_a_text_that_is_misread_once_is_not_gone():
-    room = Judged(text("Installing", gone=True))
+    room = JudgedWait(text("Installing", gone=True))
     await room.read("Installing packages")
     room.now += WARM_UP
     await room.rule()
@@ -169,14 +169,14 @@ async def test_a_text_that_is_misread_once_is_not_gone():
     assert (await room.read("1nstal1ing packages")).met is Met.NO
 
 
-async def test_what_appears_counts_though_what_else_would_do_was_never_there():
-    room = Judged(text("Finished"), text("Loading", gone=True))
+async def test_appearing_text_is_enough_if_the_other_was_never_there():
+    room = JudgedWait(text("Finished"), text("Loading", gone=True))
     found = await room.read("Finished")
     assert (found.met, found.observation) == (Met.YES, 'The text shows "Finished".')
 
 
 async def test_what_never_was_there_is_not_told_to_be_gone():
-    room = Judged(text("Finished"), text("Loading", gone=True))
+    room = JudgedWait(text("Finished"), text("Loading", gone=True))
     found = await room.read("Working")
     assert found.observation == (
         'The text does not show "Finished"; The text does not show "Loading".'
@@ -191,7 +191,7 @@ def rows(piece):
 
 
 async def test_what_appears_a_moment_after_something_else_is_read_too():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -209,8 +209,8 @@ async def test_what_appears_a_moment_after_something_else_is_read_too():
     assert read.size[0] == room.easel.size[0]
 
 
-async def test_what_comes_and_goes_while_something_is_read_is_read_afterwards():
-    room = Judged(DONE)
+async def test_what_came_and_went_during_a_reading_is_read_afterwards():
+    room = JudgedWait(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -235,7 +235,7 @@ async def test_what_comes_and_goes_while_something_is_read_is_read_afterwards():
 
 
 async def test_before_the_timeout_all_is_read_where_only_parts_were():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -247,8 +247,8 @@ async def test_before_the_timeout_all_is_read_where_only_parts_were():
     assert rows(part) < rows(last) == room.easel.size[1]
 
 
-async def test_a_window_that_cannot_be_seen_is_not_asked_for_all_the_time():
-    room = Judged(DONE)
+async def test_judge_does_not_poll_a_window_that_cannot_be_seen():
+    room = JudgedWait(DONE)
     await room.read("Working")
     room.now += WARM_UP
     await room.rule()
@@ -261,7 +261,7 @@ async def test_a_window_that_cannot_be_seen_is_not_asked_for_all_the_time():
 
 
 async def test_what_never_was_there_is_not_gone():
-    room = Judged(text("Installing", gone=True))
+    room = JudgedWait(text("Installing", gone=True))
     assert (await room.read("Welcome")).met is Met.NO
     room.now += WARM_UP
     await room.rule()
@@ -270,7 +270,7 @@ async def test_what_never_was_there_is_not_gone():
 
 
 async def test_a_picture_that_cannot_be_read_is_told_and_read_again():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     ruling = await room.read(JudgeUnavailable("tesseract was killed."))
     assert ruling.met is Met.UNSURE
     assert "tesseract was killed." in ruling.observation
@@ -280,7 +280,7 @@ async def test_a_picture_that_cannot_be_read_is_told_and_read_again():
 
 
 async def test_a_fault_of_ours_is_raised_and_the_picture_read_again():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     with pytest.raises(ValueError, match="a fault"):
         await room.read(ValueError("a fault"))
     room.now += RETRY_SECONDS
@@ -288,7 +288,7 @@ async def test_a_fault_of_ours_is_raised_and_the_picture_read_again():
 
 
 async def test_a_window_that_closes_is_what_was_waited_for():
-    room = Judged(CLOSES)
+    room = JudgedWait(CLOSES)
     room.title = "Report"
     await room.read("Anything")
     ruling = await room.rule(gone="The window was closed.")
@@ -297,36 +297,34 @@ async def test_a_window_that_closes_is_what_was_waited_for():
 
 
 async def test_a_window_that_went_away_with_its_display_was_not_closed():
-    room = Judged(CLOSES)
+    room = JudgedWait(CLOSES)
     ruling = await room.rule(gone="The window went away with its display.")
     assert ruling.met is Met.NO
 
 
 async def test_a_window_that_closes_is_not_what_was_waited_for():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     await room.read("Working")
     assert (await room.rule(gone="The window was closed.")).met is Met.NO
 
 
 async def test_what_is_being_read_when_the_window_closes_still_counts():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     room.engine.says.append("Done")
     await room.rule()
     assert (await room.rule(gone="The window was closed.")).met is Met.YES
 
 
 async def test_before_the_timeout_it_is_read_once_more():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     await room.read("Working")
     room.painted = (MARK,)
-    await room.rule(
-        seconds_left=2.0, picture=room.easel.look(room.now, MARK, title=None)
-    )
+    await room.rule(seconds_left=2.0, picture=room.easel.look(room.now, MARK, title=None))
     assert len(room.engine.pieces) == 2
 
 
 async def test_without_an_engine_only_the_title_is_read():
-    room = Judged(DONE, engine=False)
+    room = JudgedWait(DONE, engine=False)
     room.title = "Working"
     ruling = await room.rule()
     assert ruling.met is Met.UNSURE
@@ -336,7 +334,7 @@ async def test_without_an_engine_only_the_title_is_read():
 
 
 async def test_a_target_that_cannot_be_seen_says_why():
-    room = Judged(DONE)
+    room = JudgedWait(DONE)
     ruling = await room.rule(picture=None, note="The window is minimised.")
     assert ruling.observation == "The window is minimised."
 
@@ -358,11 +356,11 @@ PERCENT = {"percent": 80}
     ],
 )
 async def test_it_decides_the_sides_that_it_can_see(sides, engine, decided):
-    assert Judged(*sides, engine=engine).judge.sides == decided
+    assert JudgedWait(*sides, engine=engine).judge.sides == decided
 
 
 async def test_a_side_that_others_decide_leaves_it_unsure():
-    room = Judged("it looks good", DONE)
+    room = JudgedWait("it looks good", DONE)
     assert (await room.read("Working")).met is Met.UNSURE
     assert (await room.rule(gone="The window was closed.")).met is Met.UNSURE
 
@@ -371,7 +369,7 @@ async def test_a_side_that_others_decide_leaves_it_unsure():
 
 
 async def test_it_is_asked_again_when_the_silence_is_long_enough():
-    room = Judged(QUIET, engine=False)
+    room = JudgedWait(QUIET, engine=False)
     ruling = await room.rule()
     assert (ruling.met, ruling.look_again_seconds) == (Met.NO, 30)
     room.now += 29
@@ -384,7 +382,7 @@ async def test_it_is_asked_again_when_the_silence_is_long_enough():
 
 @pytest.mark.parametrize("change", ["picture", "title", "hidden"])
 async def test_what_changes_or_cannot_be_seen_breaks_the_silence(change):
-    room = Judged(QUIET, engine=False)
+    room = JudgedWait(QUIET, engine=False)
     await room.rule()
     room.now += 29
     if change == "picture":
@@ -401,7 +399,7 @@ async def test_what_changes_or_cannot_be_seen_breaks_the_silence(change):
 
 
 async def test_a_title_that_no_picture_knows_breaks_the_silence():
-    room = Judged(QUIET, engine=False)
+    room = JudgedWait(QUIET, engine=False)
     picture = room.easel.look(room.now)
     await room.rule(picture=picture)
     room.now += 29
@@ -414,7 +412,7 @@ async def test_a_title_that_no_picture_knows_breaks_the_silence():
 
 
 async def test_silence_and_text_need_a_reading_since_the_last_change():
-    room = Judged([DONE, QUIET])
+    room = JudgedWait([DONE, QUIET])
     await room.read("Done")
     room.now += WARM_UP
     room.painted = (MARK,)
@@ -434,7 +432,7 @@ async def test_silence_and_text_need_a_reading_since_the_last_change():
 
 
 async def test_a_window_closes_with_the_text_that_it_showed_last():
-    room = Judged([DONE, CLOSES])
+    room = JudgedWait([DONE, CLOSES])
     room.title = "Setup"
     await room.read("All done")
     ruling = await room.rule(gone="The window was closed.")
@@ -444,14 +442,14 @@ async def test_a_window_closes_with_the_text_that_it_showed_last():
 
 async def test_a_text_is_gone_with_its_window_only_if_it_was_there():
     for said, met in (("Installing", Met.YES), ("Welcome", Met.NO)):
-        room = Judged(text("Installing", gone=True))
+        room = JudgedWait(text("Installing", gone=True))
         room.title = "Setup"
         await room.read(said)
         assert (await room.rule(gone="The window was closed.")).met is met
 
 
 async def test_a_text_that_only_the_title_showed_can_be_gone():
-    room = Judged(text("Loading", gone=True))
+    room = JudgedWait(text("Loading", gone=True))
     room.title = "Loading"
     await room.read("Page")
     room.title = "Page"
@@ -464,6 +462,6 @@ async def test_a_text_that_only_the_title_showed_can_be_gone():
 
 
 async def test_only_a_number_that_was_surely_read_counts():
-    assert (await Judged(PERCENT).read(Page("85 %", ""))).met is Met.NO
-    assert (await Judged(PERCENT).read(Page("85 %", "85 %"))).met is Met.YES
-    assert (await Judged(text("85 %")).read(Page("85 %", ""))).met is Met.YES
+    assert (await JudgedWait(PERCENT).read(OcrPage("85 %", ""))).met is Met.NO
+    assert (await JudgedWait(PERCENT).read(OcrPage("85 %", "85 %"))).met is Met.YES
+    assert (await JudgedWait(text("85 %")).read(OcrPage("85 %", ""))).met is Met.YES

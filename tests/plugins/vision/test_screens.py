@@ -18,7 +18,7 @@ from tests.support.desktop import desktop
 from tests.support.inks import INK, STEER, TWIN, has_ink, ink_pixels, jpeg
 from tests.support.scenes import ROOT, SCENES, Scene
 from tests.support.screens import Screen, require_screen
-from tests.support.waiting import Said, until
+from tests.support.waiting import ProcessOutput, until
 
 NATIVE, SMALL = None, 1280
 SUBPIXEL = "Xft.rgba: rgb\nXft.antialias: 1"
@@ -79,7 +79,7 @@ def test_a_scene_paints_its_truth_in_ink_when_it_is_told_to(screen, name):
         assert sees(screen, INK)
 
 
-def test_a_text_that_steers_is_there_from_the_beginning_in_its_own_ink(screen):
+def test_steering_text_is_shown_from_the_start_in_its_own_ink(screen):
     with Scene(screen, "steered") as scene:
         scene.ready()
         assert sees(screen, STEER)
@@ -97,7 +97,7 @@ def test_a_scene_without_an_end_never_becomes_true(screen, name):
         assert scene.truths == []
 
 
-def test_a_stall_is_true_five_seconds_after_its_last_move_and_shows_nothing(screen):
+def test_stall_is_true_five_seconds_after_it_stopped_moving(screen):
     with Scene(screen, "stall") as scene:
         ready = scene.ready()
         scene.tell("now")
@@ -106,7 +106,7 @@ def test_a_stall_is_true_five_seconds_after_its_last_move_and_shows_nothing(scre
         assert not ImageChops.difference(still, screen.picture()).getbbox()
 
 
-def test_a_condition_becomes_true_by_itself_once_the_time_has_come(screen):
+def test_scene_condition_becomes_true_by_itself_in_time(screen):
     with Scene(screen, "small_label", after=0.2) as scene:
         assert scene.became_true() > scene.ready()
         assert sees(screen, INK)
@@ -143,7 +143,7 @@ def test_a_seed_chooses_places(screen):
     assert pictures[0] == pictures[1] != pictures[2]
 
 
-def test_the_title_of_a_scene_is_on_the_list_of_windows_when_it_is_ready(screen):
+def test_scene_title_is_on_the_window_list_once_it_is_ready(screen):
     with Scene(screen, "caret") as caret, Scene(screen, "plain", seed=2) as plain:
         caret.ready()
         plain.ready()
@@ -174,7 +174,7 @@ def test_nothing_outlives_a_test_that_is_killed():
         stdout=subprocess.PIPE,
     )
     with test:
-        said = Said(test.stdout)
+        said = ProcessOutput(test.stdout)
         _, display, *pids = said.wait_for("up ").split()
         assert all(alive(pid) for pid in pids)
         test.kill()
@@ -212,14 +212,10 @@ def test_another_colour_is_not_the_ink(colour):
     assert not has_ink(jpeg(Image.new("RGB", (64, 64), colour)), INK)
 
 
-@pytest.mark.parametrize(
-    ("required", "outcome"), [("", pytest.skip), ("required", pytest.fail)]
-)
-def test_a_tool_that_is_missing_skips_or_where_required_fails(
-    monkeypatch, required, outcome
-):
+@pytest.mark.parametrize(("required", "outcome"), [("", pytest.skip), ("required", pytest.fail)])
+def test_a_tool_that_is_missing_skips_or_where_required_fails(monkeypatch, required, outcome):
     monkeypatch.setenv("TASKMEM_E2E", required)
-    monkeypatch.setattr(screens, "missing", lambda: ("xterm", "Xvfb"))
+    monkeypatch.setattr(screens, "list_missing_tools", lambda: ("xterm", "Xvfb"))
     with pytest.raises(outcome.Exception, match="xterm, Xvfb: not installed"):
         require_screen()
 
@@ -235,5 +231,5 @@ def test_a_server_that_was_killed_leaves_no_display(monkeypatch):
             server.listen()
             if name == "X7":
                 server.close()
-        assert [*sensor._sockets()] == ["X8"]
+        assert [*sensor._list_sockets()] == ["X8"]
         server.close()

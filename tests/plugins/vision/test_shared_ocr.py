@@ -8,10 +8,10 @@ import pytest
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.reading.ocr import OcrEngine
-from taskmem_vision.reading.page import Page
+from taskmem_vision.reading.page import OcrPage
 from taskmem_vision.reading.shared import KEPT, SharedOcr
 
-DONE = Page("Done", "")
+DONE = OcrPage("Done", "")
 
 
 class Slow:
@@ -22,12 +22,12 @@ class Slow:
         self.free = asyncio.Event()
         self.fails = False
 
-    async def read(self, picture: bytes, *, numbers: bool = False) -> Page:
+    async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
         self.pictures.append(picture)
         await self.free.wait()
         if self.fails:
             raise JudgeUnavailable("It could not be read.")
-        return Page(picture.decode(), "")
+        return OcrPage(picture.decode(), "")
 
 
 async def test_it_reads_as_the_other_does() -> None:

@@ -6,11 +6,18 @@ import pytest
 from PIL import Image
 
 from taskmem_vision.looking.look import TITLE
-from taskmem_vision.looking.shot import DETAIL, MOST, WHOLE, Shot, kept, telling
+from taskmem_vision.looking.shot import (
+    DETAIL,
+    MOST,
+    WHOLE,
+    Shot,
+    pick_telling_shot,
+    select_shots,
+)
 from tests.plugins.vision.painted import Easel
 
 
-def opened(data):
+def open_image(data):
     image = Image.open(io.BytesIO(data))
     assert image.format == "JPEG"
     return image
@@ -19,18 +26,18 @@ def opened(data):
 def test_a_large_picture_is_sent_small_and_what_is_new_as_it_is():
     look = Easel((1920, 1080)).look(0, (960, 512, 20, 20))
     shot = Shot(look, [(30, 16)])
-    assert max(opened(shot.whole).size) == WHOLE
-    assert shot.shrunk
+    assert max(open_image(shot.whole).size) == WHOLE
+    assert shot.is_shrunk
     left, top, right, bottom = shot.box
-    assert opened(shot.detail).size == (right - left, bottom - top)
+    assert open_image(shot.detail).size == (right - left, bottom - top)
     assert left <= 960
     assert right >= 980
 
 
 def test_a_small_picture_is_sent_as_it_is():
     shot = Shot(Easel().look(0), [(1, 1)])
-    assert opened(shot.whole).size == shot.size
-    assert not shot.shrunk
+    assert open_image(shot.whole).size == shot.size
+    assert not shot.is_shrunk
 
 
 @pytest.mark.parametrize(
@@ -53,19 +60,19 @@ def test_a_box_is_never_larger_than_what_can_be_shown():
 
 def test_a_shot_is_a_picture_that_can_be_made_smaller():
     shot = Shot(Easel((1920, 1080)).look(0), [])
-    assert opened(shot.jpeg(480)).size == (480, 270)
-    assert opened(shot.jpeg(5000)).size == (WHOLE, 864)
+    assert open_image(shot.jpeg(480)).size == (480, 270)
+    assert open_image(shot.jpeg(5000)).size == (WHOLE, 864)
     assert Image.open(io.BytesIO(shot.png())).size == (WHOLE, 864)
 
 
 def test_colours_survive():
     easel = Easel()
-    look = easel.track.take(0, Image.new("RGB", (64, 64), (200, 20, 140)))
-    red, green, blue = opened(Shot(look, []).whole).getpixel((32, 32))
+    look = easel.track.add_look(0, Image.new("RGB", (64, 64), (200, 20, 140)))
+    red, green, blue = open_image(Shot(look, []).whole).getpixel((32, 32))
     assert (red > 180, green < 40, 120 < blue < 160) == (True, True, True)
 
 
-def test_the_first_and_the_newest_shot_are_kept_and_what_differs_most_between():
+def test_kept_shots_are_the_first_the_newest_and_most_different():
     easel = Easel()
     looks = [
         easel.look(0),
@@ -76,14 +83,14 @@ def test_the_first_and_the_newest_shot_are_kept_and_what_differs_most_between():
     ]
     held = []
     for look in looks:
-        held = kept(held, Shot(look, []))
+        held = select_shots(held, Shot(look, []))
     assert len(held) == MOST
     assert [shot.at for shot in held] == [0, 2, 4]
 
 
 def test_what_else_is_new_in_one_look_is_kept():
     look = Easel((1920, 1080)).look(0)
-    held = kept(kept([], Shot(look, [(10, 6)])), Shot(look, [(10, 22)]))
+    held = select_shots(select_shots([], Shot(look, [(10, 6)])), Shot(look, [(10, 22)]))
     assert [shot.focus for shot in held] == [{(10, 6)}, {(10, 22)}]
 
 
@@ -91,11 +98,11 @@ def test_the_newest_that_shows_something_new_tells_most():
     easel = Easel((1920, 1080))
     toast = Shot(easel.look(0, (300, 300, 60, 60)), [(9, 9)])
     after = Shot(easel.look(2), [])
-    assert telling([toast, after]) is toast
-    assert telling([after]) is after
-    assert telling([]) is None
+    assert pick_telling_shot([toast, after]) is toast
+    assert pick_telling_shot([after]) is after
+    assert pick_telling_shot([]) is None
 
 
 def test_one_look_is_kept_once():
     look = Easel().look(0)
-    assert len(kept(kept([], Shot(look, [])), Shot(look, [(1, 1)]))) == 1
+    assert len(select_shots(select_shots([], Shot(look, [])), Shot(look, [(1, 1)]))) == 1

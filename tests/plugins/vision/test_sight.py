@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw, ImageFont
 
-from taskmem_vision.looking.sight import BLOCK, Sight, blocks_of, box_of, every, shape
+from taskmem_vision.looking.sight import (
+    BLOCK,
+    Thumbnail,
+    count_blocks,
+    find_blocks_in_box,
+    find_box_around,
+    list_all_blocks,
+)
 
 SIZE = (640, 420)
 
@@ -19,19 +26,19 @@ def picture(*boxes: tuple[int, int, int, int], ink: object = "black") -> Image.I
     return made
 
 
-def changed(before: Image.Image, after: Image.Image) -> frozenset[tuple[int, int]]:
-    return Sight(after).differs(Sight(before))
+def changed_blocks(before: Image.Image, after: Image.Image) -> frozenset[tuple[int, int]]:
+    return Thumbnail(after).find_differences(Thumbnail(before))
 
 
 def test_the_same_picture_differs_nowhere() -> None:
-    assert changed(picture(), picture()) == frozenset()
+    assert changed_blocks(picture(), picture()) == frozenset()
 
 
 @given(st.integers(0, SIZE[0] - 12), st.integers(0, SIZE[1] - 12))
 def test_a_mark_of_twelve_pixels_is_seen_wherever_it_is(x: int, y: int) -> None:
-    blocks = changed(picture(), picture((x, y, x + 12, y + 12)))
+    blocks = changed_blocks(picture(), picture((x, y, x + 12, y + 12)))
     assert blocks
-    assert blocks <= blocks_of((x - 4, y - 4, x + 16, y + 16), SIZE)
+    assert blocks <= find_blocks_in_box((x - 4, y - 4, x + 16, y + 16), SIZE)
 
 
 @pytest.mark.parametrize("words", [("Pending", "Ready"), ("Step 3", "Step 4")])
@@ -43,35 +50,33 @@ def test_a_word_of_eight_points_is_seen(words: tuple[str, str]) -> None:
         ImageDraw.Draw(made).text((101, 103), word, fill="black", font=font)
         return made
 
-    assert changed(label(words[0]), label(words[1]))
+    assert changed_blocks(label(words[0]), label(words[1]))
 
 
 def test_what_is_hardly_lighter_is_not() -> None:
-    assert changed(picture(), picture((0, 0, 200, 200), ink="#e6e6e6")) == frozenset()
+    assert changed_blocks(picture(), picture((0, 0, 200, 200), ink="#e6e6e6")) == frozenset()
 
 
 def test_a_picture_of_another_size_differs_everywhere() -> None:
     other = Image.new("RGB", (640, 421))
-    assert changed(picture(), other) == every((640, 421))
+    assert changed_blocks(picture(), other) == list_all_blocks((640, 421))
 
 
 @given(st.integers(1, 400), st.integers(1, 400))
 def test_every_pixel_is_in_a_block(width: int, height: int) -> None:
-    columns, rows = shape((width, height))
+    columns, rows = count_blocks((width, height))
     assert (columns - 1) * BLOCK < width <= columns * BLOCK
     assert (rows - 1) * BLOCK < height <= rows * BLOCK
-    assert blocks_of((0, 0, width, height), (width, height)) == every((width, height))
-
-
-@given(
-    st.sets(st.tuples(st.integers(0, 19), st.integers(0, 13)), min_size=1).map(
-        frozenset
+    assert find_blocks_in_box((0, 0, width, height), (width, height)) == list_all_blocks(
+        (width, height)
     )
-)
+
+
+@given(st.sets(st.tuples(st.integers(0, 19), st.integers(0, 13)), min_size=1).map(frozenset))
 def test_the_box_round_blocks_holds_them_and_lies_in_the_picture(
     blocks: frozenset[tuple[int, int]],
 ) -> None:
-    left, top, right, bottom = box = box_of(blocks, SIZE)
-    assert blocks <= blocks_of(box, SIZE)
+    left, top, right, bottom = box = find_box_around(blocks, SIZE)
+    assert blocks <= find_blocks_in_box(box, SIZE)
     assert 0 <= left < right <= SIZE[0]
     assert 0 <= top < bottom <= SIZE[1]

@@ -15,12 +15,12 @@ from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
     RED,
-    changed,
+    await_change,
+    await_frame,
     colours,
     look,
     papers_on,
-    seen,
-    watching,
+    watch_target,
 )
 from tests.support.inks import INK, has_ink
 from tests.support.scenes import Scene
@@ -33,10 +33,10 @@ BANK = {"TASKMEM_PRIVATE_WINDOWS": "bank"}
 
 async def test_closed_it_is_told_at_once_with_its_sentence(screen, papers):
     window = papers.open("Ending")
-    async with watching(screen, "window:Ending") as watch:
+    async with watch_target(screen, "window:Ending") as watch:
         await watch.here()
         papers.shut(window)
-        frame = await seen(watch, lambda frame: frame.gone)
+        frame = await await_frame(watch, lambda frame: frame.gone)
         assert frame.gone == f'The window "Ending" (0x{window:x}) was closed.'
         assert frame.picture is None
         assert (await look(watch)).gone == frame.gone
@@ -46,20 +46,20 @@ async def test_closed_it_is_told_at_once_with_its_sentence(screen, papers):
 
 async def test_closed_while_it_is_minimised_it_is_told_at_once(screen, papers):
     window = papers.open("Ending")
-    async with watching(screen, "window:Ending") as watch:
+    async with watch_target(screen, "window:Ending") as watch:
         papers.minimise(window)
-        await seen(watch, lambda frame: frame.picture is None)
+        await await_frame(watch, lambda frame: frame.picture is None)
         papers.shut(window)
-        await seen(watch, lambda frame: frame.gone)
+        await await_frame(watch, lambda frame: frame.gone)
 
 
 async def test_its_program_killed_it_is_told_at_once(screen):
     with Scene(screen, "plain") as scene:
         scene.ready()
-        async with watching(screen, scene.target) as watch:
+        async with watch_target(screen, scene.target) as watch:
             await watch.here()
             os.kill(scene.pid, signal.SIGKILL)
-            frame = await seen(watch, lambda frame: frame.gone)
+            frame = await await_frame(watch, lambda frame: frame.gone)
             assert "was closed" in frame.gone
 
 
@@ -67,25 +67,23 @@ async def test_the_server_killed_it_is_told_at_once():
     require_screen()
     with Screen((640, 480)) as doomed, papers_on(doomed) as papers:
         papers.open("Ending")
-        async with watching(doomed, "window:Ending") as watch:
+        async with watch_target(doomed, "window:Ending") as watch:
             await watch.here()
             os.kill(doomed.pids[0], signal.SIGKILL)
-            frame = await seen(watch, lambda frame: frame.gone)
+            frame = await await_frame(watch, lambda frame: frame.gone)
             assert frame.gone.endswith("went away with its display.")
             # Unknown, so that nobody takes it for a window that closed.
             assert frame.text is None
 
 
-async def test_a_window_that_closes_right_after_it_was_chosen_is_gone(
-    screen, papers, monkeypatch
-):
+async def test_a_window_that_closes_right_after_it_was_chosen_is_gone(screen, papers, monkeypatch):
     from taskmem_vision.capture import windows
 
     window = papers.open("Fleeting")
-    told = windows.told
-    monkeypatch.setattr(windows, "told", lambda c: papers.shut(window) or told(c))
+    told = windows.describe_choice
+    monkeypatch.setattr(windows, "describe_choice", lambda c: papers.shut(window) or told(c))
     with pytest.raises(TargetGone):
-        async with watching(screen, "window:Fleeting"):
+        async with watch_target(screen, "window:Fleeting"):
             pass
 
 
@@ -98,7 +96,7 @@ async def test_a_program_that_hangs_holds_up_nobody(screen):
         scene.tell("paint")
         os.kill(scene.pid, signal.SIGSTOP)
         try:
-            async with watching(screen, scene.target) as watch:
+            async with watch_target(screen, scene.target) as watch:
                 frame = await watch.here()
                 assert has_ink(frame.picture.png(), INK)
         finally:
@@ -107,7 +105,7 @@ async def test_a_program_that_hangs_holds_up_nobody(screen):
 
 async def test_a_title_may_hold_anything(screen, papers):
     window = papers.open("Hostile")
-    async with watching(screen, f"window:0x{window:x}") as watch:
+    async with watch_target(screen, f"window:0x{window:x}") as watch:
         for raw, begins in [
             (b"Bell\x07 and\x1b[31m red\nand \x00 more", "Bell and [31m red and"),
             (b"\xff\xfe\xc3", "\ufffd"),
@@ -116,46 +114,44 @@ async def test_a_title_may_hold_anything(screen, papers):
         ]:
             papers.call_raw(window, raw)
 
-            def titled(frame, begins=begins):
+            def has_title(frame, begins=begins):
                 return frame.text.startswith(begins)
 
-            frame = await seen(watch, titled)
+            frame = await await_frame(watch, has_title)
             assert frame.text.isprintable()
             assert len(frame.text) <= 4096
 
 
 async def test_an_old_title_is_read_as_latin_1(screen, papers):
     papers.open("Café".encode("latin-1"))
-    async with watching(screen, "window:Café") as watch:
+    async with watch_target(screen, "window:Café") as watch:
         assert (await watch.here()).text == "Café"
 
 
 async def test_one_that_retitles_itself_all_the_time_holds_up_nobody(screen, papers):
     window = papers.open("Flood")
-    async with watching(screen, "window:Flood") as watch:
+    async with watch_target(screen, "window:Flood") as watch:
         await watch.here()
         for number in range(3000):
             papers.call(window, f"Flood {number}")
-        await seen(watch, lambda frame: frame.text == "Flood 2999")
+        await await_frame(watch, lambda frame: frame.text == "Flood 2999")
 
 
 async def test_without_a_window_manager_windows_and_dialogs_are_found(bare):
     with papers_on(bare) as papers:
         window = papers.open("Bare")
-        async with watching(bare, "window:Bare") as watch:
+        async with watch_target(bare, "window:Bare") as watch:
             assert colours(await watch.here()) == {GREEN}
-            await changed(watch)
+            await await_change(watch)
             await look(watch)
             papers.open("Error", (50, 50), (100, 100), colour=RED, owner=window)
-            await seen(watch, lambda frame: RED in colours(frame))
+            await await_frame(watch, lambda frame: RED in colours(frame))
             papers.shut(window)
-            await seen(watch, lambda frame: frame.gone)
+            await await_frame(watch, lambda frame: frame.gone)
 
 
 @pytest.mark.parametrize("frames", [1, 3])
-async def test_under_a_manager_that_keeps_no_list_what_is_in_a_frame_is_found(
-    bare, frames
-):
+async def test_framed_window_is_found_under_a_manager_without_a_list(bare, frames):
     with papers_on(bare) as papers:
         inner = papers.open(at=(0, 0), size=(300, 220), colour=BLUE)
         for _ in range(frames - 1):
@@ -163,37 +159,35 @@ async def test_under_a_manager_that_keeps_no_list_what_is_in_a_frame_is_found(
         papers.open(at=(0, 0), size=(300, 20), colour=RED, within=inner)
         papers.open("My Bank", at=(0, 20), colour=RED, within=inner)
         papers.open("Public", (60, 40), (400, 300))
-        async with watching(bare, "screen", **BANK) as watch:
+        async with watch_target(bare, "screen", **BANK) as watch:
             assert colours(await watch.here()) == {0, GREEN}
-        async with watching(bare, "window:bank") as watch:
+        async with watch_target(bare, "window:bank") as watch:
             assert (await watch.here()).text == "My Bank"
         with pytest.raises(TargetNotFound, match="private"):
-            async with watching(bare, "window:bank", **BANK):
+            async with watch_target(bare, "window:bank", **BANK):
                 pass
 
 
-async def test_what_nothing_is_ever_painted_in_is_not_seen_and_not_gone(bare):
+async def test_window_that_is_never_painted_is_neither_seen_nor_gone(bare):
     with papers_on(bare) as papers:
         papers.open("Ghost", kind=WindowClass.InputOnly)
-        async with watching(bare, "window:Ghost") as watch:
+        async with watch_target(bare, "window:Ghost") as watch:
             frame = await watch.here()
             assert frame.picture is None
             assert frame.gone is None
 
 
-async def test_a_server_that_shares_no_memory_is_looked_at_all_the_same(
-    screen, papers, monkeypatch
-):
-    def refused(*_):
+async def test_window_is_seen_on_a_server_without_shared_memory(screen, papers, monkeypatch):
+    def refuse_memory(*_):
         raise OSError(28, "there is no memory to share")
 
-    monkeypatch.setattr("taskmem_vision.capture.shared.Shared._hold", refused)
+    monkeypatch.setattr("taskmem_vision.capture.shared.Shared._ensure_size", refuse_memory)
     papers.open("Remote")
-    async with watching(screen, "window:Remote") as watch:
+    async with watch_target(screen, "window:Remote") as watch:
         assert colours(await watch.here()) == {GREEN}
 
 
-def attached() -> int:
+def count_attached() -> int:
     """Return how many pieces of shared memory this process holds."""
     return Path("/proc/self/maps").read_text().count("/SYSV")
 
@@ -201,32 +195,32 @@ def attached() -> int:
 def test_memory_that_the_server_shares_no_longer_is_given_back(bare, monkeypatch):
     from taskmem_vision.capture.x11 import X11Display
 
-    before = attached()
+    before = count_attached()
     with papers_on(bare) as papers, closing(X11Display(bare.display)) as display:
         window = papers.open("Once shared")
-        display.attend_paint(window)
-        pixels = display.pixels(window)
-        assert attached() == before + 1
-        put = display._put
-        monkeypatch.setattr(display, "_put", lambda _, *given: put(0, *given))
-        assert display.pixels(window) == pixels
-        assert attached() == before
+        display.watch_paint(window)
+        pixels = display.read_pixels(window)
+        assert count_attached() == before + 1
+        put = display._put_image
+        monkeypatch.setattr(display, "_put_image", lambda _, *given: put(0, *given))
+        assert display.read_pixels(window) == pixels
+        assert count_attached() == before
 
 
 async def test_a_scene_is_watched_through_all_that_happens_to_it(screen):
     with Scene(screen, "plain", geometry="300x200+50+60") as scene:
         scene.ready()
-        async with watching(screen, scene.target) as watch:
+        async with watch_target(screen, scene.target) as watch:
             assert not has_ink((await watch.here()).picture.png(), INK)
             scene.tell("paint")
-            await seen(watch, lambda frame: has_ink(frame.picture.png(), INK))
+            await await_frame(watch, lambda frame: has_ink(frame.picture.png(), INK))
             scene.tell("move 200 90")
             scene.tell("resize 320 240")
-            await seen(watch, lambda frame: frame.picture.size == (320, 240))
+            await await_frame(watch, lambda frame: frame.picture.size == (320, 240))
             scene.tell("wipe")
-            await seen(watch, lambda frame: not has_ink(frame.picture.png(), INK))
+            await await_frame(watch, lambda frame: not has_ink(frame.picture.png(), INK))
             scene.tell("close")
-            await seen(watch, lambda frame: frame.gone)
+            await await_frame(watch, lambda frame: frame.gone)
 
 
 def test_an_error_that_nobody_waits_for_is_passed_over(bare):
@@ -235,9 +229,9 @@ def test_an_error_that_nobody_waits_for_is_passed_over(bare):
     with papers_on(bare) as papers:
         window = papers.open("Fleeting")
         display = X11Display(bare.display)
-        display.attend_paint(window)
+        display.watch_paint(window)
         papers.shut(window)
-        display.forget_painted()
-        assert display.window(window) is None
-        assert display.listen() is not None
+        display.rearm_paint()
+        assert display.read_window(window) is None
+        assert display.read_events() is not None
         display.close()

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 
 from taskmem_openclaw.setup import command
 from tests.plugins.openclaw.setup.stand_in import StandIn
-from tests.support.commands import Said
+from tests.support.commands import CommandResult
 
-Setup = Callable[..., Said]
+Setup = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def setup(home: Path) -> Setup:
     """Calls `taskmem setup …`."""
 
-    def call(host: str, *arguments: str) -> Said:
-        return Said(CliRunner().invoke(getattr(command, host), arguments))
+    def call(host: str, *arguments: str) -> CommandResult:
+        return CommandResult(CliRunner().invoke(getattr(command, host), arguments))
 
     return call
 
 
 @pytest.fixture
-def into(setup: Setup) -> Setup:
+def set_up_openclaw(setup: Setup) -> Setup:
     """Calls `taskmem setup openclaw … --no-proof`."""
     return lambda *arguments: setup("openclaw", "--no-proof", *arguments)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskmem_openclaw.setup.patches import patched
+from taskmem_openclaw.setup.patches import apply_patch
 
 Document = dict[str, Any]
 
@@ -126,7 +126,7 @@ class StandIn:
     @property
     def config(self) -> Document:
         """What the configuration says, but for what OpenClaw says of itself."""
-        return patched(json.loads(self.file.read_text()), {"meta": None})
+        return apply_patch(json.loads(self.file.read_text()), {"meta": None})
 
     @config.setter
     def config(self, document: Document) -> None:

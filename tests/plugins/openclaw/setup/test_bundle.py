@@ -6,19 +6,19 @@ from pathlib import Path
 
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs.installing import add_seal, find_command
-from taskmem_mcp_hosts.hosts import skill_in
+from taskmem_mcp_hosts.hosts import load_skill
 from taskmem_openclaw.setup import plan, shipped
 
-BUNDLE = shipped.bundle().folder
+BUNDLE = shipped.find_bundle().folder
 
 
 def test_its_skill_is_that_of_hosts_without_the_plugin():
     skill = BUNDLE / "skills" / "task-memory" / "SKILL.md"
     assert not skill.is_symlink()
-    assert add_seal(skill.read_bytes()) == skill_in(Path()).words
+    assert add_seal(skill.read_bytes()) == load_skill(Path()).words
 
 
-def test_every_tool_that_its_skill_names_is_offered_by_its_server():
+def test_bundle_server_offers_every_tool_that_its_skill_names():
     skill = (BUNDLE / "skills" / "task-memory" / "SKILL.md").read_text()
     server = json.loads((BUNDLE / ".mcp.json").read_text())["mcpServers"][plan.SERVER]
     named = set(re.findall(r"`((?:task|wait|smart)_[a-z_]+)`", skill))
@@ -28,7 +28,7 @@ def test_every_tool_that_its_skill_names_is_offered_by_its_server():
     assert server["env"]["TASKMEM_TOOLS"] == plan.TOOLS
 
 
-def test_its_server_is_ours_by_the_name_that_the_configuration_overrides():
+def test_bundle_server_runs_taskmem_under_the_overridable_name():
     servers = json.loads((BUNDLE / ".mcp.json").read_text())["mcpServers"]
     assert list(servers) == [plan.SERVER]
     assert plan.runs_taskmem(servers[plan.SERVER])
@@ -36,7 +36,7 @@ def test_its_server_is_ours_by_the_name_that_the_configuration_overrides():
 
 def test_its_id_is_not_the_plugin_s():
     bundle = json.loads((BUNDLE / ".claude-plugin" / "plugin.json").read_text())
-    plugin = json.loads((shipped.plugin().folder / shipped.MANIFEST).read_text())
+    plugin = json.loads((shipped.find_plugin().folder / shipped.MANIFEST).read_text())
     assert bundle["name"] == plan.BUNDLE
     assert plugin["id"] == plan.PLUGIN
     assert bundle["description"] == plugin["description"]

@@ -18,13 +18,13 @@ from taskmem_hookspecs import Readiness
 from taskmem_hookspecs.installing import add_seal, find_command, find_home
 from taskmem_openclaw import door
 from taskmem_openclaw.setup import shipped, talking
-from taskmem_openclaw.setup.moving import Shipped
+from taskmem_openclaw.setup.moving import ShippedPackage
 from taskmem_vision.gemini.client import Gemini
 from tests.plugins.openclaw.setup.stand_in import StandIn
 from tests.support.waiting import PATIENCE
 
 BEFORE = {"gateway": {"port": 1}, "plugins": {"allow": ["x"]}}
-FOLDER = str(shipped.plugin().folder)
+FOLDER = str(shipped.find_plugin().folder)
 
 
 def entry(config):
@@ -34,9 +34,9 @@ def entry(config):
 # --- in order -----------------------------------------------------------------
 
 
-def test_two_calls_of_openclaw_move_in(openclaw, into, home):
+def test_two_calls_of_openclaw_move_in(openclaw, set_up_openclaw, home):
     openclaw.write(BEFORE)
-    said = into("--yes")
+    said = set_up_openclaw("--yes")
     assert said.status == 0, said.text
     # A gateway that runs loads it at once: it must know its home by then.
     assert openclaw.changes == ["config patch", "plugins install"]
@@ -58,10 +58,8 @@ def test_two_calls_of_openclaw_move_in(openclaw, into, home):
     assert "left out  answers held back" in said.text
 
 
-def test_without_a_terminal_only_what_is_needed_is_done_and_the_rest_is_named(
-    openclaw, into
-):
-    said = into()
+def test_setup_without_a_terminal_names_the_options_it_left_out(openclaw, set_up_openclaw):
+    said = set_up_openclaw()
     assert said.status == 0
     assert "hooks" not in entry(openclaw.config)
     left = "left out  access to conversations\n            gives an open task back "
@@ -113,9 +111,7 @@ def test_what_a_refusal_makes_useless_is_not_asked_for(openclaw, home):
     assert "holdBack" not in entry(openclaw.config)["config"]
 
 
-def test_who_stops_at_a_question_is_told_that_nothing_changed(
-    openclaw, setup, monkeypatch
-):
+def test_who_stops_at_a_question_is_told_that_nothing_changed(openclaw, setup, monkeypatch):
     def stop(*_, **__):
         raise click.Abort
 
@@ -135,26 +131,26 @@ def test_who_stops_the_proof_is_told_that_it_is_set_up(openclaw, setup, monkeypa
     assert "It is set up; only the proof was stopped" in sentence
 
 
-def test_what_people_approve_is_not_changed_by_allowing_all(openclaw, into):
-    said = into("--yes")
+def test_what_people_approve_is_not_changed_by_allowing_all(openclaw, set_up_openclaw):
+    said = set_up_openclaw("--yes")
     assert "left out  recording of background commands\n" in said.text
     assert "taskmem run --name NAME -- SHELL -c 'COMMAND'" in said.text
     assert "recordCommands" not in entry(openclaw.config)["config"]
 
 
-def test_a_second_time_finds_everything_in_place(openclaw, into):
-    into("--yes")
+def test_a_second_time_finds_everything_in_place(openclaw, set_up_openclaw):
+    set_up_openclaw("--yes")
     before = openclaw.file.read_bytes(), openclaw.changes
-    said = into("--yes")
+    said = set_up_openclaw("--yes")
     assert "Everything is in place; nothing was changed." in said.text
     assert (openclaw.file.read_bytes(), openclaw.changes) == before
 
 
-def test_a_dry_run_shows_the_difference_and_changes_nothing(openclaw, into, home):
+def test_a_dry_run_shows_the_difference_and_changes_nothing(openclaw, set_up_openclaw, home):
     secrets = {"apiKey": "sk-secret", "pin": 4711, "all": ["sk-secret"], "on": True}
     openclaw.write({**BEFORE, "models": secrets})
     before = openclaw.file.read_bytes()
-    said = into("--yes", "--dry-run")
+    said = set_up_openclaw("--yes", "--dry-run")
     assert said.status == 0
     assert '+          "allowConversationAccess": true' in said.text
     assert f"would run: {openclaw.program} plugins install --link {FOLDER}" in said.text
@@ -167,52 +163,49 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(openclaw, into, home
     assert not home.exists()
 
 
-def test_the_difference_is_that_of_the_whole_file(openclaw, into):
+def test_the_difference_is_that_of_the_whole_file(openclaw, set_up_openclaw):
     openclaw.write({**BEFORE, "tools": {"alsoAllow": ["y"]}, "zone": "UTC"})
     before = json.dumps(openclaw.config, indent=2).splitlines()
-    shown = into("--yes", "--dry-run").text.splitlines()
-    into("--yes")
+    shown = set_up_openclaw("--yes", "--dry-run").text.splitlines()
+    set_up_openclaw("--yes")
     after = json.dumps(openclaw.config, indent=2).splitlines()
     made = list(difflib.unified_diff(before, after, lineterm=""))[2:]
     said = shown[shown.index(f"+++ {openclaw.file}") + 1 :]
-    assert [line for line in said if line[0] in "+-"] == [
-        line for line in made if line[0] in "+-"
-    ]
+    assert [line for line in said if line[0] in "+-"] == [line for line in made if line[0] in "+-"]
     # Its places are those of the file.
     assert [line for line in said if line.startswith("@@")] == [
         line for line in made if line.startswith("@@")
     ]
 
 
-def test_a_dry_run_shows_no_secret_of_a_server_that_goes(openclaw, into):
+def test_a_dry_run_shows_no_secret_of_a_server_that_goes(openclaw, set_up_openclaw):
     server = {"command": "taskmem", "args": ["mcp"], "env": {"KEY": "sk-secret"}}
     openclaw.write({"mcp": {"servers": {"mine": server}}})
-    said = into("--remove", "--dry-run")
+    said = set_up_openclaw("--remove", "--dry-run")
     assert '-      "mine": {' in said.text
     assert "sk-secret" not in said.text
 
 
-def test_comments_that_would_be_lost_are_told_of(openclaw, into):
+def test_comments_that_would_be_lost_are_told_of(openclaw, set_up_openclaw):
     openclaw.file.write_text("{ // mine\n plugins: {allow: ['x'],}}")
-    said = into("--dry-run")
+    said = set_up_openclaw("--dry-run")
     assert "comments in it are lost" in said.text
     assert '+      "taskmem"' in said.text
 
 
-def test_what_openclaw_does_is_named_while_it_does_it(openclaw, into):
-    said = into("--yes").text
+def test_what_openclaw_does_is_named_while_it_does_it(openclaw, set_up_openclaw):
+    said = set_up_openclaw("--yes").text
     patch, install = (
-        said.index(f"\n  openclaw {what} … ")
-        for what in ("config patch", "plugins install")
+        said.index(f"\n  openclaw {what} … ") for what in ("config patch", "plugins install")
     )
     assert said[:patch].endswith("it takes up to a minute:")
     assert patch < install
     assert re.search(r"  openclaw plugins install … \d+ s\n", said)
 
 
-def test_what_openclaw_failed_at_has_a_line_of_its_own(openclaw, into):
+def test_what_openclaw_failed_at_has_a_line_of_its_own(openclaw, set_up_openclaw):
     openclaw.fail({"plugins install": {"err": "No."}})
-    said = into("--yes")
+    said = set_up_openclaw("--yes")
     assert "\n  openclaw plugins install …\n" in said.text
     assert "ended with status 1" in said.sentence
 
@@ -228,7 +221,7 @@ def key(monkeypatch):
 
 def allow_gemini(monkeypatch):
     """Be a person at a terminal who allows that, and nothing else."""
-    named, name = [], talking._name
+    named, name = [], talking._print_change
 
     def keep(state, change):
         named.append(change.what)
@@ -238,7 +231,7 @@ def allow_gemini(monkeypatch):
         return named[-1].startswith("Gemini")
 
     monkeypatch.setattr(talking, "_is_terminal", lambda: True)
-    monkeypatch.setattr(talking, "_name", keep)
+    monkeypatch.setattr(talking, "_print_change", keep)
     monkeypatch.setattr(talking.click, "confirm", confirm)
 
 
@@ -251,78 +244,76 @@ def reads(home):
     return ready
 
 
-def test_a_key_for_gemini_is_no_consent_not_even_with_yes(openclaw, into, home, key):
-    said = into("--yes").text
+def test_a_key_for_gemini_is_no_consent_not_even_with_yes(openclaw, set_up_openclaw, home, key):
+    said = set_up_openclaw("--yes").text
     assert "left out  Gemini, by the key in GEMINI_API_KEY\n" in said
-    assert re.search(
-        r"leaves this machine: .* that such a wait looks at, to Google", said
-    )
+    assert re.search(r"leaves this machine: .* that such a wait looks at, to Google", said)
     assert "TASKMEM_READERS=gemini,host" in said
     assert not reads(home)
 
 
 def test_a_key_for_gemini_is_used_once_a_person_allows_it(
-    openclaw, into, home, key, monkeypatch
+    openclaw, set_up_openclaw, home, key, monkeypatch
 ):
-    into("--yes")
+    set_up_openclaw("--yes")
     with monkeypatch.context() as at_terminal:
         allow_gemini(at_terminal)
-        said = into()
+        said = set_up_openclaw()
     assert said.status == 0, said.text
     assert reads(home)
-    assert "Gemini" not in into().text
+    assert "Gemini" not in set_up_openclaw().text
     assert reads(home)
-    into("--undo")
+    set_up_openclaw("--undo")
     assert not reads(home)
 
 
 @pytest.mark.usefixtures("openclaw", "key")
 @pytest.mark.parametrize("where", ["environment", "file"])
 def test_who_has_named_the_readers_is_not_asked_for_gemini(
-    into, home, monkeypatch, where
+    set_up_openclaw, home, monkeypatch, where
 ):
     if where == "environment":
         monkeypatch.setenv("TASKMEM_READERS", "host")
     else:
         home.mkdir()
         (home / "config.toml").write_text('readers = "host"')
-    assert "Gemini" not in into().text
+    assert "Gemini" not in set_up_openclaw().text
 
 
-def test_without_a_key_gemini_is_not_asked_for(openclaw, into):
-    assert "Gemini" not in into().text
+def test_without_a_key_gemini_is_not_asked_for(openclaw, set_up_openclaw):
+    assert "Gemini" not in set_up_openclaw().text
 
 
-def test_undo_puts_the_configuration_back(openclaw, into, home):
+def test_undo_puts_the_configuration_back(openclaw, set_up_openclaw, home):
     openclaw.write(BEFORE)
-    into("--yes")
-    said = into("--undo")
+    set_up_openclaw("--yes")
+    said = set_up_openclaw("--undo")
     assert said.status == 0, said.text
     assert openclaw.changes[2:] == ["plugins uninstall", "config patch"]
     assert openclaw.config == BEFORE
-    assert "nothing to undo" in into("--undo").sentence
+    assert "nothing to undo" in set_up_openclaw("--undo").sentence
 
 
-def test_undo_goes_back_one_set_up_at_a_time(openclaw, into):
-    into()
+def test_undo_goes_back_one_set_up_at_a_time(openclaw, set_up_openclaw):
+    set_up_openclaw()
     first = openclaw.config
-    into("--yes")
-    into("--undo")
+    set_up_openclaw("--yes")
+    set_up_openclaw("--undo")
     assert openclaw.config == first
     assert "plugins uninstall" not in openclaw.changes
-    into("--undo")
+    set_up_openclaw("--undo")
     assert openclaw.config == {}
 
 
-def test_undo_leaves_what_others_have_changed_and_names_it(openclaw, into):
+def test_undo_leaves_what_others_have_changed_and_names_it(openclaw, set_up_openclaw):
     openclaw.write({"tools": {"profile": "messaging", "alsoAllow": ["y"]}})
-    into("--yes")
+    set_up_openclaw("--yes")
     config = openclaw.config
     config["plugins"]["load"]["paths"].append("/theirs")
     config["plugins"]["entries"]["theirs"] = {"enabled": True}
     config["tools"]["alsoAllow"] = "everything"
     openclaw.write(config)
-    said = into("--undo")
+    said = set_up_openclaw("--undo")
     assert openclaw.config["plugins"]["entries"] == {"theirs": {"enabled": True}}
     named = "left alone: tools.alsoAllow was changed since" in said.text
     assert named == ("alsoAllow" in json.dumps(shipped_offers()))
@@ -331,96 +322,94 @@ def test_undo_leaves_what_others_have_changed_and_names_it(openclaw, into):
 
 def shipped_offers():
     """What the shipped manifest leaves to be offered under a narrow profile."""
-    wishes = shipped.wishes({}, "")
+    wishes = shipped.build_desired_state({}, "")
     return [] if "messaging" in wishes.profiles else ["alsoAllow"]
 
 
-def test_the_way_back_is_kept_for_its_owner_alone(openclaw, into, home):
-    into("--yes")
+def test_the_way_back_is_kept_for_its_owner_alone(openclaw, set_up_openclaw, home):
+    set_up_openclaw("--yes")
     [kept] = (home / "setup").iterdir()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
-def test_remove_leaves_nothing_but_the_data(openclaw, into, home):
+def test_remove_leaves_nothing_but_the_data(openclaw, set_up_openclaw, home):
     openclaw.write(BEFORE)
-    into("--yes")
+    set_up_openclaw("--yes")
     (home / "taskmem.db").write_text("data")
-    said = into("--remove")
+    said = set_up_openclaw("--remove")
     assert said.status == 0, said.text
     assert openclaw.config == BEFORE
     assert f"{home}, where taskmem keeps its data, was not touched." in said.text
     assert (home / "taskmem.db").read_text() == "data"
-    assert "no trace of taskmem" in into("--remove").text
+    assert "no trace of taskmem" in set_up_openclaw("--remove").text
 
 
 def test_remove_names_the_home_of_the_plugin(
-    openclaw, into, home, tmp_path, monkeypatch
+    openclaw, set_up_openclaw, home, tmp_path, monkeypatch
 ):
-    into("--yes")
+    set_up_openclaw("--yes")
     monkeypatch.setenv("TASKMEM_HOME", str(tmp_path / "another"))
-    assert f"{home}, where taskmem keeps its data" in into("--remove").text
+    assert f"{home}, where taskmem keeps its data" in set_up_openclaw("--remove").text
 
 
-def test_remove_needs_no_record(openclaw, into, home):
+def test_remove_needs_no_record(openclaw, set_up_openclaw, home):
     openclaw.write(BEFORE)
-    into("--yes")
+    set_up_openclaw("--yes")
     shutil.rmtree(home)
-    into("--remove")
+    set_up_openclaw("--remove")
     assert openclaw.config == BEFORE
 
 
-def test_remove_takes_the_mark_of_an_uninstalled_plugin_too(openclaw, into):
+def test_remove_takes_the_mark_of_an_uninstalled_plugin_too(openclaw, set_up_openclaw):
     openclaw.write({"plugins": {"entries": {"taskmem": {"enabled": False}}}})
-    into("--remove")
+    set_up_openclaw("--remove")
     assert openclaw.changes == ["config patch"]
     assert openclaw.config == {}
 
 
-def test_remove_needs_no_record_of_openclaw_s_own(openclaw, into):
-    into("--yes")
+def test_remove_needs_no_record_of_openclaw_s_own(openclaw, set_up_openclaw):
+    set_up_openclaw("--yes")
     untracked = 'Plugin "taskmem" is not associated with a tracked package install.'
     openclaw.fail({"plugins uninstall": {"err": untracked}})
-    assert into("--remove").status == 0
+    assert set_up_openclaw("--remove").status == 0
     assert openclaw.config == {}
 
 
-def test_remove_takes_a_link_that_nobody_uses(openclaw, into):
+def test_remove_takes_a_link_that_nobody_uses(openclaw, set_up_openclaw):
     openclaw.write({"plugins": {"allow": ["x"], "load": {"paths": [FOLDER]}}})
-    into("--remove")
+    set_up_openclaw("--remove")
     assert openclaw.changes == ["plugins uninstall", "config patch"]
     assert openclaw.config == {"plugins": {"allow": ["x"]}}
 
 
-def test_remove_takes_copies_of_the_skill_that_openclaw_made(openclaw, into):
+def test_remove_takes_copies_of_the_skill_that_openclaw_made(openclaw, set_up_openclaw):
     copy = openclaw.folder / "workspace" / "skills" / "task-memory"
     copy.mkdir(parents=True)
     (copy / "SKILL.md").write_bytes(add_seal(b"name: task-memory\n"))
     theirs = openclaw.folder / "skills" / "task-memory"
     theirs.mkdir(parents=True)
     (theirs / "SKILL.md").write_text("---\nname: another\n---\n")
-    said = into("--remove")
+    said = set_up_openclaw("--remove")
     assert f"Removed the skill {copy}." in said.text
     assert not copy.exists()
     assert theirs.exists()
 
 
-def test_the_bundle_is_for_who_wants_no_plugin(openclaw, into, home):
+def test_the_bundle_is_for_who_wants_no_plugin(openclaw, set_up_openclaw, home):
     openclaw.write(BEFORE)
-    said = into("--mcp")
+    said = set_up_openclaw("--mcp")
     assert said.status == 0, said.text
-    install = next(
-        each for each in openclaw.calls if each[:2] == ["plugins", "install"]
-    )
+    install = next(each for each in openclaw.calls if each[:2] == ["plugins", "install"])
     assert "--link" not in install
     assert openclaw.config["plugins"]["entries"] == {"taskmem-mcp": {"enabled": True}}
     assert openclaw.config["plugins"]["allow"] == ["x", "taskmem-mcp"]
     server = openclaw.config["mcp"]["servers"]["taskmem"]
     assert (server["command"], server["args"][-1]) == (find_command()[0], "mcp")
     assert server["env"] == {"TASKMEM_HOME": str(home), "TASKMEM_TOOLS": "runs"}
-    assert "Everything is in place" in into("--mcp").text
-    assert "--remove first" in into().sentence
-    into("--remove")
+    assert "Everything is in place" in set_up_openclaw("--mcp").text
+    assert "--remove first" in set_up_openclaw().sentence
+    set_up_openclaw("--remove")
     assert openclaw.config == BEFORE
 
 
@@ -442,9 +431,7 @@ def test_the_doctor_has_the_last_word(openclaw, setup, monkeypatch, status, ends
 
 
 @pytest.mark.parametrize("live", [True, False], ids=["live", "stopped"])
-def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
-    openclaw, setup, monkeypatch, live
-):
+def test_doctor_runs_once_a_live_gateway_has_loaded_the_plugin(openclaw, setup, monkeypatch, live):
     order = []
 
     async def serves(environ, version, seconds, earlier):
@@ -456,13 +443,13 @@ def test_the_doctor_looks_once_a_running_gateway_has_loaded_the_plugin(
         order.append("doctor")
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr(door, "serves", serves)
+    monkeypatch.setattr(door, "wait_for_version", serves)
     monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
     if live:
         applied = {"status": 0, "out": "Applied in Gateway."}
         openclaw.fail({"plugins install": applied})
     assert setup("openclaw", "--yes").status == 0
-    awaited = (str(find_home()), shipped.version())
+    awaited = (str(find_home()), shipped.read_version())
     assert order == ([awaited, "doctor"] if live else [])
 
 
@@ -486,7 +473,7 @@ def test_the_doctor_looks_once_what_was_changed_later_is_loaded(
     monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
     setup("openclaw", "--no-proof")
     monkeypatch.setattr(door, "read_boot", read_boot)
-    monkeypatch.setattr(door, "serves", serves)
+    monkeypatch.setattr(door, "wait_for_version", serves)
     said = setup("openclaw", "--yes")
     assert said.status == 0
     assert ("It has not within 30 s" in said.text) is not loads
@@ -495,12 +482,10 @@ def test_the_doctor_looks_once_what_was_changed_later_is_loaded(
     assert order == ["first", "doctor", "doctor"]
 
 
-def test_where_no_gateway_has_it_yet_the_proof_is_left_to_the_person(openclaw, setup):
+def test_setup_leaves_the_proof_to_the_person_without_a_gateway(openclaw, setup):
     said = setup("openclaw", "--yes")
     assert said.status == 0
-    assert said.text.endswith(
-        "Start the gateway, and let it prove itself: taskmem doctor\n"
-    )
+    assert said.text.endswith("Start the gateway, and let it prove itself: taskmem doctor\n")
 
 
 def test_a_home_is_one_openclaws(openclaw, setup, tmp_path, monkeypatch):
@@ -517,9 +502,9 @@ def test_a_home_is_one_openclaws(openclaw, setup, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["// mine\n{}", "{}"], ids=["json5", "json"])
-def test_that_comments_are_lost_is_said_before_they_are(openclaw, into, text):
+def test_that_comments_are_lost_is_said_before_they_are(openclaw, set_up_openclaw, text):
     openclaw.file.write_text(text)
-    assert ("comments in it are lost" in into("--yes").text) is (text != "{}")
+    assert ("comments in it are lost" in set_up_openclaw("--yes").text) is (text != "{}")
 
 
 # --- an upgrade ----------------------------------------------------------------
@@ -527,11 +512,11 @@ def test_that_comments_are_lost_is_said_before_they_are(openclaw, into, text):
 
 def use(monkeypatch, folder):
     monkeypatch.setattr(
-        shipped, "plugin", lambda: Shipped("taskmem", folder, link=True)
+        shipped, "find_plugin", lambda: ShippedPackage("taskmem", folder, link=True)
     )
 
 
-def copied(tmp_path, name):
+def copy_plugin(tmp_path, name):
     folder = tmp_path / name / "taskmem_openclaw" / "gateway"
     folder.mkdir(parents=True)
     for each in ("openclaw.plugin.json", "index.js"):
@@ -541,44 +526,42 @@ def copied(tmp_path, name):
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_plugin_that_has_moved_is_linked_anew(into, tmp_path, request, gone, known):
-    openclaw, monkeypatch, home = map(
-        request.getfixturevalue, ("openclaw", "monkeypatch", "home")
-    )
-    old, new = copied(tmp_path, "old"), copied(tmp_path, "new")
+def test_a_plugin_that_has_moved_is_linked_anew(set_up_openclaw, tmp_path, request, gone, known):
+    openclaw, monkeypatch, home = map(request.getfixturevalue, ("openclaw", "monkeypatch", "home"))
+    old, new = copy_plugin(tmp_path, "old"), copy_plugin(tmp_path, "new")
     use(monkeypatch, old)
-    into("--yes")
+    set_up_openclaw("--yes")
     if gone:
         shutil.rmtree(old)
     if not known:
         shutil.rmtree(home)
     use(monkeypatch, new)
-    said = into("--yes")
+    said = set_up_openclaw("--yes")
     assert "still points to where it was before" in said.text
     assert openclaw.changes[2:] == ["config patch", "plugins install"]
     assert openclaw.config["plugins"]["load"]["paths"] == [str(new)]
 
 
 def test_a_link_that_only_the_record_knows_goes_too(
-    openclaw, into, tmp_path, monkeypatch
+    openclaw, set_up_openclaw, tmp_path, monkeypatch
 ):
-    old = copied(tmp_path, "old")
+    old = copy_plugin(tmp_path, "old")
     elsewhere = old.rename(tmp_path / "elsewhere")
     use(monkeypatch, elsewhere)
-    into("--yes")
+    set_up_openclaw("--yes")
     shutil.rmtree(elsewhere)
-    use(monkeypatch, copied(tmp_path, "new"))
-    into("--yes")
+    use(monkeypatch, copy_plugin(tmp_path, "new"))
+    set_up_openclaw("--yes")
     assert str(elsewhere) not in openclaw.config["plugins"]["load"]["paths"]
 
 
-def test_a_plugin_that_was_upgraded_in_its_place_is_installed_again(
-    openclaw, into, tmp_path, monkeypatch
+def test_setup_reinstalls_a_plugin_that_was_upgraded_in_place(
+    openclaw, set_up_openclaw, tmp_path, monkeypatch
 ):
-    folder = copied(tmp_path, "here")
+    folder = copy_plugin(tmp_path, "here")
     use(monkeypatch, folder)
-    into("--yes")
+    set_up_openclaw("--yes")
     (folder / "index.js").write_text("// newer")
-    into("--yes")
+    set_up_openclaw("--yes")
     assert openclaw.changes[2:] == ["plugins install"]
-    assert "Everything is in place" in into("--yes").text
+    assert "Everything is in place" in set_up_openclaw("--yes").text

@@ -20,9 +20,9 @@ def entry(config):
     return config["plugins"]["entries"]["taskmem"]
 
 
-def test_no_openclaw_is_one_sentence(into, monkeypatch):
+def test_no_openclaw_is_one_sentence(set_up_openclaw, monkeypatch):
     monkeypatch.setenv("TASKMEM_OPENCLAW_BIN", "/nowhere/openclaw")
-    assert into().sentence == (
+    assert set_up_openclaw().sentence == (
         "Error: /nowhere/openclaw cannot be started (No such file or directory); "
         "install OpenClaw, or set TASKMEM_OPENCLAW_BIN to its command."
     )
@@ -36,18 +36,14 @@ def test_no_openclaw_is_one_sentence(into, monkeypatch):
         ("node: not found", 127, "(status 127: node: not found)"),
     ],
 )
-def test_a_version_that_will_not_do_is_one_sentence(openclaw, into, out, status, word):
+def test_a_version_that_will_not_do_is_one_sentence(openclaw, set_up_openclaw, out, status, word):
     openclaw.fail({"--version": {"out": out, "status": status}})
-    assert word in into().sentence
+    assert word in set_up_openclaw().sentence
     assert openclaw.changes == []
 
 
-READ_ONLY = (
-    "Config is externally managed, so OpenClaw treats openclaw.json as immutable."
-)
-INVALID = (
-    'OpenClaw config is invalid\nProblem:\n  - <root>: Unrecognized key: "bogus"\n'
-)
+READ_ONLY = "Config is externally managed, so OpenClaw treats openclaw.json as immutable."
+INVALID = 'OpenClaw config is invalid\nProblem:\n  - <root>: Unrecognized key: "bogus"\n'
 
 
 @pytest.mark.parametrize(
@@ -63,49 +59,47 @@ INVALID = (
         ("", "ended with status 1: no word."),
     ],
 )
-def test_what_openclaw_refuses_is_one_sentence_and_leaves_no_record(
-    openclaw, into, home, said, sentence
+def test_openclaw_refusal_is_one_sentence_and_leaves_no_record(
+    openclaw, set_up_openclaw, home, said, sentence
 ):
     openclaw.write(BEFORE)
     openclaw.fail({"config patch": {"err": said}})
-    answer = into("--yes")
+    answer = set_up_openclaw("--yes")
     assert sentence in answer.sentence
     assert answer.sentence.isprintable()
     assert openclaw.config == BEFORE
     assert "half done" not in answer.text
-    assert "nothing to undo" in into("--undo").sentence
+    assert "nothing to undo" in set_up_openclaw("--undo").sentence
 
 
-def test_a_configuration_that_is_made_elsewhere_need_only_say_what_is_wanted(
-    openclaw, into, home
-):
-    into("--yes")
+def test_setup_accepts_a_read_only_configuration_that_is_right(openclaw, set_up_openclaw, home):
+    set_up_openclaw("--yes")
     shutil.rmtree(home)
     openclaw.fail({"plugins install": {"err": READ_ONLY}})
     for _ in range(2):
-        assert into("--yes").status == 0
+        assert set_up_openclaw("--yes").status == 0
 
 
 @pytest.mark.parametrize("way", ["again", "--undo", "--remove"])
-def test_what_was_left_half_done_is_finished_or_taken_back(openclaw, into, way):
+def test_what_was_left_half_done_is_finished_or_taken_back(openclaw, set_up_openclaw, way):
     openclaw.write(BEFORE)
     openclaw.fail({"plugins install": {"err": "Gateway connection lost"}})
-    said = into("--yes")
+    said = set_up_openclaw("--yes")
     assert "Gateway connection lost" in said.sentence
     assert "It is half done: the same command finishes it, --undo takes it" in said.text
     assert openclaw.config != BEFORE
     openclaw.fail({})
     if way == "again":
-        assert into("--yes").status == 0
+        assert set_up_openclaw("--yes").status == 0
         assert openclaw.changes[-1] == "plugins install"
-        into("--undo")
+        set_up_openclaw("--undo")
     else:
-        assert into(way).status == 0
+        assert set_up_openclaw(way).status == 0
     assert openclaw.config == BEFORE
 
 
 def test_what_was_killed_between_the_two_is_finished_by_the_next(
-    openclaw, into, home, monkeypatch
+    openclaw, set_up_openclaw, home, monkeypatch
 ):
     openclaw.write(BEFORE)
     openclaw.fail({"plugins install": {"kill": signal.SIGKILL}})
@@ -117,14 +111,14 @@ def test_what_was_killed_between_the_two_is_finished_by_the_next(
     ) as killed:
         assert killed.wait(PATIENCE) == -signal.SIGKILL
     openclaw.fail({})
-    into("--yes")
+    set_up_openclaw("--yes")
     assert openclaw.changes[-1] == "plugins install"
     assert entry(openclaw.config)["hooks"] == {"allowConversationAccess": True}
-    into("--undo")
+    set_up_openclaw("--undo")
     assert openclaw.config == BEFORE
 
 
-def test_who_stops_it_half_way_is_told_the_ways_on(openclaw, into, home):
+def test_who_stops_it_half_way_is_told_the_ways_on(openclaw, set_up_openclaw, home):
     openclaw.fail({"plugins install": {"kill": signal.SIGINT, "hang": 0.1}})
     done = subprocess.run(
         [sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw", "--no-proof"],
@@ -139,51 +133,51 @@ def test_who_stops_it_half_way_is_told_the_ways_on(openclaw, into, home):
     )
 
 
-def test_an_undo_that_was_cut_off_goes_on_where_it_was(openclaw, into):
+def test_an_undo_that_was_cut_off_goes_on_where_it_was(openclaw, set_up_openclaw):
     openclaw.write(BEFORE)
-    into("--yes")
+    set_up_openclaw("--yes")
     openclaw.fail({"config patch": {"err": "no"}})
-    assert "ended with status 1" in into("--undo").sentence
+    assert "ended with status 1" in set_up_openclaw("--undo").sentence
     openclaw.fail({})
-    assert into("--undo").status == 0
+    assert set_up_openclaw("--undo").status == 0
     assert openclaw.config == BEFORE
 
 
-def test_a_command_that_hangs_is_ended(openclaw, into, monkeypatch):
+def test_a_command_that_hangs_is_ended(openclaw, set_up_openclaw, monkeypatch):
     monkeypatch.setattr(its_command, "SECONDS", 2.0)
     openclaw.fail({"config patch": {"hang": 600}})
-    assert "gave no answer within 2 s and was ended" in into().sentence
+    assert "gave no answer within 2 s and was ended" in set_up_openclaw().sentence
 
 
-def test_a_broken_configuration_is_one_sentence(openclaw, into):
+def test_a_broken_configuration_is_one_sentence(openclaw, set_up_openclaw):
     openclaw.file.write_text("{ broken")
-    assert "openclaw.json is not valid; run openclaw doctor --fix" in into().sentence
+    assert "openclaw.json is not valid; run openclaw doctor --fix" in set_up_openclaw().sentence
     assert openclaw.changes == []
 
 
 def test_a_full_disk_is_one_sentence_before_anything_is_done(
-    openclaw, into, home, monkeypatch
+    openclaw, set_up_openclaw, home, monkeypatch
 ):
     def full(file, *_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
     monkeypatch.setattr(keeping, "write_file", full)
-    sentence = into("--yes").sentence
+    sentence = set_up_openclaw("--yes").sentence
     assert "cannot be written (No space left on device); make room" in sentence
     assert openclaw.changes == []
 
 
-def test_a_record_that_is_damaged_counts_as_none(openclaw, into, home):
-    into("--yes")
+def test_a_record_that_is_damaged_counts_as_none(openclaw, set_up_openclaw, home):
+    set_up_openclaw("--yes")
     [kept] = (home / "setup").iterdir()
     kept.write_text('{"steps": [7')
-    assert "nothing to undo" in into("--undo").sentence
-    assert into("--yes").status == 0
+    assert "nothing to undo" in set_up_openclaw("--undo").sentence
+    assert set_up_openclaw("--yes").status == 0
 
 
-def test_included_files_are_read_by_openclaw_itself(openclaw, into):
+def test_included_files_are_read_by_openclaw_itself(openclaw, set_up_openclaw):
     openclaw.write({"$include": "./other.json", "plugins": {"allow": ["x"]}})
-    said = into("--dry-run")
+    said = set_up_openclaw("--dry-run")
     assert said.status == 0, said.text
     asked = [each[2] for each in openclaw.calls if each[:2] == ["config", "get"]]
     assert asked == ["plugins", "tools", "agents", "mcp"]

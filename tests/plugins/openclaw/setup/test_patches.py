@@ -4,15 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_openclaw.setup.patches import patch_between, patched, same, undone
+from taskmem_openclaw.setup.patches import (
+    apply_patch,
+    build_patch,
+    is_same_json,
+    undo_patch,
+)
 
 KEYS = st.sampled_from(("plugins", "entries", "allow", "tools", "a"))
 LEAVES = st.booleans() | st.integers(0, 2) | st.sampled_from(("x", "taskmem"))
 VALUES = st.recursive(
     LEAVES | st.lists(st.sampled_from(("x", "y", "taskmem"))),
-    lambda below: (
-        st.dictionaries(KEYS, below, max_size=3) | st.lists(below, max_size=2)
-    ),
+    lambda below: st.dictionaries(KEYS, below, max_size=3) | st.lists(below, max_size=2),
     max_leaves=8,
 )
 DOCUMENTS = st.dictionaries(KEYS, VALUES, max_size=4)
@@ -20,41 +23,41 @@ DOCUMENTS = st.dictionaries(KEYS, VALUES, max_size=4)
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_patch_leads_there_and_its_inverse_back(before, after):
-    patch, inverse = patch_between(before, after), patch_between(after, before)
-    assert same(patched(before, patch), after)
-    assert same(patched(patched(before, patch), inverse), before)
+    patch, inverse = build_patch(before, after), build_patch(after, before)
+    assert is_same_json(apply_patch(before, patch), after)
+    assert is_same_json(apply_patch(apply_patch(before, patch), inverse), before)
 
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_patch_applied_twice_is_as_if_once(before, after):
-    patch = patch_between(before, after)
-    once = patched(before, patch)
-    assert same(patched(once, patch), once)
-    assert patch_between(once, after) == {}
+    patch = build_patch(before, after)
+    once = apply_patch(before, patch)
+    assert is_same_json(apply_patch(once, patch), once)
+    assert build_patch(once, after) == {}
 
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_what_nobody_has_touched_since_is_undone_exactly(before, after):
-    patch, inverse = patch_between(before, after), patch_between(after, before)
-    back, kept = undone(after, patch, inverse)
-    assert same(back, before)
+    patch, inverse = build_patch(before, after), build_patch(after, before)
+    back, kept = undo_patch(after, patch, inverse)
+    assert is_same_json(back, before)
     assert kept == []
 
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_undoing_what_is_undone_changes_nothing(before, after):
-    patch, inverse = patch_between(before, after), patch_between(after, before)
-    back, kept = undone(before, patch, inverse)
-    assert same(back, before)
+    patch, inverse = build_patch(before, after), build_patch(after, before)
+    back, kept = undo_patch(before, patch, inverse)
+    assert is_same_json(back, before)
     assert kept == []
 
 
 def test_true_is_not_one():
-    assert patch_between({"a": 1}, {"a": True}) == {"a": True}
+    assert build_patch({"a": 1}, {"a": True}) == {"a": True}
 
 
 def undo(before, after, now):
-    return undone(now, patch_between(before, after), patch_between(after, before))
+    return undo_patch(now, build_patch(before, after), build_patch(after, before))
 
 
 def test_what_others_added_beside_ours_stays():

@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_openclaw.setup import plan
-from taskmem_openclaw.setup.edits import applied, at
-from taskmem_openclaw.setup.patches import patch_between, patched, same
+from taskmem_openclaw.setup.edits import apply_changes, find_value
+from taskmem_openclaw.setup.patches import apply_patch, build_patch, is_same_json
 
 TOOLS = frozenset(("task_register", "smart_wait"))
-WISHES = plan.Wishes(
+WISHES = plan.DesiredState(
     folder="/new/gateway",
     command=("/bin/taskmem",),
     home="/data",
     tools=TOOLS,
     stale=frozenset(("/old/gateway", "/new/gateway")),
 )
-KNOWING = plan.Wishes(
+KNOWING = plan.DesiredState(
     folder="/new/gateway",
     command=("/bin/taskmem",),
     home="/data",
@@ -32,17 +32,15 @@ ENTRY = {
 SERVER = {"command": "/bin/taskmem", "args": ["mcp"], "env": {"KEY": "secret"}}
 
 
-def taken(config, wishes=WISHES, *, everything=True):
+def config_after(config, wishes=WISHES, *, everything=True):
     """The configuration after a set-up."""
     changes = permissions(config, wishes)
-    return applied(config, [each for each in changes if each.needed or everything])
+    return apply_changes(config, [each for each in changes if each.needed or everything])
 
 
 def permissions(config, wishes=WISHES):
     """What `--yes` means."""
-    return [
-        each for each in plan.for_plugin(config, wishes).changes if not each.by_hand
-    ]
+    return [each for each in plan.plan_plugin(config, wishes).changes if not each.by_hand]
 
 
 def offers(config, wishes=WISHES):
@@ -52,7 +50,7 @@ def offers(config, wishes=WISHES):
 
 
 def test_a_fresh_configuration_gets_the_link_and_one_entry():
-    assert taken({}) == {
+    assert config_after({}) == {
         "plugins": {
             "load": {"paths": ["/new/gateway"]},
             "entries": {"taskmem": ENTRY},
@@ -61,7 +59,7 @@ def test_a_fresh_configuration_gets_the_link_and_one_entry():
 
 
 def test_what_is_not_needed_is_left_to_the_operator():
-    entry = taken({}, everything=False)["plugins"]["entries"]["taskmem"]
+    entry = config_after({}, everything=False)["plugins"]["entries"]["taskmem"]
     assert "hooks" not in entry
     assert entry["enabled"] is True
 
@@ -74,15 +72,15 @@ def test_what_is_not_needed_is_left_to_the_operator():
     ],
 )
 def test_a_matter_of_taste_is_offered_until_it_is_chosen(setting, takes):
-    def offered(config):
-        found = plan.for_plugin(config, WISHES).changes
+    def list_offers(config):
+        found = plan.plan_plugin(config, WISHES).changes
         return [each for each in found if each.by_hand and takes in each.gives]
 
-    (offer,) = offered({})
+    (offer,) = list_offers({})
     assert not offer.needed
-    chosen = applied({}, [offer])
+    chosen = apply_changes({}, [offer])
     assert chosen["plugins"]["entries"]["taskmem"] == {"config": {setting: True}}
-    assert offered(chosen) == []
+    assert list_offers(chosen) == []
 
 
 # --- models that read ---------------------------------------------------------
@@ -106,32 +104,32 @@ def test_a_matter_of_taste_is_offered_until_it_is_chosen(setting, takes):
 )
 def test_other_models_may_read_once_the_operator_allows_it(defaults, models):
     config = {"agents": {"defaults": defaults}}
-    entry = taken(config)["plugins"]["entries"]["taskmem"]
+    entry = config_after(config)["plugins"]["entries"]["taskmem"]
     allowed = {"allowModelOverride": True, "allowedModels": models}
     assert entry.get("llm") == (allowed if models else None)
-    refused = taken(config, everything=False)["plugins"]["entries"]["taskmem"]
+    refused = config_after(config, everything=False)["plugins"]["entries"]["taskmem"]
     assert "llm" not in refused
 
 
 def test_models_that_are_allowed_already_are_not_asked_for_again():
-    config = taken({"agents": {"defaults": {"utilityModel": "local/small"}}})
+    config = config_after({"agents": {"defaults": {"utilityModel": "local/small"}}})
     assert permissions(config) == []
     config["plugins"]["entries"]["taskmem"]["llm"]["allowedModels"] = ["theirs/big"]
     (change,) = permissions(config)
     assert "lets local/small read texts" in change.gives
-    found = applied(config, [change])["plugins"]["entries"]["taskmem"]["llm"]
+    found = apply_changes(config, [change])["plugins"]["entries"]["taskmem"]["llm"]
     assert found["allowedModels"] == ["theirs/big", "local/small"]
 
 
 def test_what_else_is_said_of_the_plugin_stays():
     config = {"plugins": {"entries": {"taskmem": {"hooks": {"timeoutMs": 5}}}}}
-    entry = taken(config)["plugins"]["entries"]["taskmem"]
+    entry = config_after(config)["plugins"]["entries"]["taskmem"]
     assert entry["hooks"] == {"timeoutMs": 5, "allowConversationAccess": True}
 
 
 def test_a_link_to_where_the_plugin_was_goes_and_others_stay():
     config = {"plugins": {"load": {"paths": ["/old/gateway", "/theirs"]}}}
-    assert at(taken(config), plan.LOAD) == ["/theirs", "/new/gateway"]
+    assert find_value(config_after(config), plan.LOAD) == ["/theirs", "/new/gateway"]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +138,7 @@ def test_a_link_to_where_the_plugin_was_goes_and_others_stay():
 )
 def test_a_list_of_plugins_is_extended_and_never_made(allow, after):
     config = {"plugins": {} if allow is None else {"allow": allow}}
-    assert at(taken(config, everything=False), plan.ALLOW) == after
+    assert find_value(config_after(config, everything=False), plan.ALLOW) == after
 
 
 @pytest.mark.parametrize(
@@ -148,16 +146,12 @@ def test_a_list_of_plugins_is_extended_and_never_made(allow, after):
     [({"enabled": False}, "plugins.enabled"), ({"deny": ["taskmem"]}, "plugins.deny")],
 )
 def test_what_the_operator_has_ruled_out_is_refused(plugins, word):
-    with pytest.raises(plan.Refused, match=word):
-        plan.for_plugin({"plugins": plugins}, WISHES)
+    with pytest.raises(plan.SetupRefused, match=word):
+        plan.plan_plugin({"plugins": plugins}, WISHES)
 
 
 def test_a_refused_access_is_offered_as_one():
-    config = {
-        "plugins": {
-            "entries": {"taskmem": {"hooks": {"allowConversationAccess": False}}}
-        }
-    }
+    config = {"plugins": {"entries": {"taskmem": {"hooks": {"allowConversationAccess": False}}}}}
     [change] = [each for each in permissions(config) if not each.needed]
     assert "which you have refused" in change.what
 
@@ -198,14 +192,12 @@ def test_a_refused_access_is_offered_as_one():
     ],
 )
 def test_tools_are_brought_into_sight_where_they_are_hidden(tools, after):
-    assert taken({"tools": tools})["tools"] == after
+    assert config_after({"tools": tools})["tools"] == after
 
 
 def test_a_profile_that_the_manifest_names_needs_nothing():
     assert offers({"tools": {"profile": "coding"}}, KNOWING) == []
-    assert offers({"tools": {"profile": "minimal"}}, KNOWING) == [
-        "taskmem in tools.alsoAllow"
-    ]
+    assert offers({"tools": {"profile": "minimal"}}, KNOWING) == ["taskmem in tools.alsoAllow"]
 
 
 def agents(**tools):
@@ -213,7 +205,7 @@ def agents(**tools):
 
 
 def test_an_agent_with_a_list_of_its_own_is_seen_to():
-    assert taken(agents(allow=["exec"]))["agents"] == {
+    assert config_after(agents(allow=["exec"]))["agents"] == {
         "entries": {"main": {"tools": {"allow": ["exec", "taskmem"]}}}
     }
 
@@ -225,13 +217,13 @@ def test_an_agent_that_inherits_what_is_allowed_needs_nothing():
 
 def test_an_agent_that_would_no_longer_inherit_keeps_what_it_had():
     config = {"tools": {"alsoAllow": ["x"]}, **agents(profile="coding")}
-    tools = taken(config)["agents"]["entries"]["main"]["tools"]
+    tools = config_after(config)["agents"]["entries"]["main"]["tools"]
     assert tools["alsoAllow"] == ["x", "taskmem"]
 
 
 def test_an_agent_with_an_exception_of_its_own_needs_ours_in_it():
     config = {"tools": {"profile": "coding"}, **agents(alsoAllow=["x"])}
-    after = taken(config)
+    after = config_after(config)
     assert after["tools"]["alsoAllow"] == ["taskmem"]
     tools = after["agents"]["entries"]["main"]["tools"]
     assert tools["alsoAllow"] == ["x", "taskmem"]
@@ -246,9 +238,9 @@ def test_an_agent_with_an_exception_of_its_own_needs_ours_in_it():
     ],
 )
 def test_what_only_a_person_can_change_is_noted_and_left(config, word):
-    planned = plan.for_plugin(config, WISHES)
+    planned = plan.plan_plugin(config, WISHES)
     assert [word in note for note in planned.notes] == [True]
-    after = applied(config, planned.changes)
+    after = apply_changes(config, planned.changes)
     assert {key: after[key] for key in config} == config
 
 
@@ -265,7 +257,7 @@ def test_sandboxed_sessions_get_the_tools_listed(gate, after):
     config = {"agents": {"defaults": {"sandbox": {"mode": "all"}}}}
     if gate is not None:
         config["tools"] = {"sandbox": {"tools": gate}}
-    assert at(taken(config), ("tools", "sandbox", "tools")) == after
+    assert find_value(config_after(config), ("tools", "sandbox", "tools")) == after
 
 
 def test_no_sandbox_needs_no_gate():
@@ -287,7 +279,7 @@ def test_no_sandbox_needs_no_gate():
 def test_our_own_server_is_offered_to_be_switched_off(server):
     config = {"mcp": {"servers": {"mine": server, "theirs": {"command": "x"}}}}
     assert offers(config) == ["the MCP server mine switched off"]
-    assert at(taken(config), ("mcp", "servers")) == {
+    assert find_value(config_after(config), ("mcp", "servers")) == {
         "mine": {**server, "enabled": False},
         "theirs": {"command": "x"},
     }
@@ -309,15 +301,15 @@ def test_any_other_server_is_left_alone(server):
 
 def test_the_plugin_and_the_bundle_exclude_each_other():
     bundle = {"plugins": {"entries": {"taskmem-mcp": {"enabled": True}}}}
-    with pytest.raises(plan.Refused, match="--remove first"):
-        plan.for_plugin(bundle, WISHES)
-    with pytest.raises(plan.Refused, match="--remove first"):
-        plan.for_bundle(taken({}), WISHES)
+    with pytest.raises(plan.SetupRefused, match="--remove first"):
+        plan.plan_plugin(bundle, WISHES)
+    with pytest.raises(plan.SetupRefused, match="--remove first"):
+        plan.plan_bundle(config_after({}), WISHES)
 
 
 def test_the_bundle_says_where_this_installation_is():
     config = {}
-    after = applied(config, plan.for_bundle(config, WISHES).changes)
+    after = apply_changes(config, plan.plan_bundle(config, WISHES).changes)
     assert after == {
         "plugins": {"entries": {"taskmem-mcp": {"enabled": True}}},
         "mcp": {
@@ -334,15 +326,13 @@ def test_the_bundle_says_where_this_installation_is():
 
 def test_the_bundle_leaves_a_server_of_ours_as_it_is():
     config = {"mcp": {"servers": {"mine": SERVER}}}
-    after = applied(config, plan.for_bundle(config, WISHES).changes)
+    after = apply_changes(config, plan.plan_bundle(config, WISHES).changes)
     assert after["mcp"] == config["mcp"]
 
 
 # --- any configuration ---------------------------------------------------------
 
-WORDS = st.lists(
-    st.sampled_from(("exec", "taskmem", "group:plugins", "*")), unique=True
-)
+WORDS = st.lists(st.sampled_from(("exec", "taskmem", "group:plugins", "*")), unique=True)
 POLICIES = st.fixed_dictionaries(
     {},
     optional={
@@ -354,9 +344,7 @@ POLICIES = st.fixed_dictionaries(
     },
 ).flatmap(
     lambda said: st.sampled_from(("allow", "alsoAllow", "none")).flatmap(
-        lambda key: WORDS.map(
-            lambda words: {**said, key: words} if key != "none" else said
-        )
+        lambda key: WORDS.map(lambda words: {**said, key: words} if key != "none" else said)
     )
 )
 ENTRIES = st.fixed_dictionaries(
@@ -367,9 +355,7 @@ ENTRIES = st.fixed_dictionaries(
         "hooks": st.fixed_dictionaries({"allowConversationAccess": st.booleans()}),
     },
 )
-PATHS = st.lists(
-    st.sampled_from(("/old/gateway", "/new/gateway", "/theirs")), unique=True
-)
+PATHS = st.lists(st.sampled_from(("/old/gateway", "/new/gateway", "/theirs")), unique=True)
 CONFIGS = st.fixed_dictionaries(
     {"gateway": st.just({"auth": {"token": "secret"}})},
     optional={
@@ -400,52 +386,52 @@ CONFIGS = st.fixed_dictionaries(
 
 @given(CONFIGS, st.booleans())
 def test_setting_up_twice_is_as_if_once(config, everything):
-    once = taken(config, everything=everything)
-    assert same(taken(once, everything=everything), once)
+    once = config_after(config, everything=everything)
+    assert is_same_json(config_after(once, everything=everything), once)
     if everything:
         assert permissions(once) == []
 
 
 @given(CONFIGS)
 def test_of_all_that_may_be_refused_it_is_said_what_that_takes(config):
-    changes = plan.for_plugin(config, WISHES).changes
+    changes = plan.plan_plugin(config, WISHES).changes
     assert all(each.gives for each in changes)
     assert all(each.without for each in changes if not each.needed)
 
 
 @given(CONFIGS)
 def test_the_way_back_is_known_for_any_configuration(config):
-    after = taken(config)
-    assert same(patched(after, patch_between(after, config)), config)
+    after = config_after(config)
+    assert is_same_json(apply_patch(after, build_patch(after, config)), config)
 
 
 @given(CONFIGS)
 def test_nothing_else_is_ever_touched(config):
-    after = taken(config)
+    after = config_after(config)
     assert after["gateway"] == config["gateway"]
     theirs = ("plugins", "entries", "theirs")
-    assert at(after, theirs) == at(config, theirs)
+    assert find_value(after, theirs) == find_value(config, theirs)
     theirs = ("mcp", "servers", "theirs")
-    assert at(after, theirs) == at(config, theirs)
-    assert at(after, ("tools", "deny")) == at(config, ("tools", "deny"))
+    assert find_value(after, theirs) == find_value(config, theirs)
+    assert find_value(after, ("tools", "deny")) == find_value(config, ("tools", "deny"))
 
 
 @given(CONFIGS)
 def test_no_trace_is_left_when_all_is_taken_out(config):
-    left = plan.without(taken(config), WISHES)
-    assert "taskmem" not in str(at(left, ("plugins", "entries")) or "")
-    assert plan.linked(left, WISHES) == []
-    assert plan.servers(left) == []
-    for path in plan.sight.scopes(left):
+    left = plan.remove_traces(config_after(config), WISHES)
+    assert "taskmem" not in str(find_value(left, ("plugins", "entries")) or "")
+    assert plan.list_plugin_paths(left, WISHES) == []
+    assert plan.list_own_servers(left) == []
+    for path in plan.sight.list_scopes(left):
         for key in ("allow", "alsoAllow"):
-            assert "taskmem" not in (at(left, (*path, key)) or [])
+            assert "taskmem" not in (find_value(left, (*path, key)) or [])
     assert left["gateway"] == config["gateway"]
-    assert same(plan.without(left, WISHES), left)
+    assert is_same_json(plan.remove_traces(left, WISHES), left)
 
 
 def test_an_emptied_list_of_what_is_allowed_stays_a_list():
     config = {"tools": {"allow": ["taskmem"]}, "plugins": {"allow": ["taskmem"]}}
-    assert plan.without(config, WISHES) == {
+    assert plan.remove_traces(config, WISHES) == {
         "tools": {"allow": []},
         "plugins": {"allow": []},
     }

@@ -1,0 +1,178 @@
+"""Functions say what they do, and a class name means one thing."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("openclaw_taskmem", "hookspecs", "plugins")
+ALL = (*PRODUCT, "tests", "bench")
+IRREGULAR = frozenset(
+    [
+        "begun",
+        "bought",
+        "bound",
+        "brought",
+        "built",
+        "caught",
+        "chosen",
+        "dealt",
+        "done",
+        "drawn",
+        "driven",
+        "dug",
+        "eaten",
+        "fallen",
+        "fed",
+        "felt",
+        "fought",
+        "found",
+        "frozen",
+        "given",
+        "gone",
+        "gotten",
+        "grown",
+        "heard",
+        "held",
+        "hidden",
+        "hung",
+        "kept",
+        "known",
+        "laid",
+        "led",
+        "left",
+        "lent",
+        "lit",
+        "lost",
+        "made",
+        "meant",
+        "met",
+        "owed",
+        "paid",
+        "proven",
+        "ridden",
+        "risen",
+        "rung",
+        "said",
+        "seen",
+        "sent",
+        "shaken",
+        "shown",
+        "shrunk",
+        "slept",
+        "sold",
+        "sought",
+        "spent",
+        "spoken",
+        "spun",
+        "stolen",
+        "stood",
+        "struck",
+        "stuck",
+        "sunk",
+        "sworn",
+        "swept",
+        "taken",
+        "taught",
+        "thought",
+        "thrown",
+        "told",
+        "torn",
+        "understood",
+        "woken",
+        "won",
+        "worn",
+        "wound",
+        "written",
+    ]
+)
+"""Participles without -ed; those that are plain verbs too (`cut`) are not here."""
+VERBS = frozenset(
+    [
+        "anything",
+        "bring",
+        "cling",
+        "embed",
+        "exceed",
+        "feed",
+        "fling",
+        "heed",
+        "need",
+        "nothing",
+        "ping",
+        "proceed",
+        "ring",
+        "seed",
+        "shed",
+        "sing",
+        "sling",
+        "speed",
+        "spring",
+        "sting",
+        "string",
+        "succeed",
+        "swing",
+        "weed",
+        "wring",
+    ]
+)
+"""Verbs and nouns that only look like participles."""
+SHORTEST = 40
+
+
+def definitions(roots: tuple[str, ...]) -> Iterator[tuple[str, ast.AST]]:
+    for root in roots:
+        for path in sorted((ROOT / root).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                yield str(path.relative_to(ROOT)), node
+
+
+def is_lone_participle(name: str) -> bool:
+    word = name.strip("_")
+    if "_" in word or word in VERBS:
+        return False
+    return word in IRREGULAR or word.endswith(("ed", "ing"))
+
+
+def test_no_function_is_a_lone_participle() -> None:
+    found = [
+        f"{path}:{node.lineno} {node.name}"
+        for path, node in definitions(ALL)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and is_lone_participle(node.name)
+    ]
+    assert found == []
+
+
+def test_a_class_name_exists_once_in_the_product() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, node in definitions(PRODUCT):
+        if isinstance(node, ast.ClassDef):
+            places[node.name].append(f"{path}:{node.lineno}")
+    assert {name: at for name, at in places.items() if len(at) > 1} == {}
+
+
+def test_a_short_file_says_why_it_is_a_file() -> None:
+    short = [
+        str(path.relative_to(ROOT))
+        for root in PRODUCT
+        for path in (ROOT / root).rglob("*.py")
+        if len(text := path.read_text("utf-8").splitlines()) < SHORTEST
+        and not path.name.startswith("__")
+        and "a file of its own" not in text[0]
+    ]
+    assert short == []
+
+
+def test_test_names_fit_into_60_characters() -> None:
+    long = [
+        f"{path}:{node.lineno} {node.name}"
+        for path, node in definitions(("tests",))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and len(node.name) > 60
+    ]
+    assert long == []
