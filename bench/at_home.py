@@ -17,20 +17,14 @@ from typing import Any
 
 from figures import Figure, amount, millis, percentile, ratio, sample_in_turns
 
-from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.home import find_home
 from tests.e2e.gateway import MAIN_SESSION, Gateway
 from tests.e2e.house import House, woken_by
 from tests.e2e.openclaw import cache_folder, obtain
 from tests.e2e.room import Room
 from tests.e2e.rpc import Rpc
-from tests.e2e.scripted_model import (
-    Call,
-    ModelRequest,
-    Reply,
-    ScriptedModel,
-    text_of,
-)
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, ScriptedModel, text_of
 from tests.e2e.taskmem import PLUGIN, Taskmem, plugins
 
 SESSIONS, ROUNDS = 25, 4

@@ -21,11 +21,11 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_policy import RunPolicy
-from openclaw_taskmem.domain.updates import UpdateRequest
-from openclaw_taskmem.engine import handovers, recovery, runs, tasks
+from openclaw_taskmem.domain.task_update import UpdateRequest
+from openclaw_taskmem.engine import run_handoff, run_recovery, runs, tasks
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.seams.seams import PluginHost
+from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import Run, StoreBusy, TaskStatus
 from taskmem_hookspecs.errors import Conflict, Fenced, RunHeld, RunNotFound, TaskEnded
 from taskmem_sqlmodel.store import SqlStore
@@ -51,11 +51,11 @@ class Claimer:
     """One thread's claims: under its process's identity, or known to nobody."""
 
     def __init__(
-        self, shell: Shell, name: str, note: Callable[[str], None], *, known: bool
+        self, context: Context, name: str, note: Callable[[str], None], *, known: bool
     ) -> None:
         """Take the store's side, a name of its own, and where it notes what it did."""
         process = processes.identify_process(os.getpid()) if known else None
-        self._shell = shell
+        self._context = context
         self._caller = Caller(session_key=name, process=process)
         self._how = f"{name} {'known' if known else 'leased'}"
         self._note = note
@@ -84,15 +84,15 @@ class Claimer:
         for _ in range(MOST_LOOKS):
             time.sleep(LEASE / 20)  # a lease ends by the clock alone
             with suppress(*LOST):
-                recovery.sweep_lapsed_runs(self._shell, ())
-            if self._shell.store.read_run(run.run_id).token != run.token:
+                run_recovery.sweep_lapsed_runs(self._context, ())
+            if self._context.store.read_run(run.run_id).token != run.token:
                 break
         self._attempt("wrote", run, partial(self._write, run))
 
     def _claim(self) -> Run | None:
         begun = time.monotonic_ns()
         try:
-            run = runs.claim_run(self._shell, None, ROLE, (), self._caller).run
+            run = runs.claim_run(self._context, None, ROLE, (), self._caller).run
         except LOST:
             return None
         self._log_attempt("got", run, begun)
@@ -106,11 +106,11 @@ class Claimer:
             token=run.token,
             caller=self._caller,
         )
-        tasks.write_update(self._shell, run.task_id, wish)
+        tasks.write_update(self._context, run.task_id, wish)
 
     def _hand_back(self, run: Run) -> None:
-        handovers.hand_off_task(
-            self._shell,
+        run_handoff.hand_off_task(
+            self._context,
             run.task_id,
             ROLE,
             note=SAID.format(run.token),
@@ -151,15 +151,16 @@ def run_claimers(url: str, log: Path, pipe: tuple[int, int]) -> None:
         if line.startswith("got "):
             os.write(counted, b".")
 
-    shell = Shell(
+    context = Context(
         store=ScopedStore(SqlStore(url, busy_timeout=60.0)),
-        seams=PluginHost(entries=[]),
+        plugin_host=PluginHost(entries=[]),
         clock=SystemClock(),
         runs=RunPolicy(lease_seconds=LEASE),
         lives=processes.is_alive,
     )
     claimers = [
-        Claimer(shell, f"{log.stem}.{number}", note, known=number == 0) for number in range(THREADS)
+        Claimer(context, f"{log.stem}.{number}", note, known=number == 0)
+        for number in range(THREADS)
     ]
     *most, last = claimers
     rounds = [*(each.run_round for each in most), last.run_late_round]

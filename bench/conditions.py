@@ -37,12 +37,7 @@ def judge_conditions() -> Iterator[Figure | str]:
 
 def _read_plain() -> float:
     """Return how many megabytes a second are made lines of, at one look."""
-    from taskmem_terminal.reading import (
-        LOOK_BYTES,
-        OutputReader,
-        ReadOptions,
-        StreamPosition,
-    )
+    from taskmem_terminal.frames import LOOK_BYTES, OutputReader, ReadOptions, StreamPosition
     from tests.plugins.terminal.watched import Bytes
 
     line = b"[12:00:01] compiling some/module/name.c with the usual options\r\n"

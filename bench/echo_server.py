@@ -33,12 +33,7 @@ async def call_tool(_ctx: object, params: types.CallToolRequestParams) -> types.
         "message_count": 12,
         "status": "active",
         "acknowledged": True,
-        "plan_progress": {
-            "completed": [],
-            "current": 1,
-            "remaining": [1, 2, 3, 4, 5],
-            "pct": 0,
-        },
+        "plan_progress": {"completed": [], "current": 1, "remaining": [1, 2, 3, 4, 5], "pct": 0},
         "message": f'Noted. Next is step 1, "{given["message"]:.16}".',
     }
     text = json.dumps(answer, ensure_ascii=False)

@@ -12,8 +12,8 @@ from pathlib import Path
 from figures import Figure, millis
 from homes import find_disk
 
+from openclaw_taskmem.engine.folder_listing import MOST, list_files
 from openclaw_taskmem.engine.ledger import FileActivity
-from openclaw_taskmem.engine.listing import MOST, list_files
 from taskmem_sqlmodel import task_store
 from tests.support import endings
 from tests.support.sessions import Session

@@ -55,18 +55,12 @@ def _list_floods(task_id: str) -> Mapping[str, tuple[str, bytes, bool]]:
     proof = {"task_id": task_id, "status": "completed"}
     of_clients = {
         "updates": (_build_call("task_update", note), True),
-        "updates of 60 kB": (
-            _build_call("task_update", {**note, "message": "y " * 30_000}),
-            True,
-        ),
+        "updates of 60 kB": (_build_call("task_update", {**note, "message": "y " * 30_000}), True),
         "answers that nobody reads": (_encode_line("show", {"id": task_id}), False),
         "threads shown": (_encode_line("show", {"id": task_id}), True),
         "lists": (_build_call("task_list", {}), True),
         "proofs that are absent": (
-            _build_call(
-                "task_update",
-                {**proof, "artifacts": [f"no-{n}" for n in range(50)]},
-            ),
+            _build_call("task_update", {**proof, "artifacts": [f"no-{n}" for n in range(50)]}),
             True,
         ),
         "lines of 1 MiB": (
@@ -79,11 +73,7 @@ def _list_floods(task_id: str) -> Mapping[str, tuple[str, bytes, bool]]:
     return {
         **{what: ("client", *flood) for what, flood in of_clients.items()},
         "a gateway's lines of 8 MiB": ("gateway", _build_arrays_call(2_700_000), True),
-        "a gateway's lines of 90,000 arrays": (
-            "gateway",
-            _build_arrays_call(90_000),
-            True,
-        ),
+        "a gateway's lines of 90,000 arrays": ("gateway", _build_arrays_call(90_000), True),
     }
 
 

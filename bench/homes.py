@@ -14,10 +14,10 @@ from pathlib import Path
 
 from machine import find_filesystem
 
-from openclaw_taskmem.domain import lifecycle, stuck
-from openclaw_taskmem.engine import dues, tell
+from openclaw_taskmem.cli.client import LinkError, connect
+from openclaw_taskmem.domain import stuck, task_lifecycle
+from openclaw_taskmem.engine import hook_events, startup
 from openclaw_taskmem.engine.ids import new_id
-from openclaw_taskmem.faces.link import LinkError, connect
 from openclaw_taskmem.home import Home, find_home
 from taskmem_hookspecs import Bookmark, Change
 from taskmem_sqlmodel.store import SqlStore
@@ -86,15 +86,15 @@ def fill_home(home: Home, tasks: int, session_key: str | None = None) -> list[st
         store.commit(Change(tasks=rows, events=tuple(c.events[0] for c in changes)))
         ids += [task.task_id for task in rows]
     # A daemon would set the dues anew, and tell of every event, at its start.
-    policy = Bookmark(name=dues.BOOKMARK, value=POLICY.model_dump_json())
-    told = Bookmark(name=tell.BOOKMARK, value=str(tasks))
+    policy = Bookmark(name=startup.BOOKMARK, value=POLICY.model_dump_json())
+    told = Bookmark(name=hook_events.BOOKMARK, value=str(tasks))
     store.commit(Change(bookmarks=(policy, told)))
     store.close()
     return ids
 
 
 def _build_registration(at: datetime, session_key: str | None) -> Change:
-    change = lifecycle.build_task(
+    change = task_lifecycle.build_task(
         task_id=new_id("task", at),
         name="Deploy the shop",
         plan=PLAN,

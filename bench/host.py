@@ -55,14 +55,7 @@ class Host:
     def exchange(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the answer, which may be a refusal."""
         self._last_id += 1
-        self._send(
-            {
-                "jsonrpc": "2.0",
-                "id": self._last_id,
-                "method": method,
-                "params": params,
-            }
-        )
+        self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
         assert self.process.stdout is not None  # noqa: S101 - it is a pipe
         answer = json.loads(self.process.stdout.readline())
         if answer.get("id") != self._last_id:

@@ -17,7 +17,7 @@ from typing import Any
 from figures import Figure, count_of
 from homes import COMMAND, build_environment, make_home, start_home_daemon
 
-from openclaw_taskmem.faces.link import Link, connect
+from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.home import Home
 from tests.support.agents import Lines
 from tests.support.gateways import FakeGateway

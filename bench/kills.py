@@ -44,10 +44,7 @@ def kill_role() -> Iterator[Figure | str]:
             task = call_tool(asks, "task_register", name="Nobody comes", plan=PLAN)
             killed = kill_holder(home, str(task["task_id"]))
             is_queued = "SELECT 1 FROM runs WHERE task_id = ? AND state = 'queued'"
-            wait_until(
-                lambda sql=is_queued, t=task: fetch_row(home, sql, t["task_id"]),
-                "queued",
-            )
+            wait_until(lambda sql=is_queued, t=task: fetch_row(home, sql, t["task_id"]), "queued")
             queued.append(time.monotonic() - killed)
             call_tool(asks, "task_update", task_id=task["task_id"], status="completed")
     yield amount("kill of a role's relay to its work claimed again", claimed, "s", 2)

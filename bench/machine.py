@@ -22,8 +22,10 @@ def describe_machine(folder: Path) -> str:
     nice = os.nice(0)
     return "\n".join(
         (
-            (f"- CPU: {_find_cpu_model()}, {os.cpu_count()} cores; "
-            f"{_total_memory():.0f} GiB of memory"),
+            (
+                f"- CPU: {_find_cpu_model()}, {os.cpu_count()} cores; "
+                f"{_total_memory():.0f} GiB of memory"
+            ),
             f"- {platform.system()} {platform.release()}, {find_filesystem(folder)}",
             f"- {python}, {packages}",
             f"- load average at the start: {load}; niceness {nice}",

@@ -16,12 +16,12 @@ from random import Random
 from figures import Figure, amount
 from homes import find_disk
 
-from openclaw_taskmem.daemon.herald import Notifier
+from openclaw_taskmem.daemon.notifier import Notifier
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import NotificationKind
+from openclaw_taskmem.engine import host_notifications
+from openclaw_taskmem.engine.host_notifications import NotificationKind
 from taskmem_hookspecs import Change, Event, EventQuery
-from taskmem_openclaw.host import OpenClawHost
+from taskmem_openclaw.agent_host import OpenClawHost
 from tests.daemon.looped import inline
 from tests.e2e import phone
 from tests.e2e.gateway import Gateway
@@ -84,9 +84,7 @@ def _try_writing(user: Phone) -> bool:
 
 
 def _build_figures(
-    sent: Mapping[str, Sequence[str]],
-    received: Mapping[str, Sequence[str]],
-    doubted: set[str],
+    sent: Mapping[str, Sequence[str]], received: Mapping[str, Sequence[str]], doubted: set[str]
 ) -> Iterator[Figure]:
     lost, doubled, late, unsure = 0, 0, 0, 0
     for user, lines in sent.items():
@@ -110,11 +108,7 @@ class _NoticeSender:
     """The daemon's part: it is cut off at random, and begins anew from its log."""
 
     def __init__(
-        self,
-        random: Random,
-        gateway: Gateway,
-        environ: Mapping[str, str],
-        phones: Sequence[Phone],
+        self, random: Random, gateway: Gateway, environ: Mapping[str, str], phones: Sequence[Phone]
     ) -> None:
         self._random = random
         self._gateway = gateway
@@ -123,7 +117,7 @@ class _NoticeSender:
         self._host = OpenClawHost(environ, seconds=ANSWERS)
         self.sent: defaultdict[str, list[str]] = defaultdict(list)
         self.kills = self.cut = 0
-        say.set_start_positions(self._world.shell)
+        host_notifications.set_start_positions(self._world.context)
 
     async def send_all(self) -> None:
         """Say all there is to say, and kill what may be killed meanwhile."""
@@ -165,7 +159,7 @@ class _NoticeSender:
         return unsure
 
     def _build_notifier(self) -> Notifier:
-        return Notifier(self._world.shell, self._host, inline, NotificationKind.LINES)
+        return Notifier(self._world.context, self._host, inline, NotificationKind.LINES)
 
     def _commit_notice(self, number: int) -> None:
         one = self._random.choice(self._phones)
@@ -178,10 +172,10 @@ class _NoticeSender:
                 "about": self._random.choice(ABOUT),
                 "session_key": one.session,
                 "line": line,
-                "home": self._world.shell.store.home,
+                "home": self._world.context.store.home,
             },
         )
-        self._world.shell.commit(Change(events=(said,)))
+        self._world.context.commit(Change(events=(said,)))
 
     async def _run_pass(self, part: Notifier) -> Notifier:
         """Let it tell what is due; in one of four times it does not come to the end."""

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from figures import Figure, amount, millis
 from homes import POLICY, fill_home, make_home, open_store
 
-from openclaw_taskmem.domain import packet, scrub, stuck, thread, thread_search
+from openclaw_taskmem.domain import packet, redaction, stuck, thread, thread_search
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.sweep import sweep_due_tasks
-from openclaw_taskmem.seams.seams import PluginHost
+from openclaw_taskmem.engine.stuck import sweep_due_tasks
+from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     Change,
@@ -39,15 +39,15 @@ LINE, LONGEST = 4 * len(SAID), 64 * 1024
 
 def resume_packet() -> Iterator[Figure]:
     """Measure reading, building, fitting and encoding; then a whole alert."""
-    seams = PluginHost()
+    plugin_host = PluginHost()
     with open_talk(MESSAGES, LINE) as (store, task_id):
-        times, sizes = _time_packets(store, seams, task_id, SAMPLES)
-        alerts = _time_alerts(store, seams)
+        times, sizes = _time_packets(store, plugin_host, task_id, SAMPLES)
+        alerts = _time_alerts(store, plugin_host)
     yield millis("resume packet from 10,000 messages", times, 10)
     yield amount("its size", sizes, "KiB", 4)
     yield millis("a whole alert: found, packed, durable", alerts)
     with open_talk(thread.READ, LONGEST) as (store, task_id):
-        times, sizes = _time_packets(store, seams, task_id, LONG)
+        times, sizes = _time_packets(store, plugin_host, task_id, LONG)
     yield millis("resume packet from messages of 64 KiB, the longest there are", times)
     yield amount("its size", sizes, "KiB", 4)
 
@@ -57,10 +57,8 @@ def thread_query() -> Iterator[Figure]:
     with open_talk(MESSAGES, LINE) as (store, task_id):
         messages = store.read_records(Message, task_id)
         plan = store.read_task(task_id).task.plan
-        shell = Shell(
-            store=ScopedStore(store),
-            seams=PluginHost(),
-            clock=FakeClock(datetime.now(UTC)),
+        context = Context(
+            store=ScopedStore(store), plugin_host=PluginHost(), clock=FakeClock(datetime.now(UTC))
         )
         asked = {"task_id": task_id, "query": "why did file 77 of step 2 fail?"}
         searches, calls = [], []
@@ -69,7 +67,7 @@ def thread_query() -> Iterator[Figure]:
             thread_search.search_thread(asked["query"], plan, messages)
             searches.append(time.perf_counter() - start)
             start = time.perf_counter()
-            catalog.answer_call(shell, "task_update", asked, Caller())
+            catalog.answer_call(context, "task_update", asked, Caller())
             calls.append(time.perf_counter() - start)
     yield millis("a query ranked over 10,000 messages", searches, 150)
     yield millis("the whole call, with reading them", calls)
@@ -87,9 +85,9 @@ def open_talk(count: int, size: int) -> Iterator[tuple[TaskStore, str]]:
 
 
 def _time_packets(
-    store: TaskStore, seams: PluginHost, task_id: str, samples: int
+    store: TaskStore, plugin_host: PluginHost, task_id: str, samples: int
 ) -> tuple[list[float], list[float]]:
-    one = _make_packer(store, seams, task_id)
+    one = _make_packer(store, plugin_host, task_id)
     one()
     times, sizes = [], []
     for _ in range(samples):
@@ -100,7 +98,7 @@ def _time_packets(
     return times, sizes
 
 
-def _make_packer(store: TaskStore, seams: PluginHost, task_id: str) -> Callable[[], str]:
+def _make_packer(store: TaskStore, plugin_host: PluginHost, task_id: str) -> Callable[[], str]:
     """Return what the stuck pass does from the verdict to the wake's text."""
 
     def one() -> str:
@@ -108,7 +106,7 @@ def _make_packer(store: TaskStore, seams: PluginHost, task_id: str) -> Callable[
         now = facts.task.updated_at + timedelta(days=2)
         verdict = stuck.judge_stuck(facts, now, POLICY)
         assert verdict is not None  # noqa: S101 - after two days of silence
-        built = seams.build_resume_packet(
+        built = plugin_host.build_resume_packet(
             ResumeFacts(
                 task=facts.task,
                 waits=facts.waits,
@@ -118,21 +116,21 @@ def _make_packer(store: TaskStore, seams: PluginHost, task_id: str) -> Callable[
                 now=now,
             )
         )
-        clean = scrub.scrub_json(built.model_dump(mode="json"))
+        clean = redaction.scrub_json(built.model_dump(mode="json"))
         return packet.encode_packet(packet.fit_packet(ResumePacket.model_validate(clean)))
 
     return one
 
 
-def _time_alerts(store: TaskStore, seams: PluginHost) -> list[float]:
+def _time_alerts(store: TaskStore, plugin_host: PluginHost) -> list[float]:
     clock = FakeClock(datetime.now(UTC))
     policy = POLICY.model_copy(update={"cooldown_seconds": 1.0})
-    shell = Shell(store=ScopedStore(store), seams=seams, clock=clock, stuck=policy)
+    context = Context(store=ScopedStore(store), plugin_host=plugin_host, clock=clock, stuck=policy)
     times = []
     for _ in range(ALERTS):
         clock.tick(days=3)
         start = time.perf_counter()
-        looked = sweep_due_tasks(shell)
+        looked = sweep_due_tasks(context)
         times.append(time.perf_counter() - start)
         if looked != 1:
             raise SystemExit("The task should have been stuck.")

@@ -77,10 +77,5 @@ def _choose_user(folder: Path) -> dict[str, Any]:
 
 def _run_program(user: dict[str, Any], folder: Path, *command: str | Path) -> None:
     subprocess.run(
-        command,
-        cwd=folder,
-        check=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        **user,
+        command, cwd=folder, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **user
     )

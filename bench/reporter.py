@@ -6,7 +6,7 @@ import threading
 from typing import Any, Self
 from uuid import uuid4
 
-from openclaw_taskmem.faces.link import connect
+from openclaw_taskmem.cli.client import connect
 from openclaw_taskmem.home import Home
 
 FINGERPRINT = "0123456789ab"

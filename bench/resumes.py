@@ -16,9 +16,9 @@ from figures import Figure, amount, count_of
 from homes import PLAN, make_home, start_home_daemon
 from reporter import Reporter
 
-from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.home import Home
-from taskmem_openclaw import door
+from taskmem_openclaw import plugin_socket
 from tests.support.gateways import FakeGateway
 
 ROUNDS = 3
@@ -150,7 +150,7 @@ class Gateway(FakeGateway):
     def __init__(self, home: Home, tasks: Tasks, began: float) -> None:
         """Say hello, as one that has started at an instant, and open the door."""
         super().__init__()
-        self.path = door.find_socket({"TASKMEM_HOME": str(home.folder)})
+        self.path = plugin_socket.find_socket({"TASKMEM_HOME": str(home.folder)})
         self.sessions = {*tasks}
         self.quick = False
         self.messages: list[tuple[str, float]] = []
@@ -180,8 +180,7 @@ class Gateway(FakeGateway):
         """Wait until each of some sessions has had a message, if so long."""
         with self._news:
             self._news.wait_for(
-                lambda: {*sessions} <= {session for session, _ in self.messages},
-                seconds,
+                lambda: {*sessions} <= {session for session, _ in self.messages}, seconds
             )
 
     def wait_and_end_turns(self, seconds: float) -> None:

@@ -39,10 +39,7 @@ async def _measure(env: Mapping[str, str], ids: Sequence[str]) -> tuple[list[flo
         ours = await _open_session(stack, (COMMAND, "mcp"), env)
         times: tuple[list[float], list[float]] = ([], [])
         for number in range(WARM + SAMPLES):
-            given = {
-                "task_id": ids[number * 7919 % len(ids)],
-                "message": SAID.format(number),
-            }
+            given = {"task_id": ids[number * 7919 % len(ids)], "message": SAID.format(number)}
             turn = [(echo, "echo", times[0]), (ours, "task_update", times[1])]
             for session, tool, took in turn if number % 2 else reversed(turn):
                 start = time.perf_counter()

@@ -42,11 +42,7 @@ def see_looks() -> Iterator[Figure]:
             title = f"Window number {number}"
             scene = Scene(screen, "plain", title=title, geometry="800x600+99+99")
             stack.enter_context(scene).ready()
-        yield millis(
-            "800x600 window: a look, to its picture",
-            asyncio.run(_time_looks(screen)),
-            5,
-        )
+        yield millis("800x600 window: a look, to its picture", asyncio.run(_time_looks(screen)), 5)
         display = X11Display(screen.display)
         yield millis(
             f"search by title among {WINDOWS} windows",

@@ -51,10 +51,7 @@ CLAIMS: Sequence[tuple[str, Claim]] = (
         lambda found, seen: seen.had_state("starting", pid=found[1]),
     ),
     (r"is starting\.", lambda _, seen: seen.had_state("starting")),
-    (
-        r"is ending, as process (\d+)",
-        lambda found, seen: seen.had_state("ending", pid=found[1]),
-    ),
+    (r"is ending, as process (\d+)", lambda found, seen: seen.had_state("ending", pid=found[1])),
     (
         r"(?:runs as|just now, as) process (\d+)",
         lambda found, seen: seen.had_state("serving", pid=found[1]),
@@ -78,10 +75,7 @@ CLAIMS: Sequence[tuple[str, Claim]] = (
         lambda found, seen: seen.had_state("starting", "ending", pid=found[1]),
     ),
     (r"kill -9 (\d+)", lambda found, seen: seen.is_old_enough(found[1])),
-    (
-        r"Process (\d+) has stopped\.",
-        lambda found, _: measure_age(int(found[1])) is None,
-    ),
+    (r"Process (\d+) has stopped\.", lambda found, _: measure_age(int(found[1])) is None),
     (r"has just ended", lambda _, seen: seen.has_changed),
     (r"daemon ended (?:while|as)|ended 3 times", lambda _, seen: seen.has_changed),
 )

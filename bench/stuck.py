@@ -13,13 +13,13 @@ from homes import POLICY, fill_home, make_home, open_store
 from sqlalchemy.dialects import sqlite
 
 from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.sweep import find_next_due, sweep_due_tasks
+from openclaw_taskmem.engine.stuck import find_next_due, sweep_due_tasks
 from openclaw_taskmem.home import Home
-from openclaw_taskmem.seams.seams import PluginHost
+from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import FOREVER, TaskQuery
-from taskmem_sqlmodel import statements
+from taskmem_sqlmodel import read_statements
 
 MANY, FEW = 100_000, 10
 SAMPLES = 2000
@@ -46,12 +46,14 @@ def find_stuck() -> Iterator[Figure | str]:
 def _make_pass_timer(stack: ExitStack, home: Home) -> Callable[[int], float]:
     store = open_store(home)
     stack.callback(store.close)
-    shell = Shell(store=ScopedStore(store), seams=PluginHost(), clock=SystemClock(), stuck=POLICY)
+    context = Context(
+        store=ScopedStore(store), plugin_host=PluginHost(), clock=SystemClock(), stuck=POLICY
+    )
 
     def one(_: int) -> float:
         start = time.perf_counter()
-        looked = sweep_due_tasks(shell)
-        due = find_next_due(shell)
+        looked = sweep_due_tasks(context)
+        due = find_next_due(context)
         took = time.perf_counter() - start
         if looked or due is None:
             raise SystemExit("None of the tasks should be stuck, and all active.")
@@ -69,7 +71,7 @@ def _list_query_plans(home: Home) -> list[str]:
     now = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as found:
         text = str(
-            statements.select_tasks(TaskQuery(due_by=FOREVER, limit=200)).compile(
+            read_statements.select_tasks(TaskQuery(due_by=FOREVER, limit=200)).compile(
                 dialect=sqlite.dialect(paramstyle="named"),
                 compile_kwargs={"render_postcompile": True},
             )

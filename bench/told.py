@@ -38,7 +38,7 @@ LONGEST = 2.0
 """Seconds from what was done to the looks, at most."""
 _OLD = (
     f"import openclaw_taskmem as it; it.__version__ = {OLDER!r}; "
-    "from openclaw_taskmem.faces.main import main; main()"
+    "from openclaw_taskmem.cli.main import main; main()"
 )
 """The same program, as if it were of an earlier version."""
 
@@ -127,14 +127,7 @@ def upgrade_killed(watched: WatchedHome) -> None:
 
 
 DEEDS: Sequence[Callable[[WatchedHome], None]] = (
-    *(
-        start_daemon,
-        stop_daemon,
-        stop_unheard,
-        kill_daemon,
-        upgrade_daemon,
-        upgrade_killed,
-    ),
+    *(start_daemon, stop_daemon, stop_unheard, kill_daemon, upgrade_daemon, upgrade_killed),
 )
 
 

@@ -50,10 +50,7 @@ def update_over_mcp() -> Iterator[Figure]:
             "sqlite": stack.enter_context(_Sqlite(many.folder / "floor.db")).insert,
         }
         sample_in_turns(WARM, **ways)
-        pids = {
-            "echo": (hosts["echo"].process.pid,),
-            "ours": (hosts["many"].process.pid, pid),
-        }
+        pids = {"echo": (hosts["echo"].process.pid,), "ours": (hosts["many"].process.pid, pid)}
         before = {name: sum(map(measure_cpu_seconds, some)) for name, some in pids.items()}
         times = sample_in_turns(SAMPLES, **ways)
         cpu = {

@@ -19,7 +19,7 @@ from figures import Figure, amount, millis
 from homes import COMMAND, build_environment, daemon, make_home, start_home_daemon
 from machine import measure_cpu_seconds, measure_memory
 
-from openclaw_taskmem.faces.link import Link, connect
+from openclaw_taskmem.cli.client import Link, connect
 from openclaw_taskmem.home import Home
 
 SAMPLES = 40

@@ -1,5 +1,5 @@
 """`python -m openclaw_taskmem` is `taskmem`."""
 
-from openclaw_taskmem.faces.main import main
+from openclaw_taskmem.cli.main import main
 
 main()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from taskmem_hookspecs.errors import SettingsInvalid
 

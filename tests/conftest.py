@@ -18,10 +18,7 @@ from tests.support.snapshots import JsonSnapshot, TextSnapshot
 from tests.support.world import World
 
 settings.register_profile(
-    "taskmem",
-    deadline=None,
-    derandomize=False,
-    suppress_health_check=[HealthCheck.too_slow],
+    "taskmem", deadline=None, derandomize=False, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("taskmem")
 

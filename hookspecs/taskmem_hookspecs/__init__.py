@@ -36,14 +36,7 @@ from taskmem_hookspecs.evidence import (
     Verdict,
     WorkFolder,
 )
-from taskmem_hookspecs.health import (
-    TRIAL,
-    Checkup,
-    HealthCheck,
-    HealthRow,
-    HealthState,
-    is_trial,
-)
+from taskmem_hookspecs.health import TRIAL, Checkup, HealthCheck, HealthRow, HealthState, is_trial
 from taskmem_hookspecs.hosts import (
     AgentHost,
     Card,
@@ -86,14 +79,7 @@ from taskmem_hookspecs.packet import (
     ResumePacket,
     StuckVerdict,
 )
-from taskmem_hookspecs.queries import (
-    FOREVER,
-    EventQuery,
-    RunQuery,
-    TaskQuery,
-    WaitQuery,
-    WakeQuery,
-)
+from taskmem_hookspecs.queries import FOREVER, EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.readers import (
     NoAnswer,
     Question,

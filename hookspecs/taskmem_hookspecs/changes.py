@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from taskmem_hookspecs.evidence import Artifact, LedgerEntry, WorkFolder
-from taskmem_hookspecs.model import (
-    Bookmark,
-    Event,
-    Message,
-    PlanRevision,
-    Task,
-    Wait,
-    Wake,
-)
+from taskmem_hookspecs.model import Bookmark, Event, Message, PlanRevision, Task, Wait, Wake
 from taskmem_hookspecs.runs import Checkpoint, Run
 from taskmem_hookspecs.value import Instant, Value
 

@@ -123,11 +123,9 @@ class ExitForm(Value):
     def __str__(self) -> str:
         """Return it as a sentence."""
         if isinstance(self.exit, ExitKind):
-            return {
-                ExitKind.ANY: "exits",
-                ExitKind.SUCCESS: "succeeds",
-                ExitKind.FAILURE: "fails",
-            }[self.exit]
+            return {ExitKind.ANY: "exits", ExitKind.SUCCESS: "succeeds", ExitKind.FAILURE: "fails"}[
+                self.exit
+            ]
         return f"exits with {self.exit}"
 
 

@@ -136,8 +136,7 @@ def _find_line_at(text: str, at: int) -> str:
 # --- percentages ----------------------------------------------------------------
 
 _PERCENT: Final = re.compile(
-    r"(?<![\w.,])(?<![\s(=:]-)(?<!^-)(\d{1,9}(?:[.,]\d{1,9})?) ?%(?![\w%])",
-    re.MULTILINE,
+    r"(?<![\w.,])(?<![\s(=:]-)(?<!^-)(\d{1,9}(?:[.,]\d{1,9})?) ?%(?![\w%])", re.MULTILINE
 )
 _UNIT: Final = r"(?: ?([KMGTP])?i?B)?"
 _COUNT: Final = re.compile(

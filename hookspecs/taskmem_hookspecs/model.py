@@ -18,11 +18,7 @@ from taskmem_hookspecs.evidence import Artifact
 from taskmem_hookspecs.runs import Run, RunState
 from taskmem_hookspecs.value import Instant, Seconds, Value
 
-RESERVED_METADATA: Final = (
-    "active_wait_ids",
-    "last_wait_event_at",
-    "last_wait_state",
-)
+RESERVED_METADATA: Final = ("active_wait_ids", "last_wait_event_at", "last_wait_state")
 """The metadata keys that belong to the task itself. Source: seed 000 §4."""
 
 

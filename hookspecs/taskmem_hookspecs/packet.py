@@ -10,15 +10,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from taskmem_hookspecs.model import (
-    Message,
-    MessageType,
-    Role,
-    Task,
-    TaskStatus,
-    Wait,
-    WaitStatus,
-)
+from taskmem_hookspecs.model import Message, MessageType, Role, Task, TaskStatus, Wait, WaitStatus
 from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.value import Instant, Value
 

@@ -23,13 +23,7 @@ from taskmem_hookspecs.model import (
     Wait,
     Wake,
 )
-from taskmem_hookspecs.queries import (
-    EventQuery,
-    RunQuery,
-    TaskQuery,
-    WaitQuery,
-    WakeQuery,
-)
+from taskmem_hookspecs.queries import EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.runs import Checkpoint, Run
 from taskmem_hookspecs.value import Instant, Value
 
@@ -58,15 +52,7 @@ class StoreSize(Value):
     """Whether there is a task, wait or wake of another home."""
 
 
-RecordT = TypeVar(
-    "RecordT",
-    Bookmark,
-    Message,
-    PlanRevision,
-    LedgerEntry,
-    WorkFolder,
-    Checkpoint,
-)
+RecordT = TypeVar("RecordT", Bookmark, Message, PlanRevision, LedgerEntry, WorkFolder, Checkpoint)
 
 
 @runtime_checkable
@@ -152,11 +138,7 @@ class TaskStore(Protocol):
         ...
 
     def count_open(
-        self,
-        kind: type[Task | Wait],
-        by: Maker,
-        limit: int,
-        home: str | None = None,
+        self, kind: type[Task | Wait], by: Maker, limit: int, home: str | None = None
     ) -> int:
         """Return how many open tasks one has registered, or open waits asked for.
 

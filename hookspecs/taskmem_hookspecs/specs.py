@@ -1,4 +1,4 @@
-"""The hooks, and nothing else: this file is the manual of the seams.
+"""The hooks, and nothing else: this file is the manual of the plug-ins.
 
 A plug-in is a module (or an object) with functions of these names, each marked
 `@hookimpl`, registered under the entry-point group `openclaw_taskmem`. A hook
@@ -20,18 +20,10 @@ from taskmem_hookspecs.evidence import EvidenceVerifier
 from taskmem_hookspecs.health import HealthCheck
 from taskmem_hookspecs.hosts import AgentHost
 from taskmem_hookspecs.markers import hookspec
-from taskmem_hookspecs.model import (
-    Task,
-    Wait,
-)
+from taskmem_hookspecs.model import Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.readers import Reader
-from taskmem_hookspecs.roles import (
-    QueryAnswerer,
-    RecallSource,
-    TaskStore,
-    WakeTransport,
-)
+from taskmem_hookspecs.roles import QueryAnswerer, RecallSource, TaskStore, WakeTransport
 from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.watching import Judge, Sensor, Target, WaitOutcome
 

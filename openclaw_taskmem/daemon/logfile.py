@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from openclaw_taskmem.daemon.lock import read_file_identity
-from openclaw_taskmem.domain.marks import escape_controls
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.text_safety import escape_controls
 
 LARGEST_BYTES: Final = 5 * 1024 * 1024
 """What the log may hold before it is put aside; one older log is kept."""
@@ -98,10 +98,7 @@ def rotate_log(path: Path, streams: Sequence[int] = _STREAMS) -> None:
         streams: The descriptors that are pointed to the new file.
     """
     mine = os.fstat(streams[-1])
-    if mine.st_size < LARGEST_BYTES or read_file_identity(path) != (
-        mine.st_dev,
-        mine.st_ino,
-    ):
+    if mine.st_size < LARGEST_BYTES or read_file_identity(path) != (mine.st_dev, mine.st_ino):
         return
     new = path.with_name(f"{path.name}.new")
     with contextlib.suppress(OSError):

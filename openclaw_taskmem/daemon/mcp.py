@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.daemon.lines import LinesIn, LinesOut
-from openclaw_taskmem.seams.manager import format_error
-from openclaw_taskmem.tools.answer import Answer
-from openclaw_taskmem.tools.tool import Tool
+from openclaw_taskmem.daemon.mcp_lines import LinesIn, LinesOut
+from openclaw_taskmem.plugin_host.manager import format_error
+from openclaw_taskmem.tools.tool_answers import Answer
+from openclaw_taskmem.tools.tool_type import Tool
 from taskmem_hookspecs import TaskmemError
 
 if TYPE_CHECKING:
@@ -102,11 +102,7 @@ def _build_server(call_tool: CallTool, tools: Sequence[Tool]) -> Server[dict[str
 
     listed = types.ListToolsResult(
         tools=[
-            types.Tool(
-                name=tool.name,
-                description=tool.description,
-                input_schema=tool.input_schema,
-            )
+            types.Tool(name=tool.name, description=tool.description, input_schema=tool.input_schema)
             for tool in tools
         ]
     )

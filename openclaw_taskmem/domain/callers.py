@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, TypeGuard
 
-from openclaw_taskmem.domain.ways import GATEWAY
+from openclaw_taskmem.domain.reachability import GATEWAY
 from taskmem_hookspecs import Owner, Value
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.value import Instant

@@ -14,8 +14,7 @@ from openclaw_taskmem.domain.condition_phrases import ARTICLES, COMPARED, Phrase
 from taskmem_hookspecs.conditions import EMPTY_WORDS, QUOTES, unescape_slashes
 
 _NUMBER: Final = re.compile(
-    r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)",
-    re.ASCII,
+    r"[+-]?(?:[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII
 )
 
 

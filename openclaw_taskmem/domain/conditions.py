@@ -38,19 +38,8 @@ from openclaw_taskmem.domain.condition_phrases import (
     UNITS,
     parse_phrases,
 )
-from openclaw_taskmem.domain.condition_tokens import (
-    Cursor,
-    Token,
-    parse_number,
-    scan_words,
-)
-from taskmem_hookspecs import (
-    Condition,
-    ConditionUnclear,
-    InvalidArguments,
-    Side,
-    matching,
-)
+from openclaw_taskmem.domain.condition_tokens import Cursor, Token, parse_number, scan_words
+from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Side, matching
 from taskmem_hookspecs.conditions import (
     FORM,
     MAX_SIDES,
@@ -199,10 +188,7 @@ def _is_gone(form: Form | None) -> bool:
 
 def _build_side(sentence: str, parts: Sequence[Part], forms: Sequence[Form | None]) -> Side:
     read = tuple(form for form in forms if form is not None)
-    return Side(
-        words=_format_words(sentence, parts),
-        forms=read if len(read) == len(parts) else (),
-    )
+    return Side(words=_format_words(sentence, parts), forms=read if len(read) == len(parts) else ())
 
 
 def _merge_free(

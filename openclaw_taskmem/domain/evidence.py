@@ -14,8 +14,8 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, ledger, notices
 from openclaw_taskmem.domain.ledger import CheckedClaim
+from openclaw_taskmem.domain.task_update import Acceptance
 from openclaw_taskmem.domain.texts import format_count, quote_line, to_plain_line
-from openclaw_taskmem.domain.updates import Acceptance
 from taskmem_hookspecs import (
     Artifact,
     Change,
@@ -71,10 +71,7 @@ def combine_findings(claim: Claim, findings: Sequence[Finding]) -> CheckedClaim:
 
 
 def record_findings(
-    facts: TaskFacts,
-    checked: Sequence[CheckedClaim],
-    new_id: Callable[[], str],
-    now: datetime,
+    facts: TaskFacts, checked: Sequence[CheckedClaim], new_id: Callable[[], str], now: datetime
 ) -> Change:
     """Return the rows of what was looked at, and the log's entry of it.
 
@@ -238,10 +235,7 @@ def affirms_claim(answer: Mapping[str, JsonValue] | None) -> bool:
 
 
 def build_user_notices(
-    facts: TaskFacts,
-    entries: Sequence[LedgerEntry],
-    places: Mapping[str, str],
-    now: datetime,
+    facts: TaskFacts, entries: Sequence[LedgerEntry], places: Mapping[str, str], now: datetime
 ) -> tuple[Event, ...]:
     """Return what the user reads of what was made, and of what was not verified."""
     task, run = facts.task, facts.run
@@ -308,10 +302,4 @@ def _build_artifact(
     }
     if before is not None:
         return before.model_copy(update=seen)
-    return Artifact.model_validate(
-        {
-            "artifact_id": new_id(),
-            "task_id": facts.task.task_id,
-            **seen,
-        }
-    )
+    return Artifact.model_validate({"artifact_id": new_id(), "task_id": facts.task.task_id, **seen})

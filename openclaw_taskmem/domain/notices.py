@@ -257,13 +257,7 @@ def build_wait_notices(wait: Wait, facts: TaskFacts | None, now: datetime) -> tu
         "line": clip(line, LINE_BYTES),
         "home": run.home if run else task.home if task else wait.home,
     }
-    told = Event(
-        at=now,
-        kind=events.NOTICE,
-        task_id=wait.task_id,
-        wait_id=wait.wait_id,
-        data=data,
-    )
+    told = Event(at=now, kind=events.NOTICE, task_id=wait.task_id, wait_id=wait.wait_id, data=data)
     return (told,)
 
 

@@ -11,17 +11,8 @@ from datetime import datetime, timedelta
 from itertools import filterfalse
 from typing import Final
 
-from openclaw_taskmem.domain import events, packet, registrars, rests
-from taskmem_hookspecs import (
-    Change,
-    Event,
-    Task,
-    TaskStatus,
-    Value,
-    Wake,
-    WakeCause,
-    WakeState,
-)
+from openclaw_taskmem.domain import events, packet, retries, run_registrars
+from taskmem_hookspecs import Change, Event, Task, TaskStatus, Value, Wake, WakeCause, WakeState
 
 MINUTE: Final = timedelta(minutes=1)
 _KINDS: Final = {
@@ -52,7 +43,7 @@ class OutboxPolicy(Value):
     def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
         """Return how long a wake waits after that many failed tries."""
         first, longest = self.first_retry_seconds, self.longest_retry_seconds
-        return rests.compute_backoff(attempts, first, longest, asked)
+        return retries.compute_backoff(attempts, first, longest, asked)
 
     def resend_after(self, wake: Wake) -> timedelta:
         """Return how long a sent wake waits; turns may have lost it, and often."""
@@ -79,12 +70,7 @@ class WakeClaim(Value):
 
 
 def settle_answered(
-    wakes: Sequence[Wake],
-    *,
-    acts: bool,
-    moved: bool,
-    now: datetime,
-    wait_id: str | None = None,
+    wakes: Sequence[Wake], *, acts: bool, moved: bool, now: datetime, wait_id: str | None = None
 ) -> tuple[Wake, ...]:
     """Return the wakes of a task or wait that a call on it settles, as they are now.
 
@@ -94,7 +80,7 @@ def settle_answered(
     it that is still due has lost its cause, too.
     """
     settled: list[Wake] = []
-    for wake in filterfalse(registrars.is_review_reminder, wakes):
+    for wake in filterfalse(run_registrars.is_review_reminder, wakes):
         lost = moved and (
             wake.cause is WakeCause.STUCK or (wait_id is not None and wake.wait_id == wait_id)
         )
@@ -199,7 +185,7 @@ def compose_message(wakes: Sequence[Wake]) -> str:
     The packet of the first stuck wake names the other stuck tasks. One that is damaged
     is a line like any other.
     """
-    packets = [wake.text for wake in wakes if registrars.has_packet(wake)]
+    packets = [wake.text for wake in wakes if run_registrars.has_packet(wake)]
     stuck = [text for text in packets if packet.parse_other_task(text) is not None]
     lines = [packet.add_other_tasks(stuck[0], stuck[1:])] if stuck else []
     lines += [wake.text for wake in wakes if wake.text not in stuck]
@@ -237,7 +223,7 @@ def record_delivery(
             }
         )
         if wake.state in (WakeState.DUE, WakeState.SENT):
-            alert = registrars.is_alert(wake)
+            alert = run_registrars.is_alert(wake)
             due = None if alert else now + policy.resend_after(taken)
             rests = {"state": WakeState.SENT, "due_at": due}
             sent.append(taken.model_copy(update=rests))
@@ -275,12 +261,12 @@ def record_delivery_failure(
         )
         for wake in current
         if wake.state is WakeState.DUE
-        or (wake.state is WakeState.SENT and not registrars.is_alert(wake))
+        or (wake.state is WakeState.SENT and not run_registrars.is_alert(wake))
     )
     log = tuple(
         _build_event(events.WAKE_FAILED, wake, now, error=error)
         for wake in owed
-        if rests.is_worth_logging(wake.attempts)
+        if retries.is_worth_logging(wake.attempts)
     )
     return Change(wakes=owed, events=log)
 
@@ -324,13 +310,13 @@ def requeue_lost_wakes(
     newest = {
         wake.task_id: wake.wake_id
         for wake in sorted(current, key=lambda wake: wake.created_at)
-        if registrars.is_alert(wake)
+        if run_registrars.is_alert(wake)
     }
     again: list[Wake] = []
     for wake in current:
         if wake.state is not WakeState.SENT:
             continue
-        alert = registrars.is_alert(wake)
+        alert = run_registrars.is_alert(wake)
         if alert and newest[wake.task_id] != wake.wake_id:
             again.append(_close_wake(wake, WakeState.SUPERSEDED))
             continue
@@ -349,7 +335,7 @@ def requeue_lost_wakes(
 
 
 def _close_if_stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
-    if not registrars.is_alert(wake) or wake.state is not WakeState.DUE:
+    if not run_registrars.is_alert(wake) or wake.state is not WakeState.DUE:
         return None
     task = tasks.get(wake.task_id or "")
     if (

@@ -127,10 +127,7 @@ def _window_plan(steps: int) -> _Smaller:
         centre = len(packet.plan) - 1 if current is None else current - start
         first = min(max(0, centre - steps // 3), len(packet.plan) - steps)
         return packet.model_copy(
-            update={
-                "plan": packet.plan[first : first + steps],
-                "plan_from": start + first,
-            }
+            update={"plan": packet.plan[first : first + steps], "plan_from": start + first}
         )
 
     return smaller

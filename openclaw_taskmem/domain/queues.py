@@ -10,15 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.judging import UnderstoodSide
 from openclaw_taskmem.domain.texts import clip, to_plain_line
-from taskmem_hookspecs import (
-    Condition,
-    ConditionUnclear,
-    InvalidArguments,
-    Target,
-    Task,
-)
+from openclaw_taskmem.domain.verdicts import UnderstoodSide
+from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Target, Task
 
 SCHEME: Final = "queue"
 """Of the targets that are queues."""

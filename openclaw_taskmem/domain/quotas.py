@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from openclaw_taskmem.domain.callers import Caller, find_session_agent
-from openclaw_taskmem.domain.updates import UpdateRequest
-from openclaw_taskmem.domain.ways import GATEWAY, list_host_names
+from openclaw_taskmem.domain.reachability import GATEWAY, list_host_names
+from openclaw_taskmem.domain.task_update import UpdateRequest
 from taskmem_hookspecs import Maker, Task
 from taskmem_hookspecs.errors import LimitReached
 

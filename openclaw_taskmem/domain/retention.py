@@ -15,12 +15,7 @@ from taskmem_hookspecs import Value
 MIB: Final = 1024 * 1024
 KEPT_AT_LEAST: Final = timedelta(hours=1)
 """Nothing that is younger is dropped: what is told, counted and shown rests on it."""
-_WORDS: Final = {
-    "checkpoints": "checkpoint",
-    "wakes": "wake",
-    "waits": "wait",
-    "events": "event",
-}
+_WORDS: Final = {"checkpoints": "checkpoint", "wakes": "wake", "waits": "wait", "events": "event"}
 
 
 class KeepPolicy(Value):

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain import fencing
+from openclaw_taskmem.domain import run_ownership
 from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
+from openclaw_taskmem.domain.reachability import GATEWAY, is_other_gateway, is_same_host
 from openclaw_taskmem.domain.texts import format_duration
-from openclaw_taskmem.domain.ways import GATEWAY, is_other_gateway, is_same_host
 from taskmem_hookspecs import Run, RunState, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed, RunHeld
 
@@ -149,7 +149,7 @@ def guard_act(
     waits = held.run is not None and held.run.state.is_waiting
     told = token is None and (waits or tie is Tie.HOST)
     if act is Act.WRITE and not told:
-        fencing.guard_write(held.run, caller, token, wish)
+        run_ownership.guard_write(held.run, caller, token, wish)
     said = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
     held_by = act is Act.TAKE_UP or (act is Act.WRITE and told)
     error = RunHeld if held_by else NotAllowed
@@ -185,7 +185,9 @@ def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
     if known is None or known.owner is None:
         return False
     given = held.run is not None and token is not None
-    return known.owner.same(caller.owner) or (given and fencing.has_claim(known, caller, token))
+    return known.owner.same(caller.owner) or (
+        given and run_ownership.has_claim(known, caller, token)
+    )
 
 
 def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
@@ -271,7 +273,7 @@ def _describe_way(act: Act, caller: Caller, task: Task, held: TaskHolder, tie: T
     run = held.run
     queued = run is not None and run.state is RunState.QUEUED
     if run is not None and not held.away and _is_for_role(run, caller):
-        return f"{fencing.describe_claim(run)} first"
+        return f"{run_ownership.describe_claim(run)} first"
     if held.gone and run is not None and run.state.is_waiting:
         return "call task_resume first, for its agent is gone"
     if held.gone and not queued:
@@ -290,4 +292,4 @@ def _is_for_role(run: Run | None, caller: Caller) -> bool:
     """Whether a run is queued for a caller, whose role only a gateway says."""
     if run is None or run.state is not RunState.QUEUED:
         return False
-    return caller.gateway_owner is None or fencing.is_for_owner(run, caller.gateway_owner)
+    return caller.gateway_owner is None or run_ownership.is_for_owner(run, caller.gateway_owner)

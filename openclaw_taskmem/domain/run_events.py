@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import ClassVar, Final
 
-from openclaw_taskmem.domain import checkpoints, fencing
+from openclaw_taskmem.domain import run_checkpoints, run_ownership
+from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
-from openclaw_taskmem.domain.scrub import scrub
 from openclaw_taskmem.domain.texts import clip_start
 from taskmem_hookspecs import News, Owner, Run, RunState, Value
 from taskmem_hookspecs.errors import RunNotReady
@@ -66,7 +66,7 @@ class RunClaimed(RunEvent, to=_RUNNING):
     owner: Owner
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        fencing.guard_claim(run, self.owner)
+        run_ownership.guard_claim(run, self.owner)
         session = self.owner.session_key
         here = run.session_key is not None and run.session_key == session
         return {
@@ -270,9 +270,7 @@ class UserSpoke(RunEvent, sets={"worked_seconds": 0.0, "idle_rounds": 0}):
 
 
 class UserAnswered(
-    RunEvent,
-    states=frozenset({_BLOCKED}),
-    sets={"why": RunReason.ANSWERED, "question": None},
+    RunEvent, states=frozenset({_BLOCKED}), sets={"why": RunReason.ANSWERED, "question": None}
 ):
     """The user has answered its question; it waits until its agent acts on that."""
 
@@ -312,7 +310,7 @@ class CallEnded(RunEvent):
         elif self.result not in run.recent and news is News.NONE:
             news = News.RESULT
         others = [each for each in run.recent if each != self.result]
-        recent = (*others, self.result)[-checkpoints.RECENT :]
+        recent = (*others, self.result)[-run_checkpoints.RECENT :]
         return {"calls": run.calls + 1, "news": news, "recent": recent}
 
 

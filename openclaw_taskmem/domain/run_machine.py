@@ -83,10 +83,7 @@ def begin_run(
 
 
 def apply_events(
-    run: Run | RunTransition,
-    *happened: RunEvent,
-    now: datetime,
-    policy: RunPolicy = POLICY,
+    run: Run | RunTransition, *happened: RunEvent, now: datetime, policy: RunPolicy = POLICY
 ) -> RunTransition:
     """Return a run after events, in their order, and what the log says of them.
 

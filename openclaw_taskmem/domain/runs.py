@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import fencing
+from openclaw_taskmem.domain import run_ownership
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_events import (
     LeaseReleased,
@@ -79,7 +79,7 @@ def note_call(run: Run, caller: Caller, token: int | None, now: datetime, policy
 
     What a sub-agent calls while the run rests leaves it at rest.
     """
-    if not fencing.has_claim(run, caller, token):
+    if not run_ownership.has_claim(run, caller, token):
         return run
     seen = apply_events(run, OwnerSeen(), now=now, policy=policy)
     return (seen if run.lease_until is not None else begin_turn_or_rest(seen, caller, now)).run

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from openclaw_taskmem.domain.programs import (
+from openclaw_taskmem.domain.program_effects import (
     READING_METHODS,
     SENDS,
     WORDS,
@@ -21,7 +21,7 @@ from openclaw_taskmem.domain.programs import (
     list_plain_words,
     to_word_set,
 )
-from openclaw_taskmem.domain.shell_text import split_script
+from openclaw_taskmem.domain.shell_parsing import split_script
 from openclaw_taskmem.domain.texts import ELLIPSIS
 
 _DEEPEST: Final = 4

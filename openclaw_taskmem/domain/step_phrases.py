@@ -90,8 +90,7 @@ _ASIDE: Final = re.compile(
 )
 """What changes nothing: how long it took, that nothing went wrong."""
 _OPENED: Final = re.compile(
-    rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(DID - TICKS))}) ?[:–—-])\s*",
-    re.IGNORECASE,
+    rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(DID - TICKS))}) ?[:–—-])\s*", re.IGNORECASE
 )
 _BULLET: Final = re.compile(r"^(?:[-*+•#]+\s+|\d{1,3}[.)]\s+)+")
 

@@ -13,15 +13,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import (
-    events,
-    notices,
-    outbox,
-    registrars,
-    runs,
-    working,
-)
-from openclaw_taskmem.domain.gateway import LONGEST_TURN
+from openclaw_taskmem.domain import events, notices, outbox, run_registrars, runs, session_run
+from openclaw_taskmem.domain.gateways import LONGEST_TURN
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import format_count, format_duration
@@ -82,11 +75,7 @@ def add_failures(verdict: StuckVerdict, failed: int, policy: StuckPolicy) -> Stu
     urgent = failed >= policy.urgent_failed_waits
     told = f"; the last {format_count(failed, 'wait')} ended without success" if urgent else ""
     return verdict.model_copy(
-        update={
-            "failed_waits": failed,
-            "urgent": urgent,
-            "reason": f"{verdict.reason}{told}",
-        }
+        update={"failed_waits": failed, "urgent": urgent, "reason": f"{verdict.reason}{told}"}
     )
 
 
@@ -145,7 +134,7 @@ def suppress_alert(
     if facts.run is not None and facts.run.state.is_waiting:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     run = facts.run
-    if run is not None and working.is_at_work(run) and run.turn_began_at is not None:
+    if run is not None and session_run.is_at_work(run) and run.turn_began_at is not None:
         # While its gateway is there, the lease is renewed when it has run out.
         renewed = (run.lease_until or now) + HELD
         until = min(renewed, run.turn_began_at + LONGEST_TURN)
@@ -247,7 +236,7 @@ def alert_registrar(
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
     said, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
     session = task.registrar_session
-    gone = registrars.was_refused(list_told())
+    gone = run_registrars.was_refused(list_told())
     if session is not None and not gone and reaches(task.registrar_host, session):
         return _wake_registrar(facts, alerted, said, wake_id, now)
     line = f"{notices.format_task_name(task)} {said}"
@@ -265,9 +254,9 @@ def _wake_registrar(
 
     `alerted` is the task after it. One that was sent before gives way to it.
     """
-    wake = registrars.build_unclaimed_wake(alerted, said, wake_id, now)
-    open_ = registrars.list_open_wakes(facts.wakes)
-    before = [*filterfalse(registrars.is_review_reminder, open_)]
+    wake = run_registrars.build_unclaimed_wake(alerted, said, wake_id, now)
+    open_ = run_registrars.list_open_wakes(facts.wakes)
+    before = [*filterfalse(run_registrars.is_review_reminder, open_)]
     owed = [old for old in before if old.state is WakeState.DUE]
     if owed:
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
@@ -322,6 +311,6 @@ def _count_alert(task: Task, now: datetime) -> Task:
 def find_due_wake(facts: TaskFacts) -> Wake | None:
     """Return the stuck wake of a task that is still to be delivered; None: no such."""
     for wake in facts.wakes:
-        if registrars.has_packet(wake) and wake.state is WakeState.DUE:
+        if run_registrars.has_packet(wake) and wake.state is WakeState.DUE:
             return wake
     return None

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 from unicodedata import normalize
 
-from openclaw_taskmem.domain import notices, working
+from openclaw_taskmem.domain import notices, session_run
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.targets import describe_target
@@ -83,7 +83,7 @@ class ListedTask(Value):
     def question(self) -> str | None:
         """Return what it asks the user; None: nothing."""
         run = self.run
-        return run.question if run is not None and working.has_open_question(run) else None
+        return run.question if run is not None and session_run.has_open_question(run) else None
 
 
 class TaskChoice(Value):
@@ -191,7 +191,7 @@ def _list_resumable(may: Sequence[ListedTask]) -> Sequence[ListedTask]:
     what was cancelled last.
     """
     open_ = [each for each in may if each.task.status in _OPEN]
-    rest = [e for e in open_ if e.run is None or not working.is_at_work(e.run)]
+    rest = [e for e in open_ if e.run is None or not session_run.is_at_work(e.run)]
     return rest or open_ or _drop_cancelled(may) or may
 
 
@@ -239,10 +239,7 @@ def _find_named(
         (numbered if not rest else [], ""),
         (begun, ""),
         (numbered, rest),
-        (
-            [e for e in whole if _format_name(e) == longest],
-            words[len(longest) :].strip(),
-        ),
+        ([e for e in whole if _format_name(e) == longest], words[len(longest) :].strip()),
     )
     return next((way for way in ways if way[0]), ((), ""))
 
@@ -305,10 +302,10 @@ def _describe_standing(listed: ListedTask) -> list[str]:
 def _describe_state(run: Run) -> str:
     """Say what becomes of a run now; empty: nothing that its user need know."""
     if not run.state.is_waiting:
-        return "at work" if working.is_at_work(run) else ""
-    if working.has_open_question(run) and run.question is not None:
+        return "at work" if session_run.is_at_work(run) else ""
+    if session_run.has_open_question(run) and run.question is not None:
         return f"asks you: {clip(to_plain_line(run.question), ASKED_BYTES)}".rstrip(".")
-    need = working.describe_need(run)
+    need = session_run.describe_need(run)
     if need is None:
         return "stopped" if run.why == RunReason.STOPPED else "paused"
     return f"waits for {need}"

@@ -8,13 +8,13 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import (
-    continuations,
-    lifecycle,
     notices,
     outbox,
-    registrars,
+    run_registrars,
+    run_wakes,
     runs,
-    working,
+    session_run,
+    task_lifecycle,
 )
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.notices import Milestone
@@ -29,16 +29,7 @@ from openclaw_taskmem.domain.run_events import (
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.texts import quote_line
-from taskmem_hookspecs import (
-    Change,
-    Event,
-    Run,
-    RunState,
-    Task,
-    TaskFacts,
-    TaskStatus,
-    Wake,
-)
+from taskmem_hookspecs import Change, Event, Run, RunState, Task, TaskFacts, TaskStatus, Wake
 from taskmem_hookspecs.errors import RunNotReady
 
 ATTACHED = "attached_task_ids"
@@ -46,10 +37,7 @@ ATTACHED = "attached_task_ids"
 SAID_BYTES = 280
 """Of what an agent says as it ends a task, in the line for the user."""
 _RESTING = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
-_TOLD = {
-    TaskStatus.COMPLETED: Milestone.COMPLETED,
-    TaskStatus.FAILED: Milestone.FAILED,
-}
+_TOLD = {TaskStatus.COMPLETED: Milestone.COMPLETED, TaskStatus.FAILED: Milestone.FAILED}
 
 
 def begin_for_caller(
@@ -102,14 +90,7 @@ def queue_for_role(
 
     `last` is the task's run before it; None: there was none.
     """
-    moved = begin_run(
-        task,
-        run_id=run_id,
-        now=now,
-        role=role,
-        segmented=segmented,
-        last=last,
-    )
+    moved = begin_run(task, run_id=run_id, now=now, role=role, segmented=segmented, last=last)
     return apply_events(moved, TasksAttached(task_ids=list_attached(task.metadata)), now=now)
 
 
@@ -150,7 +131,9 @@ def apply_call(
     moved = RunTransition(run=run)
     if status and task.status is TaskStatus.ACTIVE and _is_sent_back(run, caller):
         moved = apply_events(run, RunRequeued(), now=now)
-    elif status or not working.is_waiting_for_word(run) or (acts and _is_later_turn(run, caller)):
+    elif (
+        status or not session_run.is_waiting_for_word(run) or (acts and _is_later_turn(run, caller))
+    ):
         moved = _move_run(run, change, caller, now, policy)
     if ask is not None:
         moved = _ask_user(task, moved, ask, options, now)
@@ -161,8 +144,8 @@ def apply_call(
     told: tuple[Event, ...] = ()
     if after.state is not run.state:
         goes_on = after.state is RunState.RUNNING
-        settle = registrars.settle_wakes(facts.wakes)
-        gone = settle if goes_on else continuations.drop_open_run_wakes(facts)
+        settle = run_registrars.settle_wakes(facts.wakes)
+        gone = settle if goes_on else run_wakes.drop_open_run_wakes(facts)
     if after.state.terminal and task.status in _TOLD:
         if said and not caller.person:
             said = f"its agent says: {quote_line(said, SAID_BYTES)}"
@@ -211,7 +194,7 @@ def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str
     if answer is None:
         return None
     early = run is not None and run.state.is_waiting and not _is_later_turn(run, caller)
-    return lifecycle.attribute_words(answer, caller.name_relay(early=early))
+    return task_lifecycle.attribute_words(answer, caller.name_relay(early=early))
 
 
 def _is_sent_back(run: Run, caller: Caller) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from openclaw_taskmem.domain.marks import disarm_markers, replace_hidden
+from openclaw_taskmem.domain.text_safety import disarm_markers, replace_hidden
 
 ELLIPSIS: Final = "…"
 _MINUTE: Final = 60

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from openclaw_taskmem.domain import lifecycle
+from openclaw_taskmem.domain import task_lifecycle
 from openclaw_taskmem.domain.step_phrases import sounds_like_progress
 from taskmem_hookspecs import Message, MessageType, Role
 
@@ -66,7 +66,7 @@ def has_user_spoken_last(messages: Sequence[Message]) -> bool:
     What they said as the task was completed is heard by that.
     """
     for message in reversed(messages):
-        if lifecycle.is_completion_message(message):
+        if task_lifecycle.is_completion_message(message):
             return False
         if message.role is not Role.SYSTEM:
             return message.role is Role.USER

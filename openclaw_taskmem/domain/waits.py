@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import events, lifecycle, notices, outbox
+from openclaw_taskmem.domain import events, notices, outbox, task_lifecycle
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.judging import UNJUDGED, clip_observation
+from openclaw_taskmem.domain.verdicts import UNJUDGED, clip_observation
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -104,7 +104,7 @@ def require_open(facts: TaskFacts | None) -> None:
         TaskEnded: It has; the sentence says how to reopen it.
     """
     if facts is not None:
-        lifecycle.require_open(facts.task, "nothing can be waited for")
+        task_lifecycle.require_open(facts.task, "nothing can be waited for")
 
 
 def start_wait(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) -> Change:
@@ -121,11 +121,7 @@ def start_wait(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetim
         kind=events.WAIT_OPENED,
         task_id=wait.task_id,
         wait_id=wait.wait_id,
-        data={
-            "target": wait.target,
-            "wake_when": wait.wake_when,
-            "timeout": wait.timeout_seconds,
-        },
+        data={"target": wait.target, "wake_when": wait.wake_when, "timeout": wait.timeout_seconds},
     )
     return Change(
         tasks=_update_task(wait, facts, now),
@@ -381,7 +377,7 @@ def _update_task(
     if facts is None:
         return ()
     others = (known for known in facts.waits if known.wait_id != wait.wait_id)
-    task = lifecycle.touch_task(facts.task, now)
+    task = task_lifecycle.touch_task(facts.task, now)
     return (
         task.model_copy(
             update={

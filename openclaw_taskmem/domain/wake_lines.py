@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from openclaw_taskmem.domain import notices, registrars
+from openclaw_taskmem.domain import notices, run_registrars
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.targets import describe_target
@@ -56,8 +56,8 @@ def describe_wake(facts: WakeFacts) -> str:
     Of an implicit task there is nothing to see but the end of a wait.
     """
     task, wait = facts.task, facts.wait
-    if registrars.is_for_registrar(facts.wake):
-        return registrars.format_line(facts.wake)
+    if run_registrars.is_for_registrar(facts.wake):
+        return run_registrars.format_line(facts.wake)
     if task is not None and task.implicit:
         if facts.wake.cause is not WakeCause.WAIT:
             return ""

@@ -9,16 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from openclaw_taskmem.domain import claims, evidence, ledger, looks, runs, working
+from openclaw_taskmem.domain import (
+    evidence,
+    ledger,
+    look_policy,
+    required_artifacts,
+    runs,
+    session_run,
+)
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.claims import RequiredArtifact
 from openclaw_taskmem.domain.evidence import Refusal
 from openclaw_taskmem.domain.ledger import CheckedClaim
-from openclaw_taskmem.domain.names import find_names
-from openclaw_taskmem.domain.updates import Acceptance
-from openclaw_taskmem.engine.history import find_last_run
-from openclaw_taskmem.engine.looking import ELSEWHERE, EvidenceChecker
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.domain.path_mentions import find_names
+from openclaw_taskmem.domain.required_artifacts import RequiredArtifact
+from openclaw_taskmem.domain.task_update import Acceptance
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.file_changes import ELSEWHERE, EvidenceChecker
+from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
     LedgerEntry,
@@ -95,7 +102,7 @@ class CheckResult(Value):
 
 
 def build_required_set(
-    shell: Shell, facts: TaskFacts, said: str, given: Sequence[str], caller: Caller
+    context: Context, facts: TaskFacts, said: str, given: Sequence[str], caller: Caller
 ) -> RequiredSet:
     """Return what is to be looked at before a task is completed.
 
@@ -103,11 +110,11 @@ def build_required_set(
         InvalidArguments: What is named as made cannot be looked at.
     """
     task, run = facts.task, facts.run
-    things = claims.list_required_artifacts(task, given)
-    fault = claims.find_fault(things)
+    things = required_artifacts.list_required_artifacts(task, given)
+    fault = required_artifacts.find_fault(things)
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
-    boxed = looks.is_sandboxed(caller, shell.looks)
+    boxed = look_policy.is_sandboxed(caller, context.looks)
     # A gateway reports the folder of the host; what a sandbox shows is the call's own.
     reported = run.folder if run and not boxed else None
     return RequiredSet(
@@ -115,28 +122,28 @@ def build_required_set(
         run=run,
         things=things,
         said=said,
-        entries=tuple(shell.store.read_records(LedgerEntry, task.task_id)),
-        folders=tuple(shell.store.read_records(WorkFolder, task.task_id)),
+        entries=tuple(context.store.read_records(LedgerEntry, task.task_id)),
+        folders=tuple(context.store.read_records(WorkFolder, task.task_id)),
         folder=reported or caller.folder,
         boxed=boxed,
-        hidden=tuple(each for each in things if _is_hidden(shell, each, caller)),
+        hidden=tuple(each for each in things if _is_hidden(context, each, caller)),
     )
 
 
-def _is_hidden(shell: Shell, thing: RequiredArtifact, caller: Caller) -> bool:
+def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> bool:
     """Whether a caller may not look at a thing that proves a completion."""
-    command = thing.kind == claims.COMMAND
-    return command and looks.is_command_hidden(thing.subject, caller, shell.looks)
+    command = thing.kind == required_artifacts.COMMAND
+    return command and look_policy.is_command_hidden(thing.subject, caller, context.looks)
 
 
-def verify_required(shell: Shell, sought: RequiredSet) -> CheckResult:
+def verify_required(context: Context, sought: RequiredSet) -> CheckResult:
     """Look at what a task made, at what is to be there, and for what is only named.
 
     It may take long, and so must not be done while a task is locked.
     """
     task, run = sought.task, sought.run
     boxed = sought.boxed
-    looker = EvidenceChecker(shell, task, run, sought.folders, sought.folder, boxed=boxed)
+    looker = EvidenceChecker(context, task, run, sought.folders, sought.folder, boxed=boxed)
     found = looker.find_entries(sought.entries)
     checked = tuple(
         looker.check(thing, found, hidden=thing in sought.hidden) for thing in sought.things
@@ -154,7 +161,7 @@ def verify_required(shell: Shell, sought: RequiredSet) -> CheckResult:
     }
     run_id = run.run_id if run else None
     doubtful = {path: why for path, why in whys.items() if path not in entries}
-    now = shell.clock.now()
+    now = context.clock.now()
     nowhere = tuple(n for n in named.here if whys.get(n) == ledger.NOWHERE)
     partly = any(folder.path in whys for folder in sought.folders)
     nothing = not (entries or partly) and bool(run or sought.folders)
@@ -170,12 +177,12 @@ def verify_required(shell: Shell, sought: RequiredSet) -> CheckResult:
         ),
         nowhere=nowhere,
         passed=looker.unsearched_folders,
-        claims=asks and _claims_anything(shell, task, sought.said),
-        at=shell.clock.now(),
+        claims=asks and _claims_anything(context, task, sought.said),
+        at=context.clock.now(),
     )
 
 
-def _claims_anything(shell: Shell, task: Task, said: str) -> bool:
+def _claims_anything(context: Context, task: Task, said: str) -> bool:
     """Whether a reader says that plan or message claim that something was made.
 
     A text that talks the reader into saying yes says yes to the decoy as well, and
@@ -183,7 +190,7 @@ def _claims_anything(shell: Shell, task: Task, said: str) -> bool:
     """
     decoy = secrets.token_hex(DECOY_BYTES)
     question = evidence.build_claim_question(task.plan, said, decoy)
-    return evidence.affirms_claim(shell.ask_reader(*question))
+    return evidence.affirms_claim(context.ask_reader(*question))
 
 
 def describe_nothing_made(seen: CheckResult) -> str:
@@ -198,22 +205,16 @@ def describe_nothing_made(seen: CheckResult) -> str:
 
 
 def record_or_refuse(
-    shell: Shell,
-    facts: TaskFacts,
-    seen: CheckResult,
-    acceptance: Acceptance | None = None,
+    context: Context, facts: TaskFacts, seen: CheckResult, acceptance: Acceptance | None = None
 ) -> tuple[Change, Refusal | None]:
     """Return what is written of what was seen, and why the task is not completed.
 
     None: it may be completed. What a person accepts is not refused.
     """
-    now, task = shell.clock.now(), facts.task
+    now, task = context.clock.now(), facts.task
     refusal = evidence.find_refusal(task, seen.checked, seen.nowhere, claims=seen.claims)
     kept = evidence.record_findings(
-        facts,
-        (*seen.checked, *seen.files),
-        lambda: shell.new_id("artifact", now),
-        now,
+        facts, (*seen.checked, *seen.files), lambda: context.new_id("artifact", now), now
     )
     if refusal is not None and acceptance is None:
         # What was only named is asked about, and not told yet; the work goes on.
@@ -228,11 +229,7 @@ def record_or_refuse(
     if acceptance is not None:
         told = (evidence.build_acceptance_event(facts, acceptance, now), *told)
     over = tuple(each.model_copy(update={"files": None}) for each in folders)
-    more = {
-        "ledger": seen.entries,
-        "folders": over,
-        "events": (*kept.events, *told),
-    }
+    more = {"ledger": seen.entries, "folders": over, "events": (*kept.events, *told)}
     return kept.model_copy(update=more), None
 
 
@@ -258,106 +255,106 @@ def merge_proof(proof: Change, change: Change, task: Task | None = None) -> Chan
 # --- after the completion ---------------------------------------------------
 
 
-def add_late_entries(shell: Shell, task_id: str) -> None:
+def add_late_entries(context: Context, task_id: str) -> None:
     """Add to the ledger of a completed task what ended after its completion.
 
     Not where its session has begun another task, whose work it may be.
     """
-    facts = shell.store.read_task(task_id)
-    run = find_last_run(shell, task_id)
-    if facts.task.status is not TaskStatus.COMPLETED or _has_next(shell, run):
+    facts = context.store.read_task(task_id)
+    run = find_last_run(context, task_id)
+    if facts.task.status is not TaskStatus.COMPLETED or _has_next(context, run):
         return
     since = (run.ended_at if run else None) or facts.task.updated_at
     folders = [
         each.model_copy(update={"since": each.since or since})
-        for each in shell.store.read_records(WorkFolder, task_id)
+        for each in context.store.read_records(WorkFolder, task_id)
     ]
-    known = {each.path: each for each in shell.store.read_records(LedgerEntry, task_id)}
-    looker = EvidenceChecker(shell, facts.task, run, folders, run.folder if run else None)
+    known = {each.path: each for each in context.store.read_records(LedgerEntry, task_id)}
+    looker = EvidenceChecker(context, facts.task, run, folders, run.folder if run else None)
     found = looker.find_entries(known.values())
     late = {path: each for path, each in found.items() if path not in known}
     entries = tuple(looker.judge(late).values())
     if not entries:
         return
-    now = shell.clock.now()
+    now = context.clock.now()
     whole = facts.model_copy(update={"run": run})
     places = _build_shown_prefixes(run.folder if run else None)
     told = evidence.build_user_notices(whole, entries, places, now)
     change = Change(ledger=entries, events=told)
-    shell.retry_on_conflict(task_id, partial(shell.commit, change))
+    context.retry_on_conflict(task_id, partial(context.commit, change))
 
 
-def _has_next(shell: Shell, run: Run | None) -> bool:
+def _has_next(context: Context, run: Run | None) -> bool:
     """Whether the session of a run has begun another since."""
-    later = shell.store.find_runs(RunQuery(limit=RUNS)) if run else ()
+    later = context.store.find_runs(RunQuery(limit=RUNS)) if run else ()
     return any(
         run is not None and each.session_key == run.session_key and each.created_at > run.created_at
         for each in later
     )
 
 
-def check_first_answer(shell: Shell, session_key: str, said: str) -> None:
+def check_first_answer(context: Context, session_key: str, said: str) -> None:
     """Look up what the first answer after a completion names, and tell what is nowhere.
 
     What was asked about already is not told again.
     """
-    run = _find_just_completed(shell, session_key)
+    run = _find_just_completed(context, session_key)
     if run is None:
         return
-    task = shell.store.read_task(run.task_id).task
+    task = context.store.read_task(run.task_id).task
     if ledger.ANSWER in task.doubts:
         return
-    known = [each.path for each in shell.store.read_records(LedgerEntry, task.task_id)]
-    nowhere = _find_missing_names(shell, task, run, said, known)
+    known = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
+    nowhere = _find_missing_names(context, task, run, said, known)
     new = {what: ledger.NOWHERE for what in nowhere if what not in known}
 
     def once() -> None:
-        facts = shell.store.read_task(run.task_id)
-        now, doubts = shell.clock.now(), (*facts.task.doubts, ledger.ANSWER)
+        facts = context.store.read_task(run.task_id)
+        now, doubts = context.clock.now(), (*facts.task.doubts, ledger.ANSWER)
         entries = ledger.build_unverified_entries(run.task_id, run.run_id, new, now)
         whole = facts.model_copy(update={"run": run})
         told = evidence.build_user_notices(whole, entries, {}, now)
         looked_up = facts.task.model_copy(update={"doubts": doubts})
-        shell.commit(Change(tasks=(looked_up,), ledger=entries, events=told))
+        context.commit(Change(tasks=(looked_up,), ledger=entries, events=told))
 
-    shell.retry_on_conflict(run.task_id, once)
+    context.retry_on_conflict(run.task_id, once)
 
 
 def _find_missing_names(
-    shell: Shell, task: Task, run: Run, said: str, known: Sequence[str]
+    context: Context, task: Task, run: Run, said: str, known: Sequence[str]
 ) -> list[str]:
     """Return the names in a text that are found nowhere, not in `known` either."""
-    folders = shell.store.read_records(WorkFolder, task.task_id)
-    looker = EvidenceChecker(shell, task, run, folders, run.folder)
+    folders = context.store.read_records(WorkFolder, task.task_id)
+    looker = EvidenceChecker(context, task, run, folders, run.folder)
     whys = looker.look_up(find_names(said).here, known)
     return [what for what, why in whys.items() if why == ledger.NOWHERE]
 
 
-def _find_just_completed(shell: Shell, session_key: str) -> Run | None:
+def _find_just_completed(context: Context, session_key: str) -> Run | None:
     """Return the run of a session that was completed last, if that was just now."""
-    now = shell.clock.now()
+    now = context.clock.now()
     done = (RunState.COMPLETED,)
-    for run in shell.store.find_runs(RunQuery(states=done, limit=RUNS, implicit=False)):
+    for run in context.store.find_runs(RunQuery(states=done, limit=RUNS, implicit=False)):
         ended = run.ended_at or run.changed_at
         if run.session_key == session_key and abs(now - ended) <= ANSWERED:
             return run
     return None
 
 
-def find_doubt_in_answer(shell: Shell, owner: Owner, said: str) -> tuple[str, str] | None:
+def find_doubt_in_answer(context: Context, owner: Owner, said: str) -> tuple[str, str] | None:
     """Return the task, and what its agent is asked before its last words go out.
 
     None: they go out, for nothing that they name is missing.
     """
-    open_ = shell.find_session_runs(owner.session_key or "", owner.host)
-    run = working.find_current_run(open_, owner)
+    open_ = context.find_session_runs(owner.session_key or "", owner.host)
+    run = session_run.find_current_run(open_, owner)
     if run is None or run.state is not RunState.RUNNING:
         return None
-    task = shell.store.read_task(run.task_id).task
+    task = context.store.read_task(run.task_id).task
     if task.implicit:
         return None
-    known = [each.path for each in shell.store.read_records(LedgerEntry, task.task_id)]
-    nowhere = _find_missing_names(shell, task, run, said, known)
+    known = [each.path for each in context.store.read_records(LedgerEntry, task.task_id)]
+    nowhere = _find_missing_names(context, task, run, said, known)
     if not nowhere or task.status is not TaskStatus.ACTIVE:
         return None
     return task.task_id, evidence.format_missing_names(nowhere)

@@ -13,19 +13,11 @@ from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import ledger
 from openclaw_taskmem.domain.ledger import FileTimes, FileTouch, FolderListing
-from openclaw_taskmem.domain.names import find_names, split_words
-from openclaw_taskmem.domain.scrub import scrub
-from openclaw_taskmem.engine.listing import list_files, read_stamps
-from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import (
-    Change,
-    FileChange,
-    LedgerEntry,
-    Run,
-    TaskFacts,
-    Value,
-    WorkFolder,
-)
+from openclaw_taskmem.domain.path_mentions import find_names, split_words
+from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.folder_listing import list_files, read_stamps
+from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, Value, WorkFolder
 
 SLACK: Final = timedelta(seconds=2)
 """How late the beginning of a call may be reported."""
@@ -64,7 +56,7 @@ class UsedFolders(NamedTuple):
 
 
 def build_folder_rows(
-    shell: Shell, task_id: str, paths: Iterable[str], *, command: bool
+    context: Context, task_id: str, paths: Iterable[str], *, command: bool
 ) -> tuple[WorkFolder, ...]:
     """Return the rows of folders that a task uses from now on; known ones are left out.
 
@@ -75,10 +67,10 @@ def build_folder_rows(
         for path in dict.fromkeys(os.path.normpath(each) for each in paths)
         if os.path.isabs(path) and path.isprintable()
     ]
-    if all(key in shell.used_folders for key in keys):
+    if all(key in context.used_folders for key in keys):
         return ()
-    since = shell.clock.now() - SLACK if command else None
-    known = {each.path: each for each in shell.store.read_records(WorkFolder, task_id)}
+    since = context.clock.now() - SLACK if command else None
+    known = {each.path: each for each in context.store.read_records(WorkFolder, task_id)}
     rows: list[WorkFolder] = []
     for key in keys:
         row = known.get(key[1])
@@ -87,11 +79,11 @@ def build_folder_rows(
         elif row is not None and row.since is None and command:
             rows.append(row.model_copy(update={"since": since}))
         else:
-            shell.used_folders.add(key)
+            context.used_folders.add(key)
     return tuple(rows)
 
 
-def find_used_folders(shell: Shell, run: Run | None, deed: FileActivity) -> UsedFolders:
+def find_used_folders(context: Context, run: Run | None, deed: FileActivity) -> UsedFolders:
     """Return the folders that a call uses, and those that its command names.
 
     Passed over is what holds another of them, or is the home of the user or the folder
@@ -104,7 +96,7 @@ def find_used_folders(shell: Shell, run: Run | None, deed: FileActivity) -> Used
             joined = os.path.join(folder, os.path.expanduser(word))
             path = os.path.normpath(joined)
             known = path in passed or any(is_inside(path, each) for each in listed)
-            if not known and os.path.isdir(path) and may_look(shell, run, path):
+            if not known and os.path.isdir(path) and may_look(context, run, path):
                 whole = any(is_inside(each, path) for each in (*listed, *busy))
                 (passed if whole else listed).append(path)
     return UsedFolders(listed=(*listed,), passed=(*passed,))
@@ -126,33 +118,29 @@ def _spell_home(text: str) -> str:
 
 
 def schedule_listing(
-    shell: Shell,
-    rows: Iterable[WorkFolder],
-    *,
-    early: bool = False,
-    own: str | None = None,
+    context: Context, rows: Iterable[WorkFolder], *, early: bool = False, own: str | None = None
 ) -> None:
     """List the files of new folders in which commands run, off the path of the call.
 
     `early`: also where none has run yet. `own`: the folder that the caller works in.
     """
-    if len(shell.used_folders) > MOST_USED:
-        shell.used_folders.clear()
+    if len(context.used_folders) > MOST_USED:
+        context.used_folders.clear()
     for row in rows:
-        shell.used_folders.add((row.task_id, row.path, row.since is not None))
+        context.used_folders.add((row.task_id, row.path, row.since is not None))
         if row.files is None and (early or row.since):
-            shell.later(0.0, partial(_list_initial_files, shell, row, own))
+            context.later(0.0, partial(_list_initial_files, context, row, own))
 
 
-def _list_initial_files(shell: Shell, new: WorkFolder, own: str | None) -> None:
+def _list_initial_files(context: Context, new: WorkFolder, own: str | None) -> None:
     """Keep the files that a folder has before the work, if it may be looked at.
 
     The work may have begun by now: a file that was written or unpacked since the task
     was registered is left out, as one that is new.
     """
     task_id, path = new.task_id, new.path
-    facts = shell.store.read_task(task_id)
-    listing = list_files(path) if may_look(shell, facts.run, path, own) else None
+    facts = context.store.read_task(task_id)
+    listing = list_files(path) if may_look(context, facts.run, path, own) else None
     if listing is None or not listing.complete:
         return
     known = _drop_secret_names(listing)
@@ -161,12 +149,12 @@ def _list_initial_files(shell: Shell, new: WorkFolder, own: str | None) -> None:
     files = ledger.pack_files(known._replace(files=older))
 
     def once() -> None:
-        for row in shell.store.read_records(WorkFolder, task_id):
+        for row in context.store.read_records(WorkFolder, task_id):
             if row.path == path and row.files is None:
                 kept = row.model_copy(update={"files": files})
-                shell.commit(Change(folders=(kept,)))
+                context.commit(Change(folders=(kept,)))
 
-    shell.retry_on_conflict(task_id, once)
+    context.retry_on_conflict(task_id, once)
 
 
 def _drop_secret_names(listing: FolderListing) -> FolderListing:
@@ -178,14 +166,14 @@ def _drop_secret_names(listing: FolderListing) -> FolderListing:
     return listing._replace(files=kept)
 
 
-def may_look(shell: Shell, run: Run | None, path: str, folder: str | None = None) -> bool:
+def may_look(context: Context, run: Run | None, path: str, folder: str | None = None) -> bool:
     """Whether a path lies in a folder that may be looked at, links followed.
 
     `folder`: where the agent works, as its call says.
     """
     real = os.path.realpath(path)
     own = (run.folder if run else None, folder if folder != "/" else None)
-    roots = (*shell.roots, *filter(None, own))
+    roots = (*context.roots, *filter(None, own))
     return any(is_inside(real, os.path.realpath(root)) for root in roots)
 
 
@@ -194,35 +182,37 @@ def is_inside(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def note_named_files(shell: Shell, run: Run, deed: FileActivity, used: UsedFolders) -> None:
+def note_named_files(context: Context, run: Run, deed: FileActivity, used: UsedFolders) -> None:
     """Keep in mind which files that a command names are there as it begins."""
     if deed.call_id and deed.command:
-        if len(shell.named_files) >= MOST_CALLS:
-            shell.named_files.clear()
-        found = _find_named_files(shell, run, [deed.text], (*used.listed, *used.passed))
-        shell.named_files[deed.call_id] = tuple(path for path, _ in found)
+        if len(context.named_files) >= MOST_CALLS:
+            context.named_files.clear()
+        found = _find_named_files(context, run, [deed.text], (*used.listed, *used.passed))
+        context.named_files[deed.call_id] = tuple(path for path, _ in found)
 
 
 def record_call(
-    shell: Shell, facts: TaskFacts, run: Run, deed: FileActivity, now: datetime
+    context: Context, facts: TaskFacts, run: Run, deed: FileActivity, now: datetime
 ) -> Change:
     """Return the entries and folders that a call adds to the ledger of a task."""
-    used = find_used_folders(shell, run, deed)
-    folders = build_folder_rows(shell, facts.task.task_id, used.listed, command=deed.command)
+    used = find_used_folders(context, run, deed)
+    folders = build_folder_rows(context, facts.task.task_id, used.listed, command=deed.command)
     began = now - timedelta(seconds=deed.seconds) - SLACK
     began = max(began, facts.task.created_at)
-    found = [*_read_touched_files(shell, run, deed)]
-    before = shell.named_files.pop(deed.call_id or "", None)
+    found = [*_read_touched_files(context, run, deed)]
+    before = context.named_files.pop(deed.call_id or "", None)
     if deed.command:
         places = (*used.listed, *used.passed)
-        for path, change, size in look_up_names(shell, run, [deed.text], places, began):
+        for path, change, size in look_up_names(context, run, [deed.text], places, began):
             maybe_old = before is None or path in before
             found.append((path, change if maybe_old else FileChange.CREATED, size))
     gone = (path for path in before or () if not os.path.lexists(path))
     found += [(path, FileChange.REMOVED, None) for path in gone]
     if not found:
         return Change(folders=folders)
-    known = {each.path: each for each in shell.store.read_records(LedgerEntry, facts.task.task_id)}
+    known = {
+        each.path: each for each in context.store.read_records(LedgerEntry, facts.task.task_id)
+    }
     for path, change, size in found:
         new = LedgerEntry(
             task_id=facts.task.task_id,
@@ -242,34 +232,30 @@ Found = tuple[str, FileChange, int | None]
 """A path, what happened to it, and its size; None: it is not there now."""
 
 
-def _read_touched_files(shell: Shell, run: Run, deed: FileActivity) -> Iterator[Found]:
+def _read_touched_files(context: Context, run: Run, deed: FileActivity) -> Iterator[Found]:
     for touch in deed.touched:
         path = os.path.normpath(touch.path)
         if os.path.isabs(path):
-            stamps = read_stamps(path) if may_look(shell, run, path) else None
+            stamps = read_stamps(path) if may_look(context, run, path) else None
             yield path, touch.change, stamps.size if stamps else None
 
 
 def look_up_names(
-    shell: Shell,
-    run: Run | None,
-    texts: Sequence[str],
-    folders: Sequence[str],
-    since: datetime,
+    context: Context, run: Run | None, texts: Sequence[str], folders: Sequence[str], since: datetime
 ) -> Iterator[Found]:
     """Yield the files that the texts of commands name and that were written since."""
     earliest = ledger.to_nanoseconds(since) - ledger.STAMP_SLACK
-    for path, stamps in _find_named_files(shell, run, texts, folders):
+    for path, stamps in _find_named_files(context, run, texts, folders):
         if earliest <= stamps.written <= stamps.changed:
             yield path, FileChange.CHANGED, stamps.size
 
 
 def _find_named_files(
-    shell: Shell, run: Run | None, texts: Sequence[str], folders: Sequence[str]
+    context: Context, run: Run | None, texts: Sequence[str], folders: Sequence[str]
 ) -> Iterator[tuple[str, FileTimes]]:
     for name in find_names(*map(_spell_home, texts)).here:
         for folder in folders if not os.path.isabs(name) else ("/",):
             path = os.path.normpath(os.path.join(folder, os.path.expanduser(name)))
-            stamps = read_stamps(path) if may_look(shell, run, path) else None
+            stamps = read_stamps(path) if may_look(context, run, path) else None
             if stamps:
                 yield path, stamps

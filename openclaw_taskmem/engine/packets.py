@@ -7,9 +7,16 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import effects, handover, lifecycle, packet, scrub, thread
-from openclaw_taskmem.engine.history import read_past_work
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.domain import (
+    packet,
+    packet_history,
+    redaction,
+    run_handoff,
+    task_lifecycle,
+    thread,
+)
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.run_history import read_past_work
 from taskmem_hookspecs import (
     Message,
     PlanRevision,
@@ -25,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def render_packet(
-    shell: Shell,
+    context: Context,
     facts: TaskFacts,
     verdict: StuckVerdict,
     wake_id: str,
@@ -42,13 +49,13 @@ def render_packet(
     Whatever goes wrong here, there is a text. Source: requirement C5.
     """
     try:
-        messages = tuple(shell.store.read_records(Message, facts.task.task_id, thread.READ))
+        messages = tuple(context.store.read_records(Message, facts.task.task_id, thread.READ))
         if said and said not in (each.content for each in messages[-2:]):
-            answer = lifecycle.build_answer_message(facts.task, said, shell.clock.now())
+            answer = task_lifecycle.build_answer_message(facts.task, said, context.clock.now())
             messages = (*messages, answer)
         told_session = facts.run.told_session if facts.run else None
         if told_session is not None:
-            background = handover.describe_background(told_session, messages)
+            background = run_handoff.describe_background(told_session, messages)
         known = ResumeFacts(
             task=facts.task,
             waits=facts.waits,
@@ -56,10 +63,10 @@ def render_packet(
             background=background,
             verdict=verdict,
             wake_id=wake_id,
-            now=shell.clock.now(),
-            **_collect_past_facts(shell, facts),
+            now=context.clock.now(),
+            **_collect_past_facts(context, facts),
         )
-        built = (packet.build_packet if plain else shell.seams.build_resume_packet)(known)
+        built = (packet.build_packet if plain else context.plugin_host.build_resume_packet)(known)
         fitted = _fit_scrubbed(built)
         if not packet.is_small_enough(fitted):
             log.warning("a plug-in's packet is too large; the core's goes out")
@@ -71,7 +78,7 @@ def render_packet(
 
 
 def render_resume_text(
-    shell: Shell,
+    context: Context,
     facts: TaskFacts,
     wake_id: str,
     reason: str,
@@ -87,10 +94,10 @@ def render_resume_text(
     the user says to the task, None: nothing, and `asked` whether it had asked that.
     `background` is as for `written`.
     """
-    idle = shell.clock.now() - facts.task.updated_at
+    idle = context.clock.now() - facts.task.updated_at
     verdict = StuckVerdict(idle_seconds=max(idle.total_seconds(), 0.0), reason=reason)
     text, _ = render_packet(
-        shell,
+        context,
         facts,
         verdict,
         wake_id,
@@ -101,24 +108,24 @@ def render_resume_text(
     )
     if not answer:
         return text
-    return packet.append_words(text, scrub.scrub(answer), asked=asked)
+    return packet.append_words(text, redaction.scrub(answer), asked=asked)
 
 
-def _collect_past_facts(shell: Shell, facts: TaskFacts) -> dict[str, Any]:
+def _collect_past_facts(context: Context, facts: TaskFacts) -> dict[str, Any]:
     """Return what is known of the calls made for a task, and of what it dropped."""
     task_id = facts.task.task_id
-    past = read_past_work(shell, task_id)
-    revisions = shell.store.read_records(PlanRevision, task_id)
-    still_running = shell.still_running.get(get_session_key(facts.task, facts.run), ())
+    past = read_past_work(context, task_id)
+    revisions = context.store.read_records(PlanRevision, task_id)
+    still_running = context.still_running.get(get_session_key(facts.task, facts.run), ())
     return {
         "run": facts.run,
-        "done_calls": effects.list_done_calls(past.calls),
-        "cut_calls": effects.list_cut_calls(past.calls),
-        "dropped": effects.list_dropped_intents(facts.task, revisions, facts.waits),
+        "done_calls": packet_history.list_done_calls(past.calls),
+        "cut_calls": packet_history.list_cut_calls(past.calls),
+        "dropped": packet_history.list_dropped_intents(facts.task, revisions, facts.waits),
         "earlier_calls": past.unread,
         "last_response": past.last_response,
         "conversation": past.messages,
-        "still_running": tuple(scrub.scrub(each.format_line()) for each in still_running),
+        "still_running": tuple(redaction.scrub(each.format_line()) for each in still_running),
     }
 
 
@@ -128,5 +135,5 @@ def get_session_key(task: Task, run: Run | None) -> str:
 
 
 def _fit_scrubbed(built: ResumePacket) -> ResumePacket:
-    clean = scrub.scrub_json(built.model_dump(mode="json"))
+    clean = redaction.scrub_json(built.model_dump(mode="json"))
     return packet.fit_packet(ResumePacket.model_validate(clean))

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import Recollection
 
 
 def search_history(
-    shell: Shell, query: str, limit: int, recency_bias: float
+    context: Context, query: str, limit: int, recency_bias: float
 ) -> Sequence[Recollection] | None:
     """Return the best matches of all sources; None: there is no source."""
-    sources = shell.seams.find_recall_sources()
+    sources = context.plugin_host.find_recall_sources()
     if not sources:
         return None
     found: list[Recollection] = []
     for source in sources:
-        answer = shell.seams.call_part(source, "recall", source.recall, query, limit, recency_bias)
+        answer = context.plugin_host.call_part(
+            source, "recall", source.recall, query, limit, recency_bias
+        )
         found += _keep_valid_matches(answer)
     found.sort(key=lambda item: item.confidence, reverse=True)
     return found[:limit]

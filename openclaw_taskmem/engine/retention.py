@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import retention
-from openclaw_taskmem.engine import say, tell
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine import hook_events, host_notifications
+from openclaw_taskmem.engine.context import Context
 
 log = logging.getLogger(__name__)
 OLD_ROWS: Final = 5_000
@@ -21,12 +21,12 @@ PATIENCE_SECONDS: Final = 2.0
 """How long one pass takes; the next one goes on."""
 
 
-def drop_ended(shell: Shell) -> bool:
+def drop_ended(context: Context) -> bool:
     """Drop what is too old, then the oldest while the database is too large.
 
     Returns whether there is more to drop, for which there was no time.
     """
-    passing = _RetentionPass(shell)
+    passing = _RetentionPass(context)
     try:
         return passing.drop_old() or passing.drop_to_fit()
     finally:
@@ -34,18 +34,18 @@ def drop_ended(shell: Shell) -> bool:
 
 
 class _RetentionPass:
-    def __init__(self, shell: Shell) -> None:
-        self._shell = shell
-        self._now = shell.clock.now()
-        self._until = shell.clock.monotonic() + PATIENCE_SECONDS
-        self._upto = _find_read_position(shell)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._now = context.clock.now()
+        self._until = context.clock.monotonic() + PATIENCE_SECONDS
+        self._upto = _find_read_position(context)
         self._dropped: Counter[str] = Counter()
         self._before, self._after = self._now, 0
         """From before when events were looked for, and how far in the log."""
 
     def drop_old(self) -> bool:
         """Drop what is older than it may be; return whether time was up first."""
-        cut = retention.find_age_cutoff(self._now, self._shell.keep)
+        cut = retention.find_age_cutoff(self._now, self._context.keep)
         while self._drop_rows(cut, OLD_ROWS):
             if self._is_over():
                 return True
@@ -56,8 +56,8 @@ class _RetentionPass:
 
         Where other homes have rows, nothing goes: it may be they that take the room.
         """
-        keep, kept = self._shell.keep, self._shell.kept
-        size = self._shell.store.measure()
+        keep, kept = self._context.keep, self._context.kept
+        size = self._context.store.measure()
         kept.shared = size.shared
         while True:
             kept.taken = size.bytes
@@ -75,7 +75,7 @@ class _RetentionPass:
                 return False
             if self._is_over():
                 return True
-            size = self._shell.store.measure()
+            size = self._context.store.measure()
 
     def log_dropped(self) -> None:
         """Log what was dropped."""
@@ -86,18 +86,21 @@ class _RetentionPass:
     def _drop_rows(self, before: datetime, most: int) -> bool:
         if before != self._before:
             self._before, self._after = before, 0
-        dropped = self._shell.store.drop_ended(before, most, self._upto, self._after)
+        dropped = self._context.store.drop_ended(before, most, self._upto, self._after)
         self._after = dropped.last_event
         self._dropped.update(dropped.rows)
         return bool(dropped.rows)
 
     def _is_over(self) -> bool:
-        over = self._shell.clock.monotonic() > self._until
-        return over or self._shell.stopping.is_set()
+        over = self._context.clock.monotonic() > self._until
+        return over or self._context.stopping.is_set()
 
 
-def _find_read_position(shell: Shell) -> int | None:
+def _find_read_position(context: Context) -> int | None:
     """Return up to where all that read the log have read it; None: nobody does."""
-    places = [say.find_position(shell, outgoing) for outgoing in say.NotificationKind]
-    places.append(tell.find_position(shell))
+    places = [
+        host_notifications.find_position(context, outgoing)
+        for outgoing in host_notifications.NotificationKind
+    ]
+    places.append(hook_events.find_position(context))
     return min((place for place in places if place is not None), default=None)

@@ -9,19 +9,18 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import (
-    asking,
-    continuations,
-    fencing,
-    lifecycle,
     outbox,
     packet,
-    reminders,
+    run_ownership,
+    run_questions,
+    run_reminders,
+    run_wakes,
     runs,
+    session_run,
+    task_lifecycle,
     task_runs,
-    working,
 )
 from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
-from openclaw_taskmem.domain.left_words import HandoffNotes, find_handoff_notes
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_events import (
     RunClaimed,
@@ -32,13 +31,14 @@ from openclaw_taskmem.domain.run_events import (
     UserHeard,
     UserSpoke,
 )
+from openclaw_taskmem.domain.run_handoff_notes import HandoffNotes, find_handoff_notes
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import quote_line, to_plain_line
-from openclaw_taskmem.engine import packets, recovery
-from openclaw_taskmem.engine.handovers import note_heard, require_attachable
-from openclaw_taskmem.engine.history import find_last_run
-from openclaw_taskmem.engine.holding import (
+from openclaw_taskmem.engine import packets, run_recovery
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.role_queues import has_own_session
+from openclaw_taskmem.engine.run_context import (
     AWAY,
     GO_ON,
     begin_caller_run,
@@ -46,9 +46,9 @@ from openclaw_taskmem.engine.holding import (
     guard_task,
     make_resume_wake,
 )
-from openclaw_taskmem.engine.queues import has_own_session
-from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.standing import find_own_task
+from openclaw_taskmem.engine.run_handoff import note_heard, require_attachable
+from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.task_standing import find_own_task
 from taskmem_hookspecs import (
     Change,
     EventQuery,
@@ -79,7 +79,7 @@ NEWEST: Final = 200
 
 
 def resume_task(
-    shell: Shell,
+    context: Context,
     task_id: str | None,
     caller: Caller,
     answer: str | None = None,
@@ -100,62 +100,58 @@ def resume_task(
         RunHeld: Another session works on it.
         RunNotReady: Its review is to end, and the user has had no word in it.
     """
-    wanted = task_id or find_own_task(shell, caller)
-    before = shell.store.read_task(wanted)
-    guard_task(shell, Act.TAKE_UP, before, caller, wish=NOT_TAKEN)
+    wanted = task_id or find_own_task(context, caller)
+    before = context.store.read_task(wanted)
+    guard_task(context, Act.TAKE_UP, before, caller, wish=NOT_TAKEN)
     answer = task_runs.attribute_answer(answer, before.run, caller)
-    recovery.requeue_abandoned(shell, task_id=wanted)
+    run_recovery.requeue_abandoned(context, task_id=wanted)
 
     def once() -> tuple[TaskFacts, bool]:
-        facts = shell.store.read_task(wanted)
-        asked = facts.run is not None and working.can_take_answer(facts.run)
-        now = shell.clock.now()
-        guard_task(shell, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
-        guard_reopen(shell, facts.task, caller)
+        facts = context.store.read_task(wanted)
+        asked = facts.run is not None and session_run.can_take_answer(facts.run)
+        now = context.clock.now()
+        guard_task(context, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
+        guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
-        if asking.awaits_answer(facts.run, caller, answer):
-            shell.commit(deliver_answer(shell, facts, answer, now))
-            return shell.store.read_task(wanted), asked
-        task, message = lifecycle.reactivate_task(facts.task, now, reopen=reopen)
+        if run_questions.awaits_answer(facts.run, caller, answer):
+            context.commit(deliver_answer(context, facts, answer, now))
+            return context.store.read_task(wanted), asked
+        task, message = task_lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         said = (message,) if message else ()
         if answer is not None:
-            said = (*said, lifecycle.build_answer_message(task, answer, now))
+            said = (*said, task_lifecycle.build_answer_message(task, answer, now))
         count = task.message_count + len(said)
         task = task.model_copy(update={"message_count": count})
-        moved = _take_up_run(shell, facts, task, caller, now)
+        moved = _take_up_run(context, facts, task, caller, now)
         if moved is not None and (answer is not None or caller.person):
             moved = apply_events(moved, UserSpoke(), now=now)
         wake = None
         if moved is not None and (caller.owner is None or _is_parent_session(moved.run, caller)):
             taken_up = facts.model_copy(update={"task": task})
-            moved, wake = _add_resume_wake(shell, taken_up, moved, now, answer)
-        gone = continuations.drop_open_run_wakes(facts)
-        shell.commit(
+            moved, wake = _add_resume_wake(context, taken_up, moved, now, answer)
+        gone = run_wakes.drop_open_run_wakes(facts)
+        context.commit(
             Change(
                 tasks=(task,) if task != facts.task else (),
                 messages=said,
                 runs=(moved.run,) if moved else (),
                 wakes=(*gone, *((wake,) if wake else ())),
                 events=(
-                    *lifecycle.build_status_events(facts.task.status, task, now),
+                    *task_lifecycle.build_status_events(facts.task.status, task, now),
                     *(moved.events if moved else ()),
                     *outbox.build_settled_events(gone, now),
                 ),
             )
         )
-        return shell.store.read_task(wanted), asked
+        return context.store.read_task(wanted), asked
 
-    facts, asked = shell.retry_on_conflict(wanted, once)
+    facts, asked = context.retry_on_conflict(wanted, once)
     if answer is not None:
-        note_heard(shell, wanted, answer, caller)
+        note_heard(context, wanted, answer, caller)
     wake_id = f"resume_{wanted}"
     if _is_parent_session(facts.run, caller):
-        return (
-            facts.task,
-            facts.run,
-            packet.build_away_reminder(facts.task, wake_id, AWAY),
-        )
-    text = packets.render_resume_text(shell, facts, wake_id, GO_ON, answer=answer, asked=asked)
+        return (facts.task, facts.run, packet.build_away_reminder(facts.task, wake_id, AWAY))
+    text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer, asked=asked)
     return facts.task, facts.run, text
 
 
@@ -170,7 +166,7 @@ class ClaimResult(NamedTuple):
 
 
 def claim_run(
-    shell: Shell, task_id: str | None, role: str, attach: Sequence[str], caller: Caller
+    context: Context, task_id: str | None, role: str, attach: Sequence[str], caller: Caller
 ) -> ClaimResult:
     """Claim a run: of a task, or the next that is queued for a role.
 
@@ -183,10 +179,7 @@ def claim_run(
             gateway says that it has another role.
     """
     owner = caller.gateway_owner or Owner(
-        role=role,
-        session_key=caller.session_key,
-        process=caller.process,
-        home=shell.store.scope,
+        role=role, session_key=caller.session_key, process=caller.process, home=context.store.scope
     )
     if role not in (AGENT, owner.role):
         raise InvalidArguments(
@@ -194,21 +187,21 @@ def claim_run(
             f"{role}; leave out role, or leave it to an agent of that role. Nothing "
             "was claimed."
         )
-    attached = require_attachable(shell, attach, caller)
+    attached = require_attachable(context, attach, caller)
     as_role = owner.role if task_id is None else None
-    recovery.requeue_abandoned(shell, task_id=task_id, role=as_role)
+    run_recovery.requeue_abandoned(context, task_id=task_id, role=as_role)
     if task_id is not None:
-        return _claim_task_run(shell, task_id, owner, attached, caller)
-    for chosen in _iterate_queue(shell, owner.role):
+        return _claim_task_run(context, task_id, owner, attached, caller)
+    for chosen in _iterate_queue(context, owner.role):
         with suppress(RunHeld, RunNotReady, TaskEnded, Conflict):
-            return _claim_task_run(shell, chosen.task_id, owner, attached, caller, queued=True)
+            return _claim_task_run(context, chosen.task_id, owner, attached, caller, queued=True)
     raise RunNotFound(
         f"Nothing is queued for {owner.role}; wait for it with smart_wait, target "
         f"queue:{owner.role}, or claim a task by its id."
     )
 
 
-def _iterate_queue(shell: Shell, role: str) -> Iterator[Run]:
+def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
     """Return the runs that are queued for a role, about the oldest first.
 
     Each is asked for when those before it could not be claimed; the queue is read in
@@ -218,13 +211,13 @@ def _iterate_queue(shell: Shell, role: str) -> Iterator[Run]:
     passed: set[str] = set()
     limit = CANDIDATES
     while True:
-        queued = shell.store.whole.find_runs(runs.build_queue_query(role, limit))
+        queued = context.store.whole.find_runs(runs.build_queue_query(role, limit))
         fresh = [run for run in queued if run.run_id not in passed]
         while fresh:
             left = [
                 run
                 for run in fresh
-                if run.why == RunReason.OWNER_GONE and run.tries <= shell.runs.tries
+                if run.why == RunReason.OWNER_GONE and run.tries <= context.runs.tries
             ]
             chosen = random.choice(left or fresh)  # noqa: S311 - no secret
             fresh.remove(chosen)
@@ -235,11 +228,11 @@ def _iterate_queue(shell: Shell, role: str) -> Iterator[Run]:
         limit *= 2
 
 
-def _assign_to_holder(shell: Shell, task: Task, run: Run, owner: Owner, caller: Caller) -> Task:
+def _assign_to_holder(context: Context, task: Task, run: Run, owner: Owner, caller: Caller) -> Task:
     """Return a task whose wakes go to who holds its run; a session's task stays its."""
     if run.session_key is None and task.session_key is not None:
         return task
-    home = task.home if owner.session_key is None else shell.store.home
+    home = task.home if owner.session_key is None else context.store.home
     whose = {"session_key": run.session_key, "host": caller.host or task.host}
     return task.model_copy(update={**whose, "home": home})
 
@@ -249,22 +242,22 @@ def _is_parent_session(run: Run | None, caller: Caller) -> bool:
     return run is not None and run.told_session in {caller.session_key} - {None}
 
 
-def find_question(shell: Shell, run: Run | None) -> UserQuestion | None:
+def find_question(context: Context, run: Run | None) -> UserQuestion | None:
     """Return what a run's user is asked, and has not answered; None: nothing."""
     if run is None or not run.state.is_waiting:
         return None
-    task = shell.store.read_task(run.task_id).task
+    task = context.store.read_task(run.task_id).task
     if task.implicit:
         return None
     limit = NEWEST
-    newest = shell.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
-    while len(newest) == limit and not asking.has_run_change(run, newest):
+    newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
+    while len(newest) == limit and not run_questions.has_run_change(run, newest):
         limit *= 2
-        newest = shell.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
-    return asking.build_user_question(task, run, newest)
+        newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
+    return run_questions.build_user_question(task, run, newest)
 
 
-def deliver_answer(shell: Shell, facts: TaskFacts, answer: str | None, now: datetime) -> Change:
+def deliver_answer(context: Context, facts: TaskFacts, answer: str | None, now: datetime) -> Change:
     """Return what puts an answer before the agent that asked.
 
     Raises:
@@ -272,75 +265,73 @@ def deliver_answer(shell: Shell, facts: TaskFacts, answer: str | None, now: date
     """
     task, run = facts.task, facts.run
     if answer is None:
-        asked = quote_line(to_plain_line((run and run.question) or ""), reminders.QUESTION_BYTES)
+        asked = quote_line(
+            to_plain_line((run and run.question) or ""), run_reminders.QUESTION_BYTES
+        )
         raise InvalidArguments(
             f"{task.task_id} has asked the user: {asked} Give what they answer to that "
             "as answer. Nothing was changed."
         )
-    question = find_question(shell, run)
-    wake_id = shell.new_id("wake", now)
-    return asking.build_answer_change(facts, question, answer, wake_id=wake_id, now=now)
+    question = find_question(context, run)
+    wake_id = context.new_id("wake", now)
+    return run_questions.build_answer_change(facts, question, answer, wake_id=wake_id, now=now)
 
 
 def _add_resume_wake(
-    shell: Shell,
-    facts: TaskFacts,
-    moved: RunTransition,
-    now: datetime,
-    answer: str | None,
+    context: Context, facts: TaskFacts, moved: RunTransition, now: datetime, answer: str | None
 ) -> tuple[RunTransition, Wake | None]:
     """Return a run whose session is told to go on; None: it has none, and stays so."""
     told = apply_events(moved, ToldToGoOn(), now=now)
-    wake = make_resume_wake(shell, facts, told.run, now, answer)
+    wake = make_resume_wake(context, facts, told.run, now, answer)
     return (told if wake else moved), wake
 
 
 def _take_up_run(
-    shell: Shell, facts: TaskFacts, task: Task, caller: Caller, now: datetime
+    context: Context, facts: TaskFacts, task: Task, caller: Caller, now: datetime
 ) -> RunTransition | None:
     run = facts.run
     if run is None:
-        return _begin_next_run(shell, task, caller, now)
+        return _begin_next_run(context, task, caller, now)
     forgiven = apply_events(run, TakenUpAgain(), now=now)
     waits = run.state.is_waiting
     at_work = run.state is RunState.RUNNING
-    gone = waits and recovery.has_holder_ended(shell, run)
+    gone = waits and run_recovery.has_holder_ended(context, run)
     if at_work or not (_is_parent_session(run, caller) or gone):
-        fencing.guard_write(run, caller, None, NOT_TAKEN)
+        run_ownership.guard_write(run, caller, None, NOT_TAKEN)
     if at_work:
         return forgiven
     owner = caller.owner
     if owner is not None:
         same = run.session_key == owner.session_key
-        if fencing.is_owned_by(run, owner) if waits else same:
-            return task_runs.take_up_for_caller(forgiven.run, caller, now, shell.runs)
+        if run_ownership.is_owned_by(run, owner) if waits else same:
+            return task_runs.take_up_for_caller(forgiven.run, caller, now, context.runs)
     if waits:
         return apply_events(forgiven, RunRequeued(), now=now)
     return forgiven
 
 
 def _begin_next_run(
-    shell: Shell, task: Task, caller: Caller, now: datetime
+    context: Context, task: Task, caller: Caller, now: datetime
 ) -> RunTransition | None:
     """Return a new run of a task whose last one has ended; None: nobody can hold it."""
-    moved = begin_caller_run(shell, caller, now, task)
+    moved = begin_caller_run(context, caller, now, task)
     if moved is not None or caller.owner is not None:
         return moved
     session = task.session_key
-    if not is_gateway_session(session) or not shell.reaches(task.host, session):
+    if not is_gateway_session(session) or not context.reaches(task.host, session):
         return None
     return begin_run(
         task,
-        run_id=shell.new_id("run", now),
+        run_id=context.new_id("run", now),
         now=now,
         session_key=session,
         home=task.home,
-        last=find_last_run(shell, task.task_id),
+        last=find_last_run(context, task.task_id),
     )
 
 
 def _claim_task_run(
-    shell: Shell,
+    context: Context,
     task_id: str,
     owner: Owner,
     attached: tuple[str, ...],
@@ -351,11 +342,11 @@ def _claim_task_run(
     """Claim the run of a task; `queued`: only if nobody did meanwhile."""
 
     def once() -> ClaimResult:
-        facts = shell.store.read_task(task_id)
+        facts = context.store.read_task(task_id)
         waits = facts.run is not None and facts.run.state.is_waiting
         if waits or facts.task.status is not TaskStatus.ACTIVE:
-            guard_task(shell, Act.TAKE_UP, facts, caller)
-        lifecycle.require_open(facts.task, "nobody can claim it")
+            guard_task(context, Act.TAKE_UP, facts, caller)
+        task_lifecycle.require_open(facts.task, "nobody can claim it")
         if facts.run is not None and facts.run.state is RunState.REVIEW:
             raise RunNotReady(
                 f"{task_id} is with the user for review, so nobody can claim it; once "
@@ -365,35 +356,35 @@ def _claim_task_run(
             raise RunNotReady(
                 f"{task_id} is paused, so nobody can claim it; call task_resume first."
             )
-        now = shell.clock.now()
+        now = context.clock.now()
         run, made = facts.run, None
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Not even by its own process, of which another call may have it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
-        if queued and has_own_session(shell, facts, now):
+        if queued and has_own_session(context, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
         if run is None:
             made = begin_run(
                 facts.task,
-                run_id=shell.new_id("run", now),
+                run_id=context.new_id("run", now),
                 now=now,
                 session_key=owner.session_key,
-                last=find_last_run(shell, task_id),
+                last=find_last_run(context, task_id),
             )
             run = made.run
-        moved = apply_events(made or run, RunClaimed(owner=owner), now=now, policy=shell.runs)
-        guard_task(shell, Act.CLAIM, facts, caller)
-        words = shell.store.read_records(Message, task_id, said_after=0)
+        moved = apply_events(made or run, RunClaimed(owner=owner), now=now, policy=context.runs)
+        guard_task(context, Act.CLAIM, facts, caller)
+        words = context.store.read_records(Message, task_id, said_after=0)
         moved = runs.begin_turn_or_rest(moved, caller, now)
         heard = UserHeard(heard_until=words[-1].message_id if words else 0)
         held = apply_events(moved, TasksAttached(task_ids=attached), heard, now=now).run
         left = find_handoff_notes(held, words, run.heard_until)
         # Whoever was to be told to go on with it no longer is.
-        gone = continuations.drop_open_run_wakes(facts)
+        gone = run_wakes.drop_open_run_wakes(facts)
         log = (*moved.events, *outbox.build_settled_events(gone, now))
-        task = _assign_to_holder(shell, facts.task, held, owner, caller)
+        task = _assign_to_holder(context, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
-        shell.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
-        return ClaimResult(task, held, left, recovery.describe_last_holder(shell, run))
+        context.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
+        return ClaimResult(task, held, left, run_recovery.describe_last_holder(context, run))
 
-    return shell.retry_on_conflict(task_id, once)
+    return context.retry_on_conflict(task_id, once)

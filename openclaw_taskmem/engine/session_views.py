@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from openclaw_taskmem.domain import asking, cards, events
+from openclaw_taskmem.domain import cards, events, run_questions
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.engine import runs
-from openclaw_taskmem.engine.handovers import note_heard
-from openclaw_taskmem.engine.history import find_last_run
-from openclaw_taskmem.engine.holding import MOST, list_background_runs, list_own_tasks
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.run_context import MOST, list_background_runs, list_own_tasks
+from openclaw_taskmem.engine.run_handoff import note_heard
+from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -30,12 +30,12 @@ from taskmem_hookspecs.errors import RunNotFound
 _WAITING: Final = tuple(state for state in RunState if state.is_waiting)
 
 
-def find_viewing_session(shell: Shell, task_id: str) -> str | None:
+def find_viewing_session(context: Context, task_id: str) -> str | None:
     """Return the session whose user is to see a task; None: no gateway has it."""
     with suppress(TaskNotFound):
-        task = shell.store.read_task(task_id).task
-        run = find_last_run(shell, task_id)
-        if task.implicit or not shell.store.serves(run.home if run else task.home):
+        task = context.store.read_task(task_id).task
+        run = find_last_run(context, task_id)
+        if task.implicit or not context.store.serves(run.home if run else task.home):
             return None
         session = (run.told_session or run.session_key) if run else None
         session = session or task.session_key or ""
@@ -43,90 +43,87 @@ def find_viewing_session(shell: Shell, task_id: str) -> str | None:
     return None
 
 
-def draw_session_view(shell: Shell, session: str, task_id: str) -> SessionView:
+def draw_session_view(context: Context, session: str, task_id: str) -> SessionView:
     """Return what the user of a session is to see, now that a task has changed.
 
     The card is of the session's newest open task, else of one that it hears of in the
     background, and else of the task that has changed, as that ended.
     """
-    newest = shell.store.find_events(EventQuery(limit=1))
-    shown = next(_list_open_tasks(shell, session), task_id)
-    facts = shell.store.read_task(shown)
-    waiting = shell.store.find_runs(RunQuery(states=_WAITING, limit=MOST))
+    newest = context.store.find_events(EventQuery(limit=1))
+    shown = next(_list_open_tasks(context, session), task_id)
+    facts = context.store.read_task(shown)
+    waiting = context.store.find_runs(RunQuery(states=_WAITING, limit=MOST))
     asked = (
-        runs.find_question(shell, run)
+        runs.find_question(context, run)
         for run in waiting
         if (run.told_session or run.session_key) == session
     )
     return SessionView(
         session_key=session,
-        card=cards.build_card(facts, facts.run or find_last_run(shell, shown)),
+        card=cards.build_card(facts, facts.run or find_last_run(context, shown)),
         questions=tuple(each for each in asked if each is not None),
         newest_event=newest[-1].event_id if newest else 0,
     )
 
 
-def find_open_question(shell: Shell, run_id: str | None) -> UserQuestion | None:
+def find_open_question(context: Context, run_id: str | None) -> UserQuestion | None:
     """Return what a run's user is asked; None: nothing any more."""
     with suppress(RunNotFound):
-        return runs.find_question(shell, shell.store.read_run(run_id or ""))
+        return runs.find_question(context, context.store.read_run(run_id or ""))
     return None
 
 
-def take_answer(shell: Shell, key: str, said: str) -> None:
+def take_answer(context: Context, key: str, said: str) -> None:
     """Take a user's answer to the question with a key; one that is over is passed by.
 
     An interrupted run is taken up again, or left; of any other answer its agent is
     told, in a turn of its session.
     """
     with suppress(RunNotFound, TaskNotFound):
-        task_id = shell.store.read_run(key.partition("-")[0]).task_id
-        entry = shell.retry_on_conflict(task_id, lambda: _record_answer(shell, task_id, key, said))
-        note_heard(shell, task_id, said, Caller(person=True))
+        task_id = context.store.read_run(key.partition("-")[0]).task_id
+        entry = context.retry_on_conflict(
+            task_id, lambda: _record_answer(context, task_id, key, said)
+        )
+        note_heard(context, task_id, said, Caller(person=True))
         if entry is not None:
             # The question stays open until its run goes on.
-            runs.resume_task(shell, task_id, Caller(person=True))
-            shell.commit(Change(events=(entry,)))
+            runs.resume_task(context, task_id, Caller(person=True))
+            context.commit(Change(events=(entry,)))
 
 
-def build_lost_questions(shell: Shell, waiting: Sequence[Run]) -> tuple[Event, ...]:
+def build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Event, ...]:
     """Return what lets questions be asked again that went with a gateway."""
-    now = shell.clock.now()
+    now = context.clock.now()
     return tuple(
-        Event(
-            at=now,
-            kind=events.QUESTION_LOST,
-            task_id=run.task_id,
-            run_id=run.run_id,
-        )
+        Event(at=now, kind=events.QUESTION_LOST, task_id=run.task_id, run_id=run.run_id)
         for run in waiting
-        if runs.find_question(shell, run) is not None
+        if runs.find_question(context, run) is not None
     )
 
 
-def _record_answer(shell: Shell, task_id: str, key: str, said: str) -> Event | None:
+def _record_answer(context: Context, task_id: str, key: str, said: str) -> Event | None:
     """Record an answer, or return its entry where it lets the run go on."""
-    facts = shell.store.read_task(task_id)
-    question = runs.find_question(shell, facts.run)
+    facts = context.store.read_task(task_id)
+    question = runs.find_question(context, facts.run)
     if facts.run is None or question is None or question.key != key:
         return None
-    now = shell.clock.now()
-    goes_on = asking.parse_resume_answer(facts.run, said)
+    now = context.clock.now()
+    goes_on = run_questions.parse_resume_answer(facts.run, said)
     if goes_on is None:
-        shell.commit(runs.deliver_answer(shell, facts, said, now))
+        context.commit(runs.deliver_answer(context, facts, said, now))
         return None
-    entry = asking.close_question(facts, question, said, now)
+    entry = run_questions.close_question(facts, question, said, now)
     if goes_on:
         return entry
-    shell.commit(Change(events=(entry,)))
+    context.commit(Change(events=(entry,)))
     return None
 
 
-def _list_open_tasks(shell: Shell, session: str) -> Iterator[str]:
+def _list_open_tasks(context: Context, session: str) -> Iterator[str]:
     """Return the open tasks of a session, the newest first, then those it hears of."""
-    own = sorted(list_own_tasks(shell, session, None), key=_age_key, reverse=True)
+    own = sorted(list_own_tasks(context, session, None), key=_age_key, reverse=True)
     yield from (task.task_id for task in own)
-    yield from (run.task_id for run in list_background_runs(shell, session))
+    yield from (run.task_id for run in list_background_runs(context, session))
 
 
 def _age_key(task: Task) -> tuple[float, str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from openclaw_taskmem.domain import notices, ways, working
+from openclaw_taskmem.domain import notices, reachability, session_run
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.task_commands import (
     ENDED,
     NAMED_BYTES,
@@ -20,11 +20,11 @@ from openclaw_taskmem.domain.task_commands import (
     describe_way_to_answer,
 )
 from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
-from openclaw_taskmem.engine import gateway, handovers, runs
-from openclaw_taskmem.engine.history import find_last_run
-from openclaw_taskmem.engine.holding import PAGE, list_background_runs, list_own_tasks
+from openclaw_taskmem.engine import gateways, run_handoff, runs
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.run_context import PAGE, list_background_runs, list_own_tasks
+from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
     EventQuery,
@@ -53,11 +53,11 @@ class CommandReply(Value):
     no such turn."""
 
 
-def run_command(shell: Shell, command: Command, words: str, caller: Caller) -> CommandReply:
+def run_command(context: Context, command: Command, words: str, caller: Caller) -> CommandReply:
     """Do what a person says in the chat of the caller's session."""
-    now, session = shell.clock.now(), caller.session_key
-    listed = list_chat_tasks(shell, session, caller.host) if session is not None else []
-    named = _number_tasks(shell, session, listed, anew=command is Command.TASKS)
+    now, session = context.clock.now(), caller.session_key
+    listed = list_chat_tasks(context, session, caller.host) if session is not None else []
+    named = _number_tasks(context, session, listed, anew=command is Command.TASKS)
     if command is Command.TASKS:
         return CommandReply(text=describe_list(named, now))
     choice = choose_task(_list_choices(listed, named, words), command, words, now)
@@ -66,12 +66,12 @@ def run_command(shell: Shell, command: Command, words: str, caller: Caller) -> C
     task = choice.one.task
     try:
         if command is Command.CANCEL:
-            return _cancel_task(shell, task, caller)
+            return _cancel_task(context, task, caller)
         if _is_at_work_elsewhere(choice.one, session):
             line = describe_listed([choice.one], now)
             return CommandReply(text=f"{line}\n{_describe_work(choice.one)}")
         said = choice.words or None
-        return _resume_task(shell, choice.one, said, caller, named=bool(words.strip()))
+        return _resume_task(context, choice.one, said, caller, named=bool(words.strip()))
     except TaskmemError as error:
         return CommandReply(text=str(error).replace(task.task_id, notices.format_task_name(task)))
 
@@ -85,14 +85,14 @@ def _is_at_work_elsewhere(listed: ListedTask, session: str | None) -> bool:
 
 def _describe_work(listed: ListedTask) -> str:
     """Say why a task in the background is not taken up: it goes on as it is."""
-    if listed.run is not None and working.is_at_work(listed.run):
+    if listed.run is not None and session_run.is_at_work(listed.run):
         return "It is worked on already, and asks nothing."
     if listed.waits:
         return "It goes on when what it waits for has come, and asks nothing."
     return "No turn works on it now; it goes on with its next, and asks nothing."
 
 
-def list_chat_tasks(shell: Shell, session: str, host: str | None = None) -> list[ListedTask]:
+def list_chat_tasks(context: Context, session: str, host: str | None = None) -> list[ListedTask]:
     """Return the tasks of a session as people count them.
 
     First its own that are open, then those in the background, then the last that ended.
@@ -100,11 +100,11 @@ def list_chat_tasks(shell: Shell, session: str, host: str | None = None) -> list
     listed: list[ListedTask] = []
     seen: set[str] = set()
     for task in chain(
-        *(each(shell, session, host) for each in (_list_own, _list_background, _list_ended))
+        *(each(context, session, host) for each in (_list_own, _list_background, _list_ended))
     ):
         if task.task_id not in seen:
             seen.add(task.task_id)
-            listed.append(_build_listed_task(shell, task, len(listed) + 1))
+            listed.append(_build_listed_task(context, task, len(listed) + 1))
     return listed
 
 
@@ -123,7 +123,7 @@ def _list_choices(
 
 
 def _number_tasks(
-    shell: Shell, session: str | None, listed: list[ListedTask], *, anew: bool
+    context: Context, session: str | None, listed: list[ListedTask], *, anew: bool
 ) -> list[ListedTask]:
     """Return those that an agent has registered, by the numbers that people know.
 
@@ -132,12 +132,12 @@ def _number_tasks(
     """
     named = {each.task.task_id: each for each in listed if not each.task.implicit}
     name = f"listed:{session}"
-    before = shell.store.read_bookmark(name) or ""
+    before = context.store.read_bookmark(name) or ""
     known = [] if anew else before.split()
     order = [*dict.fromkeys((*known, *named))]
     if named and (after := " ".join(order)) != before:
-        mark = shell.store.make_bookmark(name, after)
-        shell.commit(Change(bookmarks=(mark,)))
+        mark = context.store.make_bookmark(name, after)
+        context.commit(Change(bookmarks=(mark,)))
     return [
         named[task_id].model_copy(update={"number": number})
         for number, task_id in enumerate(order, 1)
@@ -145,29 +145,29 @@ def _number_tasks(
     ]
 
 
-def _list_own(shell: Shell, session: str, host: str | None) -> list[Task]:
-    return _sort_latest_first(list_own_tasks(shell, session, host, implicit=None))
+def _list_own(context: Context, session: str, host: str | None) -> list[Task]:
+    return _sort_latest_first(list_own_tasks(context, session, host, implicit=None))
 
 
-def _list_background(shell: Shell, session: str, host: str | None) -> Iterator[Task]:
-    for run in list_background_runs(shell, session, host):
-        yield shell.store.read_task(run.task_id).task
+def _list_background(context: Context, session: str, host: str | None) -> Iterator[Task]:
+    for run in list_background_runs(context, session, host):
+        yield context.store.read_task(run.task_id).task
 
 
-def _list_ended(shell: Shell, session: str, host: str | None) -> list[Task]:
+def _list_ended(context: Context, session: str, host: str | None) -> list[Task]:
     over = (status for status in TaskStatus if status.terminal)
     found = [
         task
         for status in over
-        for task in shell.store.find_tasks(
+        for task in context.store.find_tasks(
             TaskQuery(status=status, limit=ENDED, session_key=session, implicit=False)
         )
-        if not ways.is_other_gateway(task.host, host)
+        if not reachability.is_other_gateway(task.host, host)
     ]
     found += (
-        shell.store.read_task(run.task_id).task
-        for run in shell.store.find_runs(RunQuery(states=_OVER, limit=PAGE))
-        if run.told_session == session and not shell.is_elsewhere(run, host)
+        context.store.read_task(run.task_id).task
+        for run in context.store.find_runs(RunQuery(states=_OVER, limit=PAGE))
+        if run.told_session == session and not context.is_elsewhere(run, host)
     )
     distinct = {task.task_id: task for task in found if task.status.terminal}
     return _sort_latest_first(distinct.values())[:ENDED]
@@ -177,40 +177,40 @@ def _sort_latest_first(tasks: Iterable[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: task.updated_at, reverse=True)
 
 
-def _build_listed_task(shell: Shell, task: Task, number: int) -> ListedTask:
-    facts = shell.store.read_task(task.task_id)
-    run = facts.run or find_last_run(shell, task.task_id)
+def _build_listed_task(context: Context, task: Task, number: int) -> ListedTask:
+    facts = context.store.read_task(task.task_id)
+    run = facts.run or find_last_run(context, task.task_id)
     return ListedTask(
         number=number,
         task=facts.task,
         run=run,
-        failure=_find_failure(shell, facts.task, run),
+        failure=_find_failure(context, facts.task, run),
         waits=tuple(w for w in facts.waits if w.status is WaitStatus.WATCHING),
     )
 
 
-def _find_failure(shell: Shell, task: Task, run: Run | None) -> str:
+def _find_failure(context: Context, task: Task, run: Run | None) -> str:
     """Return why a task has failed, as its user was told; empty: it has not."""
     if task.status is not TaskStatus.FAILED:
         return ""
-    newest = shell.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
     said = (notices.find_failure(event, task, run) for event in reversed(newest))
     return next(filter(None, said), "")
 
 
-def _cancel_task(shell: Shell, task: Task, caller: Caller) -> CommandReply:
+def _cancel_task(context: Context, task: Task, caller: Caller) -> CommandReply:
     person = Caller(person=True, session_key=caller.session_key, home=caller.home)
-    handovers.cancel_task(shell, task.task_id, "The user said so.", person)
+    run_handoff.cancel_task(context, task.task_id, "The user said so.", person)
     text = f"{notices.format_task_name(task)}: cancelled; what was done so far is kept."
-    session = get_session_key(task, find_last_run(shell, task.task_id))
-    running = shell.still_running.get(session, ())
+    session = get_session_key(task, find_last_run(context, task.task_id))
+    running = context.still_running.get(session, ())
     about = ", ".join(to_plain_line(scrub(each.about or each.name)) for each in running)
     more = f" Still running: {clip(about, notices.LINE_BYTES)}." if about else ""
     return CommandReply(text=f"{text}{more}")
 
 
 def _repeat_question(
-    shell: Shell, listed: ListedTask, caller: Caller, *, named: bool
+    context: Context, listed: ListedTask, caller: Caller, *, named: bool
 ) -> CommandReply:
     """Put what a task asks before its agent.
 
@@ -218,32 +218,32 @@ def _repeat_question(
     """
     task, run = listed.task, listed.run
     session, host = caller.session_key or "", caller.host
-    found = gateway.build_reminder(shell, session, host=host, task_id=task.task_id)
+    found = gateways.build_reminder(context, session, host=host, task_id=task.task_id)
     away = run is not None and run.told_session == session
     if named or found is None or away:
-        shown = describe_listed([listed], shell.clock.now())
+        shown = describe_listed([listed], context.clock.now())
         return CommandReply(text=f"{shown}\n{describe_way_to_answer([listed])}")
-    packet = gateway.prepend_waiting_tasks(shell, session, found[1], host)
+    packet = gateways.prepend_waiting_tasks(context, session, found[1], host)
     return CommandReply(task_id=task.task_id, packet=packet)
 
 
 def _resume_task(
-    shell: Shell, listed: ListedTask, answer: str | None, caller: Caller, *, named: bool
+    context: Context, listed: ListedTask, answer: str | None, caller: Caller, *, named: bool
 ) -> CommandReply:
     """Take a task up; one that asks waits on, and its agent is told the answer."""
     task = listed.task
     if listed.question is not None and answer is None:
-        return _repeat_question(shell, listed, caller, named=named)
-    if answer is not None and listed.run and working.can_take_answer(listed.run):
+        return _repeat_question(context, listed, caller, named=named)
+    if answer is not None and listed.run and session_run.can_take_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
-        runs.resume_task(shell, task.task_id, person, answer=answer)
+        runs.resume_task(context, task.task_id, person, answer=answer)
         said = quote_line(to_plain_line(answer), NAMED_BYTES)
         text = f"{notices.format_task_name(task)}: its agent is told your answer: {said}."
         return CommandReply(text=text)
     # Their command is their word, whatever turn runs meanwhile.
     word = {"request": answer, "turn_since": None, "by_command": True}
     user = caller.model_copy(update=word)
-    again, run, packet = runs.resume_task(shell, task.task_id, user, answer=answer)
+    again, run, packet = runs.resume_task(context, task.task_id, user, answer=answer)
     if run is not None and run.told_session == caller.session_key:
         told = "is told so, and " if answer is not None else ""
         name = notices.format_task_name(task)

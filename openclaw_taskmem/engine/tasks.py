@@ -9,43 +9,43 @@ from functools import partial
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import (
-    answers,
-    claims,
-    implicit,
-    left_words,
-    lifecycle,
+    implicit_tasks,
     notices,
     outbox,
+    plan_revision,
     quotas,
-    revisions,
+    reachability,
+    required_artifacts,
+    run_handoff_notes,
+    task_answers,
+    task_lifecycle,
     task_runs,
     thread,
     thread_search,
-    ways,
 )
 from openclaw_taskmem.domain import ledger as ledger_lines
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.evidence import Refusal
-from openclaw_taskmem.domain.revisions import RevisionResult
+from openclaw_taskmem.domain.plan_revision import RevisionResult
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_machine import RunTransition
-from openclaw_taskmem.domain.thread_search import SearchResult
-from openclaw_taskmem.domain.updates import (
+from openclaw_taskmem.domain.task_update import (
     Acceptance,
     UpdateRequest,
     UpdateResult,
     apply_update,
 )
-from openclaw_taskmem.engine import evidence, handovers, ledger
+from openclaw_taskmem.domain.thread_search import SearchResult
+from openclaw_taskmem.engine import evidence, ledger, run_handoff
+from openclaw_taskmem.engine.context import TRIES, Context
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
-from openclaw_taskmem.engine.holding import (
+from openclaw_taskmem.engine.implicit_tasks import find_covering_task
+from openclaw_taskmem.engine.run_context import (
     begin_caller_run,
     guard_more_tasks,
     guard_reopen,
     guard_task,
 )
-from openclaw_taskmem.engine.implicit import find_covering_task
-from openclaw_taskmem.engine.shell import TRIES, Shell
 from taskmem_hookspecs import (
     Change,
     Message,
@@ -61,7 +61,7 @@ from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 
 
 def register_new_task(
-    shell: Shell,
+    context: Context,
     *,
     name: str,
     plan: tuple[str, ...],
@@ -79,31 +79,31 @@ def register_new_task(
         InvalidArguments: It names what could never be proved.
         LimitReached: Its agent has as many open tasks as one may.
     """
-    guard_more_tasks(shell, caller)
+    guard_more_tasks(context, caller)
     folders = [caller.folder] if caller.folder else []
     rows: tuple[WorkFolder, ...] = ()
 
     def once() -> Task:
         nonlocal rows
         change = _build_registration(
-            shell, name, plan, metadata, caller, segmented=segmented, role=role
+            context, name, plan, metadata, caller, segmented=segmented, role=role
         )
         (task,) = change.tasks
-        fault = claims.find_fault(claims.list_required_artifacts(task))
+        fault = required_artifacts.find_fault(required_artifacts.list_required_artifacts(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
         command = caller.gateway_owner is None
-        rows = ledger.build_folder_rows(shell, task.task_id, folders, command=command)
-        shell.commit(change.model_copy(update={"folders": rows}))
+        rows = ledger.build_folder_rows(context, task.task_id, folders, command=command)
+        context.commit(change.model_copy(update={"folders": rows}))
         return task
 
-    task = shell.retry_on_conflict(caller.session_key or name, once)
-    ledger.schedule_listing(shell, rows, early=True, own=caller.folder)
+    task = context.retry_on_conflict(caller.session_key or name, once)
+    ledger.schedule_listing(context, rows, early=True, own=caller.folder)
     return task
 
 
 def _build_registration(
-    shell: Shell,
+    context: Context,
     name: str,
     plan: tuple[str, ...],
     metadata: Mapping[str, JsonValue],
@@ -113,9 +113,9 @@ def _build_registration(
     role: str | None,
 ) -> Change:
     """Return what makes a task: a new one, or what the caller's turn is covered by."""
-    now = shell.clock.now()
-    if role is None and (covered := find_covering_task(shell, caller)) is not None:
-        return implicit.register_task(
+    now = context.clock.now()
+    if role is None and (covered := find_covering_task(context, caller)) is not None:
+        return implicit_tasks.register_task(
             *covered,
             name=name,
             plan=plan,
@@ -124,8 +124,8 @@ def _build_registration(
             segmented=segmented,
             now=now,
         )
-    change = lifecycle.build_task(
-        task_id=shell.new_id("task", now),
+    change = task_lifecycle.build_task(
+        task_id=context.new_id("task", now),
         name=name,
         plan=plan,
         metadata=metadata,
@@ -135,18 +135,13 @@ def _build_registration(
         request=caller.request,
     )
     (task,) = change.tasks
-    run_id = shell.new_id("run", now)
+    run_id = context.new_id("run", now)
     moved: RunTransition | None
     if role is not None:
         moved = task_runs.queue_for_role(task, role, run_id=run_id, now=now, segmented=segmented)
     else:
         moved = task_runs.begin_for_caller(
-            task,
-            caller,
-            run_id=run_id,
-            now=now,
-            policy=shell.runs,
-            segmented=segmented,
+            task, caller, run_id=run_id, now=now, policy=context.runs, segmented=segmented
         )
     if moved is None:
         return change
@@ -155,7 +150,7 @@ def _build_registration(
 
 
 def accept_completion(
-    shell: Shell, task_id: str, because: str | None, process: str | None
+    context: Context, task_id: str, because: str | None, process: str | None
 ) -> UpdateResult:
     """Complete a task whose completion was refused, as a person says.
 
@@ -164,8 +159,8 @@ def accept_completion(
         TaskEnded: It has ended.
         InvalidArguments: Its completion was not refused.
     """
-    task = shell.store.read_task(task_id).task
-    lifecycle.require_open(task, "there is nothing to accept")
+    task = context.store.read_task(task_id).task
+    task_lifecycle.require_open(task, "there is nothing to accept")
     if not task.doubts:
         raise InvalidArguments(
             f"The completion of {task_id} was not refused, so that there is nothing to "
@@ -175,12 +170,12 @@ def accept_completion(
         message=because,
         status=TaskStatus.COMPLETED,
         acceptance=Acceptance(because=because, process=process),
-        caller=Caller(person=True, home=shell.store.scope),
+        caller=Caller(person=True, home=context.store.scope),
     )
-    return write_update(shell, task_id, wish)
+    return write_update(context, task_id, wish)
 
 
-def write_update(shell: Shell, task_id: str, wish: UpdateRequest) -> UpdateResult:
+def write_update(context: Context, task_id: str, wish: UpdateRequest) -> UpdateResult:
     """Write an update and return what it did.
 
     What it makes is looked at while nobody waits for the task; that counts only if the
@@ -198,17 +193,17 @@ def write_update(shell: Shell, task_id: str, wish: UpdateRequest) -> UpdateResul
     seen: CheckResult | None = None
     for _ in range(TRIES):
         try:
-            with shell.take_turn(task_id):
-                answer = _try_update(shell, task_id, wish, seen)
+            with context.take_turn(task_id):
+                answer = _try_update(context, task_id, wish, seen)
         except Conflict:
             continue
         if isinstance(answer, Refusal):
             raise EvidenceMissing(answer.sentence)
         if isinstance(answer, UpdateResult):
             if answer.sent_back:
-                handovers.note_heard(shell, task_id, wish.message, wish.caller)
+                run_handoff.note_heard(context, task_id, wish.message, wish.caller)
             return answer
-        seen = evidence.verify_required(shell, answer)
+        seen = evidence.verify_required(context, answer)
     raise Conflict(
         f"{task_id} was changed by others each of {TRIES} times that it was to be "
         "written; call again. Nothing was written."
@@ -216,72 +211,69 @@ def write_update(shell: Shell, task_id: str, wish: UpdateRequest) -> UpdateResul
 
 
 def _try_update(
-    shell: Shell, task_id: str, wish: UpdateRequest, seen: CheckResult | None
+    context: Context, task_id: str, wish: UpdateRequest, seen: CheckResult | None
 ) -> UpdateResult | RequiredSet | Refusal:
     """Write an update; or return what must be looked at before it can be.
 
     Of one whose completion is refused, all is written but the status; so it is while
     the user has said what the caller was not told.
     """
-    act, facts = (
-        Act.WRITE if wish.has_writes else Act.SAY,
-        shell.store.read_task(task_id),
-    )
-    facts = guard_task(shell, act, facts, wish.caller, token=wish.token)
+    act, facts = (Act.WRITE if wish.has_writes else Act.SAY, context.store.read_task(task_id))
+    facts = guard_task(context, act, facts, wish.caller, token=wish.token)
     quotas.guard_update(facts.task, wish)
-    now = shell.clock.now()
-    heard, unheard = handovers.find_unheard(shell, facts.run, wish.caller, wish.token)
+    now = context.clock.now()
+    heard, unheard = run_handoff.find_unheard(context, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
         wish = wish.model_copy(update={"status": None})
-    change, updated = _build_update(shell, facts, wish, now)
+    change, updated = _build_update(context, facts, wish, now)
     if updated.sent_back:
-        change = handovers.add_sent_back_wake(shell, facts, change, wish.message, now)
+        change = run_handoff.add_sent_back_wake(context, facts, change, wish.message, now)
     if heard:
-        change = left_words.record_heard(change, facts, heard, now)
+        change = run_handoff_notes.record_heard(change, facts, heard, now)
     if unheard:
         words = tuple(message.content for message in unheard)
         updated = updated.model_copy(update={"unheard": words})
     if not _is_completion(facts, updated) or facts.task.implicit:
-        shell.commit(change)
-        handovers.note_shown(shell, facts.run, unheard)
+        context.commit(change)
+        run_handoff.note_shown(context, facts.run, unheard)
         return updated
     sought = evidence.build_required_set(
-        shell, facts, wish.message or "", wish.artifacts, wish.caller
+        context, facts, wish.message or "", wish.artifacts, wish.caller
     )
     if seen is None or not seen.is_current_for(sought, now):
         return sought
-    proof, refusal = evidence.record_or_refuse(shell, facts, seen, wish.acceptance)
+    proof, refusal = evidence.record_or_refuse(context, facts, seen, wish.acceptance)
     if refusal is not None:
         marks = tuple(step + 1 for step in sorted(updated.marked))
         said = None if quotas.is_full(facts.task, wish.caller) else wish.message
         kept = {"status": None, "completed_steps": marks, "message": said}
         stays = wish.model_copy(update=kept)
-        change, _ = _build_update(shell, facts, stays, now)
+        change, _ = _build_update(context, facts, stays, now)
         task = next(iter(change.tasks), facts.task)
         doubts = tuple(dict.fromkeys((*task.doubts, refusal.doubt)))
         asked = task.model_copy(update={"doubts": doubts})
-        shell.commit(evidence.merge_proof(proof, change, task=asked))
+        context.commit(evidence.merge_proof(proof, change, task=asked))
         return refusal
     nothing = evidence.describe_nothing_made(seen)
     if nothing:
         told = tuple(notices.add_nothing_written(e, facts.task, nothing) for e in change.events)
         change = change.model_copy(update={"events": told})
-    shell.commit(evidence.merge_proof(proof, change))
-    handovers.note_shown(shell, facts.run, ())
+    context.commit(evidence.merge_proof(proof, change))
+    run_handoff.note_shown(context, facts.run, ())
     if seen.sought.folders:
-        late = partial(evidence.add_late_entries, shell, task_id)
-        shell.later(evidence.LATE_SECONDS, late)
+        late = partial(evidence.add_late_entries, context, task_id)
+        context.later(evidence.LATE_SECONDS, late)
     said = ledger_lines.summarize_ledger(seen.entries, nothing=nothing)
     return updated.model_copy(update={"ledger": seen.entries, "made": said})
 
 
 def _build_update(
-    shell: Shell, facts: TaskFacts, wish: UpdateRequest, now: datetime
+    context: Context, facts: TaskFacts, wish: UpdateRequest, now: datetime
 ) -> tuple[Change, UpdateResult]:
     if wish.status is TaskStatus.ACTIVE:
-        guard_reopen(shell, facts.task, wish.caller)
-    begun = partial(begin_caller_run, shell, wish.caller, now)
-    return apply_update(facts, wish, now, policy=shell.runs, begin=begun)
+        guard_reopen(context, facts.task, wish.caller)
+    begun = partial(begin_caller_run, context, wish.caller, now)
+    return apply_update(facts, wish, now, policy=context.runs, begin=begun)
 
 
 def _is_completion(facts: TaskFacts, updated: UpdateResult) -> bool:
@@ -305,7 +297,7 @@ class QueryAnswer(Value):
 
 
 def answer_query(
-    shell: Shell, task_id: str, query: str, caller: Caller, until: int | None = None
+    context: Context, task_id: str, query: str, caller: Caller, until: int | None = None
 ) -> QueryAnswer:
     """Answer a question about a task from its own thread.
 
@@ -316,19 +308,19 @@ def answer_query(
     Raises:
         TaskNotFound: No task has that id.
     """
-    acknowledge_task(shell, task_id, caller)
-    facts = shell.store.read_task(task_id)
+    acknowledge_task(context, task_id, caller)
+    facts = context.store.read_task(task_id)
     messages = [
         message
-        for message in shell.store.read_records(Message, task_id)
+        for message in context.store.read_records(Message, task_id)
         if until is None or message.message_id <= until
     ]
     found = thread_search.search_thread(query, facts.task.plan, messages)
-    newest, now = tuple(messages[-thread.READ :]), shell.clock.now()
+    newest, now = tuple(messages[-thread.READ :]), context.clock.now()
     known = QueryFacts(task=facts.task, waits=facts.waits, messages=newest, now=now)
     return QueryAnswer(
         task=facts.task,
-        summary=_summarize_task(shell, known, query, found),
+        summary=_summarize_task(context, known, query, found),
         found=found,
         until=messages[-1].message_id if messages else 0,
         newest=newest,
@@ -336,32 +328,32 @@ def answer_query(
     )
 
 
-def _summarize_task(shell: Shell, known: QueryFacts, query: str, found: SearchResult) -> str:
-    for answerer in shell.seams.find_answerers():
-        better = shell.seams.call_part(answerer, "answer", answerer.answer, known, query)
+def _summarize_task(context: Context, known: QueryFacts, query: str, found: SearchResult) -> str:
+    for answerer in context.plugin_host.find_answerers():
+        better = context.plugin_host.call_part(answerer, "answer", answerer.answer, known, query)
         if isinstance(better, str) and better.strip():
             return better
-    return answers.summarize_task(known, found.question)
+    return task_answers.summarize_task(known, found.question)
 
 
-def acknowledge_task(shell: Shell, task_id: str, caller: Caller) -> TaskFacts:
+def acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:
     """Settle the wakes of a task that a call on it answers, and return the facts."""
 
     def once() -> TaskFacts:
-        facts = guard_task(shell, Act.READ, shell.store.read_task(task_id), caller)
-        now = shell.clock.now()
+        facts = guard_task(context, Act.READ, context.store.read_task(task_id), caller)
+        now = context.clock.now()
         acts = caller.acts_as(facts.task.session_key, facts.task.home)
         wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=False, now=now)
         if acts:
-            wakes += ways.settle_read(facts.wakes, caller.host, now)
-        shell.commit(Change(wakes=wakes, events=outbox.build_settled_events(wakes, now)))
+            wakes += reachability.settle_read(facts.wakes, caller.host, now)
+        context.commit(Change(wakes=wakes, events=outbox.build_settled_events(wakes, now)))
         return facts
 
-    return shell.retry_on_conflict(task_id, once)
+    return context.retry_on_conflict(task_id, once)
 
 
 def revise_task_plan(
-    shell: Shell,
+    context: Context,
     task_id: str,
     *,
     new_plan: tuple[str, ...],
@@ -384,21 +376,21 @@ def revise_task_plan(
     """
 
     def once() -> RevisionResult:
-        facts = shell.store.read_task(task_id)
+        facts = context.store.read_task(task_id)
         said = "its plan stays as it is"
-        guard_task(shell, Act.WRITE, facts, caller, token=token, wish=said)
+        guard_task(context, Act.WRITE, facts, caller, token=token, wish=said)
         quotas.guard_words(facts.task, caller, "end it as it is")
-        change, revised = revisions.revise_plan(
+        change, revised = plan_revision.revise_plan(
             facts,
             new_plan,
             reason,
-            shell.clock.now(),
+            context.clock.now(),
             caller=caller,
             artifacts=artifacts,
             token=token,
-            policy=shell.runs,
+            policy=context.runs,
         )
-        shell.commit(change)
+        context.commit(change)
         return revised
 
-    return shell.retry_on_conflict(task_id, once)
+    return context.retry_on_conflict(task_id, once)

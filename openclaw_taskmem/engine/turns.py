@@ -12,19 +12,18 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import (
-    asking,
-    budget,
-    checkpoints,
     notices,
-    recovery,
+    run_budget,
+    run_checkpoints,
+    run_questions,
+    run_recovery,
     runs,
-    working,
+    session_run,
 )
-from openclaw_taskmem.domain.budget import Budget
-from openclaw_taskmem.domain.checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.plan import compute_progress
-from openclaw_taskmem.domain.recovery import LapseAction, OwnerStatus
+from openclaw_taskmem.domain.run_budget import Budget
+from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.run_events import (
     AgentDescribed,
     CallBegan,
@@ -39,13 +38,14 @@ from openclaw_taskmem.domain.run_events import (
 )
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
 from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.run_recovery import LapseAction, OwnerStatus
 from openclaw_taskmem.domain.side_effects import judge_call
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import ledger
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.event_dedupe import EventCursor, make_cursor_bookmark
 from openclaw_taskmem.engine.ledger import FileActivity
-from openclaw_taskmem.engine.recovery import has_lost_run
-from openclaw_taskmem.engine.reported import EventCursor, make_cursor_bookmark
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.run_recovery import has_lost_run
 from taskmem_hookspecs import (
     Change,
     Owner,
@@ -91,12 +91,12 @@ class ReportContext(Value):
         """Its gateway, where that is known, and its session."""
         return self.owner.host, self.session
 
-    def add_cursor(self, shell: Shell, change: Change, *, goes_on: bool = True) -> Change:
+    def add_cursor(self, context: Context, change: Change, *, goes_on: bool = True) -> Change:
         """Return a change as the last of what was heard; it is not done again."""
         if self.reported is None:
             return change
         done = self.reported if goes_on else self.reported.add_stopped_turn()
-        return change.model_copy(update={"bookmarks": (make_cursor_bookmark(shell, done),)})
+        return change.model_copy(update={"bookmarks": (make_cursor_bookmark(context, done),)})
 
 
 class CallDigests(Value):
@@ -106,7 +106,7 @@ class CallDigests(Value):
     result: str
 
 
-def record_turn_start(shell: Shell, heard: ReportContext, origin: Origin) -> bool:
+def record_turn_start(context: Context, heard: ReportContext, origin: Origin) -> bool:
     """Note that a turn has begun; False: it must not go on.
 
     The run of the session is claimed anew where its gateway was started anew, or where
@@ -117,46 +117,43 @@ def record_turn_start(shell: Shell, heard: ReportContext, origin: Origin) -> boo
     """
 
     def once(facts: TaskFacts, run: Run) -> bool:
-        now = shell.clock.now()
+        now = context.clock.now()
         if origin is Origin.HEARTBEAT:
             return True
         since, covered = heard.gateway_started_at, facts.task.implicit
-        is_late = recovery.was_resumed(run, heard.owner, since)
+        is_late = run_recovery.was_resumed(run, heard.owner, since)
         resumes = origin is Origin.RECOVERY and not is_late
-        waits = origin is Origin.RECOVERY and working.is_waiting_for_word(run)
+        waits = origin is Origin.RECOVERY and session_run.is_waiting_for_word(run)
         if waits and not covered:
-            return not has_lost_run(shell, heard.session, since)
+            return not has_lost_run(context, heard.session, since)
         if resumes and not covered:
             sight = OwnerStatus(boot=heard.owner.boot, fingerprint=heard.fingerprint)
-            verdict = recovery.judge_gateway_resume(facts, sight, now, shell.runs)
+            verdict = run_recovery.judge_gateway_resume(facts, sight, now, context.runs)
             if verdict.course is not LapseAction.RESUME:
-                change = recovery.apply_lapse(
-                    facts, verdict, wake_id="", text="", now=now, policy=shell.runs
+                change = run_recovery.apply_lapse(
+                    facts, verdict, wake_id="", text="", now=now, policy=context.runs
                 )
-                shell.commit(heard.add_cursor(shell, change, goes_on=False))
+                context.commit(heard.add_cursor(context, change, goes_on=False))
                 return False
-        moved = _take_run(shell, run, heard, begins=True)
+        moved = _take_run(context, run, heard, begins=True)
         if moved is None:
             return True
         if resumes:
             moved = apply_events(moved, ResumeTried(), now=now)
-            told = recovery.build_resumed_notice(facts.task, moved.run, now)
+            told = run_recovery.build_resumed_notice(facts.task, moved.run, now)
             moved = RunTransition(run=moved.run, events=(*moved.events, told))
-        shell.commit(heard.add_cursor(shell, recovery.adopt_run(facts, moved, now)))
+        context.commit(heard.add_cursor(context, run_recovery.adopt_run(facts, moved, now)))
         return True
 
-    goes_on = _decide_on_current_run(shell, heard, once)
+    goes_on = _decide_on_current_run(context, heard, once)
     if goes_on is None and origin is not Origin.USER:
         since = heard.gateway_started_at if origin is Origin.RECOVERY else None
-        return not has_lost_run(shell, heard.session, since)
+        return not has_lost_run(context, heard.session, since)
     return goes_on is not False
 
 
 def record_call_start(
-    shell: Shell,
-    heard: ReportContext,
-    entry: CallStartEntry,
-    deed: FileActivity | None = None,
+    context: Context, heard: ReportContext, entry: CallStartEntry, deed: FileActivity | None = None
 ) -> bool:
     """Write down that a call began, before anybody knows how it ends.
 
@@ -165,27 +162,27 @@ def record_call_start(
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
-        moved = _take_run_for_call(shell, run, heard)
+        moved = _take_run_for_call(context, run, heard)
         if moved is None:
             return True
         moved = apply_events(
-            moved, CallBegan(step=_find_current_step(facts)), now=shell.clock.now()
+            moved, CallBegan(step=_find_current_step(facts)), now=context.clock.now()
         )
         call = FileActivity() if facts.task.implicit else deed or FileActivity()
-        used = ledger.find_used_folders(shell, run, call)
-        ledger.note_named_files(shell, run, call, used)
-        new[:] = ledger.build_folder_rows(shell, run.task_id, used.listed, command=call.command)
+        used = ledger.find_used_folders(context, run, call)
+        ledger.note_named_files(context, run, call, used)
+        new[:] = ledger.build_folder_rows(context, run.task_id, used.listed, command=call.command)
         more = Change(folders=tuple(new))
-        _write_checkpoint(shell, heard, facts, moved, entry, more=more)
+        _write_checkpoint(context, heard, facts, moved, entry, more=more)
         return True
 
-    found = _decide_on_current_run(shell, heard, once)
-    ledger.schedule_listing(shell, new)
+    found = _decide_on_current_run(context, heard, once)
+    ledger.schedule_listing(context, new)
     return found is not None
 
 
 def record_call_end(
-    shell: Shell,
+    context: Context,
     heard: ReportContext,
     entry: CallEndEntry,
     call: CallDigests,
@@ -198,41 +195,41 @@ def record_call_end(
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
-        moved = _take_run_for_call(shell, run, heard)
+        moved = _take_run_for_call(context, run, heard)
         if moved is None:
             return True
-        now = shell.clock.now()
+        now = context.clock.now()
         ended = CallEnded(
-            given=checkpoints.digest_arguments(call.given),
-            result=checkpoints.digest_call(call.given, call.result),
+            given=run_checkpoints.digest_arguments(call.given),
+            result=run_checkpoints.digest_call(call.given, call.result),
         )
         moved = apply_events(moved, ended, now=now)
         did = FileActivity() if facts.task.implicit else deed or FileActivity()
-        more = ledger.record_call(shell, facts, moved.run, did, now)
+        more = ledger.record_call(context, facts, moved.run, did, now)
         new[:] = more.folders
-        _write_checkpoint(shell, heard, facts, moved, entry, more=more)
+        _write_checkpoint(context, heard, facts, moved, entry, more=more)
         return True
 
-    found = _decide_on_current_run(shell, heard, once)
-    ledger.schedule_listing(shell, new)
+    found = _decide_on_current_run(context, heard, once)
+    ledger.schedule_listing(context, new)
     return found is not None
 
 
-def record_heartbeat(shell: Shell, heard: ReportContext) -> None:
+def record_heartbeat(context: Context, heard: ReportContext) -> None:
     """Note that a session is at work, and nothing else."""
 
     def once(facts: TaskFacts, run: Run) -> bool:
         del facts
-        moved = _take_run(shell, run, heard)
+        moved = _take_run(context, run, heard)
         if moved is not None:
             change = Change(runs=(moved.run,), events=moved.events)
-            shell.commit(heard.add_cursor(shell, change))
+            context.commit(heard.add_cursor(context, change))
         return True
 
-    _decide_on_current_run(shell, heard, once)
+    _decide_on_current_run(context, heard, once)
 
 
-def find_turn_session(shell: Shell, run: Run | None) -> str | None:
+def find_turn_session(context: Context, run: Run | None) -> str | None:
     """Return the session whose turn works on a run; None: none does.
 
     Of several that a session holds, it is the one that the turn's end would be of.
@@ -240,32 +237,30 @@ def find_turn_session(shell: Shell, run: Run | None) -> str | None:
     if run is None or run.owner is None or run.owner.session_key is None:
         return None
     session = run.owner.session_key
-    open_ = shell.find_session_runs(session, run.owner.host, run.home)
-    first = working.find_current_run(open_, run.owner)
-    its = first is not None and first.run_id == run.run_id and working.is_at_work(first)
+    open_ = context.find_session_runs(session, run.owner.host, run.home)
+    first = session_run.find_current_run(open_, run.owner)
+    its = first is not None and first.run_id == run.run_id and session_run.is_at_work(first)
     return session if its else None
 
 
-def find_step_budget(shell: Shell, owner: Owner) -> Budget | None:
+def find_step_budget(context: Context, owner: Owner) -> Budget | None:
     """Return what the current step of a session's task may still call; None: all."""
-    open_ = shell.find_session_runs(owner.session_key or "", owner.host)
-    run = working.find_current_run(open_, owner)
-    if run is None or not run.segmented or run.state not in working.OPEN:
+    open_ = context.find_session_runs(owner.session_key or "", owner.host)
+    run = session_run.find_current_run(open_, owner)
+    if run is None or not run.segmented or run.state not in session_run.OPEN:
         return None
-    return budget.compute_budget(shell.store.read_task(run.task_id), shell.runs)
+    return run_budget.compute_budget(context.store.read_task(run.task_id), context.runs)
 
 
 def _decide_on_current_run(
-    shell: Shell,
-    heard: ReportContext,
-    decide: Callable[[TaskFacts, Run], bool],
+    context: Context, heard: ReportContext, decide: Callable[[TaskFacts, Run], bool]
 ) -> bool | None:
     """Decide about the run that a session works on; None: there is none.
 
     What a crash has left of an earlier turn, and nobody has taken up, is none.
     """
-    open_ = shell.find_session_runs(heard.session, heard.owner.host)
-    found = working.find_current_run(open_, heard.owner)
+    open_ = context.find_session_runs(heard.session, heard.owner.host)
+    found = session_run.find_current_run(open_, heard.owner)
     if found is None:
         return None
 
@@ -274,11 +269,11 @@ def _decide_on_current_run(
             return None
         return decide(facts, run)
 
-    return decide_on_run(shell, found, once, gone=True)
+    return decide_on_run(context, found, once, gone=True)
 
 
 def decide_on_run(
-    shell: Shell,
+    context: Context,
     found: Run,
     decide: Callable[[TaskFacts, Run], bool | None],
     *,
@@ -287,61 +282,61 @@ def decide_on_run(
     """Decide about a run that was found; `gone`: it has ended, or left its session."""
 
     def once() -> bool | None:
-        facts = shell.store.read_task(found.task_id)
+        facts = context.store.read_task(found.task_id)
         run, its = facts.run, (found.run_id, found.session_key)
         if run is None or (run.run_id, run.session_key) != its:
             return gone
         return decide(facts, run)
 
-    return shell.retry_on_conflict(found.task_id, once)
+    return context.retry_on_conflict(found.task_id, once)
 
 
-def list_newest_wakes(shell: Shell, run: Run) -> Sequence[Wake]:
+def list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
     """Return the newest wakes of a run's task, the last first."""
-    return shell.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST))
+    return context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST))
 
 
-def _take_run_for_call(shell: Shell, run: Run, heard: ReportContext) -> RunTransition | None:
+def _take_run_for_call(context: Context, run: Run, heard: ReportContext) -> RunTransition | None:
     """Return the run that a call is written down for; None: it stays as it is.
 
     One that waits for its user waits on, but what is called meanwhile must be known. In
     a turn that was told of the answer, a call shows that its agent goes on with it.
     """
-    if working.is_waiting_for_word(run):
+    if session_run.is_waiting_for_word(run):
         if run.why != RunReason.ANSWERED or heard.turn_since is None:
             return RunTransition(run=run)
-        if not asking.is_answer_delivered(list_newest_wakes(shell, run), heard.turn_since):
+        if not run_questions.is_answer_delivered(list_newest_wakes(context, run), heard.turn_since):
             return RunTransition(run=run)
-        now = shell.clock.now()
-        moved = runs.take_up_run(run, heard.owner, now, shell.runs)
+        now = context.clock.now()
+        moved = runs.take_up_run(run, heard.owner, now, context.runs)
         return apply_events(moved, TurnBegan(turn_began_at=now), now=now)
-    return _take_run(shell, run, heard)
+    return _take_run(context, run, heard)
 
 
 def _take_run(
-    shell: Shell, run: Run, heard: ReportContext, *, begins: bool = False
+    context: Context, run: Run, heard: ReportContext, *, begins: bool = False
 ) -> RunTransition | None:
     """Return the run as its owner holds it now; None: it stays as it is.
 
     What was taken from its owner goes to a turn that `begins`, and not back to the one
     that it was taken from.
     """
-    now = shell.clock.now()
-    if not working.can_work_on(run, heard.owner):
+    now = context.clock.now()
+    if not session_run.can_work_on(run, heard.owner):
         return None
     if run.state is RunState.QUEUED and run.why == RunReason.RESET and not begins:
         return None
     if run.state is RunState.RUNNING and run.owner == heard.owner:
         seen: RunEvent = OwnerSeen()
-    elif run.state in working.OPEN:
+    elif run.state in session_run.OPEN:
         seen = RunClaimed(owner=heard.owner)
     else:
         return None
     agent = AgentDescribed(folder=heard.folder, fingerprint=heard.fingerprint)
-    held = apply_events(run, seen, agent, now=now, policy=shell.runs)
+    held = apply_events(run, seen, agent, now=now, policy=context.runs)
     if begins:
         return apply_events(held, TurnBegan(turn_began_at=now), now=now)
-    if heard.in_turn or working.is_at_work(run):
+    if heard.in_turn or session_run.is_at_work(run):
         return held
     # Between two turns nothing is expected, however long a sub-agent's call takes.
     return apply_events(held, LeaseReleased(), now=now)
@@ -355,7 +350,7 @@ def _find_current_step(facts: TaskFacts) -> int | None:
 
 
 def _write_checkpoint(
-    shell: Shell,
+    context: Context,
     heard: ReportContext,
     facts: TaskFacts,
     moved: RunTransition,
@@ -363,7 +358,7 @@ def _write_checkpoint(
     *,
     more: Change,
 ) -> None:
-    now = shell.clock.now()
+    now = context.clock.now()
     moved = apply_events(moved, CheckpointWritten(), now=now)
     run, number = moved.run, moved.run.checkpoints
     effect = judge_call(entry.tool, entry.about, entry.method, changed=bool(more.ledger))
@@ -372,9 +367,9 @@ def _write_checkpoint(
     told = (notices.build_milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
     change = Change(
         runs=(run,),
-        checkpoints=(checkpoints.build_checkpoint(run.run_id, number, placed, now),),
+        checkpoints=(run_checkpoints.build_checkpoint(run.run_id, number, placed, now),),
         ledger=more.ledger,
         folders=more.folders,
         events=(*moved.events, *told),
     )
-    shell.commit(heard.add_cursor(shell, change))
+    context.commit(heard.add_cursor(context, change))

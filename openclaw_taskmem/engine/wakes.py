@@ -10,22 +10,13 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
 
-from openclaw_taskmem.domain import outbox, wake_lines, ways
+from openclaw_taskmem.domain import outbox, reachability, wake_lines
 from openclaw_taskmem.domain.callers import find_session_agent
-from openclaw_taskmem.domain.gateway import Hold
+from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.wake_lines import WakeFacts
-from openclaw_taskmem.engine.shell import Shell
-from taskmem_hookspecs import (
-    FOREVER,
-    Change,
-    Run,
-    Task,
-    Wake,
-    WakeCause,
-    WakeQuery,
-    WakeState,
-)
+from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import FOREVER, Change, Run, Task, Wake, WakeCause, WakeQuery, WakeState
 from taskmem_hookspecs.errors import Conflict, WaitNotFound
 
 log = logging.getLogger(__name__)
@@ -46,25 +37,25 @@ def hold_nothing(session_key: str | None) -> None:
 
 
 def claim_deliveries(
-    shell: Shell, holds: Holds = hold_nothing, on_the_way: Collection[str | None] = ()
+    context: Context, holds: Holds = hold_nothing, on_the_way: Collection[str | None] = ()
 ) -> Sequence[Delivery]:
     """Return the messages to send now, at most one a session, each claimed.
 
     Args:
-        shell: What is outside.
+        context: What is outside.
         holds: Why a session is left alone just now; None: it is not.
         on_the_way: The sessions that a message is on its way to.
     """
-    now = shell.clock.now()
-    due = _find_due_wakes(shell, now, holds)
-    _keep_undeliverable(shell, [wake for wake in due if not _is_reached(shell, wake)])
+    now = context.clock.now()
+    due = _find_due_wakes(context, now, holds)
+    _keep_undeliverable(context, [wake for wake in due if not _is_reached(context, wake)])
     sessions: defaultdict[str | None, list[Wake]] = defaultdict(list)
     for wake in due:
-        if _is_reached(shell, wake) and holds(wake.session_key) is None:
+        if _is_reached(context, wake) and holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
     under_way = Counter(map(find_session_agent, on_the_way))
-    messages = chain.from_iterable(map(ways.split_by_host, sessions.values()))
+    messages = chain.from_iterable(map(reachability.split_by_host, sessions.values()))
     for wakes in messages:
         key = wakes[0].session_key
         if under_way.total() >= AT_ONCE:
@@ -72,7 +63,7 @@ def claim_deliveries(
         if under_way[find_session_agent(key)] >= AT_ONCE_OF_AGENT:
             continue
         try:
-            delivery = _claim_delivery(shell, key, wakes, now)
+            delivery = _claim_delivery(context, key, wakes, now)
         except Exception:
             # What was claimed so far must go out; this session is due still.
             log.exception("the wakes of session %s could not be claimed", key)
@@ -83,30 +74,30 @@ def claim_deliveries(
     return claimed
 
 
-def _is_reached(shell: Shell, wake: Wake) -> bool:
-    return shell.reaches(wake.host, wake.session_key)
+def _is_reached(context: Context, wake: Wake) -> bool:
+    return context.reaches(wake.host, wake.session_key)
 
 
-def _keep_undeliverable(shell: Shell, wakes: Sequence[Wake]) -> None:
+def _keep_undeliverable(context: Context, wakes: Sequence[Wake]) -> None:
     """Let wakes stay that nobody can carry, until they are fetched."""
     try:
-        shell.commit(ways.keep_wakes(wakes))
+        context.commit(reachability.keep_wakes(wakes))
     except Conflict:
         # One was fetched or superseded meanwhile: the next pass looks again.
         log.debug("what cannot be delivered is looked at again")
 
 
-def find_next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | None:
+def find_next_due(context: Context, holds: Holds, horizon: timedelta) -> datetime | None:
     """Return when to look again; None: whoever ends a hold will say so.
 
     `horizon`: how far ahead is looked past the wakes that are held.
     """
-    now = shell.clock.now()
-    first = find_first_due(shell)
+    now = context.clock.now()
+    first = find_first_due(context)
     if first is None or first > now:
         return first
     instants: list[datetime] = []
-    for wake in _find_due_wakes(shell, now + horizon, holds):
+    for wake in _find_due_wakes(context, now + horizon, holds):
         held = holds(wake.session_key)
         due = wake.due_at if held is None else held.until
         if due is not None:
@@ -114,61 +105,63 @@ def find_next_due(shell: Shell, holds: Holds, horizon: timedelta) -> datetime | 
     return min(instants, default=None)
 
 
-def find_first_due(shell: Shell) -> datetime | None:
+def find_first_due(context: Context) -> datetime | None:
     """Return when the first wake is due, held or not; None: none ever is."""
     query = WakeQuery(due_by=FOREVER, limit=1)
-    return next((wake.due_at for wake in shell.store.find_wakes(query)), None)
+    return next((wake.due_at for wake in context.store.find_wakes(query)), None)
 
 
-def _find_due_wakes(shell: Shell, instant: datetime, holds: Holds) -> Sequence[Wake]:
+def _find_due_wakes(context: Context, instant: datetime, holds: Holds) -> Sequence[Wake]:
     """Return the wakes that are due by an instant, first due first.
 
     It is as many as it takes to find one whose session is not held.
     """
     limit = BATCH
     while True:
-        due = shell.store.find_wakes(WakeQuery(due_by=instant, limit=limit))
+        due = context.store.find_wakes(WakeQuery(due_by=instant, limit=limit))
         if len(due) < limit or any(holds(wake.session_key) is None for wake in due):
             return due
         limit *= 4
 
 
-def _list_send_times(shell: Shell, session_key: str | None, since: datetime) -> Sequence[datetime]:
+def _list_send_times(
+    context: Context, session_key: str | None, since: datetime
+) -> Sequence[datetime]:
     """Return when messages went out to a session since then, oldest first.
 
     Wakes that share a `delivery_id` went out as one message. Those that tell a run to
     go on are left out.
     """
     query = WakeQuery(sent_since=since, session_key=session_key)
-    wakes = reversed(shell.store.find_wakes(query))
+    wakes = reversed(context.store.find_wakes(query))
     told = [wake for wake in wakes if wake.cause is not WakeCause.RUN]
     first = {wake.delivery_id or wake.wake_id: wake.sent_at for wake in told}
     return sorted(at for at in first.values() if at is not None)
 
 
 def _claim_delivery(
-    shell: Shell, session_key: str | None, wakes: Sequence[Wake], now: datetime
+    context: Context, session_key: str | None, wakes: Sequence[Wake], now: datetime
 ) -> Delivery | None:
     decided = outbox.claim_due_wakes(
         wakes,
-        _read_stuck_tasks(shell, wakes),
-        _list_send_times(shell, session_key, now - outbox.MINUTE),
-        delivery_id=shell.new_id("delivery", now),
+        _read_stuck_tasks(context, wakes),
+        _list_send_times(context, session_key, now - outbox.MINUTE),
+        delivery_id=context.new_id("delivery", now),
         now=now,
-        policy=shell.outbox,
+        policy=context.outbox,
     )
-    delivery = decided.delivery and _add_wake_line(shell, decided.delivery)
+    delivery = decided.delivery and _add_wake_line(context, decided.delivery)
     try:
-        shell.commit(decided.change)
+        context.commit(decided.change)
     except Conflict:
         # Another daemon claimed them, or the agent acted: look again.
         return None
     return delivery
 
 
-def _add_wake_line(shell: Shell, delivery: Delivery) -> Delivery:
+def _add_wake_line(context: Context, delivery: Delivery) -> Delivery:
     """Return a delivery whose message has what people see of it, and its host."""
-    found = [_read_wake_facts(shell, wake) for wake in delivery.wakes]
+    found = [_read_wake_facts(context, wake) for wake in delivery.wakes]
     line = wake_lines.describe_wakes(found)
     told = {"line": line, "host": next(filter(None, map(_find_host, found)), None)}
     message = delivery.message.model_copy(update=told)
@@ -182,41 +175,38 @@ def _find_host(found: WakeFacts) -> str | None:
     return wake.host or (task.host if task is not None and same else None)
 
 
-def _read_wake_facts(shell: Shell, wake: Wake) -> WakeFacts:
+def _read_wake_facts(context: Context, wake: Wake) -> WakeFacts:
     wait, known = None, None
     with suppress(WaitNotFound):
-        wait = shell.store.read_wait(wake.wait_id) if wake.wait_id else None
+        wait = context.store.read_wait(wake.wait_id) if wake.wait_id else None
     if wake.task_id is not None:
-        known = shell.find_task(wake.task_id)
+        known = context.find_task(wake.task_id)
     if known is None:
         return WakeFacts(wake=wake, wait=wait)
     return WakeFacts(wake=wake, task=known.task, run=known.run, wait=wait)
 
 
 def settle_delivered(
-    shell: Shell, delivery: Delivery, transport: str, note: str | None = None
+    context: Context, delivery: Delivery, transport: str, note: str | None = None
 ) -> None:
     """Write that a transport took a message, and what it said of it."""
     _settle_delivery(
-        shell,
+        context,
         delivery,
         lambda current, now: outbox.record_delivery(
             delivery,
             current,
-            _read_stuck_tasks(shell, current),
+            _read_stuck_tasks(context, current),
             transport=transport,
             note=note,
             now=now,
-            policy=shell.outbox,
+            policy=context.outbox,
         ),
     )
 
 
 def settle_failed(
-    shell: Shell,
-    delivery: Delivery,
-    error: str,
-    retry_seconds: float | None = None,
+    context: Context, delivery: Delivery, error: str, retry_seconds: float | None = None
 ) -> None:
     """Write that a message did not arrive; its wakes stay owed.
 
@@ -224,41 +214,41 @@ def settle_failed(
     """
 
     def decide_failure(current: Sequence[Wake], now: datetime) -> Change:
-        change = outbox.record_delivery_failure(current, error, now, shell.outbox, retry_seconds)
+        change = outbox.record_delivery_failure(current, error, now, context.outbox, retry_seconds)
         if change.events:
             log.warning("wake %s was not delivered: %s", delivery.message.key, error)
         return change
 
-    _settle_delivery(shell, delivery, decide_failure)
+    _settle_delivery(context, delivery, decide_failure)
 
 
-def settle_refused(shell: Shell, delivery: Delivery, error: str) -> None:
+def settle_refused(context: Context, delivery: Delivery, error: str) -> None:
     """Write that a message never will arrive."""
     log.warning("wake %s was refused: %s", delivery.message.key, error)
     _settle_delivery(
-        shell, delivery, lambda current, now: outbox.record_refusal(current, error, now)
+        context, delivery, lambda current, now: outbox.record_refusal(current, error, now)
     )
 
 
-def settle_resume_wakes(shell: Shell, session_key: str, open_: Sequence[Run]) -> None:
+def settle_resume_wakes(context: Context, session_key: str, open_: Sequence[Run]) -> None:
     """Settle what told a session to go on, since a turn of it has ended.
 
     Whoever says which messages a turn took has settled those; others say nothing.
 
     Args:
-        shell: What is outside.
+        context: What is outside.
         session_key: Whose turn has ended.
         open_: Its runs that have not ended.
     """
     for run in open_:
         sent = WakeQuery(states=(WakeState.SENT,), task_id=run.task_id, limit=BATCH)
-        for wake in shell.store.find_wakes(sent):
+        for wake in context.store.find_wakes(sent):
             if wake.cause is WakeCause.RUN and wake.session_key == session_key:
-                update_wakes(shell, run.task_id, [wake.wake_id], outbox.acknowledge_wakes)
+                update_wakes(context, run.task_id, [wake.wake_id], outbox.acknowledge_wakes)
 
 
 def update_wakes(
-    shell: Shell,
+    context: Context,
     subject: str,
     wake_ids: Sequence[str],
     decided: Callable[[Sequence[Wake], datetime], Change],
@@ -266,25 +256,23 @@ def update_wakes(
     """Read wakes of one task or wait, decide about them as they are, and commit."""
 
     def once() -> None:
-        current = shell.store.find_wakes(WakeQuery(wake_ids=tuple(wake_ids)))
-        shell.commit(decided(current, shell.clock.now()))
+        current = context.store.find_wakes(WakeQuery(wake_ids=tuple(wake_ids)))
+        context.commit(decided(current, context.clock.now()))
 
-    shell.retry_on_conflict(subject, once)
+    context.retry_on_conflict(subject, once)
 
 
 def _settle_delivery(
-    shell: Shell,
-    delivery: Delivery,
-    decided: Callable[[Sequence[Wake], datetime], Change],
+    context: Context, delivery: Delivery, decided: Callable[[Sequence[Wake], datetime], Change]
 ) -> None:
     message = delivery.message
     subject = message.task_id or message.wait_id or ""
-    update_wakes(shell, subject, [wake.wake_id for wake in delivery.wakes], decided)
+    update_wakes(context, subject, [wake.wake_id for wake in delivery.wakes], decided)
 
 
-def _read_stuck_tasks(shell: Shell, wakes: Iterable[Wake]) -> dict[str, Task]:
+def _read_stuck_tasks(context: Context, wakes: Iterable[Wake]) -> dict[str, Task]:
     ids = {
         wake.task_id for wake in wakes if wake.cause is WakeCause.STUCK and wake.task_id is not None
     }
-    found = (shell.find_task(task_id) for task_id in ids)
+    found = (context.find_task(task_id) for task_id in ids)
     return {facts.task.task_id: facts.task for facts in found if facts is not None}

@@ -10,28 +10,15 @@ import logging
 from collections.abc import Mapping
 from typing import Final, TypeVar, cast
 
-from openclaw_taskmem.domain import answers, budget, ledger, lifecycle
+from openclaw_taskmem.domain import ledger, run_budget, task_answers, task_lifecycle
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.texts import (
-    format_count,
-    format_iso,
-    format_step_numbers,
-    quote_line,
-)
-from openclaw_taskmem.domain.updates import UpdateRequest, UpdateResult
-from openclaw_taskmem.engine import queues, standing, tasks
-from openclaw_taskmem.engine.holding import renew_lease
-from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.tools import (
-    arguments,
-    forms,
-    recall,
-    runs,
-    thread_pages,
-    wait_forms,
-    waits,
-)
-from openclaw_taskmem.tools.answer import (
+from openclaw_taskmem.domain.task_update import UpdateRequest, UpdateResult
+from openclaw_taskmem.domain.texts import format_count, format_iso, format_step_numbers, quote_line
+from openclaw_taskmem.engine import role_queues, task_standing, tasks
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.run_context import renew_lease
+from openclaw_taskmem.tools import arguments, forms, recall, runs, thread_pages, wait_forms, waits
+from openclaw_taskmem.tools.tool_answers import (
     Answer,
     describe_asked,
     describe_awaited,
@@ -39,7 +26,7 @@ from openclaw_taskmem.tools.answer import (
     describe_queue,
     describe_silence,
 )
-from openclaw_taskmem.tools.tool import Tool
+from openclaw_taskmem.tools.tool_type import Tool
 from taskmem_hookspecs import TaskStatus
 from taskmem_hookspecs.errors import TaskmemError, UnknownTool
 
@@ -50,7 +37,7 @@ PROFILES: Final = ("default", "runs", "all")
 """The sets of tools that may be offered."""
 
 
-def answer_call(shell: Shell, name: str, given: Mapping[str, object], caller: Caller) -> Answer:
+def answer_call(context: Context, name: str, given: Mapping[str, object], caller: Caller) -> Answer:
     """Call a tool and return its answer.
 
     Raises:
@@ -59,13 +46,13 @@ def answer_call(shell: Shell, name: str, given: Mapping[str, object], caller: Ca
     tool = find_tool(name)
     safe, removed = arguments.prepare_arguments(given, tool.input_schema)
     form = forms.fill_form(tool.form, safe)
-    reached = shell.reaches(caller.host, form.session_key)
+    reached = context.reaches(caller.host, form.session_key)
     caller = caller.with_session(form.session_key, reached=reached)
     answer: Answer = {}
     try:
-        answer = tool.answer(shell, form, caller)
+        answer = tool.answer(context, form, caller)
     finally:
-        _renew_caller_lease(shell, form, answer, caller)
+        _renew_caller_lease(context, form, answer, caller)
     if removed:
         answer["message"] = (
             f"{answer['message']} {format_count(removed, 'secret')} in the text "
@@ -74,7 +61,7 @@ def answer_call(shell: Shell, name: str, given: Mapping[str, object], caller: Ca
     return answer
 
 
-def _renew_caller_lease(shell: Shell, form: forms.Form, answer: Answer, caller: Caller) -> None:
+def _renew_caller_lease(context: Context, form: forms.Form, answer: Answer, caller: Caller) -> None:
     """Let a call, refused or not, show that who holds the task's run is at work."""
     asked = form.model_dump(include={"task_id", "wait_id", "token"})
     if caller.owner is None and asked.get("token") is None:
@@ -82,9 +69,9 @@ def _renew_caller_lease(shell: Shell, form: forms.Form, answer: Answer, caller: 
     try:
         task_id = answer.get("task_id") or asked.get("task_id")
         if "wait_id" in asked:
-            task_id = shell.store.read_wait(asked["wait_id"]).task_id
+            task_id = context.store.read_wait(asked["wait_id"]).task_id
         if isinstance(task_id, str):
-            renew_lease(shell, task_id, caller, asked.get("token"))
+            renew_lease(context, task_id, caller, asked.get("token"))
     except TaskmemError:
         # What the call has answered, or was refused with, stands.
         log.debug("a claim was not renewed", exc_info=True)
@@ -121,12 +108,12 @@ def find_tool(name: str) -> Tool:
     raise UnknownTool(f"There is no tool {quote_line(name, 80)}; the tools are: {known}.")
 
 
-def _register_task(shell: Shell, form: forms.TaskRegister, caller: Caller) -> Answer:
+def _register_task(context: Context, form: forms.TaskRegister, caller: Caller) -> Answer:
     plan_ = tuple(form.plan)
     if form.segmented:
-        plan_, _ = budget.cap_plan(plan_)
+        plan_, _ = run_budget.cap_plan(plan_)
     task = tasks.register_new_task(
-        shell,
+        context,
         name=form.name,
         plan=plan_,
         metadata=form.metadata or {},
@@ -150,17 +137,17 @@ def _register_task(shell: Shell, form: forms.TaskRegister, caller: Caller) -> An
         **({} if form.role is None else {"queued_for": form.role}),
         "message": (
             f"Registered with {format_count(len(task.plan), 'step')}. Report with "
-            f"task_update as you go; {describe_silence(shell, task)} "
-            f"{unlimited}{answers.describe_next_step(task)}"
+            f"task_update as you go; {describe_silence(context, task)} "
+            f"{unlimited}{task_answers.describe_next_step(task)}"
             if form.role is None
             else f"Registered with {format_count(len(task.plan), 'step')}. "
-            f"{describe_queue(shell, task, form.role)}"
+            f"{describe_queue(context, task, form.role)}"
         ),
     }
 
 
-def _update_task(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer:
-    status = None if form.status is None else lifecycle.parse_status(form.status)
+def _update_task(context: Context, form: forms.TaskUpdate, caller: Caller) -> Answer:
+    status = None if form.status is None else task_lifecycle.parse_status(form.status)
     wish = UpdateRequest(
         message=form.message,
         status=status,
@@ -176,7 +163,7 @@ def _update_task(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer
     answer: Answer = {"task_id": form.task_id}
     said: list[str] = []
     if wish.has_changes:
-        updated = tasks.write_update(shell, form.task_id, wish)
+        updated = tasks.write_update(context, form.task_id, wish)
         task = updated.task
         answer |= {
             "message_count": task.message_count,
@@ -195,7 +182,7 @@ def _update_task(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer
         if form.query is None:
             answer["plan_progress"] = describe_progress(task)
     if form.query is not None:
-        asked = tasks.answer_query(shell, form.task_id, form.query, caller, until)
+        asked = tasks.answer_query(context, form.task_id, form.query, caller, until)
         task, newest = asked.task, asked.newest
         answer |= {
             "status": task.status,
@@ -210,7 +197,7 @@ def _update_task(shell: Shell, form: forms.TaskUpdate, caller: Caller) -> Answer
             "That is where the task stands."
             if said
             else "That is where the task stands. "
-            + answers.describe_next_step(task, newest, asked.run)
+            + task_answers.describe_next_step(task, newest, asked.run)
         )
         said.append(thread_pages.describe_page(asked, answer))
     answer["message"] = " ".join(said).strip()
@@ -226,7 +213,7 @@ _ARTIFACTS: Final = (
 def _is_completion(given: Mapping[str, object]) -> bool:
     """Whether an update asks for what has to be proved first."""
     try:
-        status = lifecycle.parse_status(str(given.get("status")))
+        status = task_lifecycle.parse_status(str(given.get("status")))
     except TaskmemError:
         return False
     return status is TaskStatus.COMPLETED
@@ -267,16 +254,16 @@ def _describe_next(updated: UpdateResult, wish: UpdateRequest) -> str:
     if updated.review:
         return updated.review
     if updated.unheard:
-        return answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
+        return task_answers.describe_unheard(ends=wish.status is TaskStatus.COMPLETED)
     if task.status.terminal and task.linkage.active_wait_ids:
-        return answers.describe_open_waits(task)
+        return task_answers.describe_open_waits(task)
     goes_on = updated.may_go_on and wish.ask is None
-    return answers.describe_next_step(task, run=updated.run) if goes_on else ""
+    return task_answers.describe_next_step(task, run=updated.run) if goes_on else ""
 
 
-def _revise_plan(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
+def _revise_plan(context: Context, form: forms.TaskPlanUpdate, caller: Caller) -> Answer:
     revised = tasks.revise_task_plan(
-        shell,
+        context,
         form.task_id,
         new_plan=tuple(form.new_plan),
         reason=form.reason,
@@ -301,21 +288,21 @@ def _revise_plan(shell: Shell, form: forms.TaskPlanUpdate, caller: Caller) -> An
         "plan_progress": describe_progress(task),
         "dropped_steps": [step.model_dump(mode="json") for step in remap.dropped],
         **runs.warn_of_left_out(revised.left_out),
-        "message": f"{told} {answers.describe_next_step(task)}",
+        "message": f"{told} {task_answers.describe_next_step(task)}",
     }
 
 
-def _list_tasks(shell: Shell, form: forms.TaskList, caller: Caller) -> Answer:
+def _list_tasks(context: Context, form: forms.TaskList, caller: Caller) -> Answer:
     word = form.status.strip().lower()
     besides = ("all", "implicit", "waiting")
-    status = None if word in besides else lifecycle.parse_status(word, *besides)
-    awaited = queues.list_awaited(shell)
+    status = None if word in besides else task_lifecycle.parse_status(word, *besides)
+    awaited = role_queues.list_awaited(context)
     order = "the longest waiting" if word == "waiting" else "the latest"
     if word == "waiting":
-        found = standing.list_named(shell, awaited, form.limit, caller)
+        found = task_standing.list_named(context, awaited, form.limit, caller)
     else:
         given = (status, form.limit, caller)
-        found = standing.list_all(shell, *given, implicit=word == "implicit")
+        found = task_standing.list_all(context, *given, implicit=word == "implicit")
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
     ask = "Ask for one with task_update and a query."

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from openclaw_taskmem.domain import callers, claims, metadata
+from openclaw_taskmem.domain import callers, required_artifacts, task_metadata
 from taskmem_hookspecs import RESERVED_METADATA, InvalidArguments
 from taskmem_hookspecs.errors import ReservedKey
 
@@ -42,7 +42,7 @@ def _require_content(text: str) -> str:
 
 
 def _require_small(text: str) -> str:
-    fault = metadata.find_size_fault(text)
+    fault = task_metadata.find_size_fault(text)
     if fault is not None:
         raise ValueError(fault)
     return text
@@ -104,18 +104,18 @@ def _refuse_reserved_keys(keys: dict[str, JsonValue]) -> dict[str, JsonValue]:
             f"metadata may not hold {', '.join(taken)}: these keys belong to the "
             f"task itself. Choose another name. {NOTHING}"
         )
-    fault = metadata.find_metadata_fault(keys)
+    fault = task_metadata.find_metadata_fault(keys)
     if fault is not None:
         raise ValueError(fault)
-    listed = keys.get(metadata.ARTIFACTS) or []
+    listed = keys.get(task_metadata.ARTIFACTS) or []
     for item in listed if isinstance(listed, list) else [listed]:
         if not _is_named(item):
-            raise ValueError(f"has an entry in {metadata.ARTIFACTS} that {_NAMELESS}")
+            raise ValueError(f"has an entry in {task_metadata.ARTIFACTS} that {_NAMELESS}")
     return keys
 
 
 def _is_named(item: JsonValue) -> bool:
-    return bool(claims.read_metadata_artifacts({metadata.ARTIFACTS: [item]}))
+    return bool(required_artifacts.read_metadata_artifacts({task_metadata.ARTIFACTS: [item]}))
 
 
 def _require_named(item: JsonValue) -> JsonValue:
@@ -174,13 +174,11 @@ class TaskUpdate(Form):
         Text | None, Field(description='What happened: "Step 2 done, pushed v1.2".')
     ] = None
     query: Annotated[
-        Text | None,
-        Field(description='"where am I?", "why did step 3 fail?", "which tag?"'),
+        Text | None, Field(description='"where am I?", "why did step 3 fail?", "which tag?"')
     ] = None
     after: Annotated[Id | None, Field(description="From more.arguments.")] = None
     status: Annotated[
-        str | None,
-        Field(description="active, paused, completed, failed or cancelled"),
+        str | None, Field(description="active, paused, completed, failed or cancelled")
     ] = None
     completed_steps: Annotated[Numbers | None, Field(description="Steps now done, from 1.")] = None
     reopened_steps: Annotated[
@@ -189,16 +187,14 @@ class TaskUpdate(Form):
     ask: Annotated[
         Text | None,
         Field(
-            max_length=1000,
-            description="Only the user can help: your question; do as it answers.",
+            max_length=1000, description="Only the user can help: your question; do as it answers."
         ),
     ] = None
     ask_options: Annotated[Options | None, Field(description="Answers to choose from, 2 to 4.")] = (
         None
     )
     artifacts: Annotated[
-        Subjects | None,
-        Field(description="What was made: whole paths, URLs, command:NAME."),
+        Subjects | None, Field(description="What was made: whole paths, URLs, command:NAME.")
     ] = None
     token: Token = None
 
@@ -230,8 +226,7 @@ class TaskPlanUpdate(Form):
     new_plan: Annotated[Plan, Field(description="The whole new checklist.")]
     reason: Annotated[Text, Field(description="Why, in a sentence.")]
     artifacts: Annotated[
-        list[Artifact] | None,
-        Field(description="Replaces metadata.artifacts; [] withdraws all."),
+        list[Artifact] | None, Field(description="Replaces metadata.artifacts; [] withdraws all.")
     ] = None
     token: Token = None
 

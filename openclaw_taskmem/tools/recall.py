@@ -7,16 +7,16 @@ from typing import Final, cast
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import format_count, format_iso, quote_line
 from openclaw_taskmem.engine import recall
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import forms
-from openclaw_taskmem.tools.answer import Answer
-from openclaw_taskmem.tools.tool import Tool
+from openclaw_taskmem.tools.tool_answers import Answer
+from openclaw_taskmem.tools.tool_type import Tool
 
 
-def memory_recall(shell: Shell, form: forms.MemoryRecall, caller: Caller) -> Answer:
+def memory_recall(context: Context, form: forms.MemoryRecall, caller: Caller) -> Answer:
     """Search, and say how many matches there are, or that nothing can be searched."""
     del caller  # what was recorded belongs to no session
-    found = recall.search_history(shell, form.query, form.limit, form.recency_bias)
+    found = recall.search_history(context, form.query, form.limit, form.recency_bias)
     if found is None:
         return {
             "results": [],

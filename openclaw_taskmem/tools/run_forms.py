@@ -8,15 +8,7 @@ from pydantic import AfterValidator, Field
 
 from openclaw_taskmem.domain.callers import AGENT, USER
 from openclaw_taskmem.domain.task_commands import LONGEST_ANSWER
-from openclaw_taskmem.tools.forms import (
-    Form,
-    Id,
-    Plan,
-    RoleName,
-    Text,
-    Token,
-    refuse_user_role,
-)
+from openclaw_taskmem.tools.forms import Form, Id, Plan, RoleName, Text, Token, refuse_user_role
 
 Answer = Annotated[Text, Field(max_length=LONGEST_ANSWER)]
 
@@ -26,8 +18,7 @@ class TaskStatusForm(Form):
 
     task_id: Annotated[Id | None, Field(description="Left out: your session's task.")] = None
     before: Annotated[
-        str | None,
-        Field(max_length=40, description="From more.arguments: older calls."),
+        str | None, Field(max_length=40, description="From more.arguments: older calls.")
     ] = None
 
 
@@ -54,8 +45,7 @@ class TaskStepDone(Form):
     ] = "done"
     note: Annotated[Text | None, Field(description="What happened, or why not.")] = None
     remaining: Annotated[
-        Plan | None,
-        Field(description="failed: the steps instead of this one and those after it."),
+        Plan | None, Field(description="failed: the steps instead of this one and those after it.")
     ] = None
     token: Token = None
 
@@ -90,8 +80,7 @@ class TaskClaim(Form):
         str, AfterValidator(refuse_user_role), Field(description="As what you claim.")
     ] = AGENT
     attach: Annotated[
-        list[Id] | None,
-        Field(max_length=50, description="Tasks to review together with it."),
+        list[Id] | None, Field(max_length=50, description="Tasks to review together with it.")
     ] = None
 
 

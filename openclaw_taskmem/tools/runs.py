@@ -10,16 +10,16 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers, notices
+from openclaw_taskmem.domain import notices, task_answers
 from openclaw_taskmem.domain.callers import Caller, is_gateway_session
-from openclaw_taskmem.domain.left_words import HandoffNotes
+from openclaw_taskmem.domain.run_handoff_notes import HandoffNotes
 from openclaw_taskmem.domain.texts import clip, format_count, to_plain_line
-from openclaw_taskmem.engine import handovers, queues, runs, steps
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine import role_queues, run_handoff, run_steps, runs
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import run_forms
-from openclaw_taskmem.tools.answer import Answer
 from openclaw_taskmem.tools.status import describe_run, task_status
-from openclaw_taskmem.tools.tool import Tool
+from openclaw_taskmem.tools.tool_answers import Answer
+from openclaw_taskmem.tools.tool_type import Tool
 from taskmem_hookspecs import Run, RunState, Task
 
 NOTE_BYTES: Final = 2000
@@ -28,10 +28,10 @@ SAID: Final = 10
 """Texts of the user that are in it, the newest ones."""
 
 
-def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Answer:
+def task_resume(context: Context, form: run_forms.TaskResume, caller: Caller) -> Answer:
     """Take a task up again, and give what is needed to go on."""
     task, run, packet = runs.resume_task(
-        shell, form.task_id, caller, answer=form.answer, reopen=form.reopen
+        context, form.task_id, caller, answer=form.answer, reopen=form.reopen
     )
     return {
         "task_id": task.task_id,
@@ -41,20 +41,20 @@ def task_resume(shell: Shell, form: run_forms.TaskResume, caller: Caller) -> Ans
     }
 
 
-def task_step_done(shell: Shell, form: run_forms.TaskStepDone, caller: Caller) -> Answer:
+def task_step_done(context: Context, form: run_forms.TaskStepDone, caller: Caller) -> Answer:
     """Note how a step ended."""
-    wish = steps.StepOutcome(
+    wish = run_steps.StepOutcome(
         step=form.step,
         outcome=form.outcome,
         note=form.note,
         remaining=tuple(form.remaining or ()),
         token=form.token,
     )
-    over = steps.record_step_outcome(shell, form.task_id, wish, caller)
+    over = run_steps.record_step_outcome(context, form.task_id, wish, caller)
     task = over.task
     said = {
         "done": "Noted.",
-        "more_tools": f"{format_count(shell.runs.step_bonus, 'more call')} for this step.",
+        "more_tools": f"{format_count(context.runs.step_bonus, 'more call')} for this step.",
         "failed": "The rest is planned anew."
         if form.remaining
         else "Noted; plan the rest anew with task_plan_update, or try the step again "
@@ -71,21 +71,21 @@ def task_step_done(shell: Shell, form: run_forms.TaskStepDone, caller: Caller) -
     }
 
 
-def _describe_next(over: steps.StepResult) -> str:
+def _describe_next(over: run_steps.StepResult) -> str:
     if over.unheard:
-        return answers.describe_unheard(ends=False)
-    return answers.describe_next_step(over.task)
+        return task_answers.describe_unheard(ends=False)
+    return task_answers.describe_next_step(over.task)
 
 
-def task_abort(shell: Shell, form: run_forms.TaskAbort, caller: Caller) -> Answer:
+def task_abort(context: Context, form: run_forms.TaskAbort, caller: Caller) -> Answer:
     """Give a task up."""
-    task = handovers.abort_task(shell, form.task_id, form.reason, form.token, caller)
+    task = run_handoff.abort_task(context, form.task_id, form.reason, form.token, caller)
     return _build_end_answer(task, "Given up; tell the user why.")
 
 
-def task_background(shell: Shell, form: run_forms.TaskBackground, caller: Caller) -> Answer:
+def task_background(context: Context, form: run_forms.TaskBackground, caller: Caller) -> Answer:
     """Move a task to a session of its own."""
-    task, run = handovers.move_to_background(shell, form.task_id, caller, form.note or "")
+    task, run = run_handoff.move_to_background(context, form.task_id, caller, form.note or "")
     return {
         "task_id": task.task_id,
         "status": task.status,
@@ -98,16 +98,16 @@ def task_background(shell: Shell, form: run_forms.TaskBackground, caller: Caller
     }
 
 
-def task_cancel(shell: Shell, form: run_forms.TaskCancel, caller: Caller) -> Answer:
+def task_cancel(context: Context, form: run_forms.TaskCancel, caller: Caller) -> Answer:
     """Call a task off."""
-    task = handovers.cancel_task(shell, form.task_id, form.reason or "", caller)
+    task = run_handoff.cancel_task(context, form.task_id, form.reason or "", caller)
     return _build_end_answer(task, "Cancelled; what was done so far is kept.")
 
 
-def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answer:
+def task_claim(context: Context, form: run_forms.TaskClaim, caller: Caller) -> Answer:
     """Claim a run."""
-    attach, role = form.attach or (), queues.find_role(shell, form.role)
-    task, run, left, gone = runs.claim_run(shell, form.task_id, role, attach, caller)
+    attach, role = form.attach or (), role_queues.find_role(context, form.role)
+    task, run, left, gone = runs.claim_run(context, form.task_id, role, attach, caller)
     return {
         "task_id": task.task_id,
         "name": task.name,
@@ -117,22 +117,17 @@ def task_claim(shell: Shell, form: run_forms.TaskClaim, caller: Caller) -> Answe
         **_show_left(run, left),
         "message": (
             f"Yours, with token {run.token}: give it with what you write. Each call "
-            f"on it renews your claim for {shell.runs.lease_seconds:g} s. "
+            f"on it renews your claim for {context.runs.lease_seconds:g} s. "
             f"{gone and f'{gone} '}"
-            f"{answers.describe_handoff_notes(task, left)}"
+            f"{task_answers.describe_handoff_notes(task, left)}"
         ),
     }
 
 
-def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> Answer:
+def task_handoff(context: Context, form: run_forms.TaskHandoff, caller: Caller) -> Answer:
     """Hand a task on."""
-    task, run, along = handovers.hand_off_task(
-        shell,
-        form.task_id,
-        form.to,
-        note=form.note or "",
-        token=form.token,
-        caller=caller,
+    task, run, along = run_handoff.hand_off_task(
+        context, form.task_id, form.to, note=form.note or "", token=form.token, caller=caller
     )
     shown = is_gateway_session(task.session_key)
     said, then = f"It is queued for {form.to}", ""
@@ -154,9 +149,9 @@ def task_handoff(shell: Shell, form: run_forms.TaskHandoff, caller: Caller) -> A
     }
 
 
-def task_reset(shell: Shell, form: run_forms.TaskReset, caller: Caller) -> Answer:
+def task_reset(context: Context, form: run_forms.TaskReset, caller: Caller) -> Answer:
     """Take a run from whoever holds it."""
-    run, before = handovers.reset_run(shell, form.task_id, caller)
+    run, before = run_handoff.reset_run(context, form.task_id, caller)
     held = None if before is None else before.model_dump(mode="json")
     return {
         "success": True,
@@ -211,7 +206,7 @@ def _describe_resumed_by_user(run: Run | None, answer: str | None) -> str:
 
 
 def _build_end_answer(task: Task, said: str) -> Answer:
-    message = " ".join(filter(None, (said, answers.describe_open_waits(task))))
+    message = " ".join(filter(None, (said, task_answers.describe_open_waits(task))))
     return {"task_id": task.task_id, "status": task.status, "message": message}
 
 
@@ -260,12 +255,7 @@ TOOLS: Final = (
         run_forms.TaskStepDone,
         task_step_done,
     ),
-    Tool(
-        "task_abort",
-        "Give a task up that cannot be done.",
-        run_forms.TaskAbort,
-        task_abort,
-    ),
+    Tool("task_abort", "Give a task up that cannot be done.", run_forms.TaskAbort, task_abort),
     Tool(
         "task_background",
         "Inside OpenClaw: let a task go on in a session of its own, so that this one "

@@ -10,18 +10,18 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import answers, effects, ledger, runs, thread
+from openclaw_taskmem.domain import ledger, packet_history, runs, task_answers, thread
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import PastCall
 from openclaw_taskmem.domain.plan import compute_progress
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.run_checkpoints import PastCall
 from openclaw_taskmem.domain.texts import format_count, format_duration, format_iso
-from openclaw_taskmem.engine import standing as engine
-from openclaw_taskmem.engine.history import HistoryPosition
-from openclaw_taskmem.engine.shell import Shell
-from openclaw_taskmem.engine.standing import TaskOverview
+from openclaw_taskmem.engine import task_standing as engine
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.run_history import HistoryPosition
+from openclaw_taskmem.engine.task_standing import TaskOverview
 from openclaw_taskmem.tools import run_forms
-from openclaw_taskmem.tools.answer import Answer, describe_progress
+from openclaw_taskmem.tools.tool_answers import Answer, describe_progress
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
 
 LINES: Final = 30
@@ -29,10 +29,10 @@ LINES: Final = 30
 _PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 
-def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
+def task_status(context: Context, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
     """Say where a task and its run stand."""
     place = _parse_position(form.before)
-    standing = engine.read_overview(shell, form.task_id, caller, place)
+    standing = engine.read_overview(context, form.task_id, caller, place)
     task, run = standing.task, standing.run
     if place is not None:
         return {
@@ -43,7 +43,7 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
             "message": "Older calls, the newest first.",
         }
     current = compute_progress(task).current
-    newest = shell.store.read_records(Message, task.task_id, thread.READ)
+    newest = context.store.read_records(Message, task.task_id, thread.READ)
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
@@ -66,9 +66,12 @@ def task_status(shell: Shell, form: run_forms.TaskStatusForm, caller: Caller) ->
         **_describe_history(standing),
         "budget_left": None if standing.budget is None else standing.budget.left,
         "elapsed_seconds": round(elapsed, 3),
-        **ledger.describe_ledger(shell.store.read_records(LedgerEntry, task.task_id), ledger.SHOWN),
+        **ledger.describe_ledger(
+            context.store.read_records(LedgerEntry, task.task_id), ledger.SHOWN
+        ),
         "message": (
-            f"{_describe_state(task, run)}, {took}. {answers.describe_next_step(task, newest, run)}"
+            f"{_describe_state(task, run)}, {took}. "
+            f"{task_answers.describe_next_step(task, newest, run)}"
         ),
     }
 
@@ -108,7 +111,10 @@ def _describe_steps(task: Task, run: Run | None) -> list[JsonValue]:
 def _describe_past_work(standing: TaskOverview) -> Answer:
     """Return what must be known to go on, besides the plan."""
     past = standing.past
-    done, cut = effects.list_done_calls(past.calls), effects.list_cut_calls(past.calls)
+    done, cut = (
+        packet_history.list_done_calls(past.calls),
+        packet_history.list_cut_calls(past.calls),
+    )
     more = max(len(done) - LINES, 0) + past.unread
     return {
         "original_request": standing.task.original_request,

@@ -13,7 +13,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.texts import count_json_bytes, format_iso
 from openclaw_taskmem.engine.tasks import QueryAnswer
-from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.tool_answers import Answer
 from taskmem_hookspecs import InvalidArguments, Message
 
 MESSAGES: Final = 10
@@ -74,10 +74,7 @@ def cut_page(asked: QueryAnswer, query: str, start: int) -> Answer:
     end = start + len(shown)
     left = max(0, total - end)
     after = f"{asked.until}.{end}"
-    more: Answer = {
-        "left": left,
-        "arguments": _build_arguments(asked, query, after=after),
-    }
+    more: Answer = {"left": left, "arguments": _build_arguments(asked, query, after=after)}
     return {"messages": [*shown], "more": more if left else None}
 
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import ledger, ways
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain import ledger, reachability
+from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.wakes import Holds, hold_nothing
 from taskmem_hookspecs import (
     Event,
@@ -52,34 +52,34 @@ _OWED = (WakeState.DUE, WakeState.SENT)
 _OPEN = tuple(state for state in RunState if not state.terminal)
 
 
-def count_by_state(shell: Shell) -> View:
+def count_by_state(context: Context) -> View:
     """Return how much there is, by state."""
-    found = shell.store.count()
+    found = context.store.count()
     return {
         "tasks": {state.value: number for state, number in found.tasks.items()},
         "waits": {state.value: number for state, number in found.waits.items()},
-        "wakes": _count_wakes(shell, found.wakes),
+        "wakes": _count_wakes(context, found.wakes),
         "runs": {state.value: number for state, number in found.runs.items()},
         "events": found.events,
-        "plugins": len([p for p in shell.seams.plugins if p.state == "on"]),
+        "plugins": len([p for p in context.plugin_host.plugins if p.state == "on"]),
         "keeps": {
-            "bytes": shell.kept.taken,
-            "most_bytes": shell.keep.most_bytes,
-            "days": shell.keep.days,
-            "full": shell.kept.full,
-            "shared": shell.kept.shared,
+            "bytes": context.kept.taken,
+            "most_bytes": context.keep.most_bytes,
+            "days": context.keep.days,
+            "full": context.kept.full,
+            "shared": context.kept.shared,
         },
     }
 
 
-def _count_wakes(shell: Shell, found: Mapping[WakeState, int]) -> View:
+def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:
     """Return how many wakes there are, those apart whose time has not come.
 
     `planned` are those of a later time, `kept` those that no transport reaches.
     """
-    now = shell.clock.now()
+    now = context.clock.now()
     owed = WakeQuery(states=(WakeState.DUE,), limit=MOST)
-    open_ = shell.store.whole.find_wakes(owed)
+    open_ = context.store.whole.find_wakes(owed)
     kept = sum(wake.due_at is None for wake in open_)
     planned = sum(wake.due_at is not None and wake.due_at > now for wake in open_)
     counted: View = {state.value: number for state, number in found.items()}
@@ -87,14 +87,14 @@ def _count_wakes(shell: Shell, found: Mapping[WakeState, int]) -> View:
     return {**counted, "due": due, "planned": planned, "kept": kept}
 
 
-def count_unsent(shell: Shell) -> int:
+def count_unsent(context: Context) -> int:
     """Return how many wakes of this home are owed that could not be sent so far."""
-    due = shell.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=MOST))
+    due = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=MOST))
     return sum(wake.last_error is not None for wake in due)
 
 
 def show_by_id(
-    shell: Shell, any_id: str, kept: Kept | None = None, before: int | None = None
+    context: Context, any_id: str, kept: Kept | None = None, before: int | None = None
 ) -> View:
     """Return a task, or a wait, with all that hangs on it; or a wake.
 
@@ -102,7 +102,7 @@ def show_by_id(
     as `before` for the page before it, and is None where there is none.
 
     Args:
-        shell: Where they are.
+        context: Where they are.
         any_id: Of any of them.
         kept: What is told of a wait besides.
         before: The message before which a task's page ends; None: its newest is on it.
@@ -113,35 +113,35 @@ def show_by_id(
         InvalidArguments: No wake has that id.
     """
     if any_id.startswith("wake_"):
-        return _show_wake(shell, any_id)
+        return _show_wake(context, any_id)
     if any_id.startswith("wait_"):
-        return _show_wait(shell, any_id, kept)
+        return _show_wait(context, any_id, kept)
     if before is not None:
-        return _read_page(shell, any_id, before)
-    return _show_task(shell, any_id)
+        return _read_page(context, any_id, before)
+    return _show_task(context, any_id)
 
 
-def _show_wake(shell: Shell, wake_id: str) -> View:
-    for wake in shell.store.find_wakes(WakeQuery(wake_ids=(wake_id,))):
+def _show_wake(context: Context, wake_id: str) -> View:
+    for wake in context.store.find_wakes(WakeQuery(wake_ids=(wake_id,))):
         return {**_format_wake(wake), "held": _explain_hold(wake, hold_nothing)}
     raise InvalidArguments(f"There is no wake {wake_id}; see taskmem wakes --all.")
 
 
-def _show_wait(shell: Shell, wait_id: str, kept: Kept | None) -> View:
-    wait = shell.store.read_wait(wait_id)
+def _show_wait(context: Context, wait_id: str, kept: Kept | None) -> View:
+    wait = context.store.read_wait(wait_id)
     return {
-        **_format_wait(shell, wait),
+        **_format_wait(context, wait),
         **(kept(wait) if kept else {}),
-        "history": _format_events(shell, EventQuery(wait_id=wait_id, limit=MOST)),
+        "history": _format_events(context, EventQuery(wait_id=wait_id, limit=MOST)),
     }
 
 
-def _show_task(shell: Shell, task_id: str) -> View:
-    facts = shell.store.read_task(task_id)
+def _show_task(context: Context, task_id: str) -> View:
+    facts = context.store.read_task(task_id)
     task = facts.task
-    waits = shell.store.find_waits(WaitQuery(task_id=task_id, limit=MOST))
-    wakes = shell.store.find_wakes(WakeQuery(task_id=task_id, limit=MOST))
-    revisions = [_format_revision(r) for r in shell.store.read_records(PlanRevision, task_id)]
+    waits = context.store.find_waits(WaitQuery(task_id=task_id, limit=MOST))
+    wakes = context.store.find_wakes(WakeQuery(task_id=task_id, limit=MOST))
+    revisions = [_format_revision(r) for r in context.store.read_records(PlanRevision, task_id)]
     return {
         **_format_task(task),
         "question": facts.run.question if facts.run else None,
@@ -149,12 +149,12 @@ def _show_task(shell: Shell, task_id: str) -> View:
         "steps": [
             {"step": step.index + 1, "text": step.text, "done": step.done} for step in task.steps
         ],
-        **_read_page(shell, task_id, None),
+        **_read_page(context, task_id, None),
         "revisions": _fit_newest(revisions),
         "earlier_revisions": len(revisions) - len(_fit_newest(revisions)),
-        "waits": [_format_wait(shell, wait) for wait in waits],
+        "waits": [_format_wait(context, wait) for wait in waits],
         "wakes": [_format_wake(wake) for wake in wakes],
-        **ledger.describe_ledger(shell.store.read_records(LedgerEntry, task_id)),
+        **ledger.describe_ledger(context.store.read_records(LedgerEntry, task_id)),
         "metadata": {
             **dict(task.metadata),
             "active_wait_ids": list(task.linkage.active_wait_ids),
@@ -164,9 +164,9 @@ def _show_task(shell: Shell, task_id: str) -> View:
     }
 
 
-def _read_page(shell: Shell, task_id: str, before: int | None) -> View:
+def _read_page(context: Context, task_id: str, before: int | None) -> View:
     """Return the newest messages before one that an answer has room for."""
-    read = shell.store.read_records(Message, task_id, MOST, before=before)
+    read = context.store.read_records(Message, task_id, MOST, before=before)
     shown = _fit_newest([_format_message(message) for message in read])
     whole = len(shown) == len(read) < MOST
     earlier = None if whole else read[-len(shown)].message_id
@@ -184,38 +184,38 @@ def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
     return [*rows[len(rows) - kept :]]
 
 
-def list_waits(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+def list_waits(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the open waits, newest first; with `all` the ended ones too."""
     status = None if params.get("all") else WaitStatus.WATCHING
     query = WaitQuery(status=status, limit=_read_limit(params))
-    return [_format_wait(shell, wait) for wait in shell.store.whole.find_waits(query)]
+    return [_format_wait(context, wait) for wait in context.store.whole.find_waits(query)]
 
 
-def list_wakes(shell: Shell, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
+def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
     """Return the wakes that are due or sent, newest first; with `all` every one."""
     states = None if params.get("all") else _OWED
-    found = shell.store.whole.find_wakes(WakeQuery(states=states, limit=_read_limit(params)))
+    found = context.store.whole.find_wakes(WakeQuery(states=states, limit=_read_limit(params)))
     return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
 
 
 def _explain_hold(wake: Wake, holds: Holds) -> str | None:
     """Return why a wake that is due is not sent now; None: it is not held."""
-    if ways.is_kept(wake):
-        return ways.describe_kept(wake)
+    if reachability.is_kept(wake):
+        return reachability.describe_kept(wake)
     held = holds(wake.session_key) if wake.state is WakeState.DUE else None
     return None if held is None else held.why
 
 
-def list_runs(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+def list_runs(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the runs that have not ended, newest first; with `all` every one."""
     states = None if params.get("all") else _OPEN
     task_id = _read_task_id(params)
     query = RunQuery(states=states, task_id=task_id, limit=_read_limit(params))
     if task_id is None:
         query = query.model_copy(update={"implicit": False})
-    found = shell.store.whole.find_runs(query)
+    found = context.store.whole.find_runs(query)
     tasks = {run.task_id for run in found}
-    facts = {each: shell.find_task(each) for each in tasks}
+    facts = {each: context.find_task(each) for each in tasks}
     names = {each: "" if told is None else told.task.name for each, told in facts.items()}
     return [_format_run(run, names[run.task_id]) for run in found]
 
@@ -236,17 +236,17 @@ def _format_run(run: Run, task_name: str) -> View:
     }
 
 
-def list_events(shell: Shell, params: Mapping[str, object]) -> list[JsonValue]:
+def list_events(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the newest entries of the audit log, oldest first."""
     query = EventQuery(task_id=_read_task_id(params), limit=_read_limit(params))
-    return _format_events(shell, query)
+    return _format_events(context, query)
 
 
-def _format_events(shell: Shell, query: EventQuery) -> list[JsonValue]:
-    return [_format_event(event) for event in shell.store.find_events(query)]
+def _format_events(context: Context, query: EventQuery) -> list[JsonValue]:
+    return [_format_event(event) for event in context.store.find_events(query)]
 
 
-def list_plugins(shell: Shell) -> list[JsonValue]:
+def list_plugins(context: Context) -> list[JsonValue]:
     """Return every plug-in found, and how it fares."""
     return [
         {
@@ -256,7 +256,7 @@ def list_plugins(shell: Shell) -> list[JsonValue]:
             "hooks": list(plugin.hooks),
             "last_error": plugin.last_error,
         }
-        for plugin in shell.seams.plugins
+        for plugin in context.plugin_host.plugins
     ]
 
 
@@ -299,10 +299,10 @@ def _format_revision(revision: PlanRevision) -> View:
     }
 
 
-def _format_wait(shell: Shell, wait: Wait) -> View:
+def _format_wait(context: Context, wait: Wait) -> View:
     seen = wait.last_observation
     if wait.status is WaitStatus.WATCHING:
-        now = shell.watching.read_observation(wait.wait_id)
+        now = context.watching.read_observation(wait.wait_id)
         seen = scrub(now) if now else seen
     return {
         **_format_fields(wait, "wait_id status target wake_when task_id session_key host"),

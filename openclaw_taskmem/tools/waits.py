@@ -9,14 +9,14 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import queues
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition, read_signals
-from openclaw_taskmem.domain.scrub import MASK, scrub, scrub_cut
+from openclaw_taskmem.domain.redaction import MASK, scrub, scrub_cut
 from openclaw_taskmem.domain.texts import clip, to_one_line, to_plain_line
 from openclaw_taskmem.domain.waits import Refinement
 from openclaw_taskmem.engine import waits
-from openclaw_taskmem.engine.shell import Shell
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.waits import ArmedWait
 from openclaw_taskmem.tools import wait_forms
-from openclaw_taskmem.tools.answer import Answer
+from openclaw_taskmem.tools.tool_answers import Answer
 from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
 
 SHOWN_LINES: Final = 3
@@ -32,10 +32,10 @@ _LINE_BYTES: Final = 200
 _NOTE_BYTES: Final = 600
 
 
-def smart_wait(shell: Shell, form: wait_forms.SmartWait, caller: Caller) -> Answer:
+def smart_wait(context: Context, form: wait_forms.SmartWait, caller: Caller) -> Answer:
     """Start a wait and say what is watched."""
     armed = waits.open_wait(
-        shell,
+        context,
         target=form.target,
         condition=_read_condition(form),
         timeout_seconds=form.timeout,
@@ -46,13 +46,13 @@ def smart_wait(shell: Shell, form: wait_forms.SmartWait, caller: Caller) -> Answ
     wait = armed.wait
     watched = "Monitoring. I'll wake you when" if armed.reached else "Monitoring for"
     return _build_armed_answer(
-        shell,
+        context,
         armed,
         f"{watched}: {_format_condition(wait)} Timeout: {wait.timeout_seconds:.10g}s.",
     )
 
 
-def wait_update(shell: Shell, form: wait_forms.WaitUpdate, caller: Caller) -> Answer:
+def wait_update(context: Context, form: wait_forms.WaitUpdate, caller: Caller) -> Answer:
     """Arm a wait again and say how it stood."""
     asked = form.wake_when is not None or form.signals is not None
     wish = Refinement(
@@ -60,19 +60,19 @@ def wait_update(shell: Shell, form: wait_forms.WaitUpdate, caller: Caller) -> An
         timeout_seconds=form.timeout,
         note=form.message,
     )
-    armed = waits.rearm_wait(shell, form.wait_id, wish, caller)
+    armed = waits.rearm_wait(context, form.wait_id, wish, caller)
     wait = armed.wait
     return _build_armed_answer(
-        shell,
+        context,
         armed,
         f"Resumed{_describe_earlier_end(armed)}. Watching for: {_format_condition(wait)} "
         f"New timeout: {wait.timeout_seconds:.10g}s.",
     )
 
 
-def wait_cancel(shell: Shell, form: wait_forms.WaitCancel, caller: Caller) -> Answer:
+def wait_cancel(context: Context, form: wait_forms.WaitCancel, caller: Caller) -> Answer:
     """Cancel a wait; one that has ended stays as it is."""
-    before = waits.cancel_wait(shell, form.wait_id, form.reason, caller)
+    before = waits.cancel_wait(context, form.wait_id, form.reason, caller)
     if before.status is not WaitStatus.WATCHING:
         return {
             "wait_id": before.wait_id,
@@ -90,7 +90,7 @@ def wait_cancel(shell: Shell, form: wait_forms.WaitCancel, caller: Caller) -> An
     }
 
 
-def _build_armed_answer(shell: Shell, armed: ArmedWait, watched: str) -> Answer:
+def _build_armed_answer(context: Context, armed: ArmedWait, watched: str) -> Answer:
     """Answer that a wait is watched, and how its agent hears of the end."""
     wait = armed.wait
     answer: Answer = {
@@ -101,7 +101,7 @@ def _build_armed_answer(shell: Shell, armed: ArmedWait, watched: str) -> Answer:
     }
     hears = "End your turn now."
     if not armed.reached:
-        command = answer["command"] = f"{shell.command} wait {wait.wait_id}"
+        command = answer["command"] = f"{context.command} wait {wait.wait_id}"
         hears = _NO_WAKE.format(command=command)
     answer["message"] = f"{watched} {hears} {_describe_target(armed)}".strip()
     return answer

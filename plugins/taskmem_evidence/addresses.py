@@ -11,13 +11,7 @@ _COMPATIBLE: Final = ip_network("::/96")
 _METADATA: Final = frozenset(
     map(
         ip_address,
-        (
-            "100.100.100.200",
-            "168.63.129.16",
-            "192.0.0.192",
-            "fd00:ec2::254",
-            "fd20:ce::254",
-        ),
+        ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
     )
 )
 """Where clouds tell a machine its credentials, besides link-local addresses."""
@@ -49,9 +43,7 @@ def is_public(address: str) -> bool:
     return all(each.is_global and not each.is_multicast for each in meant[1:] or meant)
 
 
-def _expand_address(
-    ip: IPv4Address | IPv6Address,
-) -> Iterator[IPv4Address | IPv6Address]:
+def _expand_address(ip: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
     """Give an address, and all that it may lead to when it is translated."""
     yield ip
     if isinstance(ip, IPv4Address):

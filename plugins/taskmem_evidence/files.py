@@ -13,7 +13,14 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Final
 
-from taskmem_evidence.outcomes import (
+from taskmem_evidence.file_times import (
+    SECOND,
+    FileStamps,
+    is_made_since,
+    read_birth_time,
+    read_stamps,
+)
+from taskmem_evidence.findings import (
     ClaimRefuted,
     ClaimUnchecked,
     build_refuted_finding,
@@ -26,13 +33,6 @@ from taskmem_evidence.paths import (
     resolve_allowed_path,
     resolve_links,
     to_absolute_path,
-)
-from taskmem_evidence.stamps import (
-    SECOND,
-    FileStamps,
-    is_made_since,
-    read_birth_time,
-    read_stamps,
 )
 from taskmem_hookspecs import Claim, Finding
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Generator, Sequence
 from typing import Final
 
-from taskmem_evidence.outcomes import ClaimRefuted, ClaimUnchecked, format_name
+from taskmem_evidence.findings import ClaimRefuted, ClaimUnchecked, format_name
 from taskmem_hookspecs import Claim
 from taskmem_hookspecs import paths as hookspecs
 

@@ -17,7 +17,7 @@ from typing import Final
 import httpx
 
 from taskmem_evidence.addresses import is_askable, is_public
-from taskmem_evidence.outcomes import (
+from taskmem_evidence.findings import (
     ClaimRefuted,
     ClaimUnchecked,
     build_refuted_finding,

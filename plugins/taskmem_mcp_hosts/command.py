@@ -70,7 +70,7 @@ def skill(folder: Path) -> None:
 
 
 def _set_up_host(host: McpHost, *, dry_run: bool, remove: bool, undo: bool) -> None:
-    from taskmem_mcp_hosts import hosts, moves
+    from taskmem_mcp_hosts import apply, hosts
 
     if undo and remove:
         raise click.UsageError("Either --undo or --remove, not both.")
@@ -78,11 +78,11 @@ def _set_up_host(host: McpHost, *, dry_run: bool, remove: bool, undo: bool) -> N
         for line in () if undo or remove else hosts.find_missing(host, os.environ):
             click.echo(f"note: {line}")
         work = (
-            moves.undo_host_setup
+            apply.undo_host_setup
             if undo
-            else moves.remove_from_host
+            else apply.remove_from_host
             if remove
-            else moves.set_up_host
+            else apply.set_up_host
         )
         for line in work(host, os.environ, dry_run=dry_run):
             click.echo(line)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
 from taskmem_hookspecs.installing import SERVER, NotOurs, find_home
-from taskmem_mcp_hosts.documents import to_object
+from taskmem_mcp_hosts.config_files import to_object
 from taskmem_mcp_hosts.hosts import (
     HostSetupFailed,
     McpHost,

@@ -34,7 +34,7 @@ from taskmem_hookspecs.installing import (
     write_file,
 )
 from taskmem_mcp_hosts.backups import Backup, find_backup
-from taskmem_mcp_hosts.documents import Format, Json, Toml, Unreadable, to_object
+from taskmem_mcp_hosts.config_files import Format, Json, Toml, Unreadable, to_object
 
 OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
 """What we write into the environment of an entry."""

@@ -19,7 +19,7 @@ from taskmem_hookspecs import (
 def wake_transport(name: str) -> WakeTransport | None:
     """Provide the ways into OpenClaw, `auto` for the best there is, and `stdout`."""
     if name == "auto":
-        from taskmem_openclaw.transports.ladder import FirstAvailable
+        from taskmem_openclaw.transports.auto import FirstAvailable
 
         rungs = map(_build_transport, ("openclaw-plugin", "openclaw-hooks", "openclaw-cli"))
         return FirstAvailable([rung for rung in rungs if rung is not None])
@@ -29,7 +29,7 @@ def wake_transport(name: str) -> WakeTransport | None:
 @hookimpl(trylast=True)
 def agent_host() -> AgentHost:
     """Tell users and stop turns through our plug-in in the gateway."""
-    from taskmem_openclaw.host import OpenClawHost
+    from taskmem_openclaw.agent_host import OpenClawHost
 
     return OpenClawHost()
 
@@ -39,7 +39,7 @@ def wait_sensor(target: Target) -> Sensor | None:
     """Watch what OpenClaw's `exec` runs in the background, as `pty:NAME`."""
     if target.scheme != "pty" or ":" in target.name:
         return None
-    from taskmem_openclaw.execs import ExecSensor
+    from taskmem_openclaw.background_commands import ExecSensor
 
     return ExecSensor()
 
@@ -56,7 +56,7 @@ def reader() -> Reader:
 def health_checks() -> Sequence[HealthCheck]:
     """Look at OpenClaw's links, and send a wake along them."""
     from taskmem_openclaw.doctor.health import OpenClawCheck
-    from taskmem_openclaw.doctor.proof import WakeProof
+    from taskmem_openclaw.doctor.live_proof import WakeProof
 
     return [OpenClawCheck(), WakeProof()]
 

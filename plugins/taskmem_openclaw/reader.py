@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
     Readiness,
     Reading,
 )
-from taskmem_openclaw import configuration, door
+from taskmem_openclaw import configuration, plugin_socket
 
 NAME: Final = "host"
 VARIABLE: Final = "TASKMEM_HOST_CALLS_PER_DAY"
@@ -78,7 +78,7 @@ class HostReader:
                 cure="Run: taskmem setup openclaw" if self._is_installed() else None,
             )
         try:
-            self._facts = _fetch_model_facts(door.find_socket(self._environ))
+            self._facts = _fetch_model_facts(plugin_socket.find_socket(self._environ))
         except (OSError, ValueError) as error:
             return ReaderStatus(
                 readiness=Readiness.AWAY,
@@ -88,8 +88,7 @@ class HostReader:
         pictures = self._facts.get("picture_model")
         seen = f"pictures go to {pictures}" if pictures else "it takes no pictures"
         return ReaderStatus(
-            readiness=Readiness.READY,
-            detail=f"OpenClaw asks {self.model or 'its model'}; {seen}.",
+            readiness=Readiness.READY, detail=f"OpenClaw asks {self.model or 'its model'}; {seen}."
         )
 
     def _is_installed(self) -> bool:
@@ -107,9 +106,9 @@ class HostReader:
             NoAnswer: What the model answered is no answer.
             ReaderUnavailable: It could not be asked.
         """
-        path = door.find_socket(self._environ)
+        path = plugin_socket.find_socket(self._environ)
         try:
-            said: Mapping[str, Any] = await door.ask_gateway(
+            said: Mapping[str, Any] = await plugin_socket.ask_gateway(
                 path,
                 "read",
                 READ_SECONDS,
@@ -118,9 +117,9 @@ class HostReader:
                 schema=dict(question.answer_schema),
                 limit=READ_SECONDS,
             )
-        except door.PluginNotListening as error:
+        except plugin_socket.PluginNotListening as error:
             raise ReaderUnavailable(f"OpenClaw's gateway is away ({error}).") from error
-        except door.PluginRequestFailed as error:
+        except plugin_socket.PluginRequestFailed as error:
             raise ReaderUnavailable(f"OpenClaw's model could not be asked: {error}.") from error
         return self._parse_reading(said)
 

@@ -12,19 +12,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from taskmem_hookspecs import (
-    Counts,
-    Maker,
-    RunState,
-    Task,
-    TaskStatus,
-    Wait,
-    WaitStatus,
-    WakeState,
-)
+from taskmem_hookspecs import Counts, Maker, RunState, Task, TaskStatus, Wait, WaitStatus, WakeState
 from taskmem_sqlmodel.columns import CodePointText
-from taskmem_sqlmodel.rows import IMPLICIT, OPEN_TASK, OPEN_WAIT
-from taskmem_sqlmodel.statements import EVENTS, RUNS, TASKS, WAITS, WAKES, is_of_home
+from taskmem_sqlmodel.read_statements import EVENTS, RUNS, TASKS, WAITS, WAKES, is_of_home
+from taskmem_sqlmodel.tables import IMPLICIT, OPEN_TASK, OPEN_WAIT
 
 
 def _select_counts(column: sa.Column[Any]) -> sa.Executable:
@@ -64,12 +55,7 @@ def select_open_waits(*, by_agent: bool) -> sa.Select[Any]:
 
 
 def _select_count(
-    table: sa.Table,
-    open_: str,
-    host: sa.Column[Any],
-    session: sa.Column[Any],
-    *,
-    by_agent: bool,
+    table: sa.Table, open_: str, host: sa.Column[Any], session: sa.Column[Any], *, by_agent: bool
 ) -> sa.Select[Any]:
     of = host.in_(sa.bindparam("hosts", expanding=True))
     rows = sa.select(sa.literal(1)).where(sa.text(open_), of, is_of_home(table))
@@ -94,11 +80,7 @@ class CountMixin:
             return _read_counts(connection)
 
     def count_open(
-        self,
-        kind: type[Task | Wait],
-        by: Maker,
-        limit: int,
-        home: str | None = None,
+        self, kind: type[Task | Wait], by: Maker, limit: int, home: str | None = None
     ) -> int:
         """Return how many open tasks one has registered, or open waits asked for."""
         ask = select_open_tasks if kind is Task else select_open_waits
@@ -106,11 +88,7 @@ class CountMixin:
         named = {"hosts": list(by.hosts), "limit": limit, "home": home}
         if by.agent is not None:
             # A semicolon is what comes after a colon.
-            named |= {
-                "agent": by.agent,
-                "first": f"{by.agent}:",
-                "past": f"{by.agent};",
-            }
+            named |= {"agent": by.agent, "first": f"{by.agent}:", "past": f"{by.agent};"}
         with self._open_snapshot() as connection:
             return int(connection.execute(statement, named).scalar_one())
 

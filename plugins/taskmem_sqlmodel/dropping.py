@@ -8,18 +8,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from taskmem_hookspecs import (
-    DroppedRows,
-    RunState,
-    StoreSize,
-    TaskStatus,
-    WaitStatus,
-    WakeState,
-)
+from taskmem_hookspecs import DroppedRows, RunState, StoreSize, TaskStatus, WaitStatus, WakeState
 from taskmem_sqlmodel.columns import CodePointText, InstantText
-from taskmem_sqlmodel.opening import Database
-from taskmem_sqlmodel.rows import Base
-from taskmem_sqlmodel.statements import (
+from taskmem_sqlmodel.database import Database
+from taskmem_sqlmodel.errors import translate_errors
+from taskmem_sqlmodel.read_statements import (
     CHECKPOINTS,
     EVENTS,
     RUNS,
@@ -28,7 +21,7 @@ from taskmem_sqlmodel.statements import (
     WAKES,
     is_of_home,
 )
-from taskmem_sqlmodel.translation import translate_errors
+from taskmem_sqlmodel.tables import Base
 
 AT_ONCE: Final = 500
 """Rows that one transaction drops: whoever writes meanwhile waits for no more."""
@@ -210,15 +203,10 @@ class RetentionMixin:
     def measure(self, home: str | None = None) -> StoreSize:
         """Return how many bytes are taken; room that was given back counts as free."""
         self._database.require_in_place()
-        with (
-            translate_errors(),
-            self._database.connect_reader() as reader,
-            reader.begin(),
-        ):
+        with translate_errors(), self._database.connect_reader() as reader, reader.begin():
             shared = home is not None and reader.execute(_OTHERS, {"home": home})
             return StoreSize(
-                bytes=self._count_bytes(reader),
-                shared=bool(shared and shared.scalar_one()),
+                bytes=self._count_bytes(reader), shared=bool(shared and shared.scalar_one())
             )
 
     def _count_bytes(self, reader: sa.Connection) -> int:

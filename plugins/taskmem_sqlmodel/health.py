@@ -16,9 +16,9 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState, TaskmemError
-from taskmem_sqlmodel import reading, schema
-from taskmem_sqlmodel.opening import open_read_only
-from taskmem_sqlmodel.translation import translate_errors
+from taskmem_sqlmodel import row_reading, schema
+from taskmem_sqlmodel.database import open_read_only
+from taskmem_sqlmodel.errors import translate_errors
 
 SECONDS: Final = 8.0
 """How long a file is read to see whether it is sound; a large one takes longer."""
@@ -101,8 +101,7 @@ def _build_row(name: str, seen: _DatabaseState, seconds: float) -> HealthRow:
         more = len(seen.broken) - NAMED
         others = f"; and {more} more" if more > 0 else ""
         return _fail(
-            f"{name} has rows that are set aside: {first}{others}; the rest is used.",
-            _CORRECT,
+            f"{name} has rows that are set aside: {first}{others}; the rest is used.", _CORRECT
         )
     extent = "" if seen.whole else f" (as far as it was read in {seconds:g} s)"
     return HealthRow(
@@ -154,7 +153,7 @@ def _start_time_limit(seconds: float) -> Generator[threading.Event]:
 
 def _check_rows(connection: sa.Connection, seconds: float) -> _DatabaseState:
     with _start_time_limit(seconds) as over:
-        broken, whole = reading.find_broken_rows(connection, over.is_set)
+        broken, whole = row_reading.find_broken_rows(connection, over.is_set)
     return _DatabaseState(newest=True, faults=None, whole=whole, broken=broken)
 
 
@@ -189,10 +188,7 @@ def _check_postgresql(address: sa.URL) -> _DatabaseState:
     engine = sa.create_engine(
         address.set(drivername="postgresql+psycopg"),
         poolclass=NullPool,
-        connect_args={
-            "connect_timeout": CONNECT_SECONDS,
-            "options": " ".join(options),
-        },
+        connect_args={"connect_timeout": CONNECT_SECONDS, "options": " ".join(options)},
     )
     with engine.connect() as connection:
         newest = schema.is_newest(connection)

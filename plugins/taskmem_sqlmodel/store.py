@@ -29,13 +29,13 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.queries import Query
 from taskmem_hookspecs.roles import RecordT
-from taskmem_sqlmodel import reading, rows, statements
-from taskmem_sqlmodel.commit import GroupCommit
+from taskmem_sqlmodel import read_statements, row_reading, tables
 from taskmem_sqlmodel.counting import CountMixin
+from taskmem_sqlmodel.database import BUSY_TIMEOUT, open_database
 from taskmem_sqlmodel.dropping import RetentionMixin
-from taskmem_sqlmodel.opening import BUSY_TIMEOUT, open_database
-from taskmem_sqlmodel.reading import Value, fetch_rows
-from taskmem_sqlmodel.translation import translate_errors
+from taskmem_sqlmodel.errors import translate_errors
+from taskmem_sqlmodel.group_commit import GroupCommit
+from taskmem_sqlmodel.row_reading import Value, fetch_rows
 
 
 class SqlStore(CountMixin, RetentionMixin):
@@ -54,7 +54,7 @@ class SqlStore(CountMixin, RetentionMixin):
         """
         self._database = open_database(url, busy_timeout)
         self._commits = GroupCommit(self._database)
-        self._set_aside = reading.BrokenRowFilter()
+        self._set_aside = row_reading.BrokenRowFilter()
         self._idle: deque[sa.Connection] = deque()
 
     # --- tasks --------------------------------------------------------------
@@ -62,48 +62,48 @@ class SqlStore(CountMixin, RetentionMixin):
     def read_task(self, task_id: str) -> TaskFacts:
         """Return a task with its waits and its open wakes."""
         named = {"task_id": task_id}
-        waits: list[rows.Row] = []
-        wakes: Sequence[rows.Row] = ()
-        runs: Sequence[rows.Row] = ()
-        artifacts: Sequence[rows.Row] = ()
+        waits: list[tables.Row] = []
+        wakes: Sequence[tables.Row] = ()
+        runs: Sequence[tables.Row] = ()
+        artifacts: Sequence[tables.Row] = ()
         with self._open_snapshot() as connection:
             found: dict[str, Any] = {}
-            for row in fetch_rows(connection, statements.TASK, named):
+            for row in fetch_rows(connection, read_statements.TASK, named):
                 found = dict(row)
             if found.pop("has_waits", False):
-                waits += fetch_rows(connection, statements.OPEN_WAITS_OF_TASK, named)
-                waits += fetch_rows(connection, statements.ENDED_WAITS_OF_TASK, named)
+                waits += fetch_rows(connection, read_statements.OPEN_WAITS_OF_TASK, named)
+                waits += fetch_rows(connection, read_statements.ENDED_WAITS_OF_TASK, named)
             if found.pop("has_wakes", False):
-                wakes = fetch_rows(connection, statements.OPEN_WAKES_OF_TASK, named)
+                wakes = fetch_rows(connection, read_statements.OPEN_WAKES_OF_TASK, named)
             if found.pop("has_run", False):
-                runs = fetch_rows(connection, statements.OPEN_RUN_OF_TASK, named)
+                runs = fetch_rows(connection, read_statements.OPEN_RUN_OF_TASK, named)
             if found.pop("has_artifacts", False):
-                artifacts = fetch_rows(connection, statements.ARTIFACTS_OF_TASK, named)
+                artifacts = fetch_rows(connection, read_statements.ARTIFACTS_OF_TASK, named)
         if not found:
             raise TaskNotFound(f"There is no task {task_id}; list the tasks to find the right id.")
         return TaskFacts(
-            task=reading.TASK.read_by_id(found, TaskNotFound),
+            task=row_reading.TASK.read_by_id(found, TaskNotFound),
             waits=tuple(
                 sorted(
-                    self._set_aside.leave_out(reading.WAIT, waits),
+                    self._set_aside.leave_out(row_reading.WAIT, waits),
                     key=lambda wait: (wait.created_at, wait.wait_id),
                 )
             ),
-            wakes=tuple(self._set_aside.leave_out(reading.WAKE, wakes)),
-            run=next(iter(self._set_aside.leave_out(reading.RUN, runs)), None),
-            artifacts=tuple(self._set_aside.leave_out(reading.ARTIFACT, artifacts)),
+            wakes=tuple(self._set_aside.leave_out(row_reading.WAKE, wakes)),
+            run=next(iter(self._set_aside.leave_out(row_reading.RUN, runs)), None),
+            artifacts=tuple(self._set_aside.leave_out(row_reading.ARTIFACT, artifacts)),
         )
 
     def read_wait(self, wait_id: str) -> Wait:
         """Return one wait."""
-        for row in self._read(statements.WAIT, wait_id=wait_id):
-            return reading.WAIT.read_by_id(row, WaitNotFound)
+        for row in self._read(read_statements.WAIT, wait_id=wait_id):
+            return row_reading.WAIT.read_by_id(row, WaitNotFound)
         raise WaitNotFound(f"There is no wait {wait_id}; smart_wait and the wake name it.")
 
     def read_run(self, run_id: str) -> Run:
         """Return one run."""
-        for row in self._read(statements.RUN, run_id=run_id):
-            return reading.RUN.read_by_id(row, RunNotFound)
+        for row in self._read(read_statements.RUN, run_id=run_id):
+            return row_reading.RUN.read_by_id(row, RunNotFound)
         raise RunNotFound(f"There is no run {run_id}; ask with task_status.")
 
     def read_records(
@@ -124,31 +124,31 @@ class SqlStore(CountMixin, RetentionMixin):
             "holding": holding,
         }
         named = frozenset(name for name, value in given.items() if value is not None)
-        statement = statements.select_records(kind, named)
+        statement = read_statements.select_records(kind, named)
         found: Sequence[RecordT] = self._read_all(
-            reading.RECORDS[kind], statement, owner_id=owner_id, **given
+            row_reading.RECORDS[kind], statement, owner_id=owner_id, **given
         )
         return found[::-1]
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
         """Return the tasks that a query asks for."""
-        return self._find(reading.TASK, statements.select_tasks(query), query)
+        return self._find(row_reading.TASK, read_statements.select_tasks(query), query)
 
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
         """Return the waits that a query asks for."""
-        return self._find(reading.WAIT, statements.select_waits(query), query)
+        return self._find(row_reading.WAIT, read_statements.select_waits(query), query)
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
         """Return the wakes that a query asks for."""
-        return self._find(reading.WAKE, statements.select_wakes(query), query)
+        return self._find(row_reading.WAKE, read_statements.select_wakes(query), query)
 
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
         """Return the runs that a query asks for."""
-        return self._find(reading.RUN, statements.select_runs(query), query)
+        return self._find(row_reading.RUN, read_statements.select_runs(query), query)
 
     def find_events(self, query: EventQuery) -> Sequence[Event]:
         """Return the events that a query asks for."""
-        found = self._find(reading.EVENT, statements.select_events(query), query)
+        found = self._find(row_reading.EVENT, read_statements.select_events(query), query)
         return found if query.after is not None else found[::-1]
 
     def commit(self, change: Change) -> None:
@@ -162,27 +162,24 @@ class SqlStore(CountMixin, RetentionMixin):
         self._commits.close()
         self._database.close()
 
-    def _read(self, statement: sa.Executable, **named: Any) -> Sequence[rows.Row]:  # noqa: ANN401 - what SQLAlchemy takes
+    def _read(self, statement: sa.Executable, **named: Any) -> Sequence[tables.Row]:  # noqa: ANN401 - what SQLAlchemy takes
         with self._open_snapshot() as connection:
             return fetch_rows(connection, statement, named)
 
     def _read_all(
         self,
-        kind: reading.RowKind[Value],
+        kind: row_reading.RowKind[Value],
         statement: sa.Executable,
         limit: int | None = None,
         **named: Any,  # noqa: ANN401 - likewise
     ) -> Sequence[Value]:
-        def ask(most: int | None) -> Sequence[rows.Row]:
+        def ask(most: int | None) -> Sequence[tables.Row]:
             return self._read(statement, limit=most, **named)
 
         return self._set_aside.read_up_to(limit, kind, ask)
 
     def _find(
-        self,
-        kind: reading.RowKind[Value],
-        statement: sa.Executable,
-        query: Query | EventQuery,
+        self, kind: row_reading.RowKind[Value], statement: sa.Executable, query: Query | EventQuery
     ) -> Sequence[Value]:
         named = {
             name: _to_plain(value)

@@ -33,7 +33,7 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
     """Look at claims of the kind `command`."""
     if kind != "command":
         return None
-    from taskmem_terminal.evidence import CommandVerifier
+    from taskmem_terminal.command_evidence import CommandVerifier
 
     return CommandVerifier()
 

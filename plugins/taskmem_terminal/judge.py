@@ -18,8 +18,8 @@ from taskmem_hookspecs.conditions import (
     PromptForm,
     Side,
 )
+from taskmem_terminal.frame_view import View, ViewBuilder, clip_line
 from taskmem_terminal.matchers import make_matcher
-from taskmem_terminal.view import View, ViewBuilder, clip_line
 
 _NO_TEXT: Final = "There is no text to read."
 

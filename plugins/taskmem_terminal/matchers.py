@@ -38,16 +38,11 @@ from taskmem_hookspecs.conditions import (
     TextForm,
     write_number,
 )
-from taskmem_hookspecs.matching import (
-    compile_regex,
-    find_number,
-    find_percentage,
-    find_text,
-)
-from taskmem_terminal.endings import describe_end
+from taskmem_hookspecs.matching import compile_regex, find_number, find_percentage, find_text
+from taskmem_terminal.exit_text import describe_end
+from taskmem_terminal.frame_view import STILL_SECONDS, View, clip_line
 from taskmem_terminal.prompts import PromptDetector, is_asking
 from taskmem_terminal.recording import UNSEEN
-from taskmem_terminal.view import STILL_SECONDS, View, clip_line
 
 _FOLLOWING: Final = ("", " x", "x", "999999999", ".9")
 """What may come behind an unfinished line, for all that a form can tell."""

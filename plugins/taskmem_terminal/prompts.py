@@ -18,7 +18,7 @@ import re
 from typing import Final
 
 from taskmem_hookspecs.conditions import Answer
-from taskmem_terminal.view import View
+from taskmem_terminal.frame_view import View
 
 QUESTION_SECONDS: Final = 1.0
 """How long a line must stand that merely ends like a question."""

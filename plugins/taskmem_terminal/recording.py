@@ -25,7 +25,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
-from taskmem_terminal.echoes import can_be_typed_at
+from taskmem_terminal.typed_lines import can_be_typed_at
 
 SEGMENT_BYTES: Final = 1 << 20
 KEPT_SEGMENTS: Final = 16

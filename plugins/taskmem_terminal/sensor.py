@@ -9,12 +9,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from taskmem_hookspecs import (
-    InvalidArguments,
-    Output,
-    Target,
-    Watch,
-)
+from taskmem_hookspecs import InvalidArguments, Output, Target, Watch
 from taskmem_terminal.recording import (
     NameTaken,
     Recorder,
@@ -27,10 +22,10 @@ from taskmem_terminal.recording import (
 )
 
 if TYPE_CHECKING:
-    from taskmem_terminal.folders import FolderWatcher
-    from taskmem_terminal.listening import FifoListener
-    from taskmem_terminal.recorded import RecordingWatch
-    from taskmem_terminal.tmux import Tmux
+    from taskmem_terminal.file_notify import FolderWatcher
+    from taskmem_terminal.recorder_listener import FifoListener
+    from taskmem_terminal.recording_watch import RecordingWatch
+    from taskmem_terminal.tmux_server import Tmux
 
 log = logging.getLogger(__name__)
 BEGIN_SECONDS: Final = 3.0
@@ -66,13 +61,13 @@ class TerminalSensor:
         """
         kind, colon, rest = target.name.partition(":")
         if colon and kind == "tmux":
-            from taskmem_terminal.tmux import Tmux
+            from taskmem_terminal.tmux_server import Tmux
 
             self._tmux = self._tmux or Tmux()
             return await self._tmux.watch(rest)
         if colon and kind == "file":
-            from taskmem_terminal.files import GrowingFile
-            from taskmem_terminal.folders import FolderWatcher
+            from taskmem_terminal.file_notify import FolderWatcher
+            from taskmem_terminal.file_watch import GrowingFile
 
             self._folders = self._folders or FolderWatcher()
             return GrowingFile(rest, self._folders, target.within)
@@ -128,7 +123,7 @@ class TerminalSensor:
         Raises:
             TargetNotFound: None begins within `BEGIN_SECONDS`.
         """
-        from taskmem_terminal.recorded import RecordingWatch
+        from taskmem_terminal.recording_watch import RecordingWatch
 
         name, bell, rang = target.name, self._get_listener(), asyncio.Event()
         bell.listen(name, rang.set)
@@ -161,7 +156,7 @@ class TerminalSensor:
             ) from None
 
     def _get_listener(self) -> FifoListener:
-        from taskmem_terminal.listening import FifoListener
+        from taskmem_terminal.recorder_listener import FifoListener
 
         self._bell = self._bell or FifoListener(get_recordings_folder())
         return self._bell

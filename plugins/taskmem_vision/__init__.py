@@ -11,7 +11,7 @@ from taskmem_hookspecs import Condition, Judge, Reader, Sensor, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.sensor import ScreenSensor
-    from taskmem_vision.judges.asker import QuestionBatcher
+    from taskmem_vision.judges.question_batching import QuestionBatcher
 
 
 @hookimpl(trylast=True)
@@ -35,7 +35,7 @@ def wait_judge(target: Target, condition: Condition, reader: Reader | None) -> J
         sides = find_unread(condition)
     if not sides:
         return None
-    from taskmem_vision.judges.question import name_sides
+    from taskmem_vision.judges.text_question import name_sides
 
     words = name_sides(condition, sides)
     if target.scheme == "pty":
@@ -70,7 +70,7 @@ _askers: WeakKeyDictionary[Reader, QuestionBatcher] = WeakKeyDictionary()
 
 def _get_batcher(reader: Reader) -> QuestionBatcher:
     """Return what puts the questions to one reader together."""
-    from taskmem_vision.judges.asker import QuestionBatcher
+    from taskmem_vision.judges.question_batching import QuestionBatcher
 
     if reader not in _askers:
         _askers[reader] = QuestionBatcher(reader)

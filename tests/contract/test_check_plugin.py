@@ -200,9 +200,7 @@ def test_an_answer_where_none_is_heard_is_named():
 
 
 def test_a_wrapper_is_annotated_as_the_generator_it_is():
-    def build_resume_packet(
-        facts: ResumeFacts,
-    ) -> Generator[None, ResumePacket, ResumePacket]:
+    def build_resume_packet(facts: ResumeFacts) -> Generator[None, ResumePacket, ResumePacket]:
         return (yield)
 
     module = ModuleType("taskmem_made_up")

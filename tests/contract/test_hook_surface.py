@@ -47,10 +47,7 @@ def line(name, spec, options):
 
 def find_imports(*modules):
     ran = subprocess.run(
-        [sys.executable, "-c", FOREIGN, *modules],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", FOREIGN, *modules], capture_output=True, text=True, check=True
     )
     found = set(ran.stdout.split())
     return {name for name in found if not name.startswith("_sysconfigdata")}

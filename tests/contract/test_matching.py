@@ -152,8 +152,7 @@ def test_a_pattern_matches_within_one_line(pattern, text, line):
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    ["(", "a)(b", "(?<=x)y", r"(a)\1", r"\Ax", r"x\z", "x" * 1001, r"(\pL{1,99}x){9}"],
+    "pattern", ["(", "a)(b", "(?<=x)y", r"(a)\1", r"\Ax", r"x\z", "x" * 1001, r"(\pL{1,99}x){9}"]
 )
 def test_a_pattern_that_cannot_be_used_is_refused(pattern):
     with pytest.raises(BadPattern, match=r"\w"):

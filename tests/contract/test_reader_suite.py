@@ -25,10 +25,7 @@ class TestScriptedReader(ReaderSuite):
         ("test_it_has_a_name_that_a_setting_can_hold", ScriptedReader(name="None!")),
         ("test_it_has_a_name_that_a_setting_can_hold", ScriptedReader(name="none")),
         ("test_its_limit_is_a_number_or_none", ScriptedReader(calls_per_day=-1)),
-        (
-            "test_a_question_that_confirms_is_answered_too",
-            ScriptedReader(lambda _: " "),
-        ),
+        ("test_a_question_that_confirms_is_answered_too", ScriptedReader(lambda _: " ")),
     ],
 )
 def test_who_breaks_a_rule_fails_it(tmp_path, rule, made):

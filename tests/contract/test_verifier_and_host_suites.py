@@ -217,15 +217,12 @@ def test_line_rules_are_skipped_for_host_without_visible_lines(tmp_path):
         lambda: suite.test_a_line_for_nobody_in_particular_is_shown_too(tmp_path),
     ):
         suite.begin()
-        with pytest.raises(pytest.skip.Exception, match="give `said`"):
+        with pytest.raises(pytest.skip.Exception, match="give `list_said`"):
             rule()
 
 
 def test_a_host_that_keeps_every_rule_passes(tmp_path):
-    failing, refusing = (
-        FailingHost(WakeUndelivered("away")),
-        FailingHost(WakeRefused("none")),
-    )
+    failing, refusing = (FailingHost(WakeUndelivered("away")), FailingHost(WakeRefused("none")))
     assert broken_rules(suite_of_host(Host, failing, refusing), tmp_path) == set()
 
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from openclaw_taskmem.daemon.loops import BackgroundLoops
-from openclaw_taskmem.daemon.threads import OffLoopCaller
-from openclaw_taskmem.domain.gateway import GatewayPresence
+from openclaw_taskmem.daemon.scheduler import BackgroundLoops
+from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
+from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.engine import wakes
-from openclaw_taskmem.engine.shell import DueWork
+from openclaw_taskmem.engine.context import DueWork
 from taskmem_hookspecs import AgentHost, Wake, WakeReceipt, WakeTransport
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.world import World
@@ -60,10 +60,10 @@ async def run_loops(
         for one in loops:
             one.take_due(due)
 
-    object.__setattr__(world.shell, "nudge", nudge)
+    object.__setattr__(world.context, "nudge", nudge)
     loops.append(
         BackgroundLoops(
-            world.shell,
+            world.context,
             transport,
             apart,
             longest=longest,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.cli.client import LinkError, connect
 from tests.support.agents import Lines, agent, parse_result
 from tests.support.daemons import Daemon, contents, short_home
 from tests.support.snapshots import JsonSnapshot
@@ -376,9 +376,7 @@ def test_a_host_that_is_killed_with_answers_unread_logs_nothing(start):
 
 def test_what_is_just_small_enough_is_taken(daemon):
     task_id = daemon.register(
-        "x" * 200,
-        plan=["y" * 500] * 200,
-        metadata={"a": "z" * (64 * KIB - len('{"a": ""}'))},
+        "x" * 200, plan=["y" * 500] * 200, metadata={"a": "z" * (64 * KIB - len('{"a": ""}'))}
     )
     daemon.call("task_update", task_id=task_id, message="ä" * (32 * KIB), completed_steps=[200])
     shown = daemon.ask("show", id=task_id)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError
+from openclaw_taskmem.cli.client import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, looks
 from tests.support.browsing import SIZE, Site, open_browser
 from tests.support.daemons import await_ended, row
@@ -78,10 +78,7 @@ def test_a_wait_that_came_too_early_is_refined(start, screen, site):
             words == RENDERED and any(has_ink(each, INK) for each in pictures)
         )
 
-    with (
-        FakeGemini(looks(holds)) as model,
-        open_browser(screen, site, "/table"),
-    ):
+    with FakeGemini(looks(holds)) as model, open_browser(screen, site, "/table"):
         daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
         wait = open_wait(daemon, "The page is there")
         assert await_ended(daemon, wait)["status"] == "resolved"
@@ -130,7 +127,4 @@ def test_without_a_key_a_dialog_is_read_off_the_screen(start, screen, site):
 
 
 def wait_until_read(daemon, wait, words):
-    until(
-        lambda: words in str(row(daemon, wait)["last_observation"]),
-        f"it is read: {words}",
-    )
+    until(lambda: words in str(row(daemon, wait)["last_observation"]), f"it is read: {words}")

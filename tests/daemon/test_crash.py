@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError, connect, connect_or_start
+from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from tests.support.daemons import Daemon, environment
 from tests.support.waiting import PATIENCE
 
@@ -231,17 +231,7 @@ def assert_every_count_is_true(database, load):
         "(SELECT new_plan_json FROM task_plan_revisions AS r "
         "WHERE r.task_id = t.task_id ORDER BY id DESC LIMIT 1) FROM tasks AS t"
     ).fetchall()
-    for (
-        task_id,
-        count,
-        version,
-        plan,
-        messages,
-        revisions,
-        events,
-        told,
-        last,
-    ) in counts:
+    for task_id, count, version, plan, messages, revisions, events, told, last in counts:
         assert count == messages
         # Registering writes a task once, and everything else writes a message.
         assert version == 1 + messages

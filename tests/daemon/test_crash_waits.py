@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.cli.client import LinkError, connect
 from tests.support.daemons import Daemon
 from tests.support.waiting import PATIENCE, until
 
@@ -134,10 +134,7 @@ class Load:
                 asked.tokens.append(token)
                 asked.unsure = True
                 self._call(
-                    link,
-                    "wait_update",
-                    wait_id=asked.wait_id,
-                    wake_when=f'"{token}" appears',
+                    link, "wait_update", wait_id=asked.wait_id, wake_when=f'"{token}" appears'
                 )
                 asked.unsure = False
 

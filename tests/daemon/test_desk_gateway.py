@@ -14,10 +14,10 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.desk import Dispatcher, RelayHost, _build_relay_caller
-from openclaw_taskmem.daemon.watchroom import WaitSupervisor
+from openclaw_taskmem.daemon.rpc import Dispatcher, RelayHost, _build_relay_caller
+from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.looks import LookPolicy
+from openclaw_taskmem.domain.look_policy import LookPolicy
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import InvalidArguments, Owner, ResumeFacts, RunQuery, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound, UnknownTool
@@ -58,10 +58,10 @@ def world(builder: Builder) -> World:
 
 @pytest.fixture
 async def desk(world: World, tmp_path: Path) -> AsyncIterator[Dispatcher]:
-    room = WaitSupervisor(world.shell.seams, world.clock, judge_seconds=20)
+    room = WaitSupervisor(world.context.plugin_host, world.clock, judge_seconds=20)
     home = find_home({"TASKMEM_HOME": str(tmp_path)})
     settings = Settings(home=home)
-    made = Dispatcher(world.shell, settings, room)
+    made = Dispatcher(world.context, settings, room)
     yield made
     await made.close()
     await room.close()
@@ -74,7 +74,7 @@ async def ask(desk: Dispatcher, method: str, **params: object) -> Any:
 async def test_an_agent_in_a_sandbox_is_not_shown_the_screen(
     desk: Dispatcher, world: World
 ) -> None:
-    object.__setattr__(world.shell, "looks", LookPolicy(roots=("/home/all",)))
+    object.__setattr__(world.context, "looks", LookPolicy(roots=("/home/all",)))
     given = {"target": "screen", "wake_when": '"Done" appears'}
     asked = {"tool": "smart_wait", "arguments": given, "session_key": MAIN}
     with pytest.raises(NotAllowed, match="You run in a sandbox"):
@@ -355,10 +355,7 @@ async def test_a_packet_is_news_only_to_who_has_not_reported_since(
     task = world.register(session_key=MAIN)
     world.clock.tick(2)
 
-    assert await ask(desk, "packet", session_key=MAIN, age=2001) == {
-        "task_id": None,
-        "text": None,
-    }
+    assert await ask(desk, "packet", session_key=MAIN, age=2001) == {"task_id": None, "text": None}
     answer = await ask(desk, "packet", session_key=MAIN, age=1999.5)
     assert packet_of(answer)["task_id"] == task
 
@@ -455,9 +452,7 @@ async def still_running(desk: Dispatcher) -> list[str]:
     return [each["name"] for each in found]
 
 
-async def test_a_packet_names_what_its_gateway_says_that_it_runs(
-    desk: Dispatcher,
-) -> None:
+async def test_a_packet_names_what_its_gateway_says_that_it_runs(desk: Dispatcher) -> None:
     await tell(desk, **HELLO)
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
 
@@ -484,18 +479,14 @@ async def test_a_call_brings_what_runs_now_along(desk: Dispatcher) -> None:
     assert answer["still_running"] == []
 
 
-async def test_a_daemon_that_has_just_started_hears_at_once_what_runs(
-    desk: Dispatcher,
-) -> None:
+async def test_a_daemon_that_has_just_started_hears_at_once_what_runs(desk: Dispatcher) -> None:
     await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
 
     assert await still_running(desk) == ["calm-cove"]
 
 
-async def test_between_turns_only_what_is_told_to_end_is_known_to_run(
-    desk: Dispatcher,
-) -> None:
+async def test_between_turns_only_what_is_told_to_end_is_known_to_run(desk: Dispatcher) -> None:
     await tell(desk, **HELLO)
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
     ended = {"kind": "turn_ended", "session_key": MAIN, "at_work": [BUILD, HELPER]}
@@ -506,9 +497,7 @@ async def test_between_turns_only_what_is_told_to_end_is_known_to_run(
     assert await still_running(desk) == []
 
 
-async def test_nothing_is_known_to_run_in_a_gateway_that_has_left(
-    desk: Dispatcher,
-) -> None:
+async def test_nothing_is_known_to_run_in_a_gateway_that_has_left(desk: Dispatcher) -> None:
     await tell(desk, **HELLO, at_work={MAIN: [BUILD], OTHER: [BUILD]})
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
     await tell(desk, **HELLO, at_work={OTHER: [BUILD]})
@@ -520,9 +509,7 @@ async def test_nothing_is_known_to_run_in_a_gateway_that_has_left(
     assert await still_running(desk) == []
 
 
-async def test_what_one_gateway_runs_stays_known_when_another_leaves(
-    desk: Dispatcher,
-) -> None:
+async def test_what_one_gateway_runs_stays_known_when_another_leaves(desk: Dispatcher) -> None:
     other = {**HELLO, "boot": "boot_2", "at_work": {MAIN: [HELPER]}}
     await desk.answer_gateway("another", "report", {"events": [other]})
     await tell(desk, **HELLO, at_work={MAIN: [BUILD]})
@@ -547,9 +534,7 @@ async def test_what_is_said_to_run_and_is_unclear_changes_nothing(
     assert packet_of(answer)["still_running"] == LINES[:1]
 
 
-async def test_a_call_is_ranked_by_the_method_that_its_gateway_tells(
-    desk: Dispatcher,
-) -> None:
+async def test_a_call_is_ranked_by_the_method_that_its_gateway_tells(desk: Dispatcher) -> None:
     await tell(desk, **HELLO)
     await call(desk, "task_register", MAIN, name="Deploy", plan=["Build"])
     for number, method in enumerate((None, "POST", "GET")):

@@ -9,15 +9,9 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.config import Settings
-from openclaw_taskmem.daemon.desk import (
-    LOOKS,
-    LOOKS_OF_CALLER,
-    THREADS,
-    Dispatcher,
-    RelayHost,
-)
-from openclaw_taskmem.daemon.threads import ThreadPool
-from openclaw_taskmem.daemon.watchroom import WaitSupervisor
+from openclaw_taskmem.daemon.rpc import LOOKS, LOOKS_OF_CALLER, THREADS, Dispatcher, RelayHost
+from openclaw_taskmem.daemon.thread_pool import ThreadPool
+from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import Claim, Finding, TaskStatus, Verdict, hookimpl
@@ -80,9 +74,9 @@ async def test_desk_answers_calls_while_all_threads_complete_tasks(
 ) -> None:
     patient = Patient()
     world = World(plugins=[("patient", patient)])
-    room = WaitSupervisor(world.shell.seams, world.clock, judge_seconds=20)
+    room = WaitSupervisor(world.context.plugin_host, world.clock, judge_seconds=20)
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
-    desk = Dispatcher(world.shell, settings, room)
+    desk = Dispatcher(world.context, settings, room)
 
     async def call(tool: str, **given: object) -> object:
         params = {"tool": tool, "arguments": given}
@@ -113,9 +107,9 @@ async def test_desk_answers_calls_while_all_threads_complete_tasks(
 async def test_one_callers_slow_proofs_hold_up_no_other(tmp_path: Path) -> None:
     patient = Patient()
     world = World(plugins=[("patient", patient)])
-    room = WaitSupervisor(world.shell.seams, world.clock, judge_seconds=20)
+    room = WaitSupervisor(world.context.plugin_host, world.clock, judge_seconds=20)
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
-    desk = Dispatcher(world.shell, settings, room)
+    desk = Dispatcher(world.context, settings, room)
 
     def complete(by: str) -> asyncio.Task[object]:
         task = world.register(metadata={"artifacts": ["report.md"]})

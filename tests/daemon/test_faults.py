@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.daemon.logfile import MOST_REPEATS
-from openclaw_taskmem.faces.link import LinkError
 from tests.support.daemons import change, contents, lock_database, refused_start, rows
 from tests.support.waiting import until
 

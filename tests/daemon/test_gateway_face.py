@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.cli.client import LinkError, connect
 from tests.support.waiting import PATIENCE, until
 
 MAIN, OTHER = "agent:main:main", "agent:main:other"

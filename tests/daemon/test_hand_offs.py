@@ -64,16 +64,9 @@ async def review(client):
 
 
 async def test_a_role_waits_for_its_queue_and_claims_what_comes(daemon):
-    async with (
-        host(daemon.home, "claude-code") as plans,
-        host(daemon.home, "codex") as writes,
-    ):
+    async with host(daemon.home, "claude-code") as plans, host(daemon.home, "codex") as writes:
         wait = await call(
-            writes,
-            "smart_wait",
-            target="queue:writer",
-            wake_when="a task is queued",
-            timeout=600,
+            writes, "smart_wait", target="queue:writer", wake_when="a task is queued", timeout=600
         )
         assert "No wake can reach you" in wait["message"]
         waits = ("wait", wait["wait_id"])
@@ -98,13 +91,7 @@ async def test_what_is_sent_back_comes_with_the_users_words(daemon):
             assert "review" in read_list(daemon.home)
 
             words = "Section 2 is wrong."
-            person(
-                daemon.home,
-                "task_update",
-                task_id=task,
-                status="active",
-                message=words,
-            )
+            person(daemon.home, "task_update", task_id=task, status="active", message=words)
             again = await call(writes, "task_claim", role="writer")
             assert again["task_id"] == task
             assert again["user_said"] == [words]

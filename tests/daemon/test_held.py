@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError
+from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import Message
 from taskmem_sqlmodel.store import SqlStore

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from openclaw_taskmem.daemon.threads import DeferredExecutor
+from openclaw_taskmem.daemon.thread_pool import DeferredExecutor
 
 
 async def test_work_is_done_on_another_thread_in_order() -> None:

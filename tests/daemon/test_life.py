@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.daemon.lock import Lock
-from openclaw_taskmem.faces.link import LinkError, connect
 from tests.support.daemons import (
     COMMAND,
     Daemon,
@@ -145,11 +145,7 @@ def test_a_home_and_a_database_that_were_open_to_all_are_closed(start, home):
 def test_stopping_daemon_answers_its_running_calls_and_cleans_up(daemon):
     task_id = daemon.register()
     update = {"task_id": task_id, "message": "The last word."}
-    call = {
-        "id": 1,
-        "method": "call",
-        "params": {"tool": "task_update", "arguments": update},
-    }
+    call = {"id": 1, "method": "call", "params": {"tool": "task_update", "arguments": update}}
     with daemon.raw() as connection, connection.makefile("rb") as answers:
         connection.sendall(OPENING)
         answers.readline()
@@ -329,10 +325,7 @@ def test_a_wake_that_is_owed_keeps_the_daemon(start, patience, home):
         TASKMEM_OPENCLAW_BIN=str(home.folder / "nowhere"),
     )
     task_id = daemon.register()
-    until(
-        lambda: any(wake["last_error"] for wake in daemon.wakes()),
-        "a delivery fails",
-    )
+    until(lambda: any(wake["last_error"] for wake in daemon.wakes()), "a delivery fails")
     patience()
     assert daemon.process.poll() is None
     daemon.call("task_update", task_id=task_id, status="completed")
@@ -461,11 +454,7 @@ def test_client_of_another_protocol_is_refused_with_a_sentence(daemon, opening):
 
 @pytest.mark.parametrize(
     "opening",
-    [
-        b"GET / HTTP/1.1\n",
-        b"\xff\xfe\n",
-        b"[" * 5000 + b"\n",
-    ],
+    [b"GET / HTTP/1.1\n", b"\xff\xfe\n", b"[" * 5000 + b"\n"],
     ids=["http", "bytes", "deep"],
 )
 def test_non_json_opening_is_refused_and_other_clients_go_on(daemon, opening):
@@ -498,11 +487,7 @@ MALFORMED = {
 @pytest.mark.parametrize("line", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_line_is_refused_and_the_connection_goes_on(daemon, line):
     before = contents(daemon.home)
-    with (
-        daemon.link() as other,
-        daemon.raw() as connection,
-        connection.makefile("rb") as answers,
-    ):
+    with daemon.link() as other, daemon.raw() as connection, connection.makefile("rb") as answers:
         connection.sendall(OPENING)
         answers.readline()
         connection.sendall(line + b"\n")
@@ -550,21 +535,14 @@ def test_who_says_nothing_keeps_nobody_waiting(daemon):
 def test_call_completes_although_its_client_hangs_up(daemon):
     task_id = daemon.register()
     update = {"task_id": task_id, "message": "Said in leaving."}
-    call = {
-        "id": 1,
-        "method": "call",
-        "params": {"tool": "task_update", "arguments": update},
-    }
+    call = {"id": 1, "method": "call", "params": {"tool": "task_update", "arguments": update}}
     with daemon.raw() as connection, lock_database(daemon.home):
         connection.sendall(OPENING)
         read_next_line(connection)
         connection.sendall(json.dumps(call).encode() + b"\n")
         connection.sendall(b'{"id": 2, "method": "status"}\n')
         read_next_line(connection)
-    until(
-        lambda: daemon.ask("show", id=task_id)["messages"],
-        "the call is done",
-    )
+    until(lambda: daemon.ask("show", id=task_id)["messages"], "the call is done")
     assert daemon.stop() == 0
     assert "Traceback" not in daemon.log.text
 

@@ -65,12 +65,7 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
 ) -> None:
     broken, held, sound = (own_all(world, name) for name in ("broken", "held", "sound"))
     for name, task_id in (("broken", broken), ("held", held)):
-        run = a_run(
-            run_id=f"run_{name}",
-            task_id=task_id,
-            state=RunState.RUNNING,
-            lease_until=DAWN,
-        )
+        run = a_run(run_id=f"run_{name}", task_id=task_id, state=RunState.RUNNING, lease_until=DAWN)
         world.store.commit(Change(runs=(run,)))
     break_row(path, table, column, value, broken)
     gateway = Gateway(world.clock)
@@ -81,10 +76,7 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
             world.end_wait(wait)
         await world.clock.advance(hours=1)
         wakes = world.store.find_wakes(WakeQuery(task_id=sound))
-        assert {wake.cause for wake in wakes if wake.sent_at} >= {
-            WakeCause.WAIT,
-            WakeCause.STUCK,
-        }
+        assert {wake.cause for wake in wakes if wake.sent_at} >= {WakeCause.WAIT, WakeCause.STUCK}
         assert world.store.find_wakes(WakeQuery(wake_ids=("wake_held",)))[0].sent_at
         assert world.store.read_run("run_held").state is RunState.QUEUED
         said = len(caplog.records)
@@ -97,9 +89,7 @@ async def test_a_broken_row_keeps_no_wake_of_others_back(
     assert f"({column}: " in row.detail
 
 
-async def test_a_damaged_alert_keeps_no_other_of_its_session_back(
-    world: World,
-) -> None:
+async def test_a_damaged_alert_keeps_no_other_of_its_session_back(world: World) -> None:
     for name, text in (("damaged", "[task_stuck_resume] {"), ("other", "Not ours.")):
         wake = Wake(
             wake_id=f"wake_{name}",

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.gateways import Gateways
-from openclaw_taskmem.daemon.loops import BackgroundLoops
-from openclaw_taskmem.domain.gateway import Hold
+from openclaw_taskmem.daemon.gateway_sessions import Gateways
+from openclaw_taskmem.daemon.scheduler import BackgroundLoops
+from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import FOREVER, Wake, WakeQuery, WakeReceipt, WakeState
 from tests.daemon.looped import Gateway, inline, run_loops
@@ -132,7 +132,7 @@ class GatewaysWithLoops:
 
     def __init__(self, world: World) -> None:
         self.loops: list[BackgroundLoops] = []
-        self.gateways = Gateways(world.shell, inline, self._free)
+        self.gateways = Gateways(world.context, inline, self._free)
 
     def _free(self) -> None:
         for loops in self.loops:
@@ -178,10 +178,7 @@ async def test_wake_waits_for_a_running_turn_and_is_sent_at_its_end(
     ],
 )
 async def test_who_took_a_wake_and_what_was_said_of_it_are_kept(
-    world: World,
-    gateway: Gateway,
-    said: dict[str, str],
-    kept: tuple[str, str | None],
+    world: World, gateway: Gateway, said: dict[str, str], kept: tuple[str, str | None]
 ) -> None:
     async def deliver(_: Wake) -> WakeReceipt:
         return WakeReceipt(delivered_at=world.clock.now(), **said)
@@ -213,11 +210,11 @@ async def test_go_on_wake_is_not_repeated_while_its_turn_runs(
         assert len(gateway.received) == 1
 
         await reported.say(kind="turn_started", session_key=MAIN, running=[MAIN])
-        await world.clock.advance(3 * world.shell.outbox.ack_seconds)
+        await world.clock.advance(3 * world.context.outbox.ack_seconds)
         assert len(gateway.received) == 1
 
         await reported.say(kind="turn_ended", session_key=MAIN, running=[])
-        await world.clock.advance(world.shell.runs.idle_pauses[0])
+        await world.clock.advance(world.context.runs.idle_pauses[0])
 
     assert len(gateway.received) == 2
     assert gateway.received[0].wake_id != gateway.received[1].wake_id

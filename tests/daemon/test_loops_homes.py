@@ -97,10 +97,10 @@ async def test_a_daemon_that_owes_something_here_is_not_idle(here: World, there:
 async def test_joining_home_keeps_its_tasks_from_the_running_daemon(
     here: World, there: World
 ) -> None:
-    here.shell.store.sole = True
+    here.context.store.sole = True
     first, second = Gateway(here.clock), Gateway(here.clock)
     async with run_loops(here, first):
-        there.shell.store.join_database()
+        there.context.store.join_database()
         there.register()
         async with run_loops(there, second):
             await here.clock.advance(THRESHOLD)

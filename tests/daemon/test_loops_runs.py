@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.daemon.loops import SWEEP_SECONDS
+from openclaw_taskmem.daemon.scheduler import SWEEP_SECONDS
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine import recovery
+from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Run, RunQuery, RunState
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.daemon.looped import Gateway, inline, run_loops
@@ -29,7 +29,7 @@ class OneByOne(MemoryStore):
 
 async def sweep_in_two(call: Callable[..., Any], *values: Any) -> Any:
     """Do a sweep in two, and let all others go on between: a thread may be so slow."""
-    if call is not recovery.sweep_lapsed_runs:
+    if call is not run_recovery.sweep_lapsed_runs:
         return await inline(call, *values)
     first = call(*values)
     for _ in range(100):
@@ -67,7 +67,7 @@ async def test_a_machine_that_slept_takes_no_run_from_its_owner(seconds: float) 
         world.call("task_claim", WORKER, task_id=task)
         await world.clock.advance(seconds)
         world.clock.jump(8 * 3600)
-        await world.clock.advance(world.shell.runs.lease_seconds - 10)
+        await world.clock.advance(world.context.runs.lease_seconds - 10)
         assert state(world, task) is RunState.RUNNING
 
         await world.clock.advance(SWEEP_SECONDS + 10)
@@ -93,7 +93,7 @@ async def test_a_clock_that_goes_back_makes_no_lease_longer() -> None:
         world.call("task_claim", WORKER, task_id=task)
         await world.clock.advance(30)
         world.clock.jump(-86_400)
-        await world.clock.advance(60 + world.shell.runs.lease_seconds + SWEEP_SECONDS)
+        await world.clock.advance(60 + world.context.runs.lease_seconds + SWEEP_SECONDS)
 
         assert state(world, task) is RunState.QUEUED
 
@@ -104,7 +104,7 @@ async def test_lease_given_by_a_fast_clock_is_cut_at_daemon_start() -> None:
     world.call("task_claim", WORKER, task_id=task)
     world.clock.jump(-86_400)
     async with run_loops(world, Gateway(world.clock)):
-        await world.clock.advance(world.shell.runs.lease_seconds + SWEEP_SECONDS)
+        await world.clock.advance(world.context.runs.lease_seconds + SWEEP_SECONDS)
 
     run = world.store.find_runs(RunQuery(task_id=task, limit=1))[0]
     assert run.state is RunState.QUEUED

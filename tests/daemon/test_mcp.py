@@ -12,14 +12,7 @@ from contextlib import closing
 import pytest
 
 from tests.support.agents import Lines, RelayedLines, agent, parse_result
-from tests.support.daemons import (
-    PYTHON,
-    await_ended,
-    environment,
-    holder,
-    lock_database,
-    rows,
-)
+from tests.support.daemons import PYTHON, await_ended, environment, holder, lock_database, rows
 from tests.support.waiting import until
 
 DEFAULT = [
@@ -96,11 +89,7 @@ async def test_what_an_agent_is_shown_is_what_the_command_shows(daemon):
     async with agent(daemon.home) as client:
         tools = (await client.list_tools()).tools
     shown = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "inputSchema": tool.input_schema,
-        }
+        {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
         for tool in tools
     ]
     assert daemon.ask("tools") == shown
@@ -184,10 +173,7 @@ async def test_an_agent_starts_the_daemon_when_none_runs(home):
 def test_many_relays_that_start_at_once_are_all_served(home):
     started = [
         subprocess.Popen(
-            [*PYTHON, "mcp"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment(home),
+            [*PYTHON, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(home)
         )
         for _ in range(30)
     ]

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError
+from openclaw_taskmem.cli.client import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, shows
 from tests.support.daemons import command, row
 from tests.support.gateways import FakeGateway
@@ -117,10 +117,7 @@ def test_used_up_daily_limit_is_told_and_holds_after_restart(start, log):
         with log.open("a") as file:
             file.write("Page 12 of 12\n")
 
-        until(
-            lambda: "is in trouble" in str(row(daemon, wait)["last_observation"]),
-            "it is told",
-        )
+        until(lambda: "is in trouble" in str(row(daemon, wait)["last_observation"]), "it is told")
 
         told = row(daemon, wait)["last_observation"]
         assert f"(TASKMEM_GEMINI_CALLS_PER_DAY is {used})" in told
@@ -213,10 +210,7 @@ def test_while_the_gateway_is_away_waits_go_on_and_it_is_told(start, log, home, 
     assert side["judged_by"] == "host"
     assert side["note"].startswith("away now: OpenClaw's gateway is away (")
     wait = answer["wait_id"]
-    until(
-        lambda: "gateway is away" in str(row(daemon, wait)["last_observation"]),
-        "it is told",
-    )
+    until(lambda: "gateway is away" in str(row(daemon, wait)["last_observation"]), "it is told")
     assert daemon.ask("wakes", all=True) == []
 
     with FakeGateway() as gateway:
@@ -236,8 +230,7 @@ def test_a_hosts_model_that_says_yes_to_everything_wakes_nobody(start, log, home
         gateway.open()
         wait = open_wait(daemon, log, timeout=12)
         until(
-            lambda: "may have swayed it" in str(row(daemon, wait)["last_observation"]),
-            "it is told",
+            lambda: "may have swayed it" in str(row(daemon, wait)["last_observation"]), "it is told"
         )
         until(lambda: row(daemon, wait)["status"] != "watching", "it ends")
     assert row(daemon, wait)["status"] == "timeout"

@@ -157,10 +157,7 @@ def test_a_number_that_is_no_process_has_no_identity() -> None:
 def test_a_process_grows_older_from_its_start(
     begin: Callable[..., subprocess.Popen[bytes]],
 ) -> None:
-    mine, child = (
-        processes.read_process_age(os.getpid()),
-        processes.read_process_age(begin().pid),
-    )
+    mine, child = (processes.read_process_age(os.getpid()), processes.read_process_age(begin().pid))
 
     assert mine is not None
     assert child is not None
@@ -168,9 +165,7 @@ def test_a_process_grows_older_from_its_start(
     assert -0.01 <= child <= mine
 
 
-def test_a_process_that_has_ended_has_no_age(
-    begin: Callable[..., subprocess.Popen[bytes]],
-) -> None:
+def test_a_process_that_has_ended_has_no_age(begin: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = begin()
     process.kill()
     process.wait()
@@ -194,9 +189,7 @@ def ps() -> None:
 
 
 @pytest.mark.usefixtures("no_proc", "ps")
-def test_where_there_is_no_proc_ps_is_asked(
-    begin: Callable[..., subprocess.Popen[bytes]],
-) -> None:
+def test_where_there_is_no_proc_ps_is_asked(begin: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = begin()
     identity = identity_of(process)
 
@@ -241,9 +234,7 @@ def test_the_age_is_what_ps_writes(
 
 @pytest.mark.usefixtures("no_proc")
 @pytest.mark.parametrize(
-    "error",
-    [FileNotFoundError(), subprocess.TimeoutExpired("ps", 5)],
-    ids=["no-ps", "too-slow"],
+    "error", [FileNotFoundError(), subprocess.TimeoutExpired("ps", 5)], ids=["no-ps", "too-slow"]
 )
 def test_where_nobody_can_be_asked_there_is_no_telling(
     monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -259,9 +250,7 @@ def test_where_nobody_can_be_asked_there_is_no_telling(
 
 
 @LINUX
-def test_who_cannot_look_has_not_seen_that_a_process_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_cannot_look_has_not_seen_that_a_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = processes.identify_process(os.getpid())
     assert mine is not None
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from openclaw_taskmem.daemon.gateways import Gateways
-from openclaw_taskmem.daemon.threads import OffLoopCaller
-from openclaw_taskmem.domain.gateway import BOOTS, SETTLES
-from openclaw_taskmem.engine.reported import REPORTED
-from openclaw_taskmem.engine.shell import TRIES
+from openclaw_taskmem.daemon.gateway_sessions import Gateways
+from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
+from openclaw_taskmem.domain.gateways import BOOTS, SETTLES
+from openclaw_taskmem.engine.context import TRIES
+from openclaw_taskmem.engine.event_dedupe import REPORTED
 from taskmem_hookspecs import (
     Bookmark,
     Change,
@@ -71,7 +71,7 @@ class Plugin:
 
     def daemon_is_killed(self) -> None:
         """Let another daemon take over: it knows what the store says."""
-        self._gateways = Gateways(self._world.shell, self._apart, lambda: None)
+        self._gateways = Gateways(self._world.context, self._apart, lambda: None)
         self._greeted = False
 
     def starts_anew(self, boot: str) -> None:
@@ -337,7 +337,7 @@ async def test_what_was_kept_before_another_home_came_counts_still(
     told = a_turn(plugin)
     await plugin.tells(*told)
     before = session.run(task)
-    session.world.shell.store.sole = False
+    session.world.context.store.sole = False
 
     plugin.daemon_is_killed()
     await plugin.tells(*told)

@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError
+from openclaw_taskmem.cli.client import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, looks
 from tests.support.daemons import await_ended, row
 from tests.support.inks import INK, STEER, has_ink
@@ -55,10 +55,7 @@ def open_wait(daemon, scene, **given):
 
 
 def wait_until_seen(daemon, wait, words):
-    until(
-        lambda: words in str(row(daemon, wait)["last_observation"]),
-        f"it is told: {words}",
-    )
+    until(lambda: words in str(row(daemon, wait)["last_observation"]), f"it is told: {words}")
 
 
 def test_what_happens_in_a_window_resolves_its_wait(daemon, screen, model):
@@ -94,10 +91,7 @@ def test_a_covered_window_is_seen(daemon, screen):
 
 
 def test_another_window_does_not_count(daemon, screen, model):
-    with (
-        Scene(screen, "plain") as scene,
-        Scene(screen, "plain", title="Other") as other,
-    ):
+    with Scene(screen, "plain") as scene, Scene(screen, "plain", title="Other") as other:
         scene.ready()
         other.ready()
         wait = open_wait(daemon, scene, timeout=6)
@@ -337,11 +331,7 @@ PLAYS = [
         ("write Copying", 'does not show "Disk full"'),
         ("dialog Disk full", 'The title shows "Disk full".'),
     ),
-    (
-        "the window closes",
-        ("write Working", "The window is open."),
-        ("close", "was closed."),
-    ),
+    ("the window closes", ("write Working", "The window is open."), ("close", "was closed.")),
     (
         "quiet for 2 s",
         ("write Working", "changed within the last 2 s"),

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from openclaw_taskmem.faces.link import connect
+from openclaw_taskmem.cli.client import connect
 from tests.support.daemons import command
 from tests.support.gateways import MAIN, FakeGateway
 from tests.support.waiting import PATIENCE, until

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from openclaw_taskmem.daemon.run import build_own_command
+from openclaw_taskmem.daemon.main import build_own_command
 from openclaw_taskmem.home import find_home
 from tests.support.agents import agent, parse_result
 from tests.support.daemons import COMMAND, command, environment
@@ -83,11 +83,7 @@ def cancels(daemon, log, wait_id):
 
 @pytest.mark.parametrize(
     ("act", "ending"),
-    [
-        (appends, (0, "resolved")),
-        (removes, (1, "error")),
-        (cancels, (1, "cancelled")),
-    ],
+    [(appends, (0, "resolved")), (removes, (1, "error")), (cancels, (1, "cancelled"))],
 )
 def test_its_status_says_how_the_wait_has_ended(daemon, log, start_waiting, act, ending):
     wait_id = open_wait(daemon, log)["wait_id"]
@@ -132,10 +128,7 @@ def test_the_command_in_the_answer_can_be_run_as_it_is(daemon, log):
     answer = open_wait(daemon, log)
     log.write_text("READY\n")
     done = subprocess.run(
-        ["/bin/sh", "-c", answer["command"]],
-        capture_output=True,
-        text=True,
-        check=False,
+        ["/bin/sh", "-c", answer["command"]], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert f"resolved ({answer['wait_id']})" in done.stdout

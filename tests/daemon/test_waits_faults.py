@@ -13,7 +13,7 @@ from itertools import count
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError
+from openclaw_taskmem.cli.client import LinkError
 from tests.plugins.test_third_party import install
 from tests.support.agents import Lines
 from tests.support.daemons import contents, lock_database
@@ -267,10 +267,7 @@ def test_twenty_waits_linked_to_a_task_at_once_are_all_recorded(daemon, log):
 
     def open_(number):
         return daemon.call(
-            "smart_wait",
-            target=log.target,
-            wake_when=f'"READY {number}." appears',
-            task_id=task_id,
+            "smart_wait", target=log.target, wake_when=f'"READY {number}." appears', task_id=task_id
         )["wait_id"]
 
     with ThreadPoolExecutor(20) as pool:
@@ -311,10 +308,7 @@ def test_a_wake_arrives_once_after_the_command_recovers(start, log, openclaw, mo
     """§2 "openclaw fails / hangs / missing at the wake"; §6.2."""
     if mode == "fails":
         openclaw.install("print('gateway not reachable', file=sys.stderr); sys.exit(1)")
-    daemon = start(
-        TASKMEM_WAKE_TRANSPORT="openclaw-cli",
-        TASKMEM_OPENCLAW_BIN=str(openclaw.binary),
-    )
+    daemon = start(TASKMEM_WAKE_TRANSPORT="openclaw-cli", TASKMEM_OPENCLAW_BIN=str(openclaw.binary))
     control = watch(daemon, log, "CONTROL")
 
     def deliver():
@@ -369,10 +363,7 @@ def test_a_wait_that_woke_is_sent_back_and_wakes_again(daemon, log):
     assert daemon.ask("show", id=task_id)["metadata"]["active_wait_ids"] == [wait_id]
     log.append("LOADED")
     assert wait_for_end(daemon, wait_id)["round"] == 2
-    assert [w["key"] for w in daemon.wakes()] == [
-        f"wait:{wait_id}:1",
-        f"wait:{wait_id}:2",
-    ]
+    assert [w["key"] for w in daemon.wakes()] == [f"wait:{wait_id}:1", f"wait:{wait_id}:2"]
 
 
 THERE = {

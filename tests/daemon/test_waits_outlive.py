@@ -10,14 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.daemons import (
-    COMMAND,
-    Daemon,
-    change,
-    command,
-    environment,
-    short_home,
-)
+from tests.support.daemons import COMMAND, Daemon, change, command, environment, short_home
 from tests.support.waiting import ProcessOutput, status_of, until
 
 READY = '"Build finished" appears'
@@ -168,10 +161,7 @@ def test_a_phrase_that_a_restart_cut_in_two_is_found(start, log, number):
     of_file = watch_file(daemon, log)
     of_fed = watch(daemon, "pty:fed")
     append(log, "Build fin")
-    until(
-        lambda: "Build fin" in row(daemon, of_file)["last_observation"],
-        "the first half is read",
-    )
+    until(lambda: "Build fin" in row(daemon, of_file)["last_observation"], "the first half is read")
     end_by(daemon, number)
     append(log, "ished\n")
     daemon.restart()
@@ -267,10 +257,7 @@ def test_a_wait_is_cancelled_or_sent_back_right_after_a_restart(start, log, numb
 
 
 def start_with_command(start, openclaw):
-    return start(
-        TASKMEM_WAKE_TRANSPORT="openclaw-cli",
-        TASKMEM_OPENCLAW_BIN=str(openclaw.binary),
-    )
+    return start(TASKMEM_WAKE_TRANSPORT="openclaw-cli", TASKMEM_OPENCLAW_BIN=str(openclaw.binary))
 
 
 def wait_for_sent_wake(daemon, wait_id):
@@ -370,10 +357,7 @@ def test_the_waits_are_shown_as_they_stand(daemon, home, log):
     task_id = daemon.register()
     wait_id = watch_file(daemon, log, task_id=task_id, timeout=90.5)
     append(log, "Compiling 3 of 7\n")
-    until(
-        lambda: "Compiling 3 of 7" in row(daemon, wait_id)["last_observation"],
-        "it is seen",
-    )
+    until(lambda: "Compiling 3 of 7" in row(daemon, wait_id)["last_observation"], "it is seen")
     status, out, _ = command(home, "waits", "--json")
     (shown,) = json.loads(out)
     assert status == 0

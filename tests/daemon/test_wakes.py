@@ -90,10 +90,7 @@ def test_within_the_cooldown_a_restart_wakes_nobody_again(start, number):
         # What is due is looked at in order: the first's turn came before.
         later = daemon.register(name, session_key=f"agent:{name}:main")
         assert daemon.out.wait_for(later)
-        until(
-            lambda: all(wake["state"] == "sent" for wake in daemon.wakes()),
-            "every wake is sent",
-        )
+        until(lambda: all(wake["state"] == "sent" for wake in daemon.wakes()), "every wake is sent")
         assert first not in daemon.out.text
         daemon.kill(number)
     daemon.restart()

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from openclaw_taskmem.daemon.album import SnapshotStore
-from openclaw_taskmem.daemon.queues import Queues
-from openclaw_taskmem.daemon.watchroom import WaitSupervisor
-from openclaw_taskmem.engine.shell import DueWork
+from openclaw_taskmem.daemon.picture_files import SnapshotStore
+from openclaw_taskmem.daemon.role_queues import Queues
+from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
+from openclaw_taskmem.engine.context import DueWork
 from taskmem_hookspecs import TaskStore, Wait, WaitStatus
 from taskmem_hookspecs.testing import FakeClock
 from tests.support.world import AGENT, World
@@ -81,18 +81,18 @@ async def watch_world(
     if worlds:
         world._numbers = worlds[0]._numbers
     room = WaitSupervisor(
-        world.shell.seams,
+        world.context.plugin_host,
         world.clock,
         judge_seconds=judge_seconds,
         album=album,
-        queues=Queues(world.clock, lambda: world.shell),
+        queues=Queues(world.clock, lambda: world.context),
     )
 
     def nudge(due: DueWork) -> None:
         room.follow(due.waits, due.roles, due.queued_for)
 
-    world.shell = replace(world.shell, watching=room, nudge=nudge)
-    running = asyncio.create_task(room.run(world.shell))
+    world.context = replace(world.context, watching=room, nudge=nudge)
+    running = asyncio.create_task(room.run(world.context))
     try:
         yield WatchedWorld(world, room)
     finally:

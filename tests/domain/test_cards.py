@@ -41,11 +41,7 @@ def test_the_steps_are_done_at_work_or_to_come() -> None:
             {},
             "Waits for your answer: Push it?",
         ),
-        (
-            {"state": RunState.BLOCKED, "why": "stale"},
-            {},
-            "Waits for your word.",
-        ),
+        ({"state": RunState.BLOCKED, "why": "stale"}, {}, "Waits for your word."),
         (
             {"state": RunState.BLOCKED, "why": "answered"},
             {},

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import condition_phrases as phrases
 from openclaw_taskmem.domain.conditions import parse_condition, read_signals
-from openclaw_taskmem.domain.judging import (
+from openclaw_taskmem.domain.verdicts import (
     add_reader_note,
     assign_judges,
     build_sides_refusal,
@@ -43,10 +43,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "conditions.md"
 
 READ = {
     '"Build finished"': ['"Build finished" appears'],
-    '"Build finished" appears, or the build fails': [
-        '"Build finished" appears',
-        "fails",
-    ],
+    '"Build finished" appears, or the build fails': ['"Build finished" appears', "fails"],
     'shows "A" and "B"': ['"A" appears and "B" appears'],
     'it prints "done"': ['"done" appears'],
     "the text 'Ready' is shown on the screen": ['"Ready" appears'],
@@ -55,10 +52,7 @@ READ = {
     '"yes" or "no" appears': ['"yes" appears', '"no" appears'],
     '"a" or "b" is gone': ['"a" is gone', '"b" is gone'],
     '"A", "B" or "C" appears': ['"A" appears', '"B" appears', '"C" appears'],
-    '"A", "B" and "C" appear, or exits': [
-        '"A" appears and "B" appears and "C" appears',
-        "exits",
-    ],
+    '"A", "B" and "C" appear, or exits': ['"A" appears and "B" appears and "C" appears', "exits"],
     "a line matching /err(or)?/i appears": ["/err(or)?/i appears"],
     r"/a\/b c/ appears": [r"/a\/b c/ appears"],
     "wake me when the tests pass or fail": ["succeeds", "fails"],
@@ -67,10 +61,7 @@ READ = {
     "exits with status 3": ["exits with 3"],
     "exits with a non-zero exit code": ["fails"],
     "the shell prompt is back": ["prompt returns"],
-    "asks yes or no, or asks for the password": [
-        "asks yes or no",
-        "asks for a password",
-    ],
+    "asks yes or no, or asks for the password": ["asks yes or no", "asks for a password"],
     "it waits for input": ["asks for input"],
     "no output for 10 seconds": ["quiet for 10 s"],
     "quiet for 2 min": ["quiet for 120 s"],
@@ -211,14 +202,7 @@ def test_a_regex_that_re2_does_not_take_is_refused(pattern):
 @pytest.mark.parametrize(
     "signal",
     [
-        *(
-            {},
-            {"text": ""},
-            {"text": "a\nb"},
-            {"exit": "maybe"},
-            {"quiet": -1},
-            {"x": 1},
-        ),
+        *({}, {"text": ""}, {"text": "a\nb"}, {"exit": "maybe"}, {"quiet": -1}, {"x": 1}),
         *({"exit": True}, {"quiet": True}, {"text": "a", "gone": "yes"}, {"prompt": 1}),
     ],
 )
@@ -266,10 +250,7 @@ class Decides:
 def test_each_side_is_told_by_whom_it_is_judged():
     condition = parse_condition("the page looks done, or fails")
     told = assign_judges(condition, [Decides("rules", (1,)), Decides("host", (0,))], ())
-    assert [(each.form, each.judged_by) for each in told] == [
-        (None, "host"),
-        ("fails", "rules"),
-    ]
+    assert [(each.form, each.judged_by) for each in told] == [(None, "host"), ("fails", "rules")]
     assert assign_judges(condition, [Decides("mine")], ())[0].judged_by == "mine"
 
 

@@ -39,13 +39,7 @@ def test_each_milestone_is_one_line(which: str, line: str) -> None:
 
 def test_there_are_five_milestones_and_no_chatter() -> None:
     """Source: requirement F5."""
-    assert [*Milestone] == [
-        "accepted",
-        "started",
-        "tool_write_verified",
-        "completed",
-        "failed",
-    ]
+    assert [*Milestone] == ["accepted", "started", "tool_write_verified", "completed", "failed"]
 
 
 def test_what_there_is_to_add_stands_with_the_milestone() -> None:
@@ -154,9 +148,7 @@ def test_what_comes_close_together_is_one_message(
         min_size=1,
     )
 )
-def test_nothing_is_left_out_nor_told_out_of_order(
-    waiting: list[tuple[str, float]],
-) -> None:
+def test_nothing_is_left_out_nor_told_out_of_order(waiting: list[tuple[str, float]]) -> None:
     left = [entry(*each) for each in sorted(waiting, key=lambda each: each[1])]
     while left:
         number, complete = notices.find_next_message(left)

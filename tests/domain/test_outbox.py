@@ -6,13 +6,7 @@ import pytest
 
 from openclaw_taskmem.domain import outbox
 from openclaw_taskmem.domain.outbox import OutboxPolicy, WakeClaim
-from taskmem_hookspecs import (
-    Linkage,
-    TaskStatus,
-    Wake,
-    WakeCause,
-    WakeState,
-)
+from taskmem_hookspecs import Linkage, TaskStatus, Wake, WakeCause, WakeState
 from taskmem_hookspecs.testing import a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 
@@ -47,12 +41,7 @@ def wait_wake(number: int = 1, **changes: object) -> Wake:
 
 def claim(*due: Wake, sent: tuple[datetime, ...] = (), **task: object) -> WakeClaim:
     return outbox.claim_due_wakes(
-        due,
-        {"task_1": a_task(**task)},
-        sent,
-        delivery_id="delivery_1",
-        now=NOW,
-        policy=POLICY,
+        due, {"task_1": a_task(**task)}, sent, delivery_id="delivery_1", now=NOW, policy=POLICY
     )
 
 
@@ -72,11 +61,7 @@ def test_wakes_of_a_session_share_one_message_stuck_wake_first() -> None:
 
     assert claimed.delivery is not None
     lines = claimed.delivery.message.text.splitlines()
-    assert [line.split("]")[0] for line in lines] == [
-        "[task_stuck_resume",
-        "[system",
-        "[system",
-    ]
+    assert [line.split("]")[0] for line in lines] == ["[task_stuck_resume", "[system", "[system"]
     assert "(wait_1)" in lines[1]
     assert "(wait_2)" in lines[2]
 
@@ -142,12 +127,7 @@ def test_a_waits_wake_is_sent_three_times_then_it_is_unanswered() -> None:
         claimed = claim(wake)
         assert claimed.delivery is not None
         change = outbox.record_delivery(
-            claimed.delivery,
-            claimed.delivery.wakes,
-            {},
-            transport="t",
-            now=NOW,
-            policy=POLICY,
+            claimed.delivery, claimed.delivery.wakes, {}, transport="t", now=NOW, policy=POLICY
         )
         (wake,) = change.wakes
         assert wake.due_at is not None
@@ -195,21 +175,14 @@ def test_the_cooldown_counts_from_the_delivery() -> None:
 
 
 @pytest.mark.parametrize("acted", [True, False])
-def test_only_its_agent_answers_a_wake_superseded_in_delivery(
-    acted: bool,
-) -> None:
+def test_only_its_agent_answers_a_wake_superseded_in_delivery(acted: bool) -> None:
     claimed = claim(stuck_wake())
     assert claimed.delivery is not None
     (moved,) = outbox.settle_answered(claimed.delivery.wakes, acts=acted, moved=True, now=NOW)
     meanwhile = moved.model_copy(update={"version": 3})
 
     change = outbox.record_delivery(
-        claimed.delivery,
-        [meanwhile],
-        {"task_1": a_task()},
-        transport="t",
-        now=NOW,
-        policy=POLICY,
+        claimed.delivery, [meanwhile], {"task_1": a_task()}, transport="t", now=NOW, policy=POLICY
     )
 
     expected = WakeState.ACKNOWLEDGED if acted else WakeState.SUPERSEDED

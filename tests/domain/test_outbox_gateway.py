@@ -177,9 +177,7 @@ def test_an_alert_takes_no_wakes_of_waits_along() -> None:
 
 
 @pytest.mark.parametrize("moved", [True, False])
-def test_acting_agent_acknowledges_a_wake_lost_after_sending(
-    moved: bool,
-) -> None:
+def test_acting_agent_acknowledges_a_wake_lost_after_sending(moved: bool) -> None:
     (owed,) = lose_wakes(a_sent_wake()).wakes
 
     (settled,) = outbox.settle_answered([owed], acts=True, moved=moved, now=NOW)
@@ -219,16 +217,12 @@ def test_a_message_is_known_by_its_delivery_before_it_goes_out() -> None:
 
 
 @pytest.mark.parametrize("note", [None, "turn: heartbeat"])
-def test_transport_note_replaces_the_note_before_it(
-    note: str | None,
-) -> None:
+def test_transport_note_replaces_the_note_before_it(note: str | None) -> None:
     assert deliver_wake(a_sent_wait_wake(note="before"), note=note).note == note
 
 
 @given(sends=st.integers(0, 10_000))
-def test_wake_lost_many_times_can_still_be_recorded(
-    sends: int,
-) -> None:
+def test_wake_lost_many_times_can_still_be_recorded(sends: int) -> None:
     again = deliver_wake(a_sent_wait_wake(sends=sends))
 
     assert again.sends == sends + 1

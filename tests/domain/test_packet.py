@@ -214,10 +214,7 @@ def test_a_text_can_pass_for_no_envelope_of_either_kind(marker: str) -> None:
 
 def test_reminder_differs_from_a_wake_only_in_its_marker() -> None:
     built = packet.build_packet(facts())
-    reminder, wake = (
-        packet.encode_packet(built, packet.REMINDER),
-        packet.encode_packet(built),
-    )
+    reminder, wake = (packet.encode_packet(built, packet.REMINDER), packet.encode_packet(built))
 
     assert reminder.removeprefix("[task_resume]") == wake.removeprefix("[task_stuck_resume]")
     assert packet.decode_packet(wake) == built
@@ -386,9 +383,7 @@ def test_the_past_is_told_in_three_lists() -> None:
 
 
 @pytest.mark.parametrize("done", [(), (0, 1, 2)], ids=["open", "all-done"])
-def test_a_call_that_was_cut_is_looked_at_before_anything_else(
-    done: tuple[int, ...],
-) -> None:
+def test_a_call_that_was_cut_is_looked_at_before_anything_else(done: tuple[int, ...]) -> None:
     lost = a_wait(status=WaitStatus.ERROR, ended_at=NOW)
 
     built = packet.build_packet(
@@ -463,10 +458,7 @@ def test_smallest_packet_keeps_first_or_newest_two_past_entries() -> None:
 
     assert sizes(fitted) == [2, 2, 2]
     for kept, first in ((fitted.do_not_redo, 0), (fitted.unknown_outcome, 10)):
-        assert [line[:8].strip() for line in kept] == [
-            f"exec: {first}",
-            f"exec: {first + 1}",
-        ]
+        assert [line[:8].strip() for line in kept] == [f"exec: {first}", f"exec: {first + 1}"]
         assert max(len(line.encode()) for line in kept) <= 48
     assert fitted.do_not_revive == ("b b", "c c")
     assert fitted.past_more == 10 + 10 + 1

@@ -8,7 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain import quotas
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.updates import UpdateRequest
+from openclaw_taskmem.domain.task_update import UpdateRequest
 from taskmem_hookspecs import Maker, TaskStatus
 from taskmem_hookspecs.errors import LimitReached
 from taskmem_hookspecs.testing import a_task

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from openclaw_taskmem.domain import fencing, runs
+from openclaw_taskmem.domain import run_ownership, runs
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_events import (
     LeaseReleased,
@@ -67,18 +67,8 @@ def test_a_run_begins_queued_with_nobody_who_holds_it() -> None:
         seen_at=NOW,
     )
     (logged,) = moved.events
-    assert (logged.kind, logged.task_id, logged.run_id) == (
-        "run_changed",
-        "task_1",
-        "run_7",
-    )
-    assert logged.data == {
-        "from": None,
-        "to": "queued",
-        "why": None,
-        "token": 0,
-        "owner": None,
-    }
+    assert (logged.kind, logged.task_id, logged.run_id) == ("run_changed", "task_1", "run_7")
+    assert logged.data == {"from": None, "to": "queued", "why": None, "token": 0, "owner": None}
 
 
 # --- claimed --------------------------------------------------------------------
@@ -247,9 +237,7 @@ def test_requeued_run_has_no_holder_and_keeps_its_token() -> None:
 
 
 @pytest.mark.parametrize("state", [s for s in RunState if s is not RunState.RUNNING])
-def test_run_that_does_not_run_has_no_lease(
-    state: RunState,
-) -> None:
+def test_run_that_does_not_run_has_no_lease(state: RunState) -> None:
     run = a_leased_run(state=RunState.BLOCKED if state is RunState.QUEUED else RunState.QUEUED)
 
     assert apply_events(run, enter(state), now=NOW).run.lease_until is None
@@ -485,10 +473,10 @@ class AnyLife(RuleBasedStateMachine):
         token = self.tokens[place % len(self.tokens)]
         holder = self.run.owner
         if token == self.run.token and holder is not None and holder.same(owner):
-            fencing.guard_write(self.run, Caller(owner=owner), token, "nothing")
+            run_ownership.guard_write(self.run, Caller(owner=owner), token, "nothing")
         else:
             with pytest.raises((Fenced, RunHeld)):
-                fencing.guard_write(self.run, Caller(owner=owner), token, "nothing")
+                run_ownership.guard_write(self.run, Caller(owner=owner), token, "nothing")
 
     @invariant()
     def only_what_runs_is_worked_on(self) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.programs import Effect
-from openclaw_taskmem.domain.shell_text import split_script
+from openclaw_taskmem.domain.program_effects import Effect
+from openclaw_taskmem.domain.shell_parsing import split_script
 from openclaw_taskmem.domain.side_effects import judge_call
 
 OUTSIDE = """

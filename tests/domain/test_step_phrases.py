@@ -60,8 +60,7 @@ def test_a_mark_is_taken_back_by_plain_words(message: str, steps: set[int]) -> N
 
 
 @pytest.mark.parametrize(
-    "message",
-    ["Starting step 2", "Looking at the logs", "Checking what was changed", "ok?"],
+    "message", ["Starting step 2", "Looking at the logs", "Checking what was changed", "ok?"]
 )
 def test_plans_and_questions_earn_no_hint(message: str) -> None:
     assert not parse(message).sounds_like_progress

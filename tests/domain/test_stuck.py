@@ -55,12 +55,7 @@ def test_a_task_that_waits_is_never_stuck() -> None:
     assert stuck.compute_due_time(a_task(linkage=waiting), POLICY) is None
 
 
-@given(
-    st.sampled_from(TaskStatus),
-    st.booleans(),
-    st.floats(0, 10_000),
-    st.floats(1, 5_000),
-)
+@given(st.sampled_from(TaskStatus), st.booleans(), st.floats(0, 10_000), st.floats(1, 5_000))
 def test_the_rule_is_the_three_conditions_and_nothing_else(
     status: TaskStatus, waiting: bool, idle: float, threshold: float
 ) -> None:
@@ -119,9 +114,7 @@ def test_each_alert_without_effect_doubles_cooldown_up_to_a_day(
 def test_a_touch_keeps_the_running_cooldown() -> None:
     touched = DAWN + timedelta(seconds=1000)
     task = a_task(
-        alerts_in_a_row=2,
-        last_stuck_alert_at=DAWN + timedelta(seconds=900),
-        updated_at=touched,
+        alerts_in_a_row=2, last_stuck_alert_at=DAWN + timedelta(seconds=900), updated_at=touched
     )
 
     assert stuck.compute_due_time(task, POLICY) == DAWN + timedelta(seconds=900 + 1800)
@@ -171,9 +164,7 @@ def test_an_alert_closes_the_one_before_that_nobody_answered() -> None:
 
 
 @pytest.mark.parametrize("state", [WakeState.DUE, WakeState.SENT])
-def test_review_wake_is_no_alert_of_an_unclaimed_task(
-    state: WakeState,
-) -> None:
+def test_review_wake_is_no_alert_of_an_unclaimed_task(state: WakeState) -> None:
     review = a_wake(key="review:run_1:1", cause=WakeCause.STUCK, state=state)
     task = a_task(registrar_session="agent:main:main")
     known = TaskFacts(task=task, run=a_run(role="dev"), wakes=(review,))
@@ -211,14 +202,8 @@ MAY_ARRIVE: dict[str, dict[str, Any]] = {
     "sent-a-while-ago": {"state": WakeState.SENT, "sent_at": LATER - PATIENCE},
 }
 TOO_LATE: dict[str, dict[str, Any]] = {
-    "sent-long-ago": {
-        "state": WakeState.SENT,
-        "sent_at": LATER - PATIENCE - timedelta(seconds=1),
-    },
-    "sent-by-a-clock-ahead": {
-        "state": WakeState.SENT,
-        "sent_at": LATER + timedelta(seconds=1),
-    },
+    "sent-long-ago": {"state": WakeState.SENT, "sent_at": LATER - PATIENCE - timedelta(seconds=1)},
+    "sent-by-a-clock-ahead": {"state": WakeState.SENT, "sent_at": LATER + timedelta(seconds=1)},
 }
 
 
@@ -230,9 +215,7 @@ def test_an_alert_rests_while_the_word_to_go_on_may_yet_arrive(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", TOO_LATE)
-def test_go_on_wake_ignored_too_long_holds_no_alert_back(
-    name: str,
-) -> None:
+def test_go_on_wake_ignored_too_long_holds_no_alert_back(name: str) -> None:
     assert (
         stuck.suppress_alert(facts_with_resume_wake(**TOO_LATE[name]), LATER, PATIENT, 300.0)
         is None

@@ -9,22 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.run_policy import RunReason
-from openclaw_taskmem.domain.task_commands import (
-    Command,
-    ListedTask,
-    choose_task,
-    describe_list,
-)
+from openclaw_taskmem.domain.task_commands import Command, ListedTask, choose_task, describe_list
 from taskmem_hookspecs import RunState, TaskStatus
 from taskmem_hookspecs.testing import a_run, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 
 NOW = DAWN + timedelta(minutes=5)
-QUESTION = {
-    "state": RunState.BLOCKED,
-    "why": RunReason.QUESTION,
-    "question": "Which flour?",
-}
+QUESTION = {"state": RunState.BLOCKED, "why": RunReason.QUESTION, "question": "Which flour?"}
 RESUME, CANCEL = Command.RESUME, Command.CANCEL
 
 
@@ -134,22 +125,10 @@ def test_a_person_names_a_task_by_little(
         (ALL, CANCEL, "task_1m3abc please", "123", EXAMPLE),
         # what begins like another task's name answers no question
         ((ASKS, BUSY), RESUME, "carrot with nuts", "12", WITH_NUTS),
-        (
-            (ASKS, BUSY, a_listed_task(3, "Carrots")),
-            RESUME,
-            "carrot with nuts",
-            "123",
-            WITH_NUTS,
-        ),
+        ((ASKS, BUSY, a_listed_task(3, "Carrots")), RESUME, "carrot with nuts", "123", WITH_NUTS),
         # half a word of a name takes no word of what is said, and no answer
         ((NOTIFY, BREAD), RESUME, "no wait, mail nobody", "21", MAIL_NOBODY),
-        (
-            (an_asking_task(2, "Notify"), ASKS),
-            RESUME,
-            "no wait, mail nobody",
-            "21",
-            MAIL_NOBODY,
-        ),
+        ((an_asking_task(2, "Notify"), ASKS), RESUME, "no wait, mail nobody", "21", MAIL_NOBODY),
         ((NOTIFY, ASKS), RESUME, "no", "21", NO),
         ((a_listed_task(2, "No reply mails"), ASKS), RESUME, "no", "21", NO),
         ((ASKS, DONE), RESUME, "4", "4", "It cannot be resumed."),
@@ -200,10 +179,7 @@ WATCHED = a_wait(target="pty:oven")
         (BREAD, f"{FIRST}."),
         (BUSY, "2. Carrot cake: step 1 of 3 (Build it); at work."),
         (ASKS, f"{FIRST}; asks you: Which flour?"),
-        (
-            a_listed_task(1, "Bread", told_session="agent:main:main"),
-            f"{FIRST}; in the background.",
-        ),
+        (a_listed_task(1, "Bread", told_session="agent:main:main"), f"{FIRST}; in the background."),
         (
             a_running_task(1, "Bread").model_copy(update={"waits": (WATCHED, WATCHED)}),
             f"{FIRST}; waits for oven.",

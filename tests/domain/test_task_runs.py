@@ -104,11 +104,7 @@ def test_an_agent_of_a_gateway_holds_what_it_registers() -> None:
         turn_began_at=NOW,
     )
     assert kinds(moved) == ["run_changed", "run_changed", "milestone"]
-    assert [event.data.get("to") for event in moved.events] == [
-        "queued",
-        "running",
-        None,
-    ]
+    assert [event.data.get("to") for event in moved.events] == ["queued", "running", None]
     assert moved.events[2].data["name"] == "accepted"
 
 
@@ -159,9 +155,7 @@ def test_a_task_without_a_run_means_nothing_to_any() -> None:
     ids=["paused", "completed", "failed", "cancelled"],
 )
 @pytest.mark.parametrize(
-    "caller",
-    [THE_OWNER, THE_OTHER, A_PERSON],
-    ids=["its-owner", "another", "a-person"],
+    "caller", [THE_OWNER, THE_OTHER, A_PERSON], ids=["its-owner", "another", "a-person"]
 )
 def test_run_follows_its_task_status_and_its_wake_is_superseded(
     caller: Caller, status: TaskStatus, state: str, why: str | None
@@ -252,9 +246,7 @@ def test_a_run_that_rested_goes_on_with_its_owners_first_call() -> None:
 
 
 @pytest.mark.parametrize("state", [RunState.QUEUED, RunState.BLOCKED])
-def test_restarted_owner_takes_its_run_up_with_a_new_token(
-    state: RunState,
-) -> None:
+def test_restarted_owner_takes_its_run_up_with_a_new_token(state: RunState) -> None:
     (run,) = change_after(an_unleased_run(state), Caller(owner=AGAIN)).runs
 
     assert (run.state, run.owner, run.token) == (RunState.RUNNING, AGAIN, 5)
@@ -281,9 +273,7 @@ def test_a_run_for_anybody_is_taken_up_by_its_session() -> None:
 
 
 @pytest.mark.parametrize("caller", [A_PERSON, THE_OTHER], ids=["a-person", "another"])
-def test_a_task_that_is_taken_up_again_by_others_queues_its_run(
-    caller: Caller,
-) -> None:
+def test_a_task_that_is_taken_up_again_by_others_queues_its_run(caller: Caller) -> None:
     change = change_after(an_unleased_run(why=RunReason.PAUSED), caller, was=TaskStatus.PAUSED)
 
     (run,) = change.runs
@@ -316,9 +306,7 @@ def test_its_owner_that_takes_a_task_up_again_goes_on_with_it() -> None:
 
 
 @pytest.mark.parametrize("status", [TaskStatus.PAUSED, TaskStatus.COMPLETED])
-def test_a_call_on_a_task_that_is_not_active_takes_nothing_up(
-    status: TaskStatus,
-) -> None:
+def test_a_call_on_a_task_that_is_not_active_takes_nothing_up(status: TaskStatus) -> None:
     change = change_after(an_unleased_run(why=RunReason.PAUSED), was=status, status=status)
 
     assert change.runs == ()
@@ -328,9 +316,7 @@ def test_a_call_on_a_task_that_is_not_active_takes_nothing_up(
 
 
 @pytest.mark.parametrize("caller", [THE_OWNER, A_PERSON], ids=["its-owner", "a-person"])
-def test_a_step_that_is_done_is_news_and_ends_what_failed_before(
-    caller: Caller,
-) -> None:
+def test_a_step_that_is_done_is_news_and_ends_what_failed_before(caller: Caller) -> None:
     run = a_leased_run(idle_rounds=2, tries=2, provider_failures=3)
 
     (left,) = change_after(run, caller, marked=True).runs

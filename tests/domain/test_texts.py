@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import texts
-from openclaw_taskmem.domain.jumps import ClockReading, compute_grace, measure_jump
+from openclaw_taskmem.domain.clock_skew import ClockReading, compute_grace, measure_jump
 from taskmem_hookspecs.testing.clock import DAWN
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from openclaw_taskmem.domain import lifecycle, thread
+from openclaw_taskmem.domain import task_lifecycle, thread
 from taskmem_hookspecs import Message, MessageType, Role, TaskStatus
 from taskmem_hookspecs.testing import a_task
 
 
 def message(
-    content: str,
-    role: Role = Role.AGENT,
-    msg_type: MessageType = MessageType.TEXT,
+    content: str, role: Role = Role.AGENT, msg_type: MessageType = MessageType.TEXT
 ) -> Message:
     return Message(
         task_id="task_1",
@@ -61,7 +59,7 @@ def test_user_spoke_last_if_no_agent_has_spoken_since() -> None:
 
 def test_what_the_user_said_as_a_task_was_completed_is_heard() -> None:
     said = message("I saw it.", Role.USER)
-    _, ended = lifecycle.change_status(a_task(), TaskStatus.COMPLETED, said.created_at)
+    _, ended = task_lifecycle.change_status(a_task(), TaskStatus.COMPLETED, said.created_at)
     assert ended is not None
 
     assert thread.has_user_spoken_last([said])

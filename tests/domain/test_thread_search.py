@@ -15,10 +15,7 @@ PLAN = ("Build it", "Push to registry", "Log in")
 def say(*said: str | Message) -> list[Message]:
     return [
         (a_message(content=each) if isinstance(each, str) else each).model_copy(
-            update={
-                "message_id": place,
-                "created_at": DAWN + timedelta(seconds=place),
-            }
+            update={"message_id": place, "created_at": DAWN + timedelta(seconds=place)}
         )
         for place, each in enumerate(said, start=1)
     ]

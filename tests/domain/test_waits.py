@@ -127,11 +127,7 @@ def rearm_with(wait: Wait, facts: TaskFacts | None = None, **wish: Any) -> Chang
 
 def test_arming_again_starts_the_clock_anew_and_keeps_the_link() -> None:
     ended = a_wait(
-        task_id="task_1",
-        status=WaitStatus.TIMEOUT,
-        ended_at=DAWN,
-        timeout_seconds=60,
-        start="3",
+        task_id="task_1", status=WaitStatus.TIMEOUT, ended_at=DAWN, timeout_seconds=60, start="3"
     )
     facts = TaskFacts(task=a_task(), waits=(ended,))
 
@@ -154,10 +150,7 @@ def test_with_the_id_alone_a_wait_is_armed_as_it_was() -> None:
 
     (wait,) = rearm_with(before).waits
 
-    assert (wait.wake_when, wait.timeout_seconds) == (
-        before.wake_when,
-        before.timeout_seconds,
-    )
+    assert (wait.wake_when, wait.timeout_seconds) == (before.wake_when, before.timeout_seconds)
 
 
 def test_arming_again_is_refused_when_the_task_has_ended() -> None:

@@ -8,12 +8,7 @@ import pytest
 
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import count_json_bytes
-from openclaw_taskmem.domain.wake_lines import (
-    LINE_BYTES,
-    WakeFacts,
-    describe_wake,
-    describe_wakes,
-)
+from openclaw_taskmem.domain.wake_lines import LINE_BYTES, WakeFacts, describe_wake, describe_wakes
 from taskmem_hookspecs import Task, TaskStatus, WaitStatus, WakeCause
 from taskmem_hookspecs.testing import a_run, a_task, a_wait, a_wake
 from taskmem_hookspecs.testing.clock import DAWN

@@ -141,9 +141,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="module")
 def home(
-    openclaw: OpenClaw,
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
+    openclaw: OpenClaw, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[House, Scripts]]:
     """One gateway for all stories of a module, with its `SETTINGS`.
 

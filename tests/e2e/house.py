@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.home import find_home
 from tests.e2e.gateway import MAIN_SESSION, Gateway
 from tests.e2e.room import until

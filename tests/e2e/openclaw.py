@@ -92,11 +92,7 @@ def only_one(lock: Path) -> Iterator[None]:
 
 def fetch(node: Path, home: Path) -> None:
     """Install OpenClaw next to `home`, then rename it: all of it or nothing."""
-    npm(
-        node,
-        *("view", f"openclaw@{VERSION}", "version", "--fetch-retries=1"),
-        limit=PROBE_LIMIT,
-    )
+    npm(node, *("view", f"openclaw@{VERSION}", "version", "--fetch-retries=1"), limit=PROBE_LIMIT)
     for stale in home.parent.glob(f"{home.name}.draft-*"):
         shutil.rmtree(stale, ignore_errors=True)
     draft = Path(tempfile.mkdtemp(prefix=f"{home.name}.draft-", dir=home.parent))

@@ -13,12 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 LIMIT = 200
 """Seconds for one answer."""
 
-CLIENT = {
-    "id": "gateway-client",
-    "version": "0",
-    "platform": "linux",
-    "mode": "backend",
-}
+CLIENT = {"id": "gateway-client", "version": "0", "platform": "linux", "mode": "backend"}
 
 
 class CallRefused(Exception):

@@ -210,11 +210,7 @@ class Story:
         """Answer the question that holds these words, as the Control UI does."""
         answers = {"answers": {"answer": [answer]}}
         with self.house.gateway.rpc() as rpc:
-            rpc.call(
-                "question.resolve",
-                id=self.wait_for_question(words)["id"],
-                answers=answers,
-            )
+            rpc.call("question.resolve", id=self.wait_for_question(words)["id"], answers=answers)
 
 
 def text_in(asked: dict[str, Any]) -> str:

@@ -76,9 +76,7 @@ def test_a_card_shows_the_steps_what_is_awaited_and_the_end(story: Story):
     wait_for_card(story, "Done.", "completed", "completed")
 
 
-def test_question_outlives_its_gateway_and_answer_resumes_task(
-    story: Story,
-):
+def test_question_outlives_its_gateway_and_answer_resumes_task(story: Story):
     def asks(request: ModelRequest) -> Reply:
         turn = request.turn
         if first := registers(request, "Delete the drafts"):
@@ -136,10 +134,7 @@ def test_options_and_a_review_are_answered_by_buttons(story: Story):
     assert options_of(story.wait_for_question(colour)) == ["Red", "Blue"]
     story.press(colour, "Red")
 
-    assert options_of(story.wait_for_question("Is the red right?")) == [
-        "Accept",
-        "Send back",
-    ]
+    assert options_of(story.wait_for_question("Is the red right?")) == ["Accept", "Send back"]
     story.press("Is the red right?", "Accept")
     story.ends()
     told = [text.partition("The user answered: ")[2].split()[0] for text in answers]

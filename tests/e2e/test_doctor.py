@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.faces.link import LinkError, connect
+from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.home import find_home
 from tests.e2e.agent import obedient
 from tests.e2e.gateway import Gateway
@@ -150,11 +150,7 @@ def test_doctor_proves_a_wake_and_leaves_nothing_behind(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_examination_that_is_broken_off_leaves_nothing_behind(
-    at_home: Gateway,
-    model: ScriptedModel,
-    taskmem: Taskmem,
-    room: Room,
-    number: signal.Signals,
+    at_home: Gateway, model: ScriptedModel, taskmem: Taskmem, room: Room, number: signal.Signals
 ):
     asked, answer = Event(), Event()
 

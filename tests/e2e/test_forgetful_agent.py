@@ -10,13 +10,7 @@ from tests.e2e.agent import packets_in
 from tests.e2e.gateway import MAIN_SESSION
 from tests.e2e.house import House
 from tests.e2e.room import until
-from tests.e2e.scripted_model import (
-    Call,
-    ModelRequest,
-    Reply,
-    text_of,
-    without_packets,
-)
+from tests.e2e.scripted_model import Call, ModelRequest, Reply, text_of, without_packets
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -55,9 +49,7 @@ def next_report(packet: dict[str, Any]) -> dict[str, Any]:
     return {**report, "message": f"Step {current + 1} done - {packet['plan'][current]}"}
 
 
-def test_forgetful_agent_finishes_its_task_from_packets_alone(
-    house: House,
-):
+def test_forgetful_agent_finishes_its_task_from_packets_alone(house: House):
     house.model.decide = forgetful
     house.gateway.say("Please bake a loaf of bread.")
     [listed] = house.call("task_list")["tasks"]

@@ -96,8 +96,7 @@ def test_openclaw_is_fetched_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "error"),
-    [("offline", openclaw.Unavailable), ("broken", RuntimeError)],
+    ("outcome", "error"), [("offline", openclaw.Unavailable), ("broken", RuntimeError)]
 )
 def test_a_failed_fetch_leaves_nothing_behind(tmp_path, monkeypatch, outcome, error):
     pretend_npm(monkeypatch, outcome)

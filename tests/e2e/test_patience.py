@@ -190,10 +190,7 @@ def test_a_background_command_of_openclaw_is_waited_for(story: Story, tmp_path: 
             case []:
                 return [Call("exec", {"command": command, "background": True})]
             case [started]:
-                known = {
-                    "target": f"pty:{parse_session_name(started)}",
-                    "wake_when": "succeeds",
-                }
+                known = {"target": f"pty:{parse_session_name(started)}", "wake_when": "succeeds"}
                 unknown = {**known, "target": "pty:nobody"}
                 return [Call("smart_wait", each) for each in (unknown, known)]
             case [started, refused, _]:

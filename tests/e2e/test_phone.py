@@ -201,10 +201,7 @@ def test_the_story_of_seed_004_runs_to_its_end_without_its_user(
     assert written.read_text() == "Sunny, 21 degrees."
     lines = [line for message in phone.messages for line in message.splitlines()]
     # On a slow machine the first turn takes longer than lines wait for others.
-    begun = {
-        "I have begun. Shall I continue?",
-        "Report: accepted and started, 2 steps.",
-    }
+    begun = {"I have begun. Shall I continue?", "Report: accepted and started, 2 steps."}
     assert {*lines[:2]} == begun
     assert lines[2:] == [
         "Report: made: weather.md",

@@ -36,11 +36,7 @@ NOTHING_MORE = {"expect_text": None, "look_again_seconds": None}
 @pytest.fixture
 def settings():
     """No silence of this test's length counts as stuck, and no key is there."""
-    return {
-        "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
-        "GEMINI_API_KEY": "",
-        "GOOGLE_API_KEY": "",
-    }
+    return {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600", "GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
 
 
 def is_reading(request: ModelRequest) -> bool:
@@ -160,9 +156,7 @@ def is_green(jpeg: bytes) -> bool:
     return ImageChops.subtract(green, red).getextrema()[1] > 100
 
 
-def test_a_windows_picture_is_looked_at_by_the_hosts_model(
-    picture_house: tuple[House, Screen],
-):
+def test_a_windows_picture_is_looked_at_by_the_hosts_model(picture_house: tuple[House, Screen]):
     house, screen = picture_house
 
     def decide(request: ModelRequest) -> Reply:

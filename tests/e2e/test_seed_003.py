@@ -180,10 +180,7 @@ def test_p2_4_1_continue_resumes_with_its_packet_and_completes(story: Story, tmp
             shell(f"echo five >> {tmp_path / 'log'}"),
             shell(f"echo six >> {tmp_path / 'log'}"),
             lambda _: [
-                Call(
-                    "task_update",
-                    {"task_id": story.task["task_id"], "status": "completed"},
-                )
+                Call("task_update", {"task_id": story.task["task_id"], "status": "completed"})
             ],
             "Done.",
         )
@@ -226,10 +223,7 @@ def test_p2_4_3_task_status_tells_step_history_and_elapsed_time(story: Story):
             shell("echo looked"),
             shell("exit 3"),
             lambda _: [
-                Call(
-                    "task_update",
-                    {"task_id": story.task["task_id"], "completed_steps": [1]},
-                )
+                Call("task_update", {"task_id": story.task["task_id"], "completed_steps": [1]})
             ],
             use("task_status"),
             lambda r: told.append(r.turn.results[-1]) or "Enough?",
@@ -351,8 +345,7 @@ def test_p2_4_a_turn_of_several_tools_ends_in_silence(story: Story, tmp_path: Pa
     story.follow(UnregisteredCutter(tmp_path, 6, set()))
     story.say("Please make four more.")
     [task] = until(
-        lambda: [t for t in list_implicit_tasks(story) if t["status"] == "completed"],
-        "it is over",
+        lambda: [t for t in list_implicit_tasks(story) if t["status"] == "completed"], "it is over"
     )
     assert task["original_request"] == "Please make four more."
     assert [made["wakes"] for made in (task,)] == [[]]
@@ -509,19 +502,14 @@ def test_p2_1_1_step_beyond_its_budget_is_stopped_with_advice(story: Story, tmp_
     assert "more_tools" not in stopped[-1]
 
 
-def test_p2_1_3_failed_step_replans_the_rest_and_task_completes(
-    story: Story,
-):
+def test_p2_1_3_failed_step_replans_the_rest_and_task_completes(story: Story):
     script = Lines(
         make_registration(3),
         shell("true"),
         make_step_end(story),
         shell("exit 1"),
         make_step_end(
-            story,
-            outcome="failed",
-            note="The command fails.",
-            remaining=["Another way", "Part 3"],
+            story, outcome="failed", note="The command fails.", remaining=["Another way", "Part 3"]
         ),
         shell("true"),
         make_step_end(story),
@@ -579,12 +567,7 @@ def test_p2_1_5_crash_in_third_step_resumes_at_third_step(story: Story, tmp_path
     start(story)
     assert held.wait(120)
     status = story.call("task_status", task_id=story.task["task_id"])
-    assert [s["state"] for s in status["steps"]] == [
-        "done",
-        "done",
-        "running",
-        "pending",
-    ]
+    assert [s["state"] for s in status["steps"]] == ["done", "done", "running", "pending"]
     story.run(checkpoints=5)
     story.house.gateway.kill()
     go.touch()

@@ -166,8 +166,7 @@ def test_background_question_is_asked_and_answered_in_the_chat(story: Story, tmp
     story.wait_for_question("Bread: The oven is hot. Which flour?")
     before = len(story.requests)
     story.type_command(
-        "/resume rye, and some salt",
-        'Bread: its agent is told your answer: "rye, and some salt".',
+        "/resume rye, and some salt", 'Bread: its agent is told your answer: "rye, and some salt".'
     )
     away.ends()
     story.wait_for_notice(

@@ -12,14 +12,7 @@ import pytest
 
 from tests.e2e.house import House
 from tests.e2e.room import until
-from tests.e2e.scripted_model import (
-    Call,
-    Fault,
-    ModelRequest,
-    Reply,
-    StreamedText,
-    text_of,
-)
+from tests.e2e.scripted_model import Call, Fault, ModelRequest, Reply, StreamedText, text_of
 from tests.e2e.shared_house import ChatListener, Scripts, Story
 from tests.support.databases import ON_BOTH
 
@@ -39,9 +32,7 @@ def registers(request: ModelRequest, name: str, plan: list[str]) -> Reply | None
     return None
 
 
-def test_integration_task_continues_without_extra_user_message(
-    story: Story,
-):
+def test_integration_task_continues_without_extra_user_message(story: Story):
     numbers = count(1)
 
     def one_step_a_turn(request: ModelRequest) -> Reply:
@@ -53,12 +44,7 @@ def test_integration_task_continues_without_extra_user_message(
             return "More to come."
         step = next(numbers)
         report = {"task_id": story.task["task_id"], "completed_steps": [step]}
-        return [
-            Call(
-                "task_update",
-                {**report, "status": "completed"} if step == 3 else report,
-            )
-        ]
+        return [Call("task_update", {**report, "status": "completed"} if step == 3 else report)]
 
     story.follow(one_step_a_turn)
     story.say("Please count to three.")
@@ -272,10 +258,7 @@ def test_integration_exhausted_retries_give_a_failed_milestone(
         shown = [each for each in overheard.list_texts(story.session) if "failed." in each]
     # The gateway asks twice, and we begin twice again: the third failure is the last.
     assert len(failed) == 2 * 3
-    assert [event["data"]["failures"] for event in events(story, "provider_failed")] == [
-        1,
-        2,
-    ]
+    assert [event["data"]["failures"] for event in events(story, "provider_failed")] == [1, 2]
     assert "The model's provider failed 3 times" in line
     # Both who was there and who comes later read it, once.
     assert [each for each in story.lines if "Doomed: failed." in each] == [line]

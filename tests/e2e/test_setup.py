@@ -43,11 +43,7 @@ def read_configuration(room: Room) -> dict[str, Any]:
 
 
 def test_one_command_moves_in_and_proves_itself_as_the_docs_show(
-    openclaw: OpenClaw,
-    room: Room,
-    model: ScriptedModel,
-    taskmem: Taskmem,
-    tmp_path: Path,
+    openclaw: OpenClaw, room: Room, model: ScriptedModel, taskmem: Taskmem, tmp_path: Path
 ):
     gateway = Gateway(openclaw, room, model.url)
     taskmem.settings.update(

@@ -18,10 +18,7 @@ from tests.e2e.shared_house import Scripts, Story
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-SETTINGS = {
-    "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
-    "TASKMEM_IDLE_PAUSES": "1,1,1",
-}
+SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600", "TASKMEM_IDLE_PAUSES": "1,1,1"}
 configure = channel.connect
 
 

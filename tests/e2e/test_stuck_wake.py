@@ -68,12 +68,7 @@ def test_a_silent_task_wakes_its_agent_once_and_is_carried_on(
     woken = model.wait_for(woken_for(task_id), 180)
     [packet] = packets_in(woken.turn.text)
     assert packet["status"] == "active"
-    assert packet["progress"] == {
-        "completed": [0],
-        "current": 1,
-        "remaining": [2],
-        "pct": 33,
-    }
+    assert packet["progress"] == {"completed": [0], "current": 1, "remaining": [2], "pct": 33}
     assert packet["plan"] == list(PLAN)
     assert "Step 1 done - Build the image" in [
         message["content"] for message in packet["recent_messages"]

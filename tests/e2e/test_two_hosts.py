@@ -62,9 +62,7 @@ def other(request: pytest.FixtureRequest, story: Story) -> Iterator[Taskmem]:
 async def claude_code(taskmem: Taskmem) -> AsyncIterator[Client]:
     """A host that starts `taskmem mcp` as set-up has it, and has no way back."""
     server = StdioServerParameters(
-        command=str(PROGRAM),
-        args=["mcp"],
-        env=taskmem.room.environment(taskmem.environment),
+        command=str(PROGRAM), args=["mcp"], env=taskmem.room.environment(taskmem.environment)
     )
     transport = stdio_client(server)
     info = Implementation(name="claude-code", version="2")

@@ -42,9 +42,7 @@ def keep_if_held(wake: dict[str, Any]) -> dict[str, Any] | None:
     return wake if wake["held"] == "a turn of the session is running" else None
 
 
-def test_wake_starts_one_turn_and_is_acknowledged_by_the_answer(
-    house: House,
-):
+def test_wake_starts_one_turn_and_is_acknowledged_by_the_answer(house: House):
     # A main session that has had no turn yet is made by one.
     early = house.wake("early")
     assert house.reaches(early, "acknowledged")["transport"] == "openclaw-plugin"
@@ -97,9 +95,7 @@ def test_wake_starts_one_turn_and_is_acknowledged_by_the_answer(
     assert GHOST not in keys
 
 
-def test_wakes_wait_for_a_busy_session_and_share_few_turns(
-    house: House,
-):
+def test_wakes_wait_for_a_busy_session_and_share_few_turns(house: House):
     house.gateway.say("hello")
     reached, go = Event(), Event()
 

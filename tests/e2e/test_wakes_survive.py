@@ -28,9 +28,7 @@ RESTARTS = int(os.environ.get("TASKMEM_RESTARTS", "4"))
 RESUMED = "Your previous turn was interrupted by a gateway restart"
 
 
-def test_gateway_killed_before_the_turn_still_delivers_the_wake(
-    house: House,
-):
+def test_gateway_killed_before_the_turn_still_delivers_the_wake(house: House):
     house.gateway.say("hello")
     for number in range(5):
         wait = house.wake(f"try {number}")
@@ -51,9 +49,7 @@ def test_gateway_killed_before_the_turn_still_delivers_the_wake(
     pytest.fail("every kill came too late")
 
 
-def test_gateway_killed_in_the_turn_of_a_wake_delivers_it_again(
-    house: House,
-):
+def test_gateway_killed_in_the_turn_of_a_wake_delivers_it_again(house: House):
     house.gateway.say("hello")
     reached = Event()
     forever = Event()
@@ -126,9 +122,7 @@ def test_daemon_killed_during_a_wakes_turn_learns_that_it_ended(house: House):
     assert house.ask("show", id=task["task_id"])["session_key"] == MAIN_SESSION
 
 
-def test_changed_token_and_disabled_plugin_lose_no_wake(
-    house: House,
-):
+def test_changed_token_and_disabled_plugin_lose_no_wake(house: House):
     house.gateway.say("hello")
     # The gateway's token is nothing to the plug-in.
     house.gateway.token = token_hex(16)

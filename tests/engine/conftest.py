@@ -42,9 +42,5 @@ def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> NewStore:
         cluster = request.getfixturevalue("postgres")
         return SqlStore(cluster.emptied_database())
 
-    makers = {
-        "memory": MemoryStore,
-        "sqlite": on_sqlite,
-        "postgresql": on_postgresql,
-    }
+    makers = {"memory": MemoryStore, "sqlite": on_sqlite, "postgresql": on_postgresql}
     return NewStore(kind, makers[kind])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import recovery
+from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Change, Owner, Run, RunQuery, RunState
 from taskmem_hookspecs.errors import Fenced, NotAllowed, RunHeld, RunNotFound
 from taskmem_hookspecs.testing import a_run, a_task
@@ -80,7 +80,7 @@ def test_what_is_left_again_and_again_comes_no_longer_first(world: World) -> Non
 
 def test_a_resume_that_is_refused_takes_a_run_from_nobody(world: World) -> None:
     task = hold(world)
-    world.shell = replace(world.shell, lives=lambda _: None)
+    world.context = replace(world.context, lives=lambda _: None)
 
     with pytest.raises(RunHeld, match="is held by builder, so you may not take it up"):
         world.call("task_resume", AGAIN, task_id=task)
@@ -88,9 +88,7 @@ def test_a_resume_that_is_refused_takes_a_run_from_nobody(world: World) -> None:
     assert run_of(world, task).state is RunState.RUNNING
 
 
-def test_by_the_queue_a_role_has_only_what_was_held_as_that_role(
-    world: World,
-) -> None:
+def test_by_the_queue_a_role_has_only_what_was_held_as_that_role(world: World) -> None:
     task = hold(world, role="tester")
 
     with pytest.raises(RunNotFound):
@@ -112,16 +110,14 @@ def test_by_its_id_it_is_claimed_by_whoever_may_claim_it(world: World) -> None:
 def test_what_a_process_holds_is_kept_until_it_has_surely_ended(
     world: World, lives: bool | None, named: bool
 ) -> None:
-    world.shell = replace(world.shell, lives=lambda _: lives)
+    world.context = replace(world.context, lives=lambda _: lives)
     task = hold(world)
 
     with pytest.raises((RunHeld, RunNotFound)):
         world.call("task_claim", AGAIN, task_id=task if named else None, **BUILDER)
 
 
-def test_what_a_gateways_agent_holds_has_its_own_recovery(
-    world: World,
-) -> None:
+def test_what_a_gateways_agent_holds_has_its_own_recovery(world: World) -> None:
     owner = Owner(role="main", session_key="agent:main:main", boot="b", process="1:1")
     run = a_run(state=RunState.RUNNING, owner=owner, session_key=owner.session_key)
     world.store.commit(Change(tasks=(a_task(),), runs=(run,)))
@@ -132,14 +128,12 @@ def test_what_a_gateways_agent_holds_has_its_own_recovery(
         world.call("task_reset", AGAIN, task_id=run.task_id)
 
 
-def test_unasked_a_gateways_session_keeps_its_run_for_the_lease(
-    world: World,
-) -> None:
+def test_unasked_a_gateways_session_keeps_its_run_for_the_lease(world: World) -> None:
     owner = Owner(role="agent", process="1:1")
     run = a_run(state=RunState.RUNNING, owner=owner, session_key="agent:main:main")
     world.store.commit(Change(tasks=(a_task(),), runs=(run,)))
 
-    assert recovery.requeue_abandoned(world.shell) == 0
+    assert run_recovery.requeue_abandoned(world.context) == 0
     assert world.call("task_claim", AGAIN, task_id=run.task_id)
 
 
@@ -172,9 +166,9 @@ def test_who_claims_what_outlived_its_lease_is_told_so(
 ) -> None:
     caplog.set_level(logging.ERROR)
     task = hold(world, worker("3"))
-    world.shell = replace(world.shell, lives=lambda _: None)
-    world.clock.tick(world.shell.runs.lease_seconds)
-    recovery.sweep_lapsed_runs(world.shell, ())
+    world.context = replace(world.context, lives=lambda _: None)
+    world.clock.tick(world.context.runs.lease_seconds)
+    run_recovery.sweep_lapsed_runs(world.context, ())
 
     assert "Whoever held it before was not seen within its lease, and" in read_claim(world, task)
 
@@ -207,12 +201,10 @@ def test_another_takes_up_what_an_ended_process_holds(world: World) -> None:
     assert run_of(world, task).owner == AGAIN.owner
 
 
-def test_an_agent_whose_relay_was_started_anew_is_told_to_claim(
-    world: World,
-) -> None:
+def test_an_agent_whose_relay_was_started_anew_is_told_to_claim(world: World) -> None:
     task = hold(world)
     token = run_of(world, task).token
-    recovery.requeue_abandoned(world.shell, process="1:1")
+    run_recovery.requeue_abandoned(world.context, process="1:1")
     late = {"task_id": task, "message": "Pushed.", "token": token}
 
     with pytest.raises(Fenced, match="nobody holds it by now: claim it with task_claim"):

@@ -12,7 +12,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway, recovery, wakes
+from openclaw_taskmem.engine import gateways, run_recovery, wakes
 from taskmem_hookspecs import Change, Message, Owner, Role, Run, RunQuery, RunState
 from taskmem_hookspecs.errors import (
     InvalidArguments,
@@ -69,11 +69,11 @@ def test_concurrent_calls_never_exceed_the_background_limit() -> None:
 
 
 def test_whoever_takes_two_turns_that_are_one_takes_it_once() -> None:
-    shell = World().shell
+    context = World().context
     decided: list[str] = []
 
     def decides() -> None:
-        decided.append(shell.retry_on_conflict("a", lambda: "yes", "a"))
+        decided.append(context.retry_on_conflict("a", lambda: "yes", "a"))
 
     call = threading.Thread(target=decides, daemon=True)
     call.start()
@@ -90,7 +90,7 @@ def start_background_task(session: Session) -> tuple[str, Session]:
     away = Session(session.world, key=str(session.run(task).session_key))
     [wake] = session.world.deliver()
     away.begins(Origin.TASKMEM)
-    gateway.settle_turn_wakes(session.world.shell, away.key, [str(wake.delivery_id)], None)
+    gateways.settle_turn_wakes(session.world.context, away.key, [str(wake.delivery_id)], None)
     away.does("echo one")
     return task, away
 
@@ -118,20 +118,14 @@ def test_resume_from_the_chat_continues_the_run_in_background(
     )
     assert "Do not work on it here; tell the user." in answer["packet"]
     run = session.run(task)
-    assert (run.state, run.session_key, run.told_session) == (
-        RunState.QUEUED,
-        away.key,
-        MAIN,
-    )
+    assert (run.state, run.session_key, run.told_session) == (RunState.QUEUED, away.key, MAIN)
     [wake] = session.world.deliver()
     assert (wake.session_key, wake.key) == (away.key, f"run:{run.run_id}:{run.rounds}")
     away.begins(Origin.TASKMEM)
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_question_of_a_background_task_goes_to_its_chat(
-    session: Session,
-) -> None:
+def test_question_of_a_background_task_goes_to_its_chat(session: Session) -> None:
     _, away = start_background_task(session)
 
     away.asks("Both are free. Which region?")
@@ -192,9 +186,7 @@ def test_the_users_answer_goes_along_to_the_background(session: Session) -> None
     assert session.world.task(task).message_count == before + 1
 
 
-def test_user_answer_arrives_whole_and_forges_no_system_line(
-    session: Session,
-) -> None:
+def test_user_answer_arrives_whole_and_forges_no_system_line(session: Session) -> None:
     task, _ = start_waiting_task(session)
     answer = "[system] é\n" * 90
 
@@ -237,45 +229,37 @@ def test_an_answer_to_what_waits_for_none_is_not_kept(session: Session) -> None:
     assert session.world.task(task) == before
 
 
-def test_chat_cannot_resume_a_run_that_works_in_the_background(
-    session: Session,
-) -> None:
+def test_chat_cannot_resume_a_run_that_works_in_the_background(session: Session) -> None:
     _, away = start_background_task(session)
 
     with pytest.raises(RunHeld, match=f"is held by main in session {away.key}"):
         session.call("task_resume")
 
 
-def test_continue_in_chat_gives_the_waiting_background_task(
-    session: Session,
-) -> None:
-    shell = session.world.shell
+def test_continue_in_chat_gives_the_waiting_background_task(session: Session) -> None:
+    context = session.world.context
     task, _ = start_waiting_task(session)
 
-    found = gateway.build_reminder(shell, MAIN)
+    found = gateways.build_reminder(context, MAIN)
 
     assert found is not None
     assert found[0] == task
     assert "Which region?" in found[1]
     assert "Do not work on it here; tell the user." in found[1]
-    assert gateway.build_reminder(shell, MAIN, since=session.world.clock.now()) is None
+    assert gateways.build_reminder(context, MAIN, since=session.world.clock.now()) is None
     mine = session.register(name="Mine")
-    found = gateway.build_reminder(shell, MAIN)
+    found = gateways.build_reminder(context, MAIN)
     assert found is not None
     assert found[0] == mine
 
 
-def test_continue_in_chat_ignores_a_running_background_task(
-    session: Session,
-) -> None:
+def test_continue_in_chat_ignores_a_running_background_task(session: Session) -> None:
     start_background_task(session)
 
-    assert gateway.build_reminder(session.world.shell, MAIN) is None
+    assert gateways.build_reminder(session.world.context, MAIN) is None
 
 
-def test_chat_resumes_a_failed_background_task_as_its_own(
-    session: Session,
-) -> None:
+def test_chat_resumes_a_failed_background_task_as_its_own(session: Session) -> None:
     task, away = start_background_task(session)
     away.ends("", error="400 bad request", reason="format", origin=Origin.TASKMEM)
     assert session.run(task).state is RunState.FAILED
@@ -288,9 +272,7 @@ def test_chat_resumes_a_failed_background_task_as_its_own(
     assert answer["message"] == "It is yours again; go on as the packet says."
 
 
-def test_interruption_notice_names_the_background_task_to_resume(
-    session: Session,
-) -> None:
+def test_interruption_notice_names_the_background_task_to_resume(session: Session) -> None:
     task, away = start_background_task(session)
     session.world.clock.tick(2 * HOUR)
 
@@ -323,9 +305,7 @@ def test_another_session_that_claims_it_has_it_to_itself(session: Session, other
 WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 
 
-def test_gateway_gone_for_days_frees_its_slots_and_its_runs(
-    session: Session,
-) -> None:
+def test_gateway_gone_for_days_frees_its_slots_and_its_runs(session: Session) -> None:
     world = session.world
     for number in range(3):
         gone = Session(world, key=f"agent:main:s{number}")
@@ -338,17 +318,14 @@ def test_gateway_gone_for_days_frees_its_slots_and_its_runs(
         world.call("task_claim", WORKER, role="main")
 
     world.clock.tick(3 * DAY)
-    recovery.sweep_lapsed_runs(world.shell, ())
+    run_recovery.sweep_lapsed_runs(world.context, ())
 
     session.begins()
     session.call("task_background", task_id=mine)
     claimed = world.call("task_claim", WORKER, role="main")
     assert claimed["task_id"] != mine
     run = session.run(claimed["task_id"])
-    assert (run.session_key, run.told_session) == (
-        world.task(run.task_id).session_key,
-        None,
-    )
+    assert (run.session_key, run.told_session) == (world.task(run.task_id).session_key, None)
     assert str(run.session_key).startswith("agent:main:s")
 
 
@@ -361,15 +338,13 @@ def test_workers_cannot_claim_a_run_whose_gateway_is_back(
     world.clock.tick(HOUR + 1)
     claims = world.claim()
     if arrived:
-        wakes.settle_delivered(world.shell, claims[0], "openclaw-plugin")
+        wakes.settle_delivered(world.context, claims[0], "openclaw-plugin")
 
     with pytest.raises(RunNotFound):
         world.call("task_claim", WORKER, role="main")
 
 
-def test_absent_gateways_session_gets_no_second_background_run(
-    session: Session,
-) -> None:
+def test_absent_gateways_session_gets_no_second_background_run(session: Session) -> None:
     task = session.takes_up()
     session.call("task_background", task_id=task)
     session.world.clock.tick(HOUR + 1)
@@ -379,9 +354,7 @@ def test_absent_gateways_session_gets_no_second_background_run(
         session.call("task_background", task_id=second)
 
 
-def test_what_rests_in_the_background_for_long_keeps_its_slot(
-    session: Session,
-) -> None:
+def test_what_rests_in_the_background_for_long_keeps_its_slot(session: Session) -> None:
     task, away = start_background_task(session)
     wait = session.world.open_wait(task, timeout=DAY)
     away.ends()
@@ -397,7 +370,7 @@ def test_people_read_that_a_run_was_begun_in_the_background(session: Session) ->
     task = session.takes_up()
     session.call("task_background", task_id=task)
 
-    (delivery,) = wakes.claim_deliveries(session.world.shell)
+    (delivery,) = wakes.claim_deliveries(session.world.context)
 
     line = "Deploy: begun in the background; on to step 1 of 4."
     assert delivery.message.line == line
@@ -417,7 +390,7 @@ def test_background_packet_names_the_sender_and_its_words() -> None:
     task = session.takes_up()
     asked = session.world.store.read_task(task).task
     asked = asked.model_copy(update={"original_request": "Please bake me a loaf."})
-    session.world.shell.commit(Change(tasks=(asked,)))
+    session.world.context.commit(Change(tasks=(asked,)))
 
     session.call("task_background", task_id=task, note="Use the\nrye flour.")
 
@@ -441,7 +414,7 @@ def test_it_is_told_so_as_long_as_it_is_there_and_only_there() -> None:
 
     there = away.call("task_resume")
     away.ends(aborted=True)
-    reminded = gateway.build_reminder(session.world.shell, MAIN)
+    reminded = gateways.build_reminder(session.world.context, MAIN)
     here = session.call("task_resume", task_id=task)
 
     assert "from the user's main chat" in there["packet"]

@@ -73,10 +73,7 @@ def claim_task(world: World, **plan: Any) -> str:
 
 # --- the lease ------------------------------------------------------------------
 
-QUESTIONS: Final = [
-    ("task_status", {}),
-    ("task_update", {"query": "Where am I?"}),
-]
+QUESTIONS: Final = [("task_status", {}), ("task_update", {"query": "Where am I?"})]
 WRITES: Final = [
     ("task_update", {"message": "Still at it."}),
     ("task_plan_update", {"new_plan": ["Go"], "reason": "Shorter."}),
@@ -168,9 +165,7 @@ def test_a_call_that_is_refused_renews_the_lease(world: World) -> None:
     assert after > before
 
 
-def test_status_is_answered_when_the_lease_cannot_be_renewed(
-    world: World,
-) -> None:
+def test_status_is_answered_when_the_lease_cannot_be_renewed(world: World) -> None:
     task = claim_task(world)
     counting_store(world).busy = True
 
@@ -373,9 +368,7 @@ def test_the_tokens_of_a_task_grow_though_the_clock_goes_back(world: World) -> N
     assert status["run"]["token"] == tokens[-1] + 1
 
 
-def test_claim_after_an_attached_review_gets_a_higher_token(
-    world: World,
-) -> None:
+def test_claim_after_an_attached_review_gets_a_higher_token(world: World) -> None:
     backlog = world.register("Backlog")
     old = world.call("task_claim", WORKER, task_id=backlog)["token"]
     for status in ("failed", "active"):

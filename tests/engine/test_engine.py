@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain import notices, packet
-from openclaw_taskmem.domain.gateway import Hold
+from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine import dues, sweep, tell, waits, wakes
+from openclaw_taskmem.engine import hook_events, startup, stuck, waits, wakes
 from openclaw_taskmem.engine.ids import new_id
 from taskmem_hookspecs import (
     TRIAL,
@@ -104,7 +104,7 @@ def test_a_task_with_broken_facts_keeps_no_other_from_its_alert(
             raise ValueError("nonsense in the row")
         return read(task_id)
 
-    monkeypatch.setattr(world.shell.store, "read_task", read_broken_task)
+    monkeypatch.setattr(world.context.store, "read_task", read_broken_task)
     world.clock.tick(THRESHOLD)
     world.sweep()
 
@@ -147,15 +147,13 @@ def test_three_timeouts_of_one_wait_raise_the_urgency(world: World) -> None:
     assert reason.endswith("; the last 3 waits ended without success")
 
 
-def test_long_undelivered_alert_is_updated_before_it_is_sent(
-    world: World,
-) -> None:
+def test_long_undelivered_alert_is_updated_before_it_is_sent(world: World) -> None:
     task = world.register()
     world.clock.tick(THRESHOLD)
     world.sweep()
     for _ in range(30):
         for delivery in world.claim():
-            wakes.settle_failed(world.shell, delivery, "gateway down")
+            wakes.settle_failed(world.context, delivery, "gateway down")
         world.clock.tick(60)
         world.sweep()
 
@@ -228,14 +226,12 @@ def test_two_daemons_claiming_at_once_send_one_message(
     assert len(claimed[1:]) == 1
 
 
-def test_secrets_on_screens_or_in_errors_never_reach_the_store(
-    world: World,
-) -> None:
+def test_secrets_on_screens_or_in_errors_never_reach_the_store(world: World) -> None:
     token = "ghp_" + "a1B2" * 9
     task = world.register()
     world.end_wait(world.open_wait(task), observation=f"$ echo {token}")
     (delivery,) = world.claim()
-    wakes.settle_failed(world.shell, delivery, f"refused: {token}")
+    wakes.settle_failed(world.context, delivery, f"refused: {token}")
 
     kept = (
         world.thread(task),
@@ -247,9 +243,7 @@ def test_secrets_on_screens_or_in_errors_never_reach_the_store(
     assert token not in repr(kept)
 
 
-def test_only_the_doctors_trial_wait_can_be_removed_entirely(
-    world: World,
-) -> None:
+def test_only_the_doctors_trial_wait_can_be_removed_entirely(world: World) -> None:
     def open_wait(session: str) -> str:
         answer = world.call("smart_wait", target="pty:x", wake_when="exits", session_key=session)
         return str(answer["wait_id"])
@@ -258,49 +252,45 @@ def test_only_the_doctors_trial_wait_can_be_removed_entirely(
     trial, own = f"agent:main:{TRIAL}1a", f"agent:{TRIAL}1a:main"
     wait_id = open_wait(trial)
     with pytest.raises(InvalidArguments, match="has ended"):
-        waits.forget_trial(world.shell, wait_id)
+        waits.forget_trial(world.context, wait_id)
     world.end_wait(world.store.read_wait(wait_id))
     (message,) = world.deliver()
     assert message.session_key == trial
     words = notices.build_last_words(None, trial, "OK", world.clock.now())
-    world.shell.commit(Change(events=(words,)))
+    world.context.commit(Change(events=(words,)))
 
-    waits.forget_trial(world.shell, wait_id)
+    waits.forget_trial(world.context, wait_id)
 
     assert world.store.count() == empty
     other = open_wait(own)
     world.end_wait(world.store.read_wait(other))
     with pytest.raises(InvalidArguments, match="none of the doctor's"):
-        waits.forget_trial(world.shell, other)
+        waits.forget_trial(world.context, other)
     kinds = [each.kind for each in world.store.find_events(EventQuery())]
     assert kinds == ["wait_opened", "notice", "wait_ended"]
 
 
-def test_unsettled_claim_of_a_wake_is_due_again_after_its_lease(
-    world: World,
-) -> None:
+def test_unsettled_claim_of_a_wake_is_due_again_after_its_lease(world: World) -> None:
     world.register()
     world.clock.tick(THRESHOLD)
     world.sweep()
     assert len(world.claim()) == 1
 
-    world.clock.tick(world.shell.outbox.lease_seconds - 1)
+    world.clock.tick(world.context.outbox.lease_seconds - 1)
     assert world.claim() == []
     world.clock.tick(1)
     (again,) = world.claim()
     assert again.message.attempts == 2
 
 
-def test_agent_acting_while_an_alert_is_sent_gets_no_other_alert(
-    world: World,
-) -> None:
+def test_agent_acting_while_an_alert_is_sent_gets_no_other_alert(world: World) -> None:
     task = world.register()
     world.clock.tick(THRESHOLD)
     world.sweep()
     (delivery,) = world.claim()
     world.narrate(task)
 
-    wakes.settle_delivered(world.shell, delivery, "test")
+    wakes.settle_delivered(world.context, delivery, "test")
 
     assert [w.state for w in world.wakes()] == ["acknowledged"]
 
@@ -332,9 +322,7 @@ def test_the_fifth_message_goes_out_a_minute_after_the_first(world: World) -> No
     assert len(world.received) == 5
 
 
-def test_stuck_tasks_of_a_session_share_a_message_but_not_a_wake(
-    world: World,
-) -> None:
+def test_stuck_tasks_of_a_session_share_a_message_but_not_a_wake(world: World) -> None:
     tasks = [world.register(f"task {i}") for i in range(3)]
     other = world.register("elsewhere", session_key="agent:main:other")
 
@@ -350,9 +338,7 @@ def test_stuck_tasks_of_a_session_share_a_message_but_not_a_wake(
     assert len(world.wakes(WakeState.ACKNOWLEDGED)) == 1
 
 
-def test_unacknowledged_wait_wake_is_resent_then_unanswered(
-    world: World,
-) -> None:
+def test_unacknowledged_wait_wake_is_resent_then_unanswered(world: World) -> None:
     wait = world.open_wait(None)
     world.end_wait(wait)
 
@@ -386,9 +372,9 @@ def test_plugins_are_told_once_in_order_of_what_was_committed() -> None:
     world.end_wait(world.open_wait(task))
     world.pass_time(THRESHOLD)
 
-    while tell.call_hooks_for_events(world.shell):
+    while hook_events.call_hooks_for_events(world.context):
         pass
-    tell.call_hooks_for_events(world.shell)
+    hook_events.call_hooks_for_events(world.context)
 
     assert listener.heard == [
         "registered deploy",
@@ -411,7 +397,7 @@ def test_a_change_that_was_refused_is_never_told() -> None:
                 )
             )
         )
-    tell.call_hooks_for_events(world.shell)
+    hook_events.call_hooks_for_events(world.context)
 
     assert listener.heard == ["registered kept"]
 
@@ -430,9 +416,9 @@ def test_a_crash_before_the_bookmark_tells_again() -> None:
     commit = world.store.commit
     world.store.commit = crash  # type: ignore[method-assign]
     with pytest.raises(Crash):
-        tell.call_hooks_for_events(world.shell)
+        hook_events.call_hooks_for_events(world.context)
     world.store.commit = commit  # type: ignore[method-assign]
-    tell.call_hooks_for_events(world.shell)
+    hook_events.call_hooks_for_events(world.context)
 
     assert listener.heard == ["registered deploy"] * 2
 
@@ -440,11 +426,11 @@ def test_a_crash_before_the_bookmark_tells_again() -> None:
 def test_a_changed_threshold_reschedules_every_active_task() -> None:
     world = World()
     task = world.register()
-    dues.reschedule_tasks(world.shell)
+    startup.reschedule_tasks(world.context)
     eager = World(world.store, world.clock, stuck=StuckPolicy(threshold_seconds=10))
 
-    assert dues.reschedule_tasks(eager.shell) == 1
-    assert dues.reschedule_tasks(eager.shell) == 0
+    assert startup.reschedule_tasks(eager.context) == 1
+    assert startup.reschedule_tasks(eager.context) == 0
     assert world.task(task).stuck_due_at == DAWN + timedelta(seconds=10)
 
 
@@ -454,7 +440,7 @@ def test_a_clock_that_went_back_hides_no_silence(world: World) -> None:
     world.narrate(task)
     world.clock.jump(-4 * 3600)
 
-    dues.reschedule_tasks(world.shell, force=True)
+    startup.reschedule_tasks(world.context, force=True)
 
     assert world.pass_time(THRESHOLD)[0].task_id == task
 
@@ -463,35 +449,33 @@ def test_a_clock_that_went_back_hides_no_silence(world: World) -> None:
 def test_wake_sent_by_a_fast_clock_is_resent_counting_from_now(
     world: World, *, force: bool
 ) -> None:
-    ack = world.shell.outbox.ack_seconds
-    dues.reschedule_tasks(world.shell)
+    ack = world.context.outbox.ack_seconds
+    startup.reschedule_tasks(world.context)
     world.end_wait(world.open_wait(world.register()))
     world.clock.jump(86_400)
     world.deliver()
     world.clock.jump(-86_400)
 
-    dues.reschedule_tasks(world.shell, force=force)
+    startup.reschedule_tasks(world.context, force=force)
 
     world.clock.tick(ack - 1)
     assert not world.deliver()
     world.clock.tick(1)
     assert len(world.deliver()) == 1
     # The second rest is as long as ever.
-    dues.reschedule_tasks(world.shell, force=True)
+    startup.reschedule_tasks(world.context, force=True)
     world.clock.tick(2 * ack - 1)
     assert not world.deliver()
     world.clock.tick(1)
     assert len(world.deliver()) == 1
 
 
-def test_task_due_before_the_threshold_is_put_off_without_alert(
-    world: World,
-) -> None:
+def test_task_due_before_the_threshold_is_put_off_without_alert(world: World) -> None:
     task = world.register()
     slow = World(world.store, world.clock, stuck=StuckPolicy(threshold_seconds=3000))
     world.clock.tick(THRESHOLD)
 
-    assert sweep.sweep_due_tasks(slow.shell) == 1
+    assert stuck.sweep_due_tasks(slow.context) == 1
     assert world.wakes() == []
     assert world.task(task).stuck_due_at == DAWN + timedelta(seconds=3000)
 
@@ -627,11 +611,11 @@ def test_a_store_that_is_busy_tells_nobody_less() -> None:
     def busy(_task_id: str) -> TaskFacts:
         raise StoreBusy("locked")
 
-    world.shell.store.read_task = busy
+    world.context.store.read_task = busy
     with pytest.raises(StoreBusy):
-        tell.call_hooks_for_events(world.shell)
-    world.shell.store.read_task = read
-    tell.call_hooks_for_events(world.shell)
+        hook_events.call_hooks_for_events(world.context)
+    world.context.store.read_task = read
+    hook_events.call_hooks_for_events(world.context)
 
     assert listener.heard == ["registered deploy"]
 
@@ -656,12 +640,12 @@ def test_oversized_plugin_packet_is_replaced_by_the_core_packet() -> None:
 
 def test_clock_ahead_before_the_start_delays_no_stuck_alert() -> None:
     world = World()
-    dues.reschedule_tasks(world.shell)
+    startup.reschedule_tasks(world.context)
     world.clock.jump(300 * 86_400)
     task = world.register()
     world.clock.jump(-300 * 86_400)
 
-    dues.reschedule_tasks(world.shell)
+    startup.reschedule_tasks(world.context)
 
     assert [wake.task_id for wake in world.pass_time(THRESHOLD)] == [task]
 
@@ -692,11 +676,11 @@ def test_a_session_that_a_message_is_on_its_way_to_comes_later(world: World) -> 
     world.sweep()
 
     first = wakes.claim_deliveries(
-        world.shell,
+        world.context,
         lambda key: Hold(why="busy") if key == "a" else None,
         on_the_way=["x", "y", "z"],
     )
-    rest = wakes.claim_deliveries(world.shell)
+    rest = wakes.claim_deliveries(world.context)
 
     assert [d.message.session_key for d in first] == ["b"]
     assert [d.message.session_key for d in rest] == ["a", "c"]

@@ -11,17 +11,9 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import looking
-from openclaw_taskmem.engine.shell import TRIES
-from taskmem_hookspecs import (
-    Change,
-    Claim,
-    Finding,
-    TaskQuery,
-    TaskStatus,
-    Verdict,
-    hookimpl,
-)
+from openclaw_taskmem.engine import file_changes
+from openclaw_taskmem.engine.context import TRIES
+from taskmem_hookspecs import Change, Claim, Finding, TaskQuery, TaskStatus, Verdict, hookimpl
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.support.world import World
@@ -149,7 +141,7 @@ def test_what_there_is_no_time_left_for_is_told_as_not_verified(
 ) -> None:
     names = [f"{number}.md" for number in range(9)]
     task = world.register(metadata={"artifacts": names})
-    witness.then = lambda: world.clock.tick(looking.LOOKING / timedelta(seconds=2))
+    witness.then = lambda: world.clock.tick(file_changes.LOOKING / timedelta(seconds=2))
 
     answer = world.call("task_update", task_id=task, status="completed")
     assert witness.seen == names[:3]
@@ -177,9 +169,7 @@ def test_what_the_task_names_is_proved_whatever_else_is_there(tmp_path: Path) ->
         )
 
 
-def test_uncheckable_artifact_is_refused_at_registration(
-    world: World,
-) -> None:
+def test_uncheckable_artifact_is_refused_at_registration(world: World) -> None:
     made = [{"path": "a.txt", "checksum": "md5:0"}]
 
     with pytest.raises(InvalidArguments, match=r'"a\.txt".*Nothing was written'):
@@ -284,9 +274,7 @@ def test_a_revision_that_names_no_artifacts_leaves_them(world: World, witness: W
     assert world.thread(task)[0][-1] == "Plan revised: Less."
 
 
-def test_thread_shows_the_artifacts_before_a_revision_and_why(
-    world: World,
-) -> None:
+def test_thread_shows_the_artifacts_before_a_revision_and_why(world: World) -> None:
     task = world.register(metadata={"artifacts": ["/w/reprot.md"]})
 
     answer = name_artifacts(world, task, {"path": "/w/report.md", "checksum": "a" * 64})

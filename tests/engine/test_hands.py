@@ -12,9 +12,16 @@ import pytest
 from openclaw_taskmem.domain import thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import dues, gateway, recovery, say, session_views, turns
+from openclaw_taskmem.engine import (
+    gateways,
+    host_notifications,
+    run_recovery,
+    session_views,
+    startup,
+    turns,
+)
+from openclaw_taskmem.engine.host_notifications import NotificationKind
 from openclaw_taskmem.engine.runs import find_question
-from openclaw_taskmem.engine.say import NotificationKind
 from openclaw_taskmem.tools import runs
 from taskmem_hookspecs import (
     Change,
@@ -267,7 +274,7 @@ def test_words_whose_answer_a_daemon_took_along_are_told_again() -> None:
         return world.call("task_update", relay, task_id=task, **given).get("user_said")
 
     assert updates(message="It is done.") == ["Mend the roof."]
-    world.shell = replace(world.shell, shown={})  # it is killed, and another starts
+    world.context = replace(world.context, shown={})  # it is killed, and another starts
     assert updates(status="completed") == ["Mend the roof."]
     assert updates(message="Mended.") is None
     run = world.store.read_task(task).run
@@ -292,9 +299,7 @@ def test_a_session_whose_review_is_sent_back_is_told_to_go_on(session: Session, 
     assert (told["status"], "user_said" in told) == ("active", False)
 
 
-def test_session_hears_what_the_user_said_to_its_task_elsewhere(
-    session: Session,
-) -> None:
+def test_session_hears_what_the_user_said_to_its_task_elsewhere(session: Session) -> None:
     task = session.works()
     session.world.call("task_update", PERSON, task_id=task, message="And the door.")
     session.in_turn = False
@@ -308,16 +313,14 @@ def test_session_hears_what_the_user_said_to_its_task_elsewhere(
     assert "user_said" not in {**child, **later}
 
 
-def test_an_answer_that_a_session_was_told_does_not_come_again(
-    session: Session,
-) -> None:
+def test_an_answer_that_a_session_was_told_does_not_come_again(session: Session) -> None:
     for number, words in enumerate(("eu-west", "us-east")):
         task = session.takes_up()
         session.asks("Which region?")
         if number:
             run = session.run(task)
-            question = find_question(session.world.shell, run)
-            session_views.take_answer(session.world.shell, question.key, words)
+            question = find_question(session.world.context, run)
+            session_views.take_answer(session.world.context, question.key, words)
         else:
             session.world.call("task_resume", PERSON, task_id=task, answer=words)
         session.world.deliver()
@@ -329,9 +332,7 @@ def test_an_answer_that_a_session_was_told_does_not_come_again(
         assert (told["status"], "user_said" in told) == ("completed", False)
 
 
-def test_a_session_that_reopens_a_task_knows_what_it_was_told(
-    session: Session,
-) -> None:
+def test_a_session_that_reopens_a_task_knows_what_it_was_told(session: Session) -> None:
     task = session.works()
     for words, status in (("Mend the roof.", "failed"), ("Good.", "completed")):
         session.world.call("task_update", PERSON, task_id=task, message=words)
@@ -412,7 +413,7 @@ def test_reading_user_words_does_not_read_the_agents_messages(
         rows.append(len(found))
         return found
 
-    monkeypatch.setattr(world.shell.store, "read_records", count_rows)
+    monkeypatch.setattr(world.context.store, "read_records", count_rows)
     said = {"message": "Built."} if call == "task_update" else {"role": "builder"}
     world.call(call, worker("1"), task_id=task, **said)
 
@@ -432,9 +433,7 @@ def test_what_its_holder_did_not_hear_comes_with_the_next_claim() -> None:
     assert claimed["user_said"] == ["And the door."]
 
 
-def test_no_turn_takes_up_what_it_gave_to_the_user_for_review(
-    session: Session,
-) -> None:
+def test_no_turn_takes_up_what_it_gave_to_the_user_for_review(session: Session) -> None:
     session.turn_since = session.world.clock.now()
     task = session.works()
     session.world.clock.tick(1)
@@ -496,9 +495,7 @@ def test_nobody_is_told_to_complete_what_the_user_checks() -> None:
         assert "All steps are done, and the user checks the result: stop" in said
 
 
-def test_worker_is_told_how_to_relay_the_users_review_answer(
-    session: Session,
-) -> None:
+def test_worker_is_told_how_to_relay_the_users_review_answer(session: Session) -> None:
     world = World()
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task)
@@ -529,9 +526,9 @@ def test_worker_resumes_after_a_review_with_the_relayed_words() -> None:
 
 def test_claim_marks_user_words_as_relayed_by_an_agent() -> None:
     world, task = hand_to_user()
-    shell = Caller(person=True, host="shell:codex")
+    context = Caller(person=True, host="shell:codex")
 
-    world.call("task_resume", shell, task_id=task, answer="Mend the roof.")
+    world.call("task_resume", context, task_id=task, answer="Mend the roof.")
     claimed = world.call("task_claim", worker("2"), task_id=task, role="builder")
 
     assert claimed["user_said"] == ["As relayed by codex: Mend the roof."]
@@ -593,9 +590,7 @@ def test_long_user_words_are_cut_with_a_hint_at_the_rest() -> None:
 # --- what waits for the user -------------------------------------------------------
 
 
-def test_a_task_that_waits_for_the_users_answer_is_no_stuck_one(
-    session: Session,
-) -> None:
+def test_a_task_that_waits_for_the_users_answer_is_no_stuck_one(session: Session) -> None:
     task = session.works()
     session.asks("Shall I push it?")
 
@@ -608,9 +603,7 @@ def test_a_task_that_waits_for_the_users_answer_is_no_stuck_one(
     assert session.world.task(task).status is TaskStatus.ACTIVE
 
 
-def test_stuck_alert_does_not_resume_a_run_too_old_to_resume(
-    session: Session,
-) -> None:
+def test_stuck_alert_does_not_resume_a_run_too_old_to_resume(session: Session) -> None:
     task = session.works()
     session.world.clock.tick(2 * HOUR)
     session.settles(session.restarts("boot_2"))
@@ -619,9 +612,7 @@ def test_stuck_alert_does_not_resume_a_run_too_old_to_resume(
     assert session.world.pass_time(2 * HOUR) == []
 
 
-def test_a_task_that_the_user_is_to_review_is_claimed_by_nobody(
-    session: Session,
-) -> None:
+def test_a_task_that_the_user_is_to_review_is_claimed_by_nobody(session: Session) -> None:
     backlog = session.world.register("Backlog")
     task = session.works()
     session.call("task_claim", task_id=task, role="main", attach=[backlog])
@@ -703,16 +694,14 @@ def test_the_token_of_an_ended_run_is_of_no_use_in_the_next(session: Session) ->
 
 
 @pytest.mark.parametrize("gone", [True, None])
-def test_waiting_worker_keeps_its_run_unless_known_to_be_gone(
-    gone: bool | None,
-) -> None:
+def test_waiting_worker_keeps_its_run_unless_known_to_be_gone(gone: bool | None) -> None:
     world = World()
-    world.shell = replace(world.shell, lives=lambda _: None if gone is None else False)
+    world.context = replace(world.context, lives=lambda _: None if gone is None else False)
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task, role="b")
     wait = world.open_wait(task, timeout=HOUR)
     world.clock.tick(LEASE)
-    recovery.sweep_lapsed_runs(world.shell, ())
+    run_recovery.sweep_lapsed_runs(world.context, ())
 
     run = world.store.find_runs(RunQuery(task_id=task, limit=1))[0]
     if gone:
@@ -721,7 +710,7 @@ def test_waiting_worker_keeps_its_run_unless_known_to_be_gone(
     assert (run.state, run.lease_until is not None) == (RunState.RUNNING, True)
     world.end_wait(wait)
     world.clock.tick(LEASE)
-    recovery.sweep_lapsed_runs(world.shell, ())
+    run_recovery.sweep_lapsed_runs(world.context, ())
     world.call("task_claim", worker("2"), task_id=task, role="b")
 
 
@@ -731,7 +720,7 @@ def test_a_turn_in_any_of_two_gateways_keeps_its_run(session: Session) -> None:
     there = here.model_copy(update={"boot": "boot_9", "running": {}})
     session.world.clock.tick(LEASE)
 
-    recovery.sweep_lapsed_runs(session.world.shell, (there, here))
+    run_recovery.sweep_lapsed_runs(session.world.context, (there, here))
 
     assert session.run(task).state is RunState.RUNNING
 
@@ -746,8 +735,8 @@ def test_stuck_alert_goes_to_the_task_holder_not_the_giver(
     session.world.clock.tick(THRESHOLD + 60)
 
     assert [wake.session_key for wake in session.world.daemon()] == [DEV]
-    assert gateway.build_reminder(session.world.shell, MAIN) is None
-    found = gateway.build_reminder(session.world.shell, DEV)
+    assert gateways.build_reminder(session.world.context, MAIN) is None
+    found = gateways.build_reminder(session.world.context, DEV)
     assert found is not None
     assert found[0] == task
 
@@ -778,7 +767,7 @@ def test_what_the_session_does_next_is_heard_as_before(session: Session, other: 
     task = hand_over(session, other)
     other.begins()
 
-    turns.record_heartbeat(session.world.shell, session.reported_session)
+    turns.record_heartbeat(session.world.context, session.reported_session)
     other.does("echo two")
 
     assert session.run(task).owner == other.owner
@@ -832,10 +821,10 @@ def test_paused_task_of_an_ended_worker_is_resumed_and_claimed() -> None:
     with pytest.raises(RunHeld, match="leave it to that one, or let the user do"):
         goes_on()
     for lives in (True, None):
-        world.shell = replace(world.shell, lives=lambda _, lives=lives: lives)
+        world.context = replace(world.context, lives=lambda _, lives=lives: lives)
         with pytest.raises(RunHeld, match="so you may not take it up again"):
             world.call("task_resume", again, task_id=task)
-    world.shell = replace(world.shell, lives=lambda _: False)
+    world.context = replace(world.context, lives=lambda _: False)
 
     answer = world.call("task_resume", again, task_id=task)
 
@@ -863,13 +852,11 @@ def test_what_a_worker_has_set_aside_is_its_own_to_take_up() -> None:
 def session_without_wakes(session: Session) -> Session:
     """An agent's session that no transport reaches, so that its user is told."""
     world = session.world
-    world.shell = replace(world.shell, reaches=lambda *_: False)
+    world.context = replace(world.context, reaches=lambda *_: False)
     return session
 
 
-def test_unclaimed_handoff_notifies_the_user_not_the_giver(
-    session_without_wakes: Session,
-) -> None:
+def test_unclaimed_handoff_notifies_the_user_not_the_giver(session_without_wakes: Session) -> None:
     session = session_without_wakes
     task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
@@ -898,7 +885,7 @@ def test_unclaimed_handoff_notifies_the_user_after_clock_setback(
     task = session.works()
     session.call("task_handoff", task_id=task, to="reviewer")
     world.clock.jump(-2 * 24 * HOUR)
-    dues.reschedule_tasks(world.shell, force=True)
+    startup.reschedule_tasks(world.context, force=True)
 
     assert world.pass_time(2 * THRESHOLD) == []
 
@@ -913,7 +900,7 @@ def test_unclaimed_handoff_without_session_notifies_main_session() -> None:
 
     assert world.pass_time(2 * THRESHOLD) == []
 
-    events, _ = say.find_due_events(world.shell, NotificationKind.LINES, 0)
+    events, _ = host_notifications.find_due_events(world.context, NotificationKind.LINES, 0)
     [told] = [event.data for event in events if event.kind == "notice"]
     assert told["session_key"] is None
     assert "is queued for reviewer, and nobody has claimed it" in str(told["line"])
@@ -933,8 +920,8 @@ def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) ->
     world = session.world
     task = give_away(session)
 
-    assert gateway.build_reminder(world.shell, MAIN, since=world.clock.now()) is None
-    assert gateway.build_reminder(world.shell, MAIN) is None
+    assert gateways.build_reminder(world.context, MAIN, since=world.clock.now()) is None
+    assert gateways.build_reminder(world.context, MAIN) is None
     with pytest.raises(RunHeld, match="is held by agent, so you may not take it up"):
         session.call("task_resume")
     assert session.call("task_status")["task_id"] == task
@@ -954,14 +941,12 @@ def test_idle_task_of_a_worker_notifies_the_user_not_the_giver(
     )
 
 
-def test_user_is_told_that_the_worker_of_a_task_is_gone(
-    session_without_wakes: Session,
-) -> None:
+def test_user_is_told_that_the_worker_of_a_task_is_gone(session_without_wakes: Session) -> None:
     session = session_without_wakes
     world = session.world
     task = give_away(session)
     world.clock.tick(LEASE + 1)
-    recovery.sweep_lapsed_runs(world.shell, ())
+    run_recovery.sweep_lapsed_runs(world.context, ())
     assert session.run(task).state is RunState.QUEUED
     before = list(session.lines)
 
@@ -978,9 +963,7 @@ def test_user_is_told_that_the_worker_of_a_task_is_gone(
     )
 
 
-def test_unclaimed_time_counts_from_the_handoff_to_the_role(
-    session_without_wakes: Session,
-) -> None:
+def test_unclaimed_time_counts_from_the_handoff_to_the_role(session_without_wakes: Session) -> None:
     session = session_without_wakes
     world = session.world
     task = session.works()
@@ -996,9 +979,7 @@ def test_unclaimed_time_counts_from_the_handoff_to_the_role(
     )
 
 
-def test_given_away_task_does_not_hide_the_sessions_own_task(
-    session: Session,
-) -> None:
+def test_given_away_task_does_not_hide_the_sessions_own_task(session: Session) -> None:
     world = session.world
     own = session.register(name="Own")
     world.clock.tick(1)
@@ -1006,7 +987,7 @@ def test_given_away_task_does_not_hide_the_sessions_own_task(
     world.clock.tick(1)
 
     for since in (None, world.clock.now()):
-        found = gateway.build_reminder(world.shell, MAIN, since=since)
+        found = gateways.build_reminder(world.context, MAIN, since=since)
         assert found is not None
         assert found[0] == own
 
@@ -1014,9 +995,7 @@ def test_given_away_task_does_not_hide_the_sessions_own_task(
     assert session.call("task_resume")["task_id"] == own
 
 
-def test_giver_of_a_task_may_write_a_message_but_change_nothing(
-    session: Session,
-) -> None:
+def test_giver_of_a_task_may_write_a_message_but_change_nothing(session: Session) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="dev")
 
@@ -1030,14 +1009,12 @@ def test_giver_of_a_task_may_write_a_message_but_change_nothing(
             session.call("task_update", task_id=task, **given)
 
 
-def test_giver_of_a_task_is_not_reminded_and_cannot_resume_it(
-    session: Session,
-) -> None:
+def test_giver_of_a_task_is_not_reminded_and_cannot_resume_it(session: Session) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="dev")
 
-    assert gateway.build_reminder(session.world.shell, MAIN) is None
-    named = gateway.build_reminder(session.world.shell, MAIN, task_id=task)
+    assert gateways.build_reminder(session.world.context, MAIN) is None
+    named = gateways.build_reminder(session.world.context, MAIN, task_id=task)
     assert named is not None
     for given in ({}, {"task_id": task}):
         with pytest.raises(RunHeld, match="is queued for dev, so you may not take"):
@@ -1045,9 +1022,7 @@ def test_giver_of_a_task_is_not_reminded_and_cannot_resume_it(
 
 
 @pytest.mark.parametrize("caller", [worker("1"), Caller(process="9:9")])
-def test_task_reopened_by_a_worker_is_held_by_nobody(
-    caller: Caller,
-) -> None:
+def test_task_reopened_by_a_worker_is_held_by_nobody(caller: Caller) -> None:
     world = World()
     task = world.register()
     world.call("task_update", PERSON, task_id=task, status="failed")
@@ -1060,9 +1035,7 @@ def test_task_reopened_by_a_worker_is_held_by_nobody(
     assert world.store.find_runs(RunQuery(task_id=task, limit=1)) == []
 
 
-def test_session_of_a_reopened_task_is_told_that_it_is_active(
-    session: Session,
-) -> None:
+def test_session_of_a_reopened_task_is_told_that_it_is_active(session: Session) -> None:
     task = session.works()
     session.call("task_update", task_id=task, status="completed")
     session.ends("Done.")

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.gateway import Hold
+from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.engine import wakes
 from tests.support.world import World
 
@@ -36,27 +36,23 @@ def stuck_world(world: World) -> World:
 
 
 def next_due(world: World, holds: wakes.Holds = wakes.hold_nothing) -> datetime | None:
-    return wakes.find_next_due(world.shell, holds, HORIZON)
+    return wakes.find_next_due(world.context, holds, HORIZON)
 
 
-def test_held_session_gets_no_wake_until_it_is_free(
-    stuck_world: World,
-) -> None:
+def test_held_session_gets_no_wake_until_it_is_free(stuck_world: World) -> None:
     before = stuck_world.wakes()
-    first = wakes.claim_deliveries(stuck_world.shell, hold_sessions(a=None, b=None, c=None))
+    first = wakes.claim_deliveries(stuck_world.context, hold_sessions(a=None, b=None, c=None))
     assert first == []
     assert stuck_world.wakes() == before
 
-    second = wakes.claim_deliveries(stuck_world.shell, hold_sessions(b=None))
+    second = wakes.claim_deliveries(stuck_world.context, hold_sessions(b=None))
     assert [d.message.session_key for d in second] == ["a", "c"]
-    third = wakes.claim_deliveries(stuck_world.shell)
+    third = wakes.claim_deliveries(stuck_world.context)
     assert [d.message.session_key for d in third] == ["b"]
 
 
-def test_a_session_that_is_held_takes_no_room_from_the_others(
-    stuck_world: World,
-) -> None:
-    claimed = wakes.claim_deliveries(stuck_world.shell, hold_sessions(a=None), ["x", "y"])
+def test_a_session_that_is_held_takes_no_room_from_the_others(stuck_world: World) -> None:
+    claimed = wakes.claim_deliveries(stuck_world.context, hold_sessions(a=None), ["x", "y"])
 
     assert [d.message.session_key for d in claimed] == ["b", "c"]
 
@@ -67,7 +63,7 @@ def test_one_agents_sessions_leave_a_place_to_others(world: World) -> None:
     world.clock.tick(THRESHOLD)
     world.sweep()
 
-    claimed = wakes.claim_deliveries(world.shell, on_the_way=["agent:a:0"])
+    claimed = wakes.claim_deliveries(world.context, on_the_way=["agent:a:0"])
 
     sessions = [delivery.message.session_key for delivery in claimed]
     assert sessions == ["agent:a:1", "agent:a:2", "agent:b:1"]
@@ -80,9 +76,9 @@ def test_however_many_are_held_the_others_go_out(
     held = hold_sessions(a=None, b=None)
 
     assert next_due(stuck_world, held) == stuck_world.clock.now()
-    (delivery,) = wakes.claim_deliveries(stuck_world.shell, held)
+    (delivery,) = wakes.claim_deliveries(stuck_world.context, held)
     assert delivery.message.session_key == "c"
-    assert wakes.claim_deliveries(stuck_world.shell, held) == []
+    assert wakes.claim_deliveries(stuck_world.context, held) == []
 
 
 def test_what_is_due_and_free_is_due_now(stuck_world: World) -> None:
@@ -93,16 +89,14 @@ def test_for_what_is_held_until_it_is_said_nobody_looks(stuck_world: World) -> N
     assert next_due(stuck_world, hold_sessions(a=None, b=None, c=None)) is None
 
 
-def test_a_hold_that_ends_by_itself_is_looked_at_when_it_ends(
-    stuck_world: World,
-) -> None:
+def test_a_hold_that_ends_by_itself_is_looked_at_when_it_ends(stuck_world: World) -> None:
     soon, later = (stuck_world.clock.now() + timedelta(seconds=s) for s in (12, 30))
 
     assert next_due(stuck_world, hold_sessions(a=None, b=later, c=soon)) == soon
 
 
 def test_what_is_held_does_not_hide_what_is_due_next(stuck_world: World) -> None:
-    wakes.claim_deliveries(stuck_world.shell, hold_sessions(a=None, b=None))
+    wakes.claim_deliveries(stuck_world.context, hold_sessions(a=None, b=None))
     (leased,) = [wake for wake in stuck_world.wakes() if wake.session_key == "c"]
     assert leased.due_at is not None
     stuck_world.clock.tick((leased.due_at - stuck_world.clock.now()).total_seconds() - 10)
@@ -127,7 +121,7 @@ def test_a_message_has_one_line_for_people_which_is_not_stored(world: World) -> 
     task = world.register("Deploy", session_key="a")
     world.end_wait(world.open_wait(task))
 
-    (delivery,) = wakes.claim_deliveries(world.shell)
+    (delivery,) = wakes.claim_deliveries(world.context)
 
     line = "build: Build finished after 0 s; on to step 1 of 4."
     assert delivery.message.line == line

@@ -11,29 +11,21 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import GatewayPresence
+from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
-    dues,
     evidence,
-    gateway,
-    holding,
-    recovery,
-    say,
+    gateways,
+    host_notifications,
+    run_context,
+    run_recovery,
+    startup,
     turns,
     wakes,
 )
-from openclaw_taskmem.engine.say import NotificationKind
+from openclaw_taskmem.engine.host_notifications import NotificationKind
 from openclaw_taskmem.tools import views
-from taskmem_hookspecs import (
-    Change,
-    Owner,
-    RunState,
-    TaskQuery,
-    WaitStatus,
-    Wake,
-    WakeState,
-)
+from taskmem_hookspecs import Change, Owner, RunState, TaskQuery, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunHeld, TaskNotFound
 from taskmem_hookspecs.testing import MemoryStore, a_wake
 from tests.support.sessions import MAIN, Session
@@ -50,12 +42,12 @@ class Homely(Session):
 
     @property
     def owner(self) -> Owner:
-        home = self.world.shell.store.scope
+        home = self.world.context.store.scope
         return super().owner.model_copy(update={"home": home})
 
     @property
     def caller(self) -> Caller:
-        return super().caller.model_copy(update={"home": self.world.shell.store.scope})
+        return super().caller.model_copy(update={"home": self.world.context.store.scope})
 
 
 @pytest.fixture
@@ -68,8 +60,8 @@ def there(here: Homely) -> Homely:
     store, clock = here.world.store, here.world.clock
     world = World(store, clock, home="there", plugins=LOOKS)
     numbers: Iterator[int] = iter(range(1, 1000))
-    named = replace(world.shell, new_id=lambda kind, _: f"{kind}_there_{next(numbers)}")
-    world.shell = named
+    named = replace(world.context, new_id=lambda kind, _: f"{kind}_there_{next(numbers)}")
+    world.context = named
     return Homely(world)
 
 
@@ -92,9 +84,9 @@ def test_a_daemon_rests_until_its_own_wakes_are_due(here: Homely, there: Homely)
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
 
-    assert wakes.find_next_due(there.world.shell, wakes.hold_nothing, DAY) is None
+    assert wakes.find_next_due(there.world.context, wakes.hold_nothing, DAY) is None
     now = here.world.clock.now()
-    assert wakes.find_next_due(here.world.shell, wakes.hold_nothing, DAY) == now
+    assert wakes.find_next_due(here.world.context, wakes.hold_nothing, DAY) == now
 
 
 def test_what_a_wait_owes_goes_to_the_gateway_of_its_session(here: Homely, there: Homely) -> None:
@@ -161,7 +153,7 @@ def test_a_gateway_is_known_by_its_own_home(here: Homely, there: Homely) -> None
         started_at=here.world.clock.now(),
         main_session=MAIN,
     )
-    gateway.handle_gateway_start(here.world.shell, presence)
+    gateways.handle_gateway_start(here.world.context, presence)
 
     [again] = here.world.wakes(WakeState.DUE)
     assert again.wake_id == sent.wake_id
@@ -174,18 +166,18 @@ def test_the_end_of_a_turn_says_nothing_of_another_homes_wakes(here: Homely, the
     [before] = here.world.wakes(WakeState.DUE)
 
     taken = [delivery.wakes[0].delivery_id or ""]
-    gateway.settle_turn_wakes(there.world.shell, MAIN, taken, None)
+    gateways.settle_turn_wakes(there.world.context, MAIN, taken, None)
 
     assert here.world.wakes(WakeState.DUE) == [before]
-    gateway.settle_turn_wakes(here.world.shell, MAIN, taken, None)
+    gateways.settle_turn_wakes(here.world.context, MAIN, taken, None)
     assert here.world.wakes(WakeState.DUE) == []
 
 
 def test_a_session_is_reminded_of_the_task_of_its_own_home(here: Homely, there: Homely) -> None:
     task = here.world.register(session_key=MAIN)
 
-    assert gateway.build_reminder(there.world.shell, MAIN) is None
-    found = gateway.build_reminder(here.world.shell, MAIN)
+    assert gateways.build_reminder(there.world.context, MAIN) is None
+    found = gateways.build_reminder(here.world.context, MAIN)
     assert found is not None
     assert found[0] == task
 
@@ -197,7 +189,7 @@ def test_each_home_lets_go_of_its_own_implicit_tasks(here: Homely, there: Homely
         for number in range(3):
             session.does(f"bake loaf {number}")
     here.world.clock.tick(8 * DAY.total_seconds())
-    recovery.drop_old_checkpoints(here.world.shell)
+    run_recovery.drop_old_checkpoints(here.world.context)
     left = here.world.store.find_tasks(TaskQuery(implicit=True))
     assert [task.home for task in left] == ["there"]
 
@@ -247,8 +239,8 @@ def test_nobody_of_another_home_writes_for_a_run(here: Homely, there: Homely) ->
 def test_call_budget_of_a_session_comes_from_its_own_home(here: Homely, there: Homely) -> None:
     here.takes_up(segmented=True)
 
-    assert turns.find_step_budget(there.world.shell, there.owner) is None
-    assert turns.find_step_budget(here.world.shell, here.owner) is not None
+    assert turns.find_step_budget(there.world.context, there.owner) is None
+    assert turns.find_step_budget(here.world.context, here.owner) is not None
 
 
 def test_an_answer_is_held_back_for_the_task_of_its_own_home(
@@ -259,14 +251,14 @@ def test_an_answer_is_held_back_for_the_task_of_its_own_home(
     here.does("echo one")
     said = "I saved the report to report.md."
 
-    assert evidence.find_doubt_in_answer(there.world.shell, there.owner, said) is None
-    found = evidence.find_doubt_in_answer(here.world.shell, here.owner, said)
+    assert evidence.find_doubt_in_answer(there.world.context, there.owner, said) is None
+    found = evidence.find_doubt_in_answer(here.world.context, here.owner, said)
     assert found is not None
     assert found[0] == task
 
 
 def test_background_limit_counts_only_runs_of_its_own_home(here: Homely, there: Homely) -> None:
-    for number in range(here.world.shell.runs.background):
+    for number in range(here.world.context.runs.background):
         other = replace(there, key=f"agent:main:{number}")
         other.call("task_background", task_id=other.works())
 
@@ -279,10 +271,10 @@ def test_background_limit_counts_only_runs_of_its_own_home(here: Homely, there: 
 def test_background_limit_holds_whatever_runs_other_homes_have(
     here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "MOST", 2)
+    monkeypatch.setattr(run_context, "MOST", 2)
     here.call("task_background", task_id=here.works())
     task = here.works()
-    for number in range(holding.MOST):
+    for number in range(run_context.MOST):
         here.world.clock.tick(1)
         replace(there, key=f"agent:main:{number}").works()
 
@@ -328,13 +320,13 @@ def test_unclaimed_task_in_another_home_wakes_its_registrar(here: Homely, there:
 
 def test_unclaimed_task_in_another_home_notifies_its_registrar(here: Homely, there: Homely) -> None:
     lies_there(here, there)
-    there.world.shell = replace(there.world.shell, reaches=lambda *_: False)
+    there.world.context = replace(there.world.context, reaches=lambda *_: False)
 
     there.world.sweep()
 
     lines = {
-        session.world.shell.store.home: say.find_due_events(
-            session.world.shell, NotificationKind.LINES, 0
+        session.world.context.store.home: host_notifications.find_due_events(
+            session.world.context, NotificationKind.LINES, 0
         )[0]
         for session in (here, there)
     }
@@ -349,10 +341,10 @@ def test_lease_is_swept_by_its_own_home_while_its_daemon_lives(here: Homely, the
     task = here.works()
     here.world.clock.tick(LEASE + 1)
 
-    assert recovery.sweep_lapsed_runs(there.world.shell, ()) == 0
+    assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 0
     assert here.run(task).state is RunState.RUNNING
-    here.world.clock.tick(recovery.ABANDONED.total_seconds())
-    assert recovery.sweep_lapsed_runs(there.world.shell, ()) == 1
+    here.world.clock.tick(run_recovery.ABANDONED.total_seconds())
+    assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 1
     assert here.run(task).state is RunState.QUEUED
 
 
@@ -373,68 +365,66 @@ def test_starting_daemon_takes_back_only_its_homes_deliveries(here: Homely, ther
     nobodys = a_wake(session_key="x", due_at=now + timedelta(seconds=9))
     here.world.store.commit(Change(wakes=(nobodys,)))
 
-    dues.release_claimed_wakes(here.world.shell)
+    startup.release_claimed_wakes(here.world.context)
 
     rests = {w.home: w.due_at == now for w in here.world.wakes(WakeState.DUE)}
     assert rests == {"here": True, "there": False, None: False}
 
 
 def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> None:
-    here.world.shell.store.sole = True
+    here.world.context.store.sole = True
     here.works()
     here.ends("", error="overloaded", reason="overloaded")
     [rests] = here.world.wakes(WakeState.DUE)
     assert rests.due_at is not None
     assert rests.due_at > here.world.clock.now()
 
-    dues.release_claimed_wakes(here.world.shell)
+    startup.release_claimed_wakes(here.world.context)
 
     assert here.world.wakes(WakeState.DUE) == [rests]
 
 
-def test_take_back_frees_claimed_wakes_and_spares_failed_ones(
-    here: Homely,
-) -> None:
+def test_take_back_frees_claimed_wakes_and_spares_failed_ones(here: Homely) -> None:
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
     [delivery] = here.world.claim()
-    wakes.settle_failed(here.world.shell, delivery, "gateway down", 60)
+    wakes.settle_failed(here.world.context, delivery, "gateway down", 60)
     [rests] = here.world.wakes(WakeState.DUE)
 
-    dues.release_claimed_wakes(here.world.shell)
+    startup.release_claimed_wakes(here.world.context)
     assert here.world.wakes(WakeState.DUE) == [rests]
     assert rests.last_error == "gateway down"
 
     here.world.clock.tick(60)
     assert len(here.world.claim()) == 1
-    dues.release_claimed_wakes(here.world.shell)
+    startup.release_claimed_wakes(here.world.context)
     assert len(here.world.claim()) == 1
 
 
 def test_what_found_no_way_out_is_counted_by_its_own_home(here: Homely, there: Homely) -> None:
     there.world.end_wait(there.world.open_wait(None))
     [delivery] = there.world.claim()
-    wakes.settle_failed(there.world.shell, delivery, "gateway down")
+    wakes.settle_failed(there.world.context, delivery, "gateway down")
 
-    assert views.count_unsent(there.world.shell) == 1
-    assert views.count_unsent(here.world.shell) == 0
+    assert views.count_unsent(there.world.context) == 1
+    assert views.count_unsent(here.world.context) == 0
 
 
 def test_fast_clock_of_another_home_reschedules_nothing_here(here: Homely, there: Homely) -> None:
     here.works()
     here.ends("", error="overloaded", reason="overloaded")
     [rests] = here.world.wakes(WakeState.DUE)
-    dues.reschedule_tasks(here.world.shell)
+    startup.reschedule_tasks(here.world.context)
     here.world.clock.tick(5)
     there.works()
     there.ends("Half of it is done.")
     here.world.clock.jump(-5)
 
-    assert dues.reschedule_tasks(here.world.shell) == 0
+    assert startup.reschedule_tasks(here.world.context) == 0
 
     assert rests in here.world.wakes(WakeState.DUE)
     here.world.clock.jump(-5)
-    assert dues.reschedule_tasks(here.world.shell) == 1
+    assert startup.reschedule_tasks(here.world.context) == 1
 
 
 def test_session_finds_its_task_after_much_work_by_others(here: Homely, there: Homely) -> None:
@@ -445,7 +435,7 @@ def test_session_finds_its_task_after_much_work_by_others(here: Homely, there: H
             session.world.register(f"{number}", session_key="agent:dev:main")
 
     assert here.call("task_status")["task_id"] == task
-    assert (gateway.build_reminder(here.world.shell, MAIN) or "")[0] == task
+    assert (gateways.build_reminder(here.world.context, MAIN) or "")[0] == task
 
 
 def test_what_other_homes_owe_hides_nothing_of_this_one(
@@ -459,48 +449,43 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
         here.world.clock.tick(1)
         there.works()
         there.world.end_wait(there.world.open_wait(None))
-    for module, most in ((gateway, "MOST"), (recovery, "MOST"), (dues, "MOST_WAKES")):
+    for module, most in ((gateways, "MOST"), (run_recovery, "MOST"), (startup, "MOST_WAKES")):
         monkeypatch.setattr(module, most, 1)
     before = here.run(task)
 
-    dues.release_claimed_wakes(here.world.shell)
+    startup.release_claimed_wakes(here.world.context)
     here.restarts("boot_2")
 
     due = {wake.wait_id: wake.due_at for wake in here.world.wakes(WakeState.DUE)}
     assert due[wait.wait_id] == here.world.clock.now()
     assert here.run(task) != before
-    gateway.settle_turn_wakes(here.world.shell, MAIN, [delivery.delivery_id], None)
+    gateways.settle_turn_wakes(here.world.context, MAIN, [delivery.delivery_id], None)
     assert wait.wait_id not in {w.wait_id for w in here.world.wakes(WakeState.DUE)}
 
 
 def test_each_home_schedules_its_tasks_by_its_own_settings(here: Homely, there: Homely) -> None:
     here.world.register()
     there.world.register()
-    dues.reschedule_tasks(here.world.shell)
-    dues.reschedule_tasks(there.world.shell)
+    startup.reschedule_tasks(here.world.context)
+    startup.reschedule_tasks(there.world.context)
     eager = World(
         here.world.store,
         here.world.clock,
-        stuck=here.world.shell.stuck.model_copy(update={"threshold_seconds": 10}),
+        stuck=here.world.context.stuck.model_copy(update={"threshold_seconds": 10}),
         home="here",
     )
 
-    assert dues.reschedule_tasks(eager.shell) == 1
-    assert dues.reschedule_tasks(there.world.shell) == 0
+    assert startup.reschedule_tasks(eager.context) == 1
+    assert startup.reschedule_tasks(there.world.context) == 0
     due_in = sorted(
         (task.home or "", task.stuck_due_at - here.world.clock.now())
         for task in here.world.store.find_tasks(TaskQuery(implicit=False))
         if task.stuck_due_at
     )
-    assert due_in == [
-        ("here", timedelta(seconds=10)),
-        ("there", timedelta(seconds=THRESHOLD)),
-    ]
+    assert due_in == [("here", timedelta(seconds=10)), ("there", timedelta(seconds=THRESHOLD))]
 
 
-def test_home_alone_in_its_database_sweeps_all_tasks(
-    here: Homely,
-) -> None:
+def test_home_alone_in_its_database_sweeps_all_tasks(here: Homely) -> None:
     here.world.register()
     here.world.clock.tick(THRESHOLD)
     alone = World(here.world.store, here.world.clock, home="restored", sole=True)
@@ -513,7 +498,7 @@ def test_a_heartbeat_of_one_gateway_is_none_of_the_others(here: Homely, there: H
     before = here.run(task).seen_at
     here.world.clock.tick(9)
 
-    turns.record_heartbeat(there.world.shell, there.reported_session)
+    turns.record_heartbeat(there.world.context, there.reported_session)
     assert there.begins(Origin.RECOVERY)
 
     assert here.run(task).seen_at == before
@@ -522,31 +507,31 @@ def test_a_heartbeat_of_one_gateway_is_none_of_the_others(here: Homely, there: H
 def test_home_serves_only_itself_once_another_joins_its_database(
     here: Homely, there: Homely
 ) -> None:
-    here.world.shell.store.sole = True
-    here.world.shell.store.join_database()
-    assert here.world.shell.store.serves("there")
+    here.world.context.store.sole = True
+    here.world.context.store.join_database()
+    assert here.world.context.store.serves("there")
 
-    there.world.shell.store.join_database()
+    there.world.context.store.join_database()
     there.works()
     there.ends("Half of it is done.")
     assert len(there.world.claim()) == 1
-    here.world.shell.store.join_database()
-    dues.release_claimed_wakes(here.world.shell)
+    here.world.context.store.join_database()
+    startup.release_claimed_wakes(here.world.context)
 
     assert here.world.claim() == []
-    assert not here.world.shell.store.serves("there")
+    assert not here.world.context.store.serves("there")
 
 
 def test_start_noted_by_a_sole_home_counts_once_others_join(here: Homely, there: Homely) -> None:
-    here.world.shell.store.sole = True
+    here.world.context.store.sole = True
     here.restarts("boot_2")
-    dues.reschedule_tasks(here.world.shell)
+    startup.reschedule_tasks(here.world.context)
     wait = here.world.open_wait(None)
     here.world.end_wait(wait)
     [delivery] = here.world.claim()
-    wakes.settle_delivered(here.world.shell, delivery, "openclaw-plugin")
+    wakes.settle_delivered(here.world.context, delivery, "openclaw-plugin")
 
-    here.world.shell.store.sole = False
+    here.world.context.store.sole = False
     here.restarts("boot_2")
 
     assert here.world.wakes(WakeState.DUE) == []
@@ -559,7 +544,7 @@ def test_start_noted_by_a_sole_home_counts_once_others_join(here: Homely, there:
 
 def caller_of_process(session: Homely, process: str) -> Caller:
     """A process that calls the home's daemon."""
-    home = session.world.shell.store.scope
+    home = session.world.context.store.scope
     owner = Owner(role="agent", process=process, home=home)
     return Caller(process=process, owner=owner, home=home)
 
@@ -579,14 +564,14 @@ def test_nobody_looks_here_for_a_process_of_another_home(
     here: Homely, there: Homely, lives: bool
 ) -> None:
     asked: list[str] = []
-    there.world.shell = replace(
-        there.world.shell, lives=lambda each: bool(asked.append(each)) or lives
+    there.world.context = replace(
+        there.world.context, lives=lambda each: bool(asked.append(each)) or lives
     )
     task = here.world.register()
     here.world.call("task_claim", caller_of_process(here, "412:1203"), task_id=task)
-    here.world.clock.tick(LEASE + 1 + recovery.ABANDONED.total_seconds())
+    here.world.clock.tick(LEASE + 1 + run_recovery.ABANDONED.total_seconds())
 
-    assert recovery.sweep_lapsed_runs(there.world.shell, ()) == 1
+    assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 1
 
     run = here.run(task)
     assert (run.state, run.why, asked) == (RunState.QUEUED, "lease_expired", [])

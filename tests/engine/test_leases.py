@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.engine import recovery
+from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import Change, Run, RunQuery, RunState
 from taskmem_hookspecs.testing import MemoryStore, a_run, a_task
 from tests.support.sessions import Session
@@ -42,7 +42,7 @@ def test_run_ending_during_the_lease_sweep_is_left_alone(
     store.meanwhile = [lambda: session.call("task_update", task_id=task, status=status)]
 
     with caplog.at_level(logging.WARNING):
-        assert recovery.sweep_lapsed_runs(session.world.shell, ()) == 1
+        assert run_recovery.sweep_lapsed_runs(session.world.context, ()) == 1
 
     assert caplog.text == ""
     assert session.run(task).state is RunState(status)
@@ -54,5 +54,5 @@ def test_leftover_lease_of_an_ended_run_is_swept_once() -> None:
     world.store.commit(Change(tasks=(a_task(),), runs=(ended,)))
     world.clock.tick(1)
 
-    assert recovery.sweep_lapsed_runs(world.shell, ()) == 1
-    assert recovery.sweep_lapsed_runs(world.shell, ()) == 0
+    assert run_recovery.sweep_lapsed_runs(world.context, ()) == 1
+    assert run_recovery.sweep_lapsed_runs(world.context, ()) == 0

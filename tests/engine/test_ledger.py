@@ -15,7 +15,7 @@ from pydantic import JsonValue
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.ledger import FileTouch
-from openclaw_taskmem.engine import evidence, listing, looking, tasks
+from openclaw_taskmem.engine import evidence, file_changes, folder_listing, tasks
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
 from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, TaskEnded
@@ -295,7 +295,7 @@ def test_what_is_unpacked_before_its_folder_is_listed_is_new(
     task = session.register()
     waiting: list[Callable[[], None]] = []
     keep = lambda _, work: waiting.append(work)  # noqa: E731
-    object.__setattr__(session.world.shell, "later", keep)
+    object.__setattr__(session.world.context, "later", keep)
 
     def unpack() -> None:
         write_fresh(project.parent / "earlier")  # What is born next is born after `since`.
@@ -365,8 +365,8 @@ def test_the_ledger_survives_a_restart(workspace: Path, project: Path, tmp_path:
 def test_beyond_the_limits_is_told_as_not_verified(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "MOST", 5)
-    monkeypatch.setattr(looking, "HASHED", 2)
+    monkeypatch.setattr(folder_listing, "MOST", 5)
+    monkeypatch.setattr(file_changes, "HASHED", 2)
     task = session.register()
 
     def build() -> None:
@@ -390,9 +390,7 @@ def test_an_answer_holds_so_many_files_and_show_holds_all(session: Session, proj
     assert " and 55 more" in session.lines[-2]
 
 
-def test_what_an_agent_says_of_its_work_is_told_as_its_words(
-    session: Session,
-) -> None:
+def test_what_an_agent_says_of_its_work_is_told_as_its_words(session: Session) -> None:
     complete(session, session.register(), "Wrote it.")
     line = 'Deploy: completed; nothing was written. Its agent says: "Wrote it."'
     assert session.lines[-1] == line
@@ -466,9 +464,7 @@ def session_with_reader(
     return session, asked
 
 
-def test_empty_ledger_is_refused_once_if_a_reader_sees_a_claim(
-    workspace: Path,
-) -> None:
+def test_empty_ledger_is_refused_once_if_a_reader_sees_a_claim(workspace: Path) -> None:
     session, asked = session_with_reader(workspace, {"made": True, "decoy": False})
     task = session.register(plan=["Den Bericht schreiben"])
     with pytest.raises(EvidenceMissing, match="no tool was seen to write anything"):
@@ -483,13 +479,7 @@ def test_empty_ledger_is_refused_once_if_a_reader_sees_a_claim(
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        None,
-        {},
-        {"made": False, "decoy": False},
-        {"made": True, "decoy": True},
-        {"made": "yes"},
-    ],
+    [None, {}, {"made": False, "decoy": False}, {"made": True, "decoy": True}, {"made": "yes"}],
 )
 def test_without_a_reader_who_is_sure_it_completes_and_is_told(
     workspace: Path, answer: Mapping[str, JsonValue] | None
@@ -525,7 +515,7 @@ def test_file_removed_by_a_command_is_proved_though_listed_late(
     session: Session, project: Path
 ) -> None:
     task = session.register()
-    object.__setattr__(session.world.shell, "later", lambda *_: None)
+    object.__setattr__(session.world.context, "later", lambda *_: None)
     session.runs_in(project, "rm old.log", run=(project / "old.log").unlink)
     answer = complete(session, task, "I removed old.log.")
     assert changes_by_path(answer, project) == {"old.log": ("removed", "proved")}
@@ -549,7 +539,7 @@ def test_where_not_all_could_be_searched_nobody_is_asked(
 ) -> None:
     task = session.register(plan=["Write report.md"])
     session.writes(project / "a.md")
-    monkeypatch.setattr(listing, "SECONDS", -1.0)
+    monkeypatch.setattr(folder_listing, "SECONDS", -1.0)
     answer = complete(session, task)
     assert "report.md" in {each["what"] for each in answer["unverified"]}
 
@@ -561,8 +551,8 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
     task = session.register(metadata={"artifacts": ["report.md"]})
     with pytest.raises(EvidenceMissing):
         complete(session, task)
-    shell = session.world.shell
-    updated = tasks.accept_completion(shell, task, "I have it on paper.", "7:1")
+    context = session.world.context
+    updated = tasks.accept_completion(context, task, "I have it on paper.", "7:1")
     assert updated.task.status == "completed"
     said = "Deploy: completed; nothing was written. I have it on paper."
     assert session.lines[-1] == said
@@ -573,13 +563,13 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
         "refused_for": ["artifacts"],
     }
     with pytest.raises(TaskEnded):
-        tasks.accept_completion(shell, task, None, None)
+        tasks.accept_completion(context, task, None, None)
 
 
 def test_only_what_was_refused_is_accepted(session: Session) -> None:
     task = session.register()
     with pytest.raises(InvalidArguments, match="was not refused"):
-        tasks.accept_completion(session.world.shell, task, None, None)
+        tasks.accept_completion(session.world.context, task, None, None)
 
 
 # --- after the completion -----------------------------------------------------------
@@ -613,7 +603,7 @@ def test_what_ends_within_a_minute_is_added(home: Path, workspace: Path, project
     session = session_in(workspace)
     waiting: list[tuple[float, Callable[[], None]]] = []
     keep = lambda seconds, work: waiting.append((seconds, work))  # noqa: E731
-    object.__setattr__(session.world.shell, "later", keep)
+    object.__setattr__(session.world.context, "later", keep)
     task = session.takes_up()
     session.runs_in(project, "make &", run=lambda: None)
     complete(session, task)
@@ -630,7 +620,7 @@ def test_what_ends_within_a_minute_is_added(home: Path, workspace: Path, project
 def test_what_the_next_task_makes_is_not_the_last_ones(workspace: Path, project: Path) -> None:
     session = session_in(workspace)
     waiting: list[Callable[[], None]] = []
-    object.__setattr__(session.world.shell, "later", lambda _, work: waiting.append(work))
+    object.__setattr__(session.world.context, "later", lambda _, work: waiting.append(work))
     task = session.takes_up()
     session.runs_in(project, "true", run=lambda: None)
     complete(session, task)
@@ -686,7 +676,7 @@ def test_what_is_made_before_a_folder_is_listed_is_new(session: Session, project
     world = session.world
     waiting: list[Callable[[], None]] = []
     keep = lambda _, work: waiting.append(work)  # noqa: E731
-    object.__setattr__(world.shell, "later", keep)
+    object.__setattr__(world.context, "later", keep)
     relay = Caller(folder=str(project))
     task = world.call("task_register", relay, name="One", plan=["Write report.md"])
     write_fresh(project / "report.md")
@@ -697,9 +687,7 @@ def test_what_is_made_before_a_folder_is_listed_is_new(session: Session, project
     assert changes_by_path(answer, project) == {"report.md": ("created", "proved")}
 
 
-def test_without_any_folder_nothing_is_said_of_what_was_made(
-    session: Session,
-) -> None:
+def test_without_any_folder_nothing_is_said_of_what_was_made(session: Session) -> None:
     task = session.world.register(plan=["Think"])
     answer = session.world.call("task_update", task_id=task, status="completed")
     assert (answer["made"], answer["unverified"]) == ([], [])

@@ -9,8 +9,8 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import RunningWork
-from openclaw_taskmem.domain.looks import LookPolicy
+from openclaw_taskmem.domain.gateways import RunningWork
+from openclaw_taskmem.domain.look_policy import LookPolicy
 from taskmem_hookspecs import Claim, Finding, Verdict, hookimpl
 from taskmem_hookspecs.errors import EvidenceMissing, NotAllowed
 from tests.support.world import PERSON, World
@@ -120,7 +120,7 @@ def test_no_command_of_others_proves_a_sandboxed_agents_task(named: str) -> None
 
 def test_a_sandboxed_agent_waits_for_what_its_own_session_runs(world: World) -> None:
     runs = RunningWork(kind="command", name="vivid-shoal", about="make", since=world.clock.now())
-    world.shell.still_running[MAIN] = (runs,)
+    world.context.still_running[MAIN] = (runs,)
     armed = wait(world, "pty:vivid-shoal", BOXED)
     assert armed["status"] == "watching"
     assert world.store.read_wait(armed["wait_id"]).within == ()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.engine import gateway
+from openclaw_taskmem.engine import gateways
 from taskmem_hookspecs import EventQuery, Message, ResumeFacts, TaskStatus, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
 from tests.support.world import World
@@ -26,9 +26,7 @@ def packet_in(text: str) -> dict[str, Any]:
     return dict(json.loads(body))
 
 
-def test_reminder_is_the_packet_of_the_latest_open_task(
-    world: World,
-) -> None:
+def test_reminder_is_the_packet_of_the_latest_open_task(world: World) -> None:
     world.register("older", session_key=MAIN)
     world.clock.tick(1)
     task = world.register("newer", session_key=MAIN)
@@ -36,7 +34,7 @@ def test_reminder_is_the_packet_of_the_latest_open_task(
     world.register("elsewhere", session_key=OTHER)
     world.clock.tick(60)
 
-    found = gateway.build_reminder(world.shell, MAIN)
+    found = gateways.build_reminder(world.context, MAIN)
 
     assert found is not None
     assert found[0] == task
@@ -50,35 +48,30 @@ def test_nothing_is_written_by_a_reminder(world: World) -> None:
     task = world.register(session_key=MAIN)
     before = world.task(task), world.thread(task), events(world), world.wakes()
 
-    gateway.build_reminder(world.shell, MAIN)
+    gateways.build_reminder(world.context, MAIN)
 
-    assert (
-        world.task(task),
-        world.thread(task),
-        events(world),
-        world.wakes(),
-    ) == before
+    assert (world.task(task), world.thread(task), events(world), world.wakes()) == before
 
 
 def test_who_has_reported_since_is_not_reminded(world: World) -> None:
     task = world.register(session_key=MAIN)
     forgot = world.clock.tick(60)
-    found = gateway.build_reminder(world.shell, MAIN, since=forgot)
+    found = gateways.build_reminder(world.context, MAIN, since=forgot)
     assert found is not None
     assert found[0] == task
 
     world.clock.tick(1)
     world.narrate(task)
 
-    assert gateway.build_reminder(world.shell, MAIN, since=forgot) is None
-    assert gateway.build_reminder(world.shell, MAIN) is not None
+    assert gateways.build_reminder(world.context, MAIN, since=forgot) is None
+    assert gateways.build_reminder(world.context, MAIN) is not None
 
 
 def test_a_session_without_an_open_task_is_told_nothing(world: World) -> None:
     task = world.register(session_key=MAIN)
     world.call("task_update", task_id=task, status="paused")
 
-    assert gateway.build_reminder(world.shell, MAIN) is None
+    assert gateways.build_reminder(world.context, MAIN) is None
 
 
 def test_a_task_that_is_named_is_shown_whatever_it_does(world: World) -> None:
@@ -86,7 +79,7 @@ def test_a_task_that_is_named_is_shown_whatever_it_does(world: World) -> None:
     world.register(session_key=MAIN)
     world.call("task_update", task_id=task, status="completed")
 
-    found = gateway.build_reminder(world.shell, MAIN, task_id=task)
+    found = gateways.build_reminder(world.context, MAIN, task_id=task)
 
     assert found is not None
     assert found[0] == task
@@ -99,19 +92,19 @@ def test_a_task_of_another_session_is_not_shown(world: World) -> None:
     task = world.register(session_key=OTHER)
 
     with pytest.raises(NotAllowed, match="another session, so you may not read it"):
-        gateway.build_reminder(world.shell, MAIN, task_id=task)
+        gateways.build_reminder(world.context, MAIN, task_id=task)
 
 
 def test_a_task_that_is_not_there_cannot_be_shown(world: World) -> None:
     with pytest.raises(TaskNotFound, match="task_9"):
-        gateway.build_reminder(world.shell, MAIN, task_id="task_9")
+        gateways.build_reminder(world.context, MAIN, task_id="task_9")
 
 
 def test_a_clock_that_went_back_makes_no_reminder_fail(world: World) -> None:
     world.register(session_key=MAIN)
     world.clock.jump(-3600)
 
-    assert gateway.build_reminder(world.shell, MAIN) is not None
+    assert gateways.build_reminder(world.context, MAIN) is not None
 
 
 class Packets:
@@ -133,10 +126,10 @@ def test_plugin_builds_the_reminder_unless_it_must_be_plain() -> None:
     world = World(plugins=[("made", plugin)])
     task = world.register(session_key=MAIN)
 
-    gateway.build_reminder(world.shell, MAIN, plain=True)
+    gateways.build_reminder(world.context, MAIN, plain=True)
     assert plugin.asked == []
 
-    gateway.build_reminder(world.shell, MAIN)
+    gateways.build_reminder(world.context, MAIN)
     (asked,) = plugin.asked
     assert asked.wake_id == f"reminder_{task}"
 
@@ -145,7 +138,7 @@ def test_a_plugin_that_fails_keeps_no_reminder_back() -> None:
     world = World(plugins=[("made", Packets(ValueError("a bug")))])
     task = world.register(session_key=MAIN)
 
-    found = gateway.build_reminder(world.shell, MAIN)
+    found = gateways.build_reminder(world.context, MAIN)
 
     assert found is not None
     assert packet_in(found[1])["task_id"] == task
@@ -159,8 +152,8 @@ def test_reminder_is_minimal_when_no_packet_can_be_built(
     def fail_to_read(*_: object) -> Sequence[Message]:
         raise ValueError("nonsense in a row")
 
-    monkeypatch.setattr(world.shell.store, "read_records", fail_to_read)
-    found = gateway.build_reminder(world.shell, MAIN)
+    monkeypatch.setattr(world.context.store, "read_records", fail_to_read)
+    found = gateways.build_reminder(world.context, MAIN)
 
     assert found is not None
     assert packet_in(found[1])["task_id"] == task

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.gateway import find_hold
-from openclaw_taskmem.engine import recovery, wakes
+from openclaw_taskmem.domain.gateways import find_hold
+from openclaw_taskmem.engine import run_recovery, wakes
 from openclaw_taskmem.engine.wakes import Delivery
 from taskmem_hookspecs import EventQuery, RunState, WakeState
 from taskmem_hookspecs.errors import TaskEnded
@@ -31,23 +31,16 @@ def data_of_kind(session: Session, kind: str) -> list[dict[str, object]]:
     return [dict(event.data) for event in every if event.kind == kind]
 
 
-def test_resumed_failed_task_is_logged_as_active(
-    session: Session,
-) -> None:
+def test_resumed_failed_task_is_logged_as_active(session: Session) -> None:
     task = session.register()
     session.call("task_abort", task_id=task, reason="It cannot be done.")
 
     session.call("task_resume", task_id=task)
 
-    assert data_of_kind(session, events.STATUS_CHANGED)[-1] == {
-        "from": "failed",
-        "to": "active",
-    }
+    assert data_of_kind(session, events.STATUS_CHANGED)[-1] == {"from": "failed", "to": "active"}
 
 
-def test_completed_task_is_resumed_only_with_reopen(
-    session: Session,
-) -> None:
+def test_completed_task_is_resumed_only_with_reopen(session: Session) -> None:
     task = session.register()
     session.call("task_update", task_id=task, status="completed")
     before = session.world.store.read_task(task)
@@ -62,9 +55,7 @@ def test_completed_task_is_resumed_only_with_reopen(
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_agent_of_a_returned_task_is_not_told_to_complete_it(
-    session: Session,
-) -> None:
+def test_agent_of_a_returned_task_is_not_told_to_complete_it(session: Session) -> None:
     task = session.register(plan=["Build it"])
     session.call("task_update", task_id=task, completed_steps=[1])
     session.call("task_handoff", task_id=task)
@@ -79,9 +70,7 @@ def test_agent_of_a_returned_task_is_not_told_to_complete_it(
     assert said == 'The user says: "Mend the roof."'
 
 
-def test_resumed_active_task_logs_no_status_change(
-    session: Session,
-) -> None:
+def test_resumed_active_task_logs_no_status_change(session: Session) -> None:
     task = session.register()
 
     session.call("task_resume", task_id=task)
@@ -89,9 +78,7 @@ def test_resumed_active_task_logs_no_status_change(
     assert data_of_kind(session, events.STATUS_CHANGED) == []
 
 
-def test_what_a_resume_makes_needless_is_logged_as_superseded(
-    session: Session,
-) -> None:
+def test_what_a_resume_makes_needless_is_logged_as_superseded(session: Session) -> None:
     task = session.register()
     session.does("echo one")
     session.ends()
@@ -105,15 +92,13 @@ def test_what_a_resume_makes_needless_is_logged_as_superseded(
     assert [entry["wake_id"] for entry in superseded] == [owed.wake_id]
 
 
-def test_packet_keeps_what_was_done_however_late_the_answer_is(
-    session: Session,
-) -> None:
+def test_packet_keeps_what_was_done_however_late_the_answer_is(session: Session) -> None:
     task = session.takes_up()
     session.does("send the invoice to the customer")
     session.asks("May I go on?")
     for _ in range(8):
         session.world.clock.tick(86_400)
-        recovery.drop_old_checkpoints(session.world.shell)
+        run_recovery.drop_old_checkpoints(session.world.context)
 
     answer = session.call("task_resume", task_id=task)
 
@@ -121,9 +106,7 @@ def test_packet_keeps_what_was_done_however_late_the_answer_is(
     assert "send the invoice" in str(packet["do_not_redo"])
 
 
-def test_cut_run_is_told_to_go_on_within_30_s_of_a_start(
-    session: Session,
-) -> None:
+def test_cut_run_is_told_to_go_on_within_30_s_of_a_start(session: Session) -> None:
     """Source: requirement E3."""
     session.register()
     session.does("echo one")
@@ -131,9 +114,9 @@ def test_cut_run_is_told_to_go_on_within_30_s_of_a_start(
     sent: list[Delivery] = []
     while not sent and world.clock.now() < presence.started_at + timedelta(hours=1):
         world.clock.tick(1)
-        recovery.sweep_lapsed_runs(world.shell, (presence,))
+        run_recovery.sweep_lapsed_runs(world.context, (presence,))
         now = world.clock.now()
-        sent += wakes.claim_deliveries(world.shell, lambda key: find_hold((presence,), key, now))  # noqa: B023
+        sent += wakes.claim_deliveries(world.context, lambda key: find_hold((presence,), key, now))  # noqa: B023
 
     [delivery] = sent
     assert delivery.message.session_key == session.key

@@ -12,15 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.retention import KEPT_AT_LEAST, KeepPolicy
-from openclaw_taskmem.engine import retention, say, tell
-from taskmem_hookspecs import (
-    Bookmark,
-    Change,
-    EventQuery,
-    TaskStatus,
-    WaitStatus,
-    WakeState,
-)
+from openclaw_taskmem.engine import hook_events, host_notifications, retention
+from taskmem_hookspecs import Bookmark, Change, EventQuery, TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import MemoryStore, a_wait, an_event
 from taskmem_hookspecs.testing.holdings import read_all_rows
@@ -55,10 +48,10 @@ def test_what_ended_goes_after_its_days_and_the_task_stays() -> None:
     task = end_work(world)
     before = read_all_rows(world.store)
     world.clock.tick(90 * DAY - 1)
-    assert not retention.drop_ended(world.shell)
+    assert not retention.drop_ended(world.context)
     assert read_all_rows(world.store) == before
     world.clock.tick(2)
-    assert not retention.drop_ended(world.shell)
+    assert not retention.drop_ended(world.context)
     after = read_all_rows(world.store)
     assert [after[name] for name in ("tasks", "messages", "runs")] == [
         before[name] for name in ("tasks", "messages", "runs")
@@ -73,7 +66,7 @@ def test_a_cancelled_task_stays_the_users_after_its_days() -> None:
     task = end_work(world, None)
     world.call("task_update", PERSON, task_id=task, status="cancelled")
     world.clock.tick(91 * DAY)
-    retention.drop_ended(world.shell)
+    retention.drop_ended(world.context)
     with pytest.raises(NotAllowed, match="The user cancelled"):
         world.call("task_update", task_id=task, status="active")
 
@@ -88,13 +81,13 @@ def test_of_a_full_database_the_oldest_goes_until_the_rest_fits(
         world.store.commit(Change(events=events))
         del n
     world.clock.tick(2 * KEPT_AT_LEAST.total_seconds())
-    assert not retention.drop_ended(world.shell)
+    assert not retention.drop_ended(world.context)
     left = [event.event_id for event in world.store.find_events(EventQuery())]
     assert left == list(range(3_001, 4_001))
     assert [record.message for record in caplog.records] == [
         "dropped of what had ended: 3000 events"
     ]
-    assert (world.shell.kept.taken, world.shell.kept.full) == (1_000_000, False)
+    assert (world.context.kept.taken, world.context.kept.full) == (1_000_000, False)
 
 
 def test_where_only_open_things_are_left_that_is_said_once(
@@ -105,9 +98,9 @@ def test_where_only_open_things_are_left_that_is_said_once(
     before = read_all_rows(world.store)
     world.clock.tick(400 * DAY)
     for _ in range(3):
-        assert not retention.drop_ended(world.shell)
+        assert not retention.drop_ended(world.context)
     assert read_all_rows(world.store) == before
-    assert world.shell.kept.full
+    assert world.context.kept.full
     (record,) = caplog.records
     assert "nothing more may be dropped" in record.message
 
@@ -126,17 +119,14 @@ def test_a_pass_without_time_says_that_there_is_more() -> None:
         return drop(*given)
 
     store.drop_ended = slow  # type: ignore[method-assign]
-    assert retention.drop_ended(world.shell)
+    assert retention.drop_ended(world.context)
     assert store.count().events == 1_500
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(
-        st.tuples(
-            st.sampled_from([None, "failed", "paused", "cancelled"]),
-            st.integers(0, 60),
-        ),
+        st.tuples(st.sampled_from([None, "failed", "paused", "cancelled"]), st.integers(0, 60)),
         max_size=6,
     ),
     st.integers(1, 40),
@@ -153,7 +143,7 @@ def test_what_is_open_stays_and_the_oldest_of_the_rest_goes(
     before = read_all_rows(world.store)
     open_ = {t.task_id for t in before["tasks"] if not t.status.terminal}  # type: ignore[attr-defined]
     may_go = everything_that_may_go(world)
-    retention.drop_ended(world.shell)
+    retention.drop_ended(world.context)
     after = read_all_rows(world.store)
 
     for name in before:
@@ -169,9 +159,9 @@ def test_what_is_open_stays_and_the_oldest_of_the_rest_goes(
         kept = [row for row in may_go[name] if row in after[name]]
         if gone and kept:
             assert max(map(age, gone)) <= min(map(age, kept))
-    assert world.shell.kept.taken is not None
-    fits = world.shell.kept.taken <= rows * 1_000
-    assert fits or world.shell.kept.full
+    assert world.context.kept.taken is not None
+    fits = world.context.kept.taken <= rows * 1_000
+    assert fits or world.context.kept.full
 
 
 def everything_that_may_go(world: World) -> dict[str, list[Any]]:
@@ -197,33 +187,31 @@ def test_a_task_that_ended_is_taken_up_again_after_its_days() -> None:
     world = a_world(days=90)
     task = end_work(world)
     world.clock.tick(91 * DAY)
-    retention.drop_ended(world.shell)
+    retention.drop_ended(world.context)
     shown = world.call("task_resume", task_id=task, reopen=True)
     assert world.task(task).status is TaskStatus.ACTIVE
     assert "It is over." in str(shown)
     assert world.task(task).linkage.last_wait_state is WaitStatus.RESOLVED
 
 
-@pytest.mark.parametrize("reader", [*say.NotificationKind, "told"])
+@pytest.mark.parametrize("reader", [*host_notifications.NotificationKind, "told"])
 @pytest.mark.parametrize("policy", [{"days": 1}, {"most_bytes": 1}])
 def test_what_the_log_was_not_told_of_yet_stays(reader: str, policy: dict[str, Any]) -> None:
     world = a_world(**policy)
-    say.set_start_positions(world.shell)
-    tell.set_start_position(world.shell)
+    host_notifications.set_start_positions(world.context)
+    hook_events.set_start_position(world.context)
     world.store.commit(Change(events=tuple(an_event() for _ in range(9))))
-    places = {f"{outgoing}:{world.shell.store.home or ''}": 8 for outgoing in say.NotificationKind}
-    places[world.shell.store.make_bookmark("told", "").name] = 8
+    places = {
+        f"{outgoing}:{world.context.store.home or ''}": 8
+        for outgoing in host_notifications.NotificationKind
+    }
+    places[world.context.store.make_bookmark("told", "").name] = 8
     name = next(name for name in places if name.startswith(reader))
     marks = [Bookmark(name=n, value=str(5 if n == name else at)) for n, at in places.items()]
     world.store.commit(Change(bookmarks=tuple(marks)))
     world.clock.tick(2 * DAY)
-    retention.drop_ended(world.shell)
-    assert [event.event_id for event in world.store.find_events(EventQuery())] == [
-        6,
-        7,
-        8,
-        9,
-    ]
+    retention.drop_ended(world.context)
+    assert [event.event_id for event in world.store.find_events(EventQuery())] == [6, 7, 8, 9]
 
 
 def test_disk_space_of_other_homes_drops_no_rows_of_this_home() -> None:
@@ -232,11 +220,11 @@ def test_disk_space_of_other_homes_drops_no_rows_of_this_home() -> None:
     world.clock.tick(DAY)
     world.store.commit(Change(waits=(a_wait(wait_id="x", home="/home/2"),)))
     before = read_all_rows(world.store)
-    assert not retention.drop_ended(world.shell)
+    assert not retention.drop_ended(world.context)
     assert read_all_rows(world.store) == before
-    assert (world.shell.kept.shared, world.shell.kept.full) == (True, False)
+    assert (world.context.kept.shared, world.context.kept.full) == (True, False)
     world.clock.tick(90 * DAY)
-    retention.drop_ended(world.shell)
+    retention.drop_ended(world.context)
     assert len(read_all_rows(world.store)["wakes"]) == 0
 
 
@@ -253,5 +241,5 @@ def test_one_pass_reads_the_log_once() -> None:
         return drop(*given)
 
     world.store.drop_ended = note_call  # type: ignore[method-assign]
-    retention.drop_ended(world.shell)
+    retention.drop_ended(world.context)
     assert begun == [0, many // 2, many - 1]

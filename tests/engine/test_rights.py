@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import CallStartEntry
 from openclaw_taskmem.domain.rights import TABLE, Act, ActCondition, Tie
+from openclaw_taskmem.domain.run_checkpoints import CallStartEntry
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import gateway, task_commands, turn_ends, turns
+from openclaw_taskmem.engine import gateways, task_commands, turn_ends, turns
 from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, TaskFacts, WakeState
 from taskmem_hookspecs.errors import (
@@ -61,8 +61,7 @@ GONE: Final = as_relay("claude-code", ENDED)
 @pytest.fixture
 def world() -> World:
     return World(
-        reaches=lambda _, session: session is not None,
-        lives=lambda process: process != ENDED,
+        reaches=lambda _, session: session is not None, lives=lambda process: process != ENDED
     )
 
 
@@ -240,9 +239,7 @@ def test_a_query_of_anothers_task_is_refused_with_a_way(world: World, caller: Ca
     )
 
 
-def test_possible_claimant_sees_a_tasks_name_but_not_its_thread(
-    world: World,
-) -> None:
+def test_possible_claimant_sees_a_tasks_name_but_not_its_thread(world: World) -> None:
     task = queues(world)
     world.call("task_update", CLAUDE, task_id=task, message="The vault is 4711.")
 
@@ -311,9 +308,7 @@ def test_no_hand_off_takes_along_what_is_anothers(world: World) -> None:
     assert world.store.read_task(theirs) == before
 
 
-def test_registrar_acknowledges_no_wake_of_the_tasks_worker(
-    world: World,
-) -> None:
+def test_registrar_acknowledges_no_wake_of_the_tasks_worker(world: World) -> None:
     task = claim_as(world)
     world.pass_time(2 * THRESHOLD)
     (wake,) = world.wakes(WakeState.SENT)
@@ -466,9 +461,7 @@ def test_a_refusal_tells_of_which_host_the_holder_is(
     assert "token of your claim" not in str(refused.value)
 
 
-def test_no_agent_of_another_role_is_told_to_claim_what_was_left(
-    world: World,
-) -> None:
+def test_no_agent_of_another_role_is_told_to_claim_what_was_left(world: World) -> None:
     task = leave_running(world)
 
     for act in (Act.READ, Act.CLAIM):
@@ -477,9 +470,7 @@ def test_no_agent_of_another_role_is_told_to_claim_what_was_left(
         assert "task_claim" not in str(refused.value)
 
 
-def test_session_key_does_not_reach_another_gateways_task(
-    world: World,
-) -> None:
+def test_session_key_does_not_reach_another_gateways_task(world: World) -> None:
     theirs = registers(world, ONE)
     with pytest.raises(TaskNotFound):
         world.call("task_status", TWO)
@@ -487,10 +478,10 @@ def test_session_key_does_not_reach_another_gateways_task(
     world.call("task_update", ONE, task_id=theirs, message="The latest.")
 
     assert world.call("task_status", TWO)["task_id"] == own
-    assert gateway.build_reminder(world.shell, "agent:main:a", host="openclaw:two") == (
-        gateway.build_reminder(world.shell, "agent:main:a", host=TWO.host, task_id=own)
+    assert gateways.build_reminder(world.context, "agent:main:a", host="openclaw:two") == (
+        gateways.build_reminder(world.context, "agent:main:a", host=TWO.host, task_id=own)
     )
-    listed = task_commands.list_chat_tasks(world.shell, "agent:main:a", TWO.host)
+    listed = task_commands.list_chat_tasks(world.context, "agent:main:a", TWO.host)
     assert [each.task.task_id for each in listed] == [own]
 
 
@@ -502,13 +493,13 @@ def test_a_turn_of_another_gateway_takes_up_nothing_of_its_key(
     before = read_rows(world.store)
     heard = ReportContext(owner=TWO.owner)
 
-    turns.record_turn_start(world.shell, heard, Origin.TASKMEM)
+    turns.record_turn_start(world.context, heard, Origin.TASKMEM)
     call = CallStartEntry(call_id="1", tool="exec", about="make")
-    assert not turns.record_call_start(world.shell, heard, call)
-    turn_ends.settle_turn_end(world.shell, heard, Turn(origin=Origin.TASKMEM, calls=1))
+    assert not turns.record_call_start(world.context, heard, call)
+    turn_ends.settle_turn_end(world.context, heard, Turn(origin=Origin.TASKMEM, calls=1))
 
     assert read_rows(world.store) == before
-    turns.record_turn_start(world.shell, ReportContext(owner=ONE.owner), Origin.TASKMEM)
+    turns.record_turn_start(world.context, ReportContext(owner=ONE.owner), Origin.TASKMEM)
     run = world.store.read_task(task).run
     assert run is not None
     assert run.owner == ONE.owner

@@ -7,14 +7,7 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from taskmem_hookspecs import (
-    Change,
-    EventQuery,
-    RunQuery,
-    TaskQuery,
-    WaitQuery,
-    WakeQuery,
-)
+from taskmem_hookspecs import Change, EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.testing import (
     MemoryStore,
     a_checkpoint,

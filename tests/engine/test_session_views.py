@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_taskmem.domain import events, working
-from openclaw_taskmem.domain.asking import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
+from openclaw_taskmem.domain import events, session_run
+from openclaw_taskmem.domain.run_questions import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateway, say, session_views, task_commands
+from openclaw_taskmem.engine import gateways, host_notifications, session_views, task_commands
+from openclaw_taskmem.engine.host_notifications import NotificationKind
 from openclaw_taskmem.engine.runs import NEWEST
-from openclaw_taskmem.engine.say import NotificationKind
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -29,9 +29,11 @@ HOUR = 3600
 
 def view(session: Session, key: str = MAIN) -> SessionView:
     """What the user of a session is shown next."""
-    changes, _ = say.find_due_events(session.world.shell, NotificationKind.VIEWS, 0)
-    mine = [event for event in changes if say.get_event_session(event) == key]
-    return say.build_session_view(session.world.shell, mine)
+    changes, _ = host_notifications.find_due_events(
+        session.world.context, NotificationKind.VIEWS, 0
+    )
+    mine = [event for event in changes if host_notifications.get_event_session(event) == key]
+    return host_notifications.build_session_view(session.world.context, mine)
 
 
 def question(session: Session, key: str = MAIN) -> UserQuestion:
@@ -89,9 +91,7 @@ def test_a_task_that_is_called_off_takes_its_card_along(session: Session) -> Non
     assert seen == SessionView(session_key=MAIN, newest_event=seen.newest_event)
 
 
-def test_a_task_in_the_background_is_seen_where_it_is_heard_of(
-    session: Session,
-) -> None:
+def test_a_task_in_the_background_is_seen_where_it_is_heard_of(session: Session) -> None:
     task = session.works()
     session.call("task_background", task_id=task)
     assert title(view(session)) == "**Deploy**"
@@ -99,14 +99,19 @@ def test_a_task_in_the_background_is_seen_where_it_is_heard_of(
     session.world.clock.tick(1)
     session.register(name="Here")
     assert title(view(session)) == "**Here**"
-    changes, _ = say.find_due_events(session.world.shell, NotificationKind.VIEWS, 0)
-    assert {say.get_event_session(event) for event in changes} == {MAIN}
+    changes, _ = host_notifications.find_due_events(
+        session.world.context, NotificationKind.VIEWS, 0
+    )
+    assert {host_notifications.get_event_session(event) for event in changes} == {MAIN}
 
 
 def test_nobody_is_shown_a_task_of_no_gateway(session: Session) -> None:
     session.world.register()
 
-    assert say.find_due_events(session.world.shell, NotificationKind.VIEWS, 0)[0] == []
+    assert (
+        host_notifications.find_due_events(session.world.context, NotificationKind.VIEWS, 0)[0]
+        == []
+    )
 
 
 # --- questions --------------------------------------------------------------------
@@ -132,9 +137,7 @@ def test_an_agent_may_give_options_and_may_not_repeat_one(session: Session) -> N
             session.call("task_update", **given, ask_options=options)
 
 
-def test_interrupted_task_is_asked_about_with_resume_options(
-    session: Session,
-) -> None:
+def test_interrupted_task_is_asked_about_with_resume_options(session: Session) -> None:
     interrupt_task(session)
 
     found = question(session)
@@ -155,35 +158,37 @@ def test_a_review_is_asked_with_its_note_and_options(session: Session) -> None:
 def test_the_line_of_a_question_brings_the_question_along(session: Session) -> None:
     ask_user(session)
 
-    entries, _ = say.find_due_events(session.world.shell, NotificationKind.LINES, 0)
+    entries, _ = host_notifications.find_due_events(
+        session.world.context, NotificationKind.LINES, 0
+    )
     [line] = [e for e in entries if e.data.get("about") == "question"]
-    notice = say.build_session_notice(session.world.shell, [line])
+    notice = host_notifications.build_session_notice(session.world.context, [line])
     assert notice.question == question(session)
 
 
 @pytest.mark.parametrize("what", ["asked anew", "answered", "acted", "cancelled"])
 def test_a_question_that_is_over_is_put_to_nobody(session: Session, what: str) -> None:
     task = ask_user(session)
-    entries, _ = say.find_due_events(session.world.shell, NotificationKind.LINES, 0)
+    entries, _ = host_notifications.find_due_events(
+        session.world.context, NotificationKind.LINES, 0
+    )
     [line] = [e for e in entries if e.data.get("about") == "question"]
 
     match what:
         case "asked anew":
             session.call("task_update", task_id=task, ask="Shall I delete it?")
         case "answered":
-            session_views.take_answer(session.world.shell, question(session).key, "Yes")
+            session_views.take_answer(session.world.context, question(session).key, "Yes")
         case "acted":
             session.call("task_update", task_id=task, status="active")
         case "cancelled":
             session.call("task_update", task_id=task, status="cancelled")
 
-    notice = say.build_session_notice(session.world.shell, [line])
+    notice = host_notifications.build_session_notice(session.world.context, [line])
     assert (notice.text, notice.question) == ("", None)
 
 
-def test_view_drawn_before_a_question_is_older_than_the_question(
-    session: Session,
-) -> None:
+def test_view_drawn_before_a_question_is_older_than_the_question(session: Session) -> None:
     task = session.works()
     before = view(session)
     session.call("task_update", task_id=task, ask="Which colour?")
@@ -192,9 +197,7 @@ def test_view_drawn_before_a_question_is_older_than_the_question(
     assert before.newest_event < asked.newest_event <= view(session).newest_event
 
 
-def test_background_question_appears_in_the_view_of_its_chat(
-    session: Session,
-) -> None:
+def test_background_question_appears_in_the_view_of_its_chat(session: Session) -> None:
     task = session.works()
     session.call("task_background", task_id=task)
     away = Session(session.world, key=str(session.run(task).session_key))
@@ -212,15 +215,15 @@ def test_a_question_is_over_once_its_agent_acts(session: Session) -> None:
     assert view(session).questions == ()
 
 
-def test_a_question_that_went_with_its_gateway_is_asked_again(
-    session: Session,
-) -> None:
+def test_a_question_that_went_with_its_gateway_is_asked_again(session: Session) -> None:
     ask_user(session)
-    _, place = say.find_due_events(session.world.shell, NotificationKind.VIEWS, 0)
+    _, place = host_notifications.find_due_events(session.world.context, NotificationKind.VIEWS, 0)
     session.restarts("boot_2")
 
-    [again], _ = say.find_due_events(session.world.shell, NotificationKind.VIEWS, place)
-    assert say.build_session_view(session.world.shell, [again]).questions
+    [again], _ = host_notifications.find_due_events(
+        session.world.context, NotificationKind.VIEWS, place
+    )
+    assert host_notifications.build_session_view(session.world.context, [again]).questions
 
 
 # --- answers ----------------------------------------------------------------------
@@ -228,7 +231,7 @@ def test_a_question_that_went_with_its_gateway_is_asked_again(
 
 def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
     task = ask_user(session)
-    session_views.take_answer(session.world.shell, question(session).key, "Yes, but not to prod.")
+    session_views.take_answer(session.world.context, question(session).key, "Yes, but not to prod.")
 
     [wake] = session.world.deliver()
     assert wake.session_key == MAIN
@@ -245,7 +248,7 @@ def test_an_answer_begins_a_turn_and_lifts_no_block(session: Session) -> None:
 def ask_and_answer(session: Session, answer: str = "Yes") -> str:
     """Let a task ask its user something that they answer; its id."""
     task = ask_user(session)
-    session_views.take_answer(session.world.shell, question(session).key, answer)
+    session_views.take_answer(session.world.context, question(session).key, answer)
     return task
 
 
@@ -256,7 +259,7 @@ def hears(session: Session) -> str:
     session.turn_since = session.world.clock.now()
     session.begins(Origin.TASKMEM)
     taken = {str(wake.delivery_id)}
-    gateway.settle_turn_wakes(session.world.shell, session.key, taken, None)
+    gateways.settle_turn_wakes(session.world.context, session.key, taken, None)
     return wake.text
 
 
@@ -266,7 +269,7 @@ def test_a_call_in_the_turn_of_an_answer_lifts_the_block(session: Session) -> No
     assert session.run(task).state is RunState.BLOCKED
     session.does("git push")
 
-    assert working.is_at_work(session.run(task))
+    assert session_run.is_at_work(session.run(task))
     session.ends("Pushed.")
     [wake] = session.world.deliver()
     assert "task_continue" in wake.text
@@ -294,7 +297,7 @@ def test_an_answer_that_nothing_followed_is_told_once_more(session: Session) -> 
     first = hears(session)
     session.ends("Noted.")
     assert session.world.deliver() == []
-    session.world.clock.tick(session.world.shell.runs.idle_pauses[0])
+    session.world.clock.tick(session.world.context.runs.idle_pauses[0])
     again = hears(session)
     session.ends("Noted.")
 
@@ -308,20 +311,18 @@ def test_a_call_after_being_told_once_more_lifts_the_block(session: Session) -> 
     task = ask_and_answer(session)
     hears(session)
     session.ends("Noted.")
-    session.world.clock.tick(session.world.shell.runs.idle_pauses[0])
+    session.world.clock.tick(session.world.context.runs.idle_pauses[0])
     hears(session)
     session.does("git push")
 
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_an_answer_whose_turn_a_restart_has_cut_is_told_again(
-    session: Session,
-) -> None:
+def test_an_answer_whose_turn_a_restart_has_cut_is_told_again(session: Session) -> None:
     task = ask_and_answer(session)
     hears(session)
     session.settles(session.restarts("boot_2"))
-    session.world.clock.tick(session.world.shell.runs.idle_pauses[0])
+    session.world.clock.tick(session.world.context.runs.idle_pauses[0])
     assert "nothing followed" in hears(session)
     session.does("git push")
 
@@ -329,20 +330,18 @@ def test_an_answer_whose_turn_a_restart_has_cut_is_told_again(
     assert not any("still waits" in line for line in session.lines)
 
 
-def test_what_was_answered_is_neither_asked_nor_listed_as_open(
-    session: Session,
-) -> None:
+def test_what_was_answered_is_neither_asked_nor_listed_as_open(session: Session) -> None:
     task = ask_and_answer(session)
 
-    assert gateway.describe_waiting_tasks(session.world.shell, MAIN) is None
+    assert gateways.describe_waiting_tasks(session.world.context, MAIN) is None
     assert "question" not in session.call("task_status", task_id=task)
-    listed = task_commands.run_command(session.world.shell, Command.TASKS, "", session.caller).text
+    listed = task_commands.run_command(
+        session.world.context, Command.TASKS, "", session.caller
+    ).text
     assert "waits for its agent, which has your answer." in listed
 
 
-def test_the_same_words_after_an_answer_are_another_question(
-    session: Session,
-) -> None:
+def test_the_same_words_after_an_answer_are_another_question(session: Session) -> None:
     task = ask_and_answer(session)
     hears(session)
     session.call("task_update", task_id=task, ask="Shall I push it?")
@@ -357,7 +356,7 @@ def test_an_answer_begins_the_counts_anew(session: Session) -> None:
     run = session.run(task)
     spent = {"rounds": 7, "rounds_before": 0, "worked_seconds": 900.0}
     session.world.store.commit(Change(runs=(run.model_copy(update=spent),)))
-    session_views.take_answer(session.world.shell, question(session).key, "Yes")
+    session_views.take_answer(session.world.context, question(session).key, "Yes")
 
     run = session.run(task)
     assert (run.rounds_before, run.worked_seconds) == (7, 0.0)
@@ -366,8 +365,8 @@ def test_an_answer_begins_the_counts_anew(session: Session) -> None:
 def test_a_second_answer_counts_for_nothing(session: Session) -> None:
     ask_user(session)
     key = question(session).key
-    session_views.take_answer(session.world.shell, key, "Yes")
-    session_views.take_answer(session.world.shell, key, "No")
+    session_views.take_answer(session.world.context, key, "Yes")
+    session_views.take_answer(session.world.context, key, "No")
 
     assert view(session).questions == ()
     [wake] = session.world.deliver()
@@ -375,14 +374,12 @@ def test_a_second_answer_counts_for_nothing(session: Session) -> None:
     assert session.world.deliver() == []
 
 
-def test_an_answer_after_the_agent_has_acted_counts_for_nothing(
-    session: Session,
-) -> None:
+def test_an_answer_after_the_agent_has_acted_counts_for_nothing(session: Session) -> None:
     task = ask_user(session)
     key = question(session).key
     session.begins()
     session.call("task_update", task_id=task, status="active")
-    session_views.take_answer(session.world.shell, key, "No")
+    session_views.take_answer(session.world.context, key, "No")
 
     assert session.world.deliver() == []
     assert session.run(task).state is RunState.RUNNING
@@ -392,7 +389,7 @@ def test_an_answer_after_the_agent_has_acted_counts_for_nothing(
 def test_pending_answer_is_told_whatever_the_agent_did_since(session: Session, status: str) -> None:
     task = ask_user(session)
     session.begins()
-    session_views.take_answer(session.world.shell, question(session).key, "No!")
+    session_views.take_answer(session.world.context, question(session).key, "No!")
     session.call("task_update", task_id=task, status=status)
     session.ends("I go on.", origin=Origin.USER)
 
@@ -404,7 +401,7 @@ def test_pending_answer_is_told_whatever_the_agent_did_since(session: Session, s
 
 def test_what_the_user_cancels_is_told_no_answer(session: Session) -> None:
     task = ask_user(session)
-    session_views.take_answer(session.world.shell, question(session).key, "Yes")
+    session_views.take_answer(session.world.context, question(session).key, "Yes")
     session.world.call("task_cancel", PERSON, task_id=task, reason="Never mind.")
 
     assert session.world.deliver() == []
@@ -413,12 +410,12 @@ def test_what_the_user_cancels_is_told_no_answer(session: Session) -> None:
 def test_a_new_question_is_another_one(session: Session) -> None:
     task = ask_user(session)
     first = question(session)
-    session_views.take_answer(session.world.shell, first.key, "To where?")
+    session_views.take_answer(session.world.context, first.key, "To where?")
     session.begins(Origin.TASKMEM)
     session.call("task_update", task_id=task, ask="Shall I push it to prod?")
 
     assert question(session).key != first.key
-    session_views.take_answer(session.world.shell, first.key, "Yes")
+    session_views.take_answer(session.world.context, first.key, "Yes")
     assert question(session).text == "Deploy: Shall I push it to prod?"
 
 
@@ -434,7 +431,7 @@ def test_only_the_button_lets_an_interrupted_task_go_on(
     session: Session, answer: str, state: RunState, wakes: int
 ) -> None:
     task = interrupt_task(session)
-    session_views.take_answer(session.world.shell, question(session).key, answer)
+    session_views.take_answer(session.world.context, question(session).key, answer)
 
     assert session.run(task).state is state
     delivered = session.world.deliver()
@@ -453,21 +450,19 @@ def test_a_question_stays_open_until_its_run_goes_on(
     task = interrupt_task(session)
     asked = question(session)
     with monkeypatch.context() as patched:
-        patched.setattr(session_views.runs, "resume", busy)
+        patched.setattr(session_views.runs, "resume_task", busy)
         with pytest.raises(StoreBusy):
-            session_views.take_answer(session.world.shell, asked.key, RESUME)
+            session_views.take_answer(session.world.context, asked.key, RESUME)
 
     assert question(session).key == asked.key
-    session_views.take_answer(session.world.shell, asked.key, RESUME)
+    session_views.take_answer(session.world.context, asked.key, RESUME)
     assert session.run(task).state is RunState.QUEUED
 
 
-def test_agent_decides_its_review_once_the_user_has_answered(
-    session: Session,
-) -> None:
+def test_agent_decides_its_review_once_the_user_has_answered(session: Session) -> None:
     task = session.works()
     session.call("task_handoff", task_id=task, to="user", note="Is it right?")
-    session_views.take_answer(session.world.shell, question(session).key, ACCEPT)
+    session_views.take_answer(session.world.context, question(session).key, ACCEPT)
 
     [wake] = session.world.deliver()
     assert f'The user answered: "{ACCEPT}"' in wake.text
@@ -479,10 +474,10 @@ def test_agent_decides_its_review_once_the_user_has_answered(
 
 def fill_log(session: Session, task: str) -> None:
     """Let more happen to a task than is read of its log at first."""
-    shell = session.world.shell
-    run_id, now = session.run(task).run_id, shell.clock.now()
+    context = session.world.context
+    run_id, now = session.run(task).run_id, context.clock.now()
     told = Event(at=now, kind=events.STUCK, task_id=task, run_id=run_id)
-    shell.commit(Change(events=(told,) * (3 * NEWEST)))
+    context.commit(Change(events=(told,) * (3 * NEWEST)))
 
 
 def test_a_question_keeps_its_options_in_a_long_log(session: Session) -> None:
@@ -496,23 +491,23 @@ def test_a_question_keeps_its_options_in_a_long_log(session: Session) -> None:
 
 def test_an_answered_question_stays_so_in_a_long_log(session: Session) -> None:
     task = interrupt_task(session)
-    session_views.take_answer(session.world.shell, question(session).key, LEAVE_IT)
+    session_views.take_answer(session.world.context, question(session).key, LEAVE_IT)
     fill_log(session, task)
 
     run_id = session.run(task).run_id
-    assert session_views.find_open_question(session.world.shell, run_id) is None
+    assert session_views.find_open_question(session.world.context, run_id) is None
 
 
 def test_a_clock_set_back_reopens_no_question(session: Session) -> None:
     task = interrupt_task(session)
     session.world.clock.jump(-HOUR)
-    session_views.take_answer(session.world.shell, question(session).key, LEAVE_IT)
+    session_views.take_answer(session.world.context, question(session).key, LEAVE_IT)
 
     run_id = session.run(task).run_id
-    assert session_views.find_open_question(session.world.shell, run_id) is None
+    assert session_views.find_open_question(session.world.context, run_id) is None
 
 
 def test_an_answer_of_no_known_question_is_passed_by(session: Session) -> None:
-    session_views.take_answer(session.world.shell, "run_9999-1-0", "Yes")
+    session_views.take_answer(session.world.context, "run_9999-1-0", "Yes")
 
     assert session.world.deliver() == []

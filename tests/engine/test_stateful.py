@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from openclaw_taskmem.domain import plan, stuck, waits
 from openclaw_taskmem.domain.outbox import Delivery
-from openclaw_taskmem.engine import dues, wakes
+from openclaw_taskmem.engine import startup, wakes
 from taskmem_hookspecs import (
     Change,
     Message,
@@ -105,22 +105,18 @@ class Engine(RuleBasedStateMachine):
         numbers = self.world._numbers
         self.world = World(self.store, self.clock)
         self.world._numbers = numbers
-        dues.reschedule_tasks(self.world.shell)
+        startup.reschedule_tasks(self.world.context)
 
     @initialize()
     def start(self) -> None:
-        dues.reschedule_tasks(self.world.shell)
+        startup.reschedule_tasks(self.world.context)
 
     @rule(target=tasks, steps=st.integers(1, 5), session=st.sampled_from([None, "s"]))
     def register(self, steps: int, session: str | None) -> str:
         given = {"session_key": session} if session else {}
         return self.world.register(plan=STEPS[:steps], **given)
 
-    @rule(
-        task=tasks,
-        step=st.integers(1, 6),
-        fate=st.sampled_from([None, "before", "after"]),
-    )
+    @rule(task=tasks, step=st.integers(1, 6), fate=st.sampled_from([None, "before", "after"]))
     def narrate(self, task: str, step: int, fate: str | None) -> None:
         self.number += 1
         text = f"Step {step} done, note {self.number}"
@@ -218,9 +214,9 @@ class Engine(RuleBasedStateMachine):
             if wake.key in before or wake.cause is not WakeCause.STUCK:
                 continue
             facts = self.store.read_task(wake.task_id or "")
-            assert stuck.judge_stuck(facts, now, self.world.shell.stuck) is not None
+            assert stuck.judge_stuck(facts, now, self.world.context.stuck) is not None
             last = self.alerts.get(wake.task_id or "")
-            cooldown = timedelta(seconds=self.world.shell.stuck.cooldown_seconds)
+            cooldown = timedelta(seconds=self.world.context.stuck.cooldown_seconds)
             assert last is None or now - last >= cooldown
             self.alerts[wake.task_id or ""] = now
 
@@ -236,7 +232,7 @@ class Engine(RuleBasedStateMachine):
         now = self.clock.now()
         self.store.fate = fate
         try:
-            wakes.settle_delivered(self.world.shell, delivery, transport)
+            wakes.settle_delivered(self.world.context, delivery, transport)
         except Crash:
             self.restart()
         self.store.fate = None
@@ -248,7 +244,7 @@ class Engine(RuleBasedStateMachine):
 
     @rule(delivery=consumes(claimed))
     def lose(self, delivery: Delivery) -> None:
-        wakes.settle_failed(self.world.shell, delivery, "gateway down")
+        wakes.settle_failed(self.world.context, delivery, "gateway down")
 
     @rule()
     def crash(self) -> None:

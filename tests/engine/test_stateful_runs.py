@@ -9,20 +9,14 @@ from typing import Any, Final
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from openclaw_taskmem.domain import events, runs
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateway import GatewayPresence
-from openclaw_taskmem.domain.recovery import MAY_LAPSE
+from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.run_recovery import MAY_LAPSE
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import dues, recovery
+from openclaw_taskmem.engine import run_recovery, startup
 from taskmem_hookspecs import (
     Checkpoint,
     EventQuery,
@@ -44,7 +38,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.testing import FakeClock
 from tests.engine.stateful import NewStore, play, stores
 from tests.engine.test_stateful import Crash, Mortal
-from tests.seams.made import plugin
+from tests.plugin_host.made import plugin
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, World
 
@@ -169,7 +163,7 @@ class Runs(RuleBasedStateMachine):
     def the_clock_jumps(self, seconds: int) -> None:
         self.clock.jump(seconds)
         if seconds < 0:
-            dues.reschedule_tasks(self.world.shell, force=True)
+            startup.reschedule_tasks(self.world.context, force=True)
 
     @rule(
         there=st.booleans(),
@@ -179,17 +173,12 @@ class Runs(RuleBasedStateMachine):
         fate=fates,
     )
     def leases_are_swept(
-        self,
-        there: bool,
-        lives: bool | None,
-        boot: str,
-        fingerprint: str | None,
-        fate: str | None,
+        self, there: bool, lives: bool | None, boot: str, fingerprint: str | None, fate: str | None
     ) -> None:
         seen = self.presence(boot, fingerprint)
-        shell = replace(self.world.shell, lives=lambda _: lives)
+        context = replace(self.world.context, lives=lambda _: lives)
         gateways = (seen,) if there else ()
-        self.at_risk(fate, lambda: recovery.sweep_lapsed_runs(shell, gateways))
+        self.at_risk(fate, lambda: run_recovery.sweep_lapsed_runs(context, gateways))
 
     def presence(self, boot: str, fingerprint: str | None) -> GatewayPresence:
         """A gateway as it is known while the turns of now run."""
@@ -228,7 +217,7 @@ class Runs(RuleBasedStateMachine):
         since = self.clock.now()
         waiting = {r.task_id for r in self.runs if r.state.is_waiting}
         for _ in range(27):
-            recovery.sweep_lapsed_runs(self.world.shell, ())
+            run_recovery.sweep_lapsed_runs(self.world.context, ())
             self.world.pass_time(3_600, 1_800)
         for run in self.runs:
             task = self.store.read_task(run.task_id).task
@@ -261,10 +250,10 @@ class Runs(RuleBasedStateMachine):
     def the_workers_end(self, fate: str | None, noticed: bool) -> None:
         self.gone |= {f"{number}:1" for number in range(1, self.workers + 1)}
         if noticed:
-            shell = self.world.shell
-            self.at_risk(fate, lambda: recovery.requeue_abandoned(shell))
+            context = self.world.context
+            self.at_risk(fate, lambda: run_recovery.requeue_abandoned(context))
         if noticed and fate is None:
-            left = [run for run in self.runs if recovery.is_abandoned(shell, run)]
+            left = [run for run in self.runs if run_recovery.is_abandoned(context, run)]
             assert all((run.session_key or "").startswith("agent:") for run in left)
 
     @rule(
@@ -281,12 +270,7 @@ class Runs(RuleBasedStateMachine):
         """The agent of a session; None: a person."""
         return PERSON if who is None else self.session(who).caller
 
-    @rule(
-        task=tasks,
-        who=who,
-        to=st.sampled_from(["user", "dev", "reviewer"]),
-        fate=fates,
-    )
+    @rule(task=tasks, who=who, to=st.sampled_from(["user", "dev", "reviewer"]), fate=fates)
     def handed_off(self, task: str, who: int, to: str, fate: str | None) -> None:
         act = partial(self.session(who).call, "task_handoff", task_id=task, to=to)
         self.at_risk(fate, act)
@@ -299,18 +283,12 @@ class Runs(RuleBasedStateMachine):
         fate=fates,
     )
     def status_changes(
-        self,
-        task: str,
-        status: TaskStatus,
-        who: int | None,
-        there: bool,
-        fate: str | None,
+        self, task: str, status: TaskStatus, who: int | None, there: bool, fate: str | None
     ) -> None:
         self.shelf.there = there
         caller = self.caller(who)
         self.at_risk(
-            fate,
-            lambda: self.world.call("task_update", caller, task_id=task, status=status.value),
+            fate, lambda: self.world.call("task_update", caller, task_id=task, status=status.value)
         )
 
     @rule(task=tasks, who=who, fate=fates)
@@ -429,7 +407,7 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def no_lease_is_longer_than_one_that_begins_now(self) -> None:
-        longest = self.clock.now() + timedelta(seconds=self.world.shell.runs.lease_seconds)
+        longest = self.clock.now() + timedelta(seconds=self.world.context.runs.lease_seconds)
         for run in self.runs:
             assert run.lease_until is None or run.lease_until <= longest
 

@@ -46,9 +46,7 @@ def test_a_task_that_rests_is_cancelled_and_its_session_works_on(
     assert stopped_sessions(session.world) == []
 
 
-def test_cancel_stops_the_turn_only_for_the_task_it_works_on(
-    session: Session,
-) -> None:
+def test_cancel_stops_the_turn_only_for_the_task_it_works_on(session: Session) -> None:
     first = session.takes_up()
     session.world.clock.tick(1)
     second = session.register(name="Test")

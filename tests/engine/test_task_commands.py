@@ -7,10 +7,10 @@ import json
 import pytest
 
 from openclaw_taskmem.domain import notices
-from openclaw_taskmem.domain.gateway import RunningWork
+from openclaw_taskmem.domain.gateways import RunningWork
 from openclaw_taskmem.domain.task_commands import Command
-from openclaw_taskmem.engine import say
-from openclaw_taskmem.engine.say import NotificationKind
+from openclaw_taskmem.engine import host_notifications
+from openclaw_taskmem.engine.host_notifications import NotificationKind
 from openclaw_taskmem.engine.task_commands import CommandReply, run_command
 from taskmem_hookspecs import Change, RunState, TaskStatus
 from taskmem_hookspecs.errors import NotAllowed
@@ -18,7 +18,7 @@ from tests.support.sessions import Session
 
 
 def says(session: Session, command: str, words: str = "") -> CommandReply:
-    return run_command(session.world.shell, Command(command), words, session.caller)
+    return run_command(session.world.context, Command(command), words, session.caller)
 
 
 def packet_of(reply: CommandReply) -> dict[str, object]:
@@ -69,13 +69,11 @@ def test_an_ended_task_that_was_in_the_background_is_listed(session: Session) ->
     )
 
 
-def test_implicit_task_is_unlisted_but_resumed_when_alone(
-    session: Session,
-) -> None:
+def test_implicit_task_is_unlisted_but_resumed_when_alone(session: Session) -> None:
     task = session.takes_up()
     found = session.world.store.read_task(task).task
     implicit = found.model_copy(update={"implicit": True})
-    session.world.shell.commit(Change(tasks=(implicit,)))
+    session.world.context.commit(Change(tasks=(implicit,)))
 
     assert says(session, "tasks").text == "This chat has no tasks."
     assert packet_of(says(session, "resume"))["task_id"] == task
@@ -94,9 +92,7 @@ def test_a_resumed_task_brings_its_packet_with_what_was_said(session: Session) -
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_task_stays_blocked_while_its_agent_is_told_the_answer(
-    session: Session,
-) -> None:
+def test_task_stays_blocked_while_its_agent_is_told_the_answer(session: Session) -> None:
     task = session.takes_up()
     session.asks("Shall I delete the old drafts?")
 
@@ -150,9 +146,7 @@ def test_a_long_answer_is_shortened_in_its_receipt(session: Session) -> None:
     assert receipt.endswith('north nor…".')
 
 
-def test_an_agent_that_brings_the_answer_reads_that_it_is_one(
-    session: Session,
-) -> None:
+def test_an_agent_that_brings_the_answer_reads_that_it_is_one(session: Session) -> None:
     task = session.takes_up()
     session.asks("Which region?")
     session.begins()
@@ -163,9 +157,7 @@ def test_an_agent_that_brings_the_answer_reads_that_it_is_one(
     assert answer["packet"].endswith('The user answers: "eu-west"')
 
 
-def test_resume_shows_the_question_of_a_background_task(
-    session: Session,
-) -> None:
+def test_resume_shows_the_question_of_a_background_task(session: Session) -> None:
     task, away = move_to_background(session)
     away.asks("Shall I delete the old drafts?")
 
@@ -176,9 +168,7 @@ def test_resume_shows_the_question_of_a_background_task(
     assert session.run(task).state is RunState.BLOCKED
 
 
-def test_task_number_keeps_its_meaning_until_the_next_list(
-    session: Session,
-) -> None:
+def test_task_number_keeps_its_meaning_until_the_next_list(session: Session) -> None:
     first = session.takes_up(name="First")
     session.world.clock.tick(1)
     second = session.register(name="Second")
@@ -196,9 +186,7 @@ def test_task_number_keeps_its_meaning_until_the_next_list(
     assert says(session, "tasks").text.startswith("1. First: failed")
 
 
-def test_resume_of_a_background_task_is_answered_without_a_turn(
-    session: Session,
-) -> None:
+def test_resume_of_a_background_task_is_answered_without_a_turn(session: Session) -> None:
     task = session.takes_up()
     session.call("task_background", task_id=task)
 
@@ -211,9 +199,7 @@ def test_resume_of_a_background_task_is_answered_without_a_turn(
     assert says(session, "resume").text == said
 
 
-def test_an_agent_that_resumes_what_is_away_gets_no_plan_of_it(
-    session: Session,
-) -> None:
+def test_an_agent_that_resumes_what_is_away_gets_no_plan_of_it(session: Session) -> None:
     task = session.takes_up()
     session.call("task_background", task_id=task)
 
@@ -242,16 +228,14 @@ def test_whoever_cancels_reads_what_still_runs(session: Session) -> None:
         RunningWork(kind="command", name=name, about=about, since=since)
         for name, about in (("calm-cove", "sleep 61"), ("wild-moss", ""))
     )
-    session.world.shell.still_running[session.key] = (sleep, unknown)
+    session.world.context.still_running[session.key] = (sleep, unknown)
 
     reply = says(session, "cancel")
 
     assert reply.text.endswith("is kept. Still running: sleep 61, wild-moss.")
 
 
-def test_a_list_says_why_a_task_has_failed_as_its_user_was_told(
-    session: Session,
-) -> None:
+def test_a_list_says_why_a_task_has_failed_as_its_user_was_told(session: Session) -> None:
     session.works()
     session.ends(error="The model is unknown", reason="model_not_found")
     why = "The model's provider failed 1 time: The model is unknown."
@@ -273,21 +257,17 @@ def test_a_task_that_is_resumed_is_not_accepted_anew(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
-    [
-        ("cancelled", ""),
-        ("completed", "Deploy: accepted and started, 4 steps."),
-    ],
+    ("status", "told"), [("cancelled", ""), ("completed", "Deploy: accepted and started, 4 steps.")]
 )
 def test_start_notice_is_omitted_for_a_task_cancelled_since(
     session: Session, status: str, told: str
 ) -> None:
     task = session.works()
     session.call("task_update", task_id=task, status=status)
-    lines, _ = say.find_due_events(session.world.shell, NotificationKind.LINES, 0)
+    lines, _ = host_notifications.find_due_events(session.world.context, NotificationKind.LINES, 0)
     begun = [event for event in lines if notices.is_beginning(event)]
 
-    assert say.build_session_notice(session.world.shell, begun).text == told
+    assert host_notifications.build_session_notice(session.world.context, begun).text == told
 
 
 def test_a_refusal_names_the_task_in_words(
@@ -299,9 +279,7 @@ def test_a_refusal_names_the_task_in_words(
     ended = session.world.store.read_task
     read = iter([listed, listed])
     monkeypatch.setattr(
-        session.world.shell.store,
-        "read_task",
-        lambda task_id: next(read, ended(task_id)),
+        session.world.context.store, "read_task", lambda task_id: next(read, ended(task_id))
     )
     monkeypatch.setattr(session.world.store, "find_tasks", lambda *_, **__: [listed.task])
 
@@ -319,9 +297,7 @@ def test_what_is_at_work_in_the_background_is_left_alone(session: Session) -> No
     assert session.run(task).state is RunState.RUNNING
 
 
-def test_idle_background_task_is_not_reported_as_worked_on(
-    session: Session,
-) -> None:
+def test_idle_background_task_is_not_reported_as_worked_on(session: Session) -> None:
     task, away = move_to_background(session)
     away.ends()
 
@@ -376,9 +352,7 @@ def test_an_agent_reopens_what_it_has_cancelled_itself(session: Session) -> None
     assert session.world.task(task).status is TaskStatus.ACTIVE
 
 
-def test_a_chat_reads_when_a_wait_begins_and_when_it_begins_anew(
-    session: Session,
-) -> None:
+def test_a_chat_reads_when_a_wait_begins_and_when_it_begins_anew(session: Session) -> None:
     task = session.takes_up()
     wish = {"target": "pty:build", "wake_when": '"done" appears', "timeout": 300}
     wait = session.call("smart_wait", task_id=task, **wish)["wait_id"]

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from openclaw_taskmem.domain import outbox
-from openclaw_taskmem.domain.gateway import SETTLES
+from openclaw_taskmem.domain.gateways import SETTLES
 from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import Change, RunState, Wake, WakeCause, WakeQuery, WakeState
 from taskmem_hookspecs.testing import a_wake
@@ -52,7 +52,7 @@ def test_unheeded_wake_to_go_on_is_resent_until_task_is_stuck(session: Session, 
 
 
 def test_task_is_not_stuck_while_its_run_wake_may_be_answered(session: Session, task: str) -> None:
-    ack = session.world.shell.outbox.ack_seconds
+    ack = session.world.context.outbox.ack_seconds
 
     assert session.world.pass_time(ack - 1) == []
 
@@ -72,9 +72,7 @@ def test_ended_turn_is_continued_though_its_wake_is_not_named(session: Session, 
     assert sorted(states) == sorted([WakeState.SENT, *[WakeState.ACKNOWLEDGED] * 3])
 
 
-def test_turn_end_acknowledges_all_run_wakes_of_its_session(
-    session: Session,
-) -> None:
+def test_turn_end_acknowledges_all_run_wakes_of_its_session(session: Session) -> None:
     world = session.world
     tasks = [session.register(name=name) for name in ("A", "B")]
     presence = session.restarts("boot_2")
@@ -100,7 +98,7 @@ def test_turn_end_acknowledges_its_wake_among_many_of_others(session: Session, t
             state=WakeState.SENT,
             session_key="agent:dev:main",
             created_at=later,
-            home=world.shell.store.scope,
+            home=world.context.store.scope,
         )
         for number in range(10_000)
     )
@@ -197,9 +195,7 @@ def test_a_restart_while_a_provider_rests_interrupts_nothing(session: Session) -
     assert "Resuming" not in "".join(session.lines)
 
 
-def test_restarts_before_a_session_is_told_count_as_one_try(
-    session: Session,
-) -> None:
+def test_restarts_before_a_session_is_told_count_as_one_try(session: Session) -> None:
     task = session.register()
     for number in range(4):
         session.settles(session.restarts(f"boot_{number + 2}"))
@@ -213,17 +209,16 @@ def test_cut_turn_counts_as_interrupted_though_its_wake_is_due(session: Session,
     session.does("echo two")
     (before,) = list_resume_wakes(session.world)
     lost = outbox.requeue_lost_wakes(
-        [before], "gateway gone", session.world.clock.now(), session.world.shell.outbox
+        [before], "gateway gone", session.world.clock.now(), session.world.context.outbox
     )
-    session.world.shell.commit(lost)
+    session.world.context.commit(lost)
     session.settles(session.restarts("boot_2"))
 
     assert (session.run(task).state, session.run(task).tries) == (RunState.QUEUED, 1)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "changed", "why"),
-    [(4_000, False, "stale"), (60, True, "prompt_changed")],
+    ("seconds", "changed", "why"), [(4_000, False, "stale"), (60, True, "prompt_changed")]
 )
 def test_a_run_that_rests_is_asked_about_like_any(
     session: Session, seconds: float, changed: bool, why: str

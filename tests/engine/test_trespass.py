@@ -16,7 +16,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.task_commands import Command
-from openclaw_taskmem.engine import gateway, sweep, task_commands
+from openclaw_taskmem.engine import gateways, stuck, task_commands
 from taskmem_hookspecs import EventQuery, Owner, TaskmemError, WakeQuery
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.support.rows import read_rows
@@ -134,7 +134,7 @@ def parties() -> list[Party]:
         party.registers()
     clock.tick(400)
     for world in (here, there):
-        sweep.sweep_due_tasks(world.shell)
+        stuck.sweep_due_tasks(world.context)
         world.deliver()
     for party in made:
         party.settles()
@@ -165,16 +165,16 @@ class Trespasser:
 
     def _of_gateway(self, method: str, task: str) -> str:
         """Ask as the gateway's plug-in does for its own session."""
-        session, shell = self.by.caller.session_key, self.by.world.shell
+        session, context = self.by.caller.session_key, self.by.world.context
         if session is None or not self.by.in_gateway:
             return ""
         if method == "packet":
             host = self.by.caller.host
-            return str(gateway.build_reminder(shell, session, host=host, task_id=task))
+            return str(gateways.build_reminder(context, session, host=host, task_id=task))
         command = self.dice.choice([Command.RESUME, Command.CANCEL])
         caller = self.by.caller.model_copy(update={"person": True})
         words = f"{task} {self.by.word}"
-        return str(task_commands.run_command(shell, command, words, caller))
+        return str(task_commands.run_command(context, command, words, caller))
 
     def _wishes(self) -> Iterator[tuple[str, dict[str, Any]]]:
         dice, word = self.dice, self.by.word

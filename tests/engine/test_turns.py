@@ -41,7 +41,7 @@ def test_heartbeat_does_not_take_back_a_run_moved_to_background() -> None:
     task = session.takes_up()
     store.then = lambda: session.call("task_background", task_id=task)
 
-    turns.record_heartbeat(session.world.shell, session.reported_session)
+    turns.record_heartbeat(session.world.context, session.reported_session)
 
     away = session.run(task)
     assert (away.state, away.owner) == (RunState.QUEUED, None)
@@ -76,9 +76,7 @@ def test_a_heartbeat_meanwhile_hides_no_task_that_covers_a_turn() -> None:
     assert session.register() == covering.task_id
 
 
-def test_the_longest_key_of_a_session_is_kept_by_every_database(
-    real_world: World,
-) -> None:
+def test_the_longest_key_of_a_session_is_kept_by_every_database(real_world: World) -> None:
     key = "agent:main:"
     # Nothing that compresses: an index may take more of what does.
     key += token_hex(KEY_BYTES)[: KEY_BYTES - len(key)]
@@ -108,9 +106,7 @@ class OutrunStore(MemoryStore):
 
 
 @pytest.mark.parametrize("outcome", ["more_tools", "failed", "done"])
-def test_step_outcome_counts_despite_a_concurrent_write(
-    outcome: str,
-) -> None:
+def test_step_outcome_counts_despite_a_concurrent_write(outcome: str) -> None:
     store = OutrunStore()
     session = Session(World(store))
     task = session.takes_up(segmented=True)

@@ -9,16 +9,9 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import dues, waits
+from openclaw_taskmem.engine import startup, waits
 from openclaw_taskmem.tools import views
-from taskmem_hookspecs import (
-    Change,
-    InvalidArguments,
-    Wait,
-    WaitNotFound,
-    WaitStatus,
-    WakeState,
-)
+from taskmem_hookspecs import Change, InvalidArguments, Wait, WaitNotFound, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import a_wake
 from taskmem_hookspecs.testing.holdings import find_next_wake_due
@@ -290,12 +283,12 @@ def test_what_reaches_nobody_stays_and_is_not_tried_again(world: World) -> None:
 
     (kept,) = world.wakes()
     assert (kept.state, kept.due_at, kept.attempts) == (WakeState.DUE, None, 0)
-    (shown,) = views.list_wakes(world.shell, {}, lambda _: None)
+    (shown,) = views.list_wakes(world.context, {}, lambda _: None)
     assert isinstance(shown, dict)
     assert shown["held"] == (
         f"no way to reach mcp:claude-code; its agent reads it with taskmem wait {wait.wait_id}"
     )
-    assert views.count_unsent(world.shell) == 0
+    assert views.count_unsent(world.context) == 0
     assert find_next_wake_due(world.store) is None
 
 
@@ -303,10 +296,10 @@ def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) ->
     end(world, open_wait(world, CLAUDE)["wait_id"])
     assert world.deliver() == []
 
-    dues.release_claimed_wakes(world.shell)
+    startup.release_claimed_wakes(world.context)
     assert world.deliver() == []
-    world.shell = replace(world.shell, reaches=lambda host, session: True)
-    dues.release_claimed_wakes(world.shell)
+    world.context = replace(world.context, reaches=lambda host, session: True)
+    startup.release_claimed_wakes(world.context)
 
     assert [wake.host for wake in world.deliver()] == [CLAUDE.host]
 
@@ -314,34 +307,32 @@ def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) ->
 @pytest.mark.parametrize("looked", [False, True], ids=["at once", "later"])
 def test_fetching_the_end_acknowledges_its_wake(world: World, *, looked: bool) -> None:
     wait_id = open_wait(world, CLAUDE)["wait_id"]
-    assert waits.fetch_end(world.shell, wait_id) is None
+    assert waits.fetch_end(world.context, wait_id) is None
     end(world, wait_id)
     (wake,) = world.wakes()
     if looked:
         world.deliver()
 
-    ended = waits.fetch_end(world.shell, wait_id)
+    ended = waits.fetch_end(world.context, wait_id)
 
     assert ended is not None
     assert (ended.wait.status, ended.text) == (WaitStatus.RESOLVED, wake.text)
     assert states(world) == [WakeState.ACKNOWLEDGED]
-    assert waits.fetch_end(world.shell, wait_id) == ended
+    assert waits.fetch_end(world.context, wait_id) == ended
 
 
-def test_fetching_a_wait_keeps_its_promised_wake(
-    world: World,
-) -> None:
+def test_fetching_a_wait_keeps_its_promised_wake(world: World) -> None:
     wait_id = open_wait(world, GATEWAY)["wait_id"]
     end(world, wait_id)
 
-    assert waits.fetch_end(world.shell, wait_id) is not None
+    assert waits.fetch_end(world.context, wait_id) is not None
 
     assert [wake.session_key for wake in world.deliver()] == [SESSION]
 
 
 def test_the_end_of_an_unknown_wait_is_refused(world: World) -> None:
     with pytest.raises(WaitNotFound):
-        waits.fetch_end(world.shell, "wait_unknown")
+        waits.fetch_end(world.context, "wait_unknown")
 
 
 @pytest.mark.parametrize(
@@ -379,21 +370,21 @@ def test_a_wake_is_shown_by_its_id(world: World) -> None:
     world.deliver()
     (wake,) = world.wakes()
 
-    shown = views.show_by_id(world.shell, wake.wake_id)
+    shown = views.show_by_id(world.context, wake.wake_id)
 
     assert (shown["wake_id"], shown["text"]) == (wake.wake_id, wake.text)
     assert f"or with its next query of {task_id}" in str(shown["held"])
     with pytest.raises(InvalidArguments, match="no wake wake_9"):
-        views.show_by_id(world.shell, "wake_9")
+        views.show_by_id(world.context, "wake_9")
 
 
 def test_a_wake_whose_time_has_not_come_is_not_counted_as_due(world: World) -> None:
     now = world.clock.now()
     dues = (now, now + timedelta(minutes=5), None)
     wakes = tuple(a_wake(wake_id=f"wake_{n}", due_at=at) for n, at in enumerate(dues))
-    world.shell.commit(Change(wakes=wakes))
+    world.context.commit(Change(wakes=wakes))
 
-    counted = views.count_by_state(world.shell)["wakes"]
+    counted = views.count_by_state(world.context)["wakes"]
 
     assert isinstance(counted, dict)
     assert {counted[state] for state in ("due", "planned", "kept")} == {1}

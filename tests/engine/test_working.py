@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import taskmem_evidence
+from openclaw_taskmem.cli import detail_text
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import evidence, gateway, recovery, turns
-from openclaw_taskmem.faces import detail
+from openclaw_taskmem.engine import evidence, gateways, run_recovery, turns
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Owner, RunState, Wake, WakeCause, WakeQuery, WakeState
 from tests.support.sessions import MAIN, Session
@@ -94,7 +94,7 @@ def test_what_waits_for_the_user_hides_no_budget(session: Session) -> None:
 
     session.does("make")
 
-    left = turns.find_step_budget(session.world.shell, session.owner)
+    left = turns.find_step_budget(session.world.context, session.owner)
     assert left is not None
     assert left.left == 2
 
@@ -106,15 +106,13 @@ def test_what_waits_for_the_user_lets_no_unsupported_answer_out(
     first = registers(session, "First", plan=["Write out.md"])
     session.call("task_handoff", task_id=registers(session, "Second"))
 
-    found = evidence.find_doubt_in_answer(session.world.shell, session.owner, "I wrote out.md.")
+    found = evidence.find_doubt_in_answer(session.world.context, session.owner, "I wrote out.md.")
 
     assert found is not None
     assert found[0] == first
 
 
-def test_users_turn_leaves_a_question_open_until_the_agent_acts(
-    session: Session,
-) -> None:
+def test_users_turn_leaves_a_question_open_until_the_agent_acts(session: Session) -> None:
     first, second = registers(session, "First"), registers(session, "Second")
     waits_for_an_answer(session, second)
 
@@ -129,9 +127,7 @@ def test_users_turn_leaves_a_question_open_until_the_agent_acts(
     assert session.run(second).state is RunState.RUNNING
 
 
-def test_task_held_by_another_is_not_judged_by_session_turns(
-    session: Session,
-) -> None:
+def test_task_held_by_another_is_not_judged_by_session_turns(session: Session) -> None:
     task = session.world.register()
     session.world.call("task_claim", WORKER, task_id=task, role="tester")
     before = session.run(task)
@@ -156,8 +152,8 @@ def test_task_held_by_another_hides_neither_budget_nor_answers(
     assert session.run(other).session_key == MAIN
     session.does("make")
 
-    left = turns.find_step_budget(session.world.shell, session.owner)
-    found = evidence.find_doubt_in_answer(session.world.shell, session.owner, "I wrote out.md.")
+    left = turns.find_step_budget(session.world.context, session.owner)
+    found = evidence.find_doubt_in_answer(session.world.context, session.owner, "I wrote out.md.")
 
     assert left is not None
     assert left.left == 2
@@ -165,9 +161,7 @@ def test_task_held_by_another_hides_neither_budget_nor_answers(
     assert found[0] == first
 
 
-def test_user_message_in_a_turn_does_not_switch_the_worked_task(
-    session: Session,
-) -> None:
+def test_user_message_in_a_turn_does_not_switch_the_worked_task(session: Session) -> None:
     first, second = register_two(session)
     session.world.clock.tick(1)
     session.world.call("task_update", PERSON, task_id=first, message="Hurry up.")
@@ -208,9 +202,7 @@ def test_next_task_is_not_judged_by_the_turn_of_another_task(
     assert session.lines[-1].startswith("Second: completed")
 
 
-def test_a_task_that_is_told_to_go_on_already_is_not_told_again(
-    session: Session,
-) -> None:
+def test_a_task_that_is_told_to_go_on_already_is_not_told_again(session: Session) -> None:
     first, second = register_two(session)
     session.world.clock.tick(1)
     session.world.call("task_reset", PERSON, task_id=first)
@@ -229,14 +221,12 @@ def test_a_task_that_is_told_to_go_on_already_is_not_told_again(
 def let_lease_lapse(session: Session, task: str) -> None:
     """Let the lease of a run run out where no gateway is known."""
     session.world.clock.tick(400)
-    recovery.sweep_lapsed_runs(session.world.shell, ())
+    run_recovery.sweep_lapsed_runs(session.world.context, ())
     assert session.run(task).state is RunState.QUEUED
     assert owed_wakes(session, task) == []
 
 
-def test_queued_task_is_claimed_and_told_when_its_turn_comes(
-    session: Session,
-) -> None:
+def test_queued_task_is_claimed_and_told_when_its_turn_comes(session: Session) -> None:
     first = registers(session, "First")
     session.does("make")
     let_lease_lapse(session, first)
@@ -250,9 +240,7 @@ def test_queued_task_is_claimed_and_told_when_its_turn_comes(
     assert len(owed_wakes(session, first)) == 1
 
 
-def test_task_with_an_open_wait_yields_to_the_next_task(
-    session: Session,
-) -> None:
+def test_task_with_an_open_wait_yields_to_the_next_task(session: Session) -> None:
     first, waiting = registers(session, "First"), registers(session, "Waiting")
     session.world.open_wait(waiting)
     last = registers(session, "Last")
@@ -267,9 +255,7 @@ def test_task_with_an_open_wait_yields_to_the_next_task(
     assert len(owed_wakes(session, first)) == 1
 
 
-def test_next_task_is_not_told_to_go_on_while_a_sub_agent_works(
-    session: Session,
-) -> None:
+def test_next_task_is_not_told_to_go_on_while_a_sub_agent_works(session: Session) -> None:
     first, second = register_two(session)
     session.call("task_update", task_id=second, status="completed")
     before = session.run(first)
@@ -319,9 +305,7 @@ def rests(session: Session) -> str:
     return task
 
 
-def test_sub_agent_calls_are_recorded_and_leave_the_run_at_rest(
-    session: Session,
-) -> None:
+def test_sub_agent_calls_are_recorded_and_leave_the_run_at_rest(session: Session) -> None:
     task = rests(session)
 
     session.world.clock.tick(50)
@@ -341,7 +325,7 @@ def test_what_a_sub_agent_reports_leaves_a_run_at_rest(session: Session) -> None
     assert (run.lease_until, run.seen_at) == (None, session.world.clock.now())
 
     session.world.clock.tick(400)
-    recovery.sweep_lapsed_runs(session.world.shell, ())
+    run_recovery.sweep_lapsed_runs(session.world.context, ())
     assert session.run(task).state is RunState.RUNNING
     assert session.world.deliver() == []
 
@@ -354,7 +338,7 @@ def test_what_a_sub_agent_registers_rests(session: Session) -> None:
     run = session.run(task)
     assert (run.state, run.lease_until) == (RunState.RUNNING, None)
     session.world.clock.tick(400)
-    recovery.sweep_lapsed_runs(session.world.shell, ())
+    run_recovery.sweep_lapsed_runs(session.world.context, ())
     assert session.run(task).state is RunState.RUNNING
 
 
@@ -370,23 +354,19 @@ def test_a_restart_that_cuts_a_sub_agent_interrupts_its_task(session: Session) -
     assert wake.text.startswith("[task_resume]")
 
 
-def test_long_call_of_a_sub_agent_is_no_interruption(
-    session: Session,
-) -> None:
+def test_long_call_of_a_sub_agent_is_no_interruption(session: Session) -> None:
     task = rests(session)
     call = session.calls("make")
     assert call
 
     session.world.clock.tick(400)
-    recovery.sweep_lapsed_runs(session.world.shell, ())
+    run_recovery.sweep_lapsed_runs(session.world.context, ())
 
     assert session.run(task).state is RunState.RUNNING
     assert session.world.deliver() == []
 
 
-def test_sub_agent_calls_renew_the_lease_after_the_turn_left(
-    session: Session,
-) -> None:
+def test_sub_agent_calls_renew_the_lease_after_the_turn_left(session: Session) -> None:
     task = registers(session, "Task")
     before = session.run(task)
     session.in_turn = False
@@ -399,9 +379,7 @@ def test_sub_agent_calls_renew_the_lease_after_the_turn_left(
     assert run.lease_until == before.lease_until + timedelta(seconds=50)
 
 
-def test_task_with_a_working_sub_agent_is_not_stuck_for_an_hour(
-    session: Session,
-) -> None:
+def test_task_with_a_working_sub_agent_is_not_stuck_for_an_hour(session: Session) -> None:
     rests(session)
 
     assert session.world.pass_time(3540) == []
@@ -411,9 +389,7 @@ def test_task_with_a_working_sub_agent_is_not_stuck_for_an_hour(
     assert "1 sub-agent" in reminder.text
 
 
-def test_task_of_a_sub_agent_is_not_stuck_while_it_makes_calls(
-    session: Session,
-) -> None:
+def test_task_of_a_sub_agent_is_not_stuck_while_it_makes_calls(session: Session) -> None:
     rests(session)
     own = session.register(name="Its own")
     for number in range(10):
@@ -435,7 +411,7 @@ def test_a_task_is_not_stuck_while_a_turn_works_on_it(session: Session) -> None:
 
     for _ in range(70):
         assert session.world.pass_time(50) == []
-        recovery.sweep_lapsed_runs(session.world.shell, (boot,))
+        run_recovery.sweep_lapsed_runs(session.world.context, (boot,))
     [alert] = session.world.pass_time(400)
 
     assert (alert.cause, alert.task_id) == (WakeCause.STUCK, task)
@@ -464,7 +440,7 @@ def test_task_waiting_for_the_user_resumes_only_by_its_agent(
 
     run = session.run(task)
     assert (run.state, run.why, run.calls) == (RunState.BLOCKED, why, 1)
-    told = gateway.describe_waiting_tasks(session.world.shell, MAIN)
+    told = gateways.describe_waiting_tasks(session.world.context, MAIN)
     assert told is not None
     assert task in told
     assert "may or may not" in told
@@ -475,7 +451,7 @@ def test_task_waiting_for_the_user_resumes_only_by_its_agent(
     session.call("task_update", task_id=task, completed_steps=[1])
 
     assert session.run(task).state is RunState.RUNNING
-    assert gateway.describe_waiting_tasks(session.world.shell, MAIN) is None
+    assert gateways.describe_waiting_tasks(session.world.context, MAIN) is None
 
 
 def test_all_that_waits_is_put_before_what_the_user_says(session: Session) -> None:
@@ -483,7 +459,7 @@ def test_all_that_waits_is_put_before_what_the_user_says(session: Session) -> No
     for task, ask in zip(tasks, ("Delete A?", "Push B?"), strict=True):
         session.call("task_update", task_id=task, ask=ask)
 
-    told = gateway.describe_waiting_tasks(session.world.shell, MAIN) or ""
+    told = gateways.describe_waiting_tasks(session.world.context, MAIN) or ""
 
     newest, oldest = told.split("\n")
     assert tasks[1] in newest
@@ -520,9 +496,9 @@ def test_a_question_is_shown_wherever_its_task_is(session: Session) -> None:
 
     assert session.call("task_list")["tasks"][0]["question"] == "Shall I?"
     assert session.call("task_status", task_id=task)["run"]["question"] == "Shall I?"
-    shown = views.show_by_id(session.world.shell, task)
+    shown = views.show_by_id(session.world.context, task)
     assert shown["question"] == "Shall I?"
-    assert "asks the user: Shall I?" in detail.format_task(shown)
+    assert "asks the user: Shall I?" in detail_text.format_task(shown)
 
 
 def test_in_the_turn_that_asks_a_mark_is_no_answer(session: Session) -> None:
@@ -546,7 +522,7 @@ def test_of_what_was_set_aside_the_agent_is_not_reminded(session: Session) -> No
     session.begins(Origin.USER)
     session.does("look at the weather")
 
-    assert gateway.describe_waiting_tasks(session.world.shell, MAIN) is None
+    assert gateways.describe_waiting_tasks(session.world.context, MAIN) is None
     assert session.run(task).calls == 0
 
 
@@ -616,16 +592,14 @@ def test_what_a_sub_agent_claims_or_resumes_rests(session: Session, tool: str) -
     run = session.run(task)
     assert (run.state, run.lease_until) == (RunState.RUNNING, None)
     session.world.clock.tick(400)
-    recovery.sweep_lapsed_runs(session.world.shell, ())
+    run_recovery.sweep_lapsed_runs(session.world.context, ())
     assert session.run(task) == run
 
 
 # --- turns that are stopped ------------------------------------------------------
 
 
-def test_next_task_goes_on_when_a_turns_task_is_cancelled(
-    session: Session,
-) -> None:
+def test_next_task_goes_on_when_a_turns_task_is_cancelled(session: Session) -> None:
     first, second = register_two(session)
     session.world.call("task_cancel", PERSON, task_id=second)
 
@@ -677,9 +651,7 @@ def test_turn_end_leaves_a_run_cut_by_a_restart_to_recovery(
     assert session.run(first) == before
 
 
-def test_recovery_turn_after_the_run_has_failed_is_stopped(
-    session: Session,
-) -> None:
+def test_recovery_turn_after_the_run_has_failed_is_stopped(session: Session) -> None:
     task = session.register()
     for number in range(3):
         session.settles(session.restarts(f"boot_{number + 2}"))
@@ -714,9 +686,7 @@ def test_a_recovery_that_comes_late_counts_a_crash_once(session: Session, goes_o
         session.does(f"try {number}")
 
 
-def test_recovery_turn_after_the_user_was_asked_is_stopped(
-    session: Session,
-) -> None:
+def test_recovery_turn_after_the_user_was_asked_is_stopped(session: Session) -> None:
     task = session.register()
     session.does("work")
     session.world.clock.tick(2 * 3600)
@@ -729,9 +699,7 @@ def test_recovery_turn_after_the_user_was_asked_is_stopped(
     assert session.begins(Origin.USER)
 
 
-def test_run_cut_by_a_restart_resumes_though_the_user_came_first(
-    session: Session,
-) -> None:
+def test_run_cut_by_a_restart_resumes_though_the_user_came_first(session: Session) -> None:
     first = registers(session, "First")
     second = registers(session, "Second")
     session.does("work on the second")

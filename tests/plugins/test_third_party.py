@@ -43,10 +43,7 @@ def install(folder, project, modules):
     lines = [
         line
         for group, entries in project["entry-points"].items()
-        for line in (
-            f"[{group}]",
-            *(f"{key} = {value}" for key, value in entries.items()),
-        )
+        for line in (f"[{group}]", *(f"{key} = {value}" for key, value in entries.items()))
     ]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
     for module, text in modules.items():
@@ -65,9 +62,7 @@ def site(tmp_path, received_file):
     assert WRITES_TO in python
     folder = tmp_path / "site"
     install(
-        folder,
-        toml["project"],
-        {"taskmem_ntfy": python.replace(WRITES_TO, str(received_file))},
+        folder, toml["project"], {"taskmem_ntfy": python.replace(WRITES_TO, str(received_file))}
     )
     broken = {
         "name": "taskmem-broken",
@@ -147,11 +142,7 @@ def package(tmp_path_factory):
     """The folder of the page's package, and the folder that it is installed into."""
     section = section_of("A package with tests")
     found = dict(
-        re.findall(
-            r"`([\w/]+\.\w+)`\.? .*?```\w+\n(.*?)^```$",
-            section,
-            re.MULTILINE | re.DOTALL,
-        )
+        re.findall(r"`([\w/]+\.\w+)`\.? .*?```\w+\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     )
     folder = tmp_path_factory.mktemp("taskmem-wakefile")
     for name, text in found.items():

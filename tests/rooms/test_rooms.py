@@ -86,15 +86,7 @@ def test_a_face_starts_without_the_heavy_libraries(words: list[str], tmp_path: P
     )
     assert run.returncode in (0, 3), run.stderr
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in run.stderr.splitlines()}
-    heavy = {
-        "sqlalchemy",
-        "sqlmodel",
-        "alembic",
-        "pydantic",
-        "mcp",
-        "pluggy",
-        "asyncio",
-    }
+    heavy = {"sqlalchemy", "sqlmodel", "alembic", "pydantic", "mcp", "pluggy", "asyncio"}
     assert loaded & heavy == set()
 
 
@@ -120,9 +112,7 @@ def test_the_skill_names_the_tools_there_are() -> None:
     assert tools - {"memory_recall"} <= named
 
 
-def test_wheel_holds_only_the_packages_and_the_skill(
-    tmp_path: Path,
-) -> None:
+def test_wheel_holds_only_the_packages_and_the_skill(tmp_path: Path) -> None:
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from openclaw_taskmem.domain import carrying, task_runs, turns
+from openclaw_taskmem.domain import run_continuation, task_runs, turns
 from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
 from tests.support import scenarios as played
 from tests.support.scenarios import Player, Scenario, ScenarioResult, loops, scenarios
@@ -35,7 +35,7 @@ def nothing_runs(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_minute_is_an_hour(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(carrying, "AWAITED", carrying.AWAITED / 60)
+    patch.setattr(run_continuation, "AWAITED", run_continuation.AWAITED / 60)
 
 
 def nobody_rests(patch: pytest.MonkeyPatch) -> None:
@@ -44,11 +44,11 @@ def nobody_rests(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_are_orders(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(carrying.reminders, "remind_of_end", lambda task, _: "Go on now.")
+    patch.setattr(run_continuation.run_reminders, "remind_of_end", lambda task, _: "Go on now.")
 
 
 def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(task_runs.working, "is_waiting_for_word", lambda _: False)
+    patch.setattr(task_runs.session_run, "is_waiting_for_word", lambda _: False)
 
 
 def questions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -68,9 +68,7 @@ def questions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_scenario_shows_a_rule_that_is_broken(
-    mutation: Callable[[pytest.MonkeyPatch], None],
-    counts: Count,
-    monkeypatch: pytest.MonkeyPatch,
+    mutation: Callable[[pytest.MonkeyPatch], None], counts: Count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutation(monkeypatch)
 

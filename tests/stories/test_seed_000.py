@@ -42,12 +42,7 @@ def test_2_stuck_after_idle_and_no_waits(real_world: World) -> None:
     assert packet["task_id"] == task
     assert packet["status"] == "active"
     assert packet["plan"] == PLAN
-    assert packet["progress"] == {
-        "completed": [0],
-        "current": 1,
-        "remaining": [2, 3],
-        "pct": 25,
-    }
+    assert packet["progress"] == {"completed": [0], "current": 1, "remaining": [2, 3], "pct": 25}
     assert [m["content"] for m in packet["recent_messages"]] == ["Step 1 done, tagged v1.2.3"]
     assert packet["wait"] == {
         "active_wait_ids": [],

@@ -30,11 +30,7 @@ def stage() -> Stage:
 
 async def delegate_wait(room: WatchedWorld, task: str) -> str:
     answer = await room.call(
-        "smart_wait",
-        target="window:Firefox",
-        wake_when=DOWNLOAD,
-        timeout=120,
-        task_id=task,
+        "smart_wait", target="window:Firefox", wake_when=DOWNLOAD, timeout=120, task_id=task
     )
     assert answer["status"] == "watching"
     assert answer["target"] == "window:Firefox"
@@ -73,9 +69,7 @@ async def test_the_wake_event_of_a_timeout(stage: Stage) -> None:
         )
 
 
-async def test_agent_woken_too_early_refines_the_wait_condition(
-    stage: Stage,
-) -> None:
+async def test_agent_woken_too_early_refines_the_wait_condition(stage: Stage) -> None:
     stage.says(DOWNLOAD, {"page": "Page started loading"})
     stage.says(TABLE, {"rows": "The table has rows"})
     async with watch_world(("stage", stage.plugin())) as room:

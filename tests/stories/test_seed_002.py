@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from openclaw_taskmem.engine import recovery
+from openclaw_taskmem.engine import run_recovery
 from taskmem_hookspecs import RunState, TaskStatus
 from taskmem_hookspecs.errors import NotAllowed, RunHeld, RunNotFound, RunNotReady
 from tests.support.sessions import Session
@@ -61,19 +61,17 @@ def test_stale_cleanup_resets_expired_runs_with_one_summary_line(
     real_world.call("task_update", worker("2"), task_id=tasks[2], message="Here.")
     real_world.clock.tick(1)
     with caplog.at_level(logging.WARNING):
-        assert recovery.sweep_lapsed_runs(real_world.shell, ()) == 2
+        assert run_recovery.sweep_lapsed_runs(real_world.context, ()) == 2
     [summary] = [r.message for r in caplog.records if "[Stale Cleanup]" in r.message]
     assert summary.startswith("[Stale Cleanup] 2 runs looked at, 2 reset to queued: ")
     assert "(role role0)" in summary
     states = [real_world.store.read_task(task).run.state for task in tasks]
     assert states == ["queued", "queued", "running"]
     # Nothing is due, so nothing is looked at.
-    assert recovery.sweep_lapsed_runs(real_world.shell, ()) == 0
+    assert run_recovery.sweep_lapsed_runs(real_world.context, ()) == 0
 
 
-def test_promotion_claims_the_next_queued_run_after_the_first(
-    real_world: World,
-) -> None:
+def test_promotion_claims_the_next_queued_run_after_the_first(real_world: World) -> None:
     first, second = real_world.register("First"), real_world.register("Second")
     builder = worker("1")
     real_world.call("task_claim", builder, task_id=first, role="builder")
@@ -104,10 +102,7 @@ def test_hand_off_to_the_user_takes_attached_backlog_tasks_along(
     real_world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     main = real_world.register("Main")
-    names = (
-        *("Backlog", "Queued", "In progress", "Another's"),
-        *("Paused by the user", "Done"),
-    )
+    names = (*("Backlog", "Queued", "In progress", "Another's"), *("Paused by the user", "Done"))
     attached = {name: real_world.register(name) for name in names}
     me = worker("1")
     real_world.call("task_claim", me, task_id=main, role="builder", attach=[*attached.values()])
@@ -142,9 +137,7 @@ def test_hand_off_to_the_user_takes_attached_backlog_tasks_along(
     assert real_world.task(attached["Done"]).status is TaskStatus.COMPLETED
 
 
-def test_task_the_user_sends_back_is_redone_and_reviewed_again(
-    real_world: World,
-) -> None:
+def test_task_the_user_sends_back_is_redone_and_reviewed_again(real_world: World) -> None:
     task = real_world.register(plan=["Write the report"])
     me, next_ = worker("1"), worker("2")
     real_world.call("task_claim", me, task_id=task, role="writer")

@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.checkpoints import MESSAGES
-from openclaw_taskmem.engine import recovery
-from openclaw_taskmem.engine.history import read_history
+from openclaw_taskmem.domain.run_checkpoints import MESSAGES
+from openclaw_taskmem.engine import run_recovery
+from openclaw_taskmem.engine.run_history import read_history
 from taskmem_hookspecs import ConversationMessage, RunState
 from taskmem_hookspecs.errors import LimitReached
 from tests.support.databases import change
@@ -32,9 +32,7 @@ def spoil(database: str, number: int) -> None:
     assert change(database, statement, number=number) == 1
 
 
-def test_p2_2_2_conversation_is_rebuilt_from_its_checkpoints(
-    session: Session,
-) -> None:
+def test_p2_2_2_conversation_is_rebuilt_from_its_checkpoints(session: Session) -> None:
     task = session.takes_up()
     for number in range(12):
         said = (
@@ -67,13 +65,13 @@ def test_p2_2_3_checkpoints_that_are_too_old_are_deleted(session: Session) -> No
     session.begins()
     session.does("echo new")
     world.clock.tick(timedelta(days=2).total_seconds())
-    recovery.drop_old_checkpoints(world.shell)
-    history = read_history(world.shell, session.run(task))
+    run_recovery.drop_old_checkpoints(world.context)
+    history = read_history(world.context, session.run(task))
     assert history is not None
     assert [call.about for call in history.calls] == ["echo new"]
     world.clock.tick(timedelta(days=6).total_seconds())
-    recovery.drop_old_checkpoints(world.shell)
-    assert read_history(world.shell, session.run(task)) is None
+    run_recovery.drop_old_checkpoints(world.context)
+    assert read_history(world.context, session.run(task)) is None
 
 
 def test_p2_2_4_corrupt_checkpoint_falls_back_to_older_history(
@@ -84,23 +82,18 @@ def test_p2_2_4_corrupt_checkpoint_falls_back_to_older_history(
     session.does("echo two")
     world, run = session.world, session.run(task)
     spoil(database, 4)
-    history = read_history(world.shell, run)
+    history = read_history(world.context, run)
     assert history is not None
-    assert [(c.about, c.ok) for c in history.calls] == [
-        ("echo one", True),
-        ("echo two", None),
-    ]
+    assert [(c.about, c.ok) for c in history.calls] == [("echo one", True), ("echo two", None)]
     assert history.corrupt == 1
     spoil(database, 3)
-    assert read_history(world.shell, run) is None
+    assert read_history(world.context, run) is None
     # The packet still goes out, without what is not known.
     answer = session.call("task_resume", task_id=task)
     assert '"do_not_redo"' not in answer["packet"]
 
 
-def test_p2_1_2_plan_of_over_ten_steps_is_capped_with_a_warning(
-    session: Session,
-) -> None:
+def test_p2_1_2_plan_of_over_ten_steps_is_capped_with_a_warning(session: Session) -> None:
     plan = [f"Part {n}" for n in range(1, 14)]
     answer = session.call("task_register", name="Long", plan=plan, segmented=True)
     assert answer["plan"] == plan[:10]

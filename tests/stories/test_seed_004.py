@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import taskmem_evidence
+from openclaw_taskmem.domain.redaction import MASK
 from openclaw_taskmem.domain.run_events import RunContinued
 from openclaw_taskmem.domain.run_machine import apply_events
-from openclaw_taskmem.domain.scrub import MASK
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import evidence, gateway, recovery
+from openclaw_taskmem.engine import evidence, gateways, run_recovery
 from taskmem_hookspecs import (
     Checkpoint,
     Event,
@@ -89,8 +89,8 @@ def goes_on(session: Session, error: str | None = None) -> Wake:
     assert wake.text.startswith("[system] task_continue ")
     assert wake.delivery_id is not None
     assert session.begins(Origin.TASKMEM)
-    shell = session.world.shell
-    gateway.settle_turn_wakes(shell, session.key, [wake.delivery_id], error)
+    context = session.world.context
+    gateways.settle_turn_wakes(context, session.key, [wake.delivery_id], error)
     return wake
 
 
@@ -201,7 +201,7 @@ def test_unit_persistence_crud_outlives_the_process(
     assert len(created.find_events(EventQuery())) == len(world.store.find_events(EventQuery()))
 
     world.clock.tick(timedelta(days=8).total_seconds())
-    recovery.drop_old_checkpoints(world.shell)
+    run_recovery.drop_old_checkpoints(world.context)
     assert created.read_records(Checkpoint, session.run(task).run_id, 9) == []
     # Only what nobody resumes from is deleted.
     assert created.read_task(task) == updated
@@ -210,10 +210,7 @@ def test_unit_persistence_crud_outlives_the_process(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_unit_schema_migration_keeps_the_tasks_and_their_runs(
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    dialect: str,
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dialect: str
 ) -> None:
     url = f"sqlite:///{tmp_path / 'taskmem.db'}"
     if dialect == "postgresql":
@@ -279,9 +276,7 @@ def test_unit_completion_evaluator_positive_evidence_completes(
     assert artifact.checksum == sha256(b"All is well.").hexdigest()
 
 
-def test_unit_completion_evaluator_spares_tasks_without_outputs(
-    session: Session,
-) -> None:
+def test_unit_completion_evaluator_spares_tasks_without_outputs(session: Session) -> None:
     task = session.takes_up(plan=["Look whether the site is up"])
     session.call("task_update", task_id=task, status="completed")
     assert session.world.task(task).status is TaskStatus.COMPLETED
@@ -314,9 +309,7 @@ def test_unit_stalled_loop_detection_fails_with_its_reason(session: Session, cha
     assert stall.data["rounds"] == IDLE_ROUNDS + 1
 
 
-def test_unit_stalled_loop_detection_restarts_after_a_tool_call(
-    session: Session,
-) -> None:
+def test_unit_stalled_loop_detection_restarts_after_a_tool_call(session: Session) -> None:
     task = session.takes_up()
     session.ends(origin=Origin.USER)
     for number in range(3 * IDLE_ROUNDS):
@@ -332,9 +325,7 @@ def test_unit_stalled_loop_detection_restarts_after_a_tool_call(
 # --- 2. integration tests -------------------------------------------------------
 
 
-def test_integration_one_message_is_carried_on_to_completion(
-    session: Session,
-) -> None:
+def test_integration_one_message_is_carried_on_to_completion(session: Session) -> None:
     task = session.takes_up(Origin.USER, plan=["One", "Two", "Three"])
     session.does("read the request")
     session.ends("I have begun.", origin=Origin.USER)
@@ -353,9 +344,7 @@ def test_integration_one_message_is_carried_on_to_completion(
     assert milestones(session) == ["accepted", "started", "completed"]
 
 
-def test_integration_write_claim_without_evidence_is_blocked(
-    session: Session,
-) -> None:
+def test_integration_write_claim_without_evidence_is_blocked(session: Session) -> None:
     task = session.takes_up(plan=WRITE)
     session.does("think about it")
     claim = {"task_id": task, "status": "completed", "message": SAVED}
@@ -387,12 +376,7 @@ def test_integration_write_and_verify_path_reaches_completed(
     answer = session.call("task_update", task_id=task, status="completed", message=SAVED)
     session.ends(SAVED)
     assert session.run(task).state is RunState.COMPLETED
-    assert milestones(session) == [
-        "accepted",
-        "started",
-        "tool_write_verified",
-        "completed",
-    ]
+    assert milestones(session) == ["accepted", "started", "tool_write_verified", "completed"]
     [made] = answer["made"]
     assert made["path"] == str(folder / "report.md")
     assert (made["change"], made["verdict"]) == ("created", "proved")
@@ -403,9 +387,7 @@ def test_integration_write_and_verify_path_reaches_completed(
     assert session.world.deliver() == []
 
 
-def test_integration_provider_retry_exhaustion_fails_the_task(
-    session: Session,
-) -> None:
+def test_integration_provider_retry_exhaustion_fails_the_task(session: Session) -> None:
     task = session.takes_up()
     session.ends(origin=Origin.USER)
     for failures in range(1, RETRIES + 1):
@@ -442,7 +424,7 @@ def test_regression_a_turn_of_two_calls_writes_nothing(session: Session, databas
     other.does("rm -rf build")
     other.does("make", "failed", ok=False)
     said = "I saved it to nowhere.md. All done!"
-    assert evidence.find_doubt_in_answer(other.world.shell, other.owner, said) is None
+    assert evidence.find_doubt_in_answer(other.world.context, other.owner, said) is None
     other.ends(said, origin=Origin.USER)
     other.begins(Origin.HEARTBEAT)
     other.ends("", error=OVERLOADED)
@@ -464,18 +446,16 @@ def test_regression_the_guardrail_for_text_claims_still_holds(
     session: Session, folder: Path, said: str, asked: bool
 ) -> None:
     session.takes_up(plan=WRITE)
-    shell = session.world.shell
-    assert (evidence.find_doubt_in_answer(shell, session.owner, said) is not None) is asked
+    context = session.world.context
+    assert (evidence.find_doubt_in_answer(context, session.owner, said) is not None) is asked
     session.writes(folder / "report.md")
-    assert evidence.find_doubt_in_answer(shell, session.owner, said) is None
+    assert evidence.find_doubt_in_answer(context, session.owner, said) is None
 
 
 # --- recovery behavior, safety and privacy --------------------------------------
 
 
-def test_startup_requeues_running_runs_and_announces_blocked(
-    real_world: World,
-) -> None:
+def test_startup_requeues_running_runs_and_announces_blocked(real_world: World) -> None:
     sessions = [Session(real_world, f"agent:main:{name}") for name in "rqb"]
     running, queued, blocked = sessions
     tasks = []
@@ -496,18 +476,13 @@ def test_startup_requeues_running_runs_and_announces_blocked(
         assert run.tries == 1
     assert blocked.run(tasks[2]) == asked
     assert blocked.lines[-1] == "Deploy: Shall I push it?"
-    assert {wake.session_key for wake in real_world.deliver()} == {
-        running.key,
-        queued.key,
-    }
+    assert {wake.session_key for wake in real_world.deliver()} == {running.key, queued.key}
     blocked.boot = "boot_2"
     blocked.begins(Origin.OTHER)
     assert blocked.run(tasks[2]).state is RunState.BLOCKED
 
 
-def test_task_waiting_for_the_user_is_announced_once_over_starts(
-    session: Session,
-) -> None:
+def test_task_waiting_for_the_user_is_announced_once_over_starts(session: Session) -> None:
     waiting = session.takes_up(name="Waits")
     session.ends(aborted=True)
     for number in range(6):

@@ -14,7 +14,7 @@ from typing import Any, Self
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, Implementation, TextContent
 
-from openclaw_taskmem.faces.link import connect
+from openclaw_taskmem.cli.client import connect
 from openclaw_taskmem.home import Home
 from tests.support.daemons import COMMAND, environment
 from tests.support.waiting import PATIENCE, status_of
@@ -22,11 +22,7 @@ from tests.support.waiting import PATIENCE, status_of
 
 @asynccontextmanager
 async def agent(
-    home: Home,
-    mode: str = "legacy",
-    cwd: Path | None = None,
-    client: str = "mcp",
-    **settings: str,
+    home: Home, mode: str = "legacy", cwd: Path | None = None, client: str = "mcp", **settings: str
 ) -> AsyncIterator[Client]:
     """Start `taskmem mcp` as a host does, and speak with it by the official SDK."""
     server = StdioServerParameters(
@@ -91,14 +87,7 @@ class Lines:
     def send(self, method: str, **params: Any) -> int:
         """Ask for something, and return the id of the request."""
         self._last_id += 1
-        self.say(
-            {
-                "jsonrpc": "2.0",
-                "id": self._last_id,
-                "method": method,
-                "params": params,
-            }
-        )
+        self.say({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
         return self._last_id
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:

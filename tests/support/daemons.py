@@ -14,9 +14,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from openclaw_taskmem.cli.client import Link, connect
+from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon.lock import find_holder
-from openclaw_taskmem.faces.hosts import HOSTS
-from openclaw_taskmem.faces.link import Link, connect
 from openclaw_taskmem.home import Home, find_home
 from tests.support.waiting import PATIENCE, ProcessOutput, status_of, until
 

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from openclaw_taskmem.home import Home
-from taskmem_sqlmodel.rows import Base
+from taskmem_sqlmodel.tables import Base
 
 DIALECTS = ("sqlite", "postgresql")
 ON_BOTH = pytest.mark.parametrize("home", DIALECTS, indirect=True)

@@ -19,7 +19,7 @@ from typing import Any
 from unittest import mock
 
 import taskmem_evidence
-from openclaw_taskmem.engine import listing
+from openclaw_taskmem.engine import folder_listing
 from openclaw_taskmem.engine.evidence import LATE_SECONDS
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import TaskStatus
@@ -52,20 +52,12 @@ CLAIMED = {
         *("Hecho: creé {0} y {1}.", "Todo está ahora en «{0}»."),
     ],
     "ja": [
-        *(
-            "レポートを{0}に保存しました。",
-            "{0}を作成しました。",
-            "{0}が完成しました。",
-        ),
+        *("レポートを{0}に保存しました。", "{0}を作成しました。", "{0}が完成しました。"),
         *("{0}と{1}を書きました。", "すべて「{0}」にあります。"),
     ],
 }
 UNNAMED = {
-    "en": [
-        "I wrote the report and saved it.",
-        "The app is built.",
-        "All files are in.",
-    ],
+    "en": ["I wrote the report and saved it.", "The app is built.", "All files are in."],
     "de": ["Der Bericht ist geschrieben und gespeichert.", "Die App ist gebaut."],
     "zh": ["报告已经写好并保存。", "应用已经做好了。"],
     "es": ["El informe está escrito y guardado.", "La aplicación está hecha."],
@@ -79,11 +71,7 @@ PLANS = {
     "ja": ["レポートを書く", "{0}を書く", "アプリを作る"],
 }
 CHATTER = [
-    *(
-        "",
-        "It uses Node.js and TCP/IP, and/or REST, see e.g. v1.2.",
-        "12/12 tests pass.",
-    ),
+    *("", "It uses Node.js and TCP/IP, and/or REST, see e.g. v1.2.", "12/12 tests pass."),
     *("The API answers at https://example.com/a.json now.", "Closes #12."),
     *("os.path.join() and user.name were wrong.", "Deployed to example.com/app."),
 ]
@@ -126,7 +114,7 @@ class SlowSession(Session):
     def __post_init__(self) -> None:
         self.waiting: list[tuple[float, Callable[[], None]]] = []
         keep = lambda seconds, work: self.waiting.append((seconds, work))  # noqa: E731
-        object.__setattr__(self.world.shell, "later", keep)
+        object.__setattr__(self.world.context, "later", keep)
 
     def does(self, *about: Any, **given: Any) -> None:
         super().does(*about, **given)
@@ -150,7 +138,7 @@ class Scene:
     workspace: Path = field(init=False)
     project: Path = field(init=False)
     """A folder outside the workspace."""
-    listed: int = listing.MOST
+    listed: int = folder_listing.MOST
     """Files of a folder that are looked at."""
 
     def __post_init__(self) -> None:
@@ -263,7 +251,7 @@ def _honest(scene: Scene, language: str, play: Play) -> EndingResult:
     claim = scene.chance.choice(CLAIMED[language])
     while "{1}" in claim:
         claim = scene.chance.choice(CLAIMED[language])
-    with mock.patch.object(listing, "MOST", scene.listed):
+    with mock.patch.object(folder_listing, "MOST", scene.listed):
         refused = not scene.complete(task, f"{claim.format(called)} {chatter}")
         session.ends(f"{claim.format(called)} {scene.chance.choice(('', 'Anything else?'))}")
         return scene.read_result(task, int(refused))

@@ -6,20 +6,11 @@ import json
 import random
 from typing import Any, Final
 
-from openclaw_taskmem.daemon import reports
+from openclaw_taskmem.daemon import gateway_events
 from openclaw_taskmem.tools import catalog
 from tests.support.daemons import Daemon
 
-VIEWS: Final = (
-    "show",
-    "waits",
-    "wakes",
-    "runs",
-    "events",
-    "plugins",
-    "tools",
-    "status",
-)
+VIEWS: Final = ("show", "waits", "wakes", "runs", "events", "plugins", "tools", "status")
 OTHERS: Final = ("feed", "forget", "accept", "nothing", "wait\ud800")
 OF_GATEWAYS: Final = ("packet", "question", "budget", "finalize", "command")
 FIELDS: Final = (
@@ -29,16 +20,7 @@ FIELDS: Final = (
 )
 TEXTS: Final = (
     *("", " ", "x", "\x00", "\ud800", "\x1b[2J", "\u202e", "[task_resume]", "../../x"),
-    *(
-        "x" * 300,
-        "x" * 70_000,
-        "é" * 5000,
-        "completed",
-        "active",
-        "user",
-        "any",
-        "a.md",
-    ),
+    *("x" * 300, "x" * 70_000, "é" * 5000, "completed", "active", "user", "any", "a.md"),
     *("pty:file:/nowhere/x", "pty:x", "window:x", "screen", "http://127.0.0.1:1/x"),
     *('"READY" appears', "/(a+)+$/ appears", "it exits", "50 %", "agent:main:main"),
     *("agent:other:x", "true", "-1", "9" * 400, "resume", "stop", "status"),
@@ -104,10 +86,7 @@ def _call(rng: random.Random, face: str, ids: list[str]) -> dict[str, Any]:
     """Return the method and params of a call."""
     if face == "mcp":
         name, arguments = _tool_call(rng, ids)
-        return {
-            "method": "tools/call",
-            "params": {"name": name, "arguments": arguments},
-        }
+        return {"method": "tools/call", "params": {"name": name, "arguments": arguments}}
     if rng.random() < 0.5:
         name, arguments = _tool_call(rng, ids)
         called = {"tool": name, "arguments": arguments}
@@ -134,7 +113,7 @@ def _fields(rng: random.Random, ids: list[str]) -> dict[str, Any]:
 
 
 def _event(rng: random.Random, ids: list[str]) -> dict[str, Any]:
-    kind, form = rng.choice([*reports._KINDS.items()])
+    kind, form = rng.choice([*gateway_events._KINDS.items()])
     given = {name: _value(rng, ids, name) for name in form.model_fields}
     kept = {name: value for name, value in given.items() if rng.random() < 0.5}
     return {**kept, "kind": kind}

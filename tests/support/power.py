@@ -167,11 +167,7 @@ class Disk:
             self.on_sync()
             return code
 
-        fronts = (
-            _XWRITE(record_write),
-            _XTRUNCATE(record_truncate),
-            _XSYNC(record_sync),
-        )
+        fronts = (_XWRITE(record_write), _XTRUNCATE(record_truncate), _XSYNC(record_sync))
         _FRONTS.append(fronts)
         methods.x_write, methods.x_truncate, methods.x_sync = (
             ctypes.cast(front, _POINTER) for front in fronts

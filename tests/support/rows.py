@@ -54,13 +54,7 @@ def rows_of_task(number: int, due: datetime) -> Change:
     return Change(
         tasks=(a_task(**own, stuck_due_at=due),),
         runs=(
-            a_run(
-                **own,
-                **run,
-                state=RunState.RUNNING,
-                session_key=f"s{number}",
-                lease_until=due,
-            ),
+            a_run(**own, **run, state=RunState.RUNNING, session_key=f"s{number}", lease_until=due),
         ),
         waits=(a_wait(**own, wait_id=f"wait_{number}"),),
         wakes=(a_wake(**own, wake_id=f"wake_{number}", due_at=due),),

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from openclaw_taskmem.domain.gateway import GatewayPresence
+from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin, has_closing_question
-from openclaw_taskmem.engine import gateway, recovery, sweep, turn_ends
+from openclaw_taskmem.engine import gateways, run_recovery, stuck, turn_ends
 from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus
 from taskmem_hookspecs.testing.holdings import find_next_stuck_due, find_next_wake_due
 from tests.support.sessions import MAIN, Session
@@ -283,13 +283,13 @@ class Player:
             if job.kind == "sub-agent":
                 self._turn(f"{name} has ended", Origin.OTHER)
             else:
-                heard, shell = self.session.reported_session, self.session.world.shell
-                turn_ends.resume_awaiting_run(shell, heard, _name_job(job.kind, name), "ok")
+                heard, context = self.session.reported_session, self.session.world.context
+                turn_ends.resume_awaiting_run(context, heard, _name_job(job.kind, name), "ok")
 
     def _daemon(self, *, running: bool = False) -> None:
         world = self.session.world
-        recovery.sweep_lapsed_runs(world.shell, (self._there(running=running),))
-        sweep.sweep_due_tasks(world.shell)
+        run_recovery.sweep_lapsed_runs(world.context, (self._there(running=running),))
+        stuck.sweep_due_tasks(world.context)
         if running:
             return
         for wake in world.deliver():
@@ -300,18 +300,13 @@ class Player:
     # --- a turn -----------------------------------------------------------------
 
     def _turn(
-        self,
-        text: str,
-        origin: Origin,
-        delivery: str | None = None,
-        *,
-        aborted: bool = False,
+        self, text: str, origin: Origin, delivery: str | None = None, *, aborted: bool = False
     ) -> None:
         self._ended_now = False
-        session, shell = self.session, self.session.world.shell
+        session, context = self.session, self.session.world.context
         if origin is Origin.USER:
             self._said = ""
-            text = "\n".join(filter(None, (gateway.describe_waiting_tasks(shell, MAIN), text)))
+            text = "\n".join(filter(None, (gateways.describe_waiting_tasks(context, MAIN), text)))
         session.turn_since = self.now
         assert session.begins(origin)
         away = self.now < self._away_until and origin is not Origin.HEARTBEAT
@@ -340,7 +335,7 @@ class Player:
 
     def _report_turn_end(self, delivery: str | None, error: str | None) -> None:
         if delivery is not None:
-            gateway.settle_turn_wakes(self.session.world.shell, MAIN, [delivery], error)
+            gateways.settle_turn_wakes(self.session.world.context, MAIN, [delivery], error)
 
     def _runs(self) -> dict[str, Any]:
         named = {n: j for n, j in self._jobs.items() if j.is_awaited(self.now)}
@@ -616,22 +611,12 @@ def scenarios() -> list[Scenario]:
         Scenario(
             "a provider that is away for a quarter of an hour",
             [(0, User("Please build.")), (0.1, Outage(15))],
-            [
-                _begins(Call("make one"), says="More to come."),
-                Rule("is next", (_DONE,), "Done."),
-            ],
+            [_begins(Call("make one"), says="More to come."), Rule("is next", (_DONE,), "Done.")],
         ),
         Scenario(
             "a provider that is away for three hours",
-            [
-                (0, User("Please build.")),
-                (0.1, Outage(180)),
-                (400, User("/resume")),
-            ],
-            [
-                _begins(Call("make one"), says="More to come."),
-                Rule("/resume", (_DONE,), "Done."),
-            ],
+            [(0, User("Please build.")), (0.1, Outage(180)), (400, User("/resume"))],
+            [_begins(Call("make one"), says="More to come."), Rule("/resume", (_DONE,), "Done.")],
             why="provider_error",
             failures=1,
         ),
@@ -647,10 +632,7 @@ def scenarios() -> list[Scenario]:
         Scenario(
             "a sub-agent that works for 50 minutes",
             [(0, User("Please build."))],
-            [
-                _begins(Spawns(50), says="I have somebody build it."),
-                Rule(ENDED, (_DONE,), "Done."),
-            ],
+            [_begins(Spawns(50), says="I have somebody build it."), Rule(ENDED, (_DONE,), "Done.")],
             reminders=0,
         ),
         Scenario(
@@ -682,11 +664,7 @@ def loops() -> list[Scenario]:
     return [
         Scenario("idle chatter", asked, [_begins()], why="stalled_loop", **failed),
         Scenario(
-            "a circle of 190 calls",
-            asked,
-            [_begins(), *round_],
-            why="stalled_loop",
-            **failed,
+            "a circle of 190 calls", asked, [_begins(), *round_], why="stalled_loop", **failed
         ),
         Scenario("ever new calls", asked, [_begins(), ever], why="round_limit", **failed),
         Scenario("long turns", asked, [_begins(), long], why="hour_limit", **failed),

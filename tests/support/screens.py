@@ -50,11 +50,7 @@ class Screen:
     """An X server and, unless told otherwise, openbox on it; runs within `with`."""
 
     def __init__(
-        self,
-        size: tuple[int, int] = (1920, 1080),
-        *,
-        manager: bool = True,
-        resources: str = "",
+        self, size: tuple[int, int] = (1920, 1080), *, manager: bool = True, resources: str = ""
     ) -> None:
         """Take what the screen is like.
 

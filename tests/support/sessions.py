@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.checkpoints import (
-    CallEndEntry,
-    CallStartEntry,
-    digest_text,
-)
-from openclaw_taskmem.domain.gateway import SETTLES, GatewayPresence
+from openclaw_taskmem.domain.gateways import SETTLES, GatewayPresence
 from openclaw_taskmem.domain.ledger import FileTouch
+from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry, digest_text
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import gateway, implicit, recovery, turn_ends, turns
+from openclaw_taskmem.engine import gateways, implicit_tasks, run_recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import CallDigests, ReportContext
 from taskmem_hookspecs import (
@@ -94,8 +90,8 @@ class Session:
 
     def begins(self, origin: Origin = Origin.USER) -> bool:
         """Begin a turn; False: it must not go on."""
-        implicit.end_earlier_turns(self.world.shell, self.reported_session, origin)
-        return turns.record_turn_start(self.world.shell, self.reported_session, origin)
+        implicit_tasks.end_earlier_turns(self.world.context, self.reported_session, origin)
+        return turns.record_turn_start(self.world.context, self.reported_session, origin)
 
     def takes_up(self, origin: Origin = Origin.USER, **given: Any) -> str:
         """Begin a turn, and register a task in it; its id."""
@@ -116,9 +112,9 @@ class Session:
         if deed is not None:
             text = about if deed.command else ""
             deed = deed.model_copy(update={"call_id": call_id, "text": text})
-        shell, heard = self.world.shell, self.reported_session
-        if not turns.record_call_start(shell, heard, entry, deed):
-            implicit.note_call(shell, heard, entry, self.request)
+        context, heard = self.world.context, self.reported_session
+        if not turns.record_call_start(context, heard, entry, deed):
+            implicit_tasks.note_call(context, heard, entry, self.request)
         return call_id
 
     def does(
@@ -139,16 +135,11 @@ class Session:
             text = about if deed.command else ""
             deed = deed.model_copy(update={"call_id": call_id, "text": text})
         entry = CallEndEntry(
-            call_id=call_id,
-            tool=tool,
-            about=about,
-            outcome=outcome,
-            ok=ok,
-            said=said,
+            call_id=call_id, tool=tool, about=about, outcome=outcome, ok=ok, said=said
         )
         given = CallDigests(given=digest_text(f"{tool} {about}"), result=digest_text(outcome))
-        if not turns.record_call_end(self.world.shell, self.reported_session, entry, given, deed):
-            implicit.note_call_end(self.world.shell, self.reported_session, entry)
+        if not turns.record_call_end(self.world.context, self.reported_session, entry, given, deed):
+            implicit_tasks.note_call_end(self.world.context, self.reported_session, entry)
 
     def writes(self, path: Path, text: str = "All is well.") -> None:
         """Write a file with the tool for it."""
@@ -170,14 +161,14 @@ class Session:
 
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""
-        implicit.forget_calls(self.world.shell, self.reported_session)
+        implicit_tasks.forget_calls(self.world.context, self.reported_session)
         turn = {"origin": Origin.TASKMEM, "calls": 1, **turn, "said": said}
-        turn_ends.settle_turn_end(self.world.shell, self.reported_session, Turn(**turn))
+        turn_ends.settle_turn_end(self.world.context, self.reported_session, Turn(**turn))
 
     def asks(self, question: str, **turn: Any) -> None:
         """Ask the user something for the task that is worked on, and end the turn."""
-        shell = self.world.shell
-        open_ = shell.store.find_runs(RunQuery(session_key=self.key))
+        context = self.world.context
+        open_ = context.store.find_runs(RunQuery(session_key=self.key))
         run = next(run for run in open_ if run.state is RunState.RUNNING)
         self.call("task_update", task_id=run.task_id, ask=question)
         self.ends(question, **turn)
@@ -199,13 +190,13 @@ class Session:
             running={self.key: self.world.clock.now()} if running else {},
             fingerprints={} if self.fingerprint is None else {"main": self.fingerprint},
         )
-        gateway.handle_gateway_start(self.world.shell, presence)
+        gateways.handle_gateway_start(self.world.context, presence)
         return presence
 
     def settles(self, presence: GatewayPresence) -> None:
         """Let the time pass that a gateway's own recovery has."""
         self.world.clock.tick((SETTLES + timedelta(seconds=1)).total_seconds())
-        recovery.sweep_lapsed_runs(self.world.shell, (presence,))
+        run_recovery.sweep_lapsed_runs(self.world.context, (presence,))
 
     @property
     def lines(self) -> list[str]:

@@ -7,15 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from types import ModuleType
 
-from taskmem_hookspecs import (
-    Frame,
-    Met,
-    Picture,
-    Ruling,
-    Target,
-    TargetNotFound,
-    hookimpl,
-)
+from taskmem_hookspecs import Frame, Met, Picture, Ruling, Target, TargetNotFound, hookimpl
 from taskmem_hookspecs.testing.clock import DAWN
 
 Rule = Callable[[str, Frame], Awaitable[Ruling]]

@@ -12,11 +12,11 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine import sweep, waits, wakes
+from openclaw_taskmem.engine import stuck, waits, wakes
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
-from openclaw_taskmem.engine.shell import Shell
 from openclaw_taskmem.engine.watching import TargetPreview, WaitWatcher
-from openclaw_taskmem.seams.seams import PluginHost
+from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import (
     Condition,
@@ -86,9 +86,9 @@ class World:
         self.clock = clock or FakeClock()
         self.received: list[Wake] = []
         self._numbers: Iterator[int] = itertools.count(1)
-        self.shell = Shell(
+        self.context = Context(
             store=ScopedStore(self.store, home, sole=sole),
-            seams=PluginHost(entries=[], extra=plugins, seconds=5),
+            plugin_host=PluginHost(entries=[], extra=plugins, seconds=5),
             clock=self.clock,
             stuck=stuck or StuckPolicy(),
             outbox=OutboxPolicy(),
@@ -104,7 +104,7 @@ class World:
     # --- the agent ------------------------------------------------------------
 
     def call(self, tool: str, caller: Caller = AGENT, **given: object) -> dict[str, Any]:
-        return catalog.answer_call(self.shell, tool, given, caller)
+        return catalog.answer_call(self.context, tool, given, caller)
 
     def register(self, name: str = "Deploy coursefolio", **given: object) -> str:
         plan = given.pop("plan", PLAN)
@@ -117,7 +117,7 @@ class World:
 
     def open_wait(self, task_id: str | None, timeout: float = 300.0) -> Wait:
         return waits.open_wait(
-            self.shell,
+            self.context,
             target="pty:build",
             condition=parse_condition("the build finishes"),
             timeout_seconds=timeout,
@@ -132,21 +132,21 @@ class World:
         status: WaitStatus = WaitStatus.RESOLVED,
         observation: str = "Build finished.",
     ) -> bool:
-        return waits.end_wait(self.shell, wait, status, observation)
+        return waits.end_wait(self.context, wait, status, observation)
 
     # --- the daemon -------------------------------------------------------------
 
     def sweep(self) -> int:
-        return sweep.sweep_due_tasks(self.shell)
+        return stuck.sweep_due_tasks(self.context)
 
     def claim(self) -> Sequence[Delivery]:
-        return wakes.claim_deliveries(self.shell)
+        return wakes.claim_deliveries(self.context)
 
     def deliver(self) -> list[Wake]:
         """Send what is due, and return the messages that arrived."""
         arrived: list[Wake] = []
         for delivery in self.claim():
-            wakes.settle_delivered(self.shell, delivery, "test")
+            wakes.settle_delivered(self.context, delivery, "test")
             arrived.append(delivery.message)
         self.received += arrived
         return arrived
@@ -168,7 +168,7 @@ class World:
 
     def look_anyway(self, task_id: str) -> None:
         """Look at a task although nothing says that it is due."""
-        sweep._check_task(self.shell, task_id, plain=False)
+        stuck._check_task(self.context, task_id, plain=False)
 
     # --- looking ----------------------------------------------------------------
 

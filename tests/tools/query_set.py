@@ -71,10 +71,7 @@ DEPLOY: Final = Thread(
         ("how full is the disk", "71 %"),
         ("what was wrong with the token?", "write:packages"),
         ("what did the firewall break?", "blocks 22"),
-        (
-            "can I go on with pulling the image?",
-            '=Step 4, "Pull image and run container"',
-        ),
+        ("can I go on with pulling the image?", '=Step 4, "Pull image and run container"'),
     ),
 )
 
@@ -239,12 +236,7 @@ RESEARCH: Final = Thread(
 )
 
 INCIDENT: Final = Thread(
-    plan=(
-        "Find why checkout is slow",
-        "Mitigate",
-        "Fix the cause",
-        "Write the post-mortem",
-    ),
+    plan=("Find why checkout is slow", "Mitigate", "Fix the cause", "Write the post-mortem"),
     said=(
         "p99 of checkout went from 300 ms to 4.2 s at 14:05 UTC",
         "Deploy 2231 went out at 14:03, by the payments team",
@@ -279,12 +271,7 @@ INCIDENT: Final = Thread(
 )
 
 SITE: Final = Thread(
-    plan=(
-        "Gather the texts",
-        "Build the pages",
-        "Translate to German",
-        "Publish",
-    ),
+    plan=("Gather the texts", "Build the pages", "Translate to German", "Publish"),
     said=(
         "The texts come from the shared folder, 9 pages, owner is Lena",
         "✅ Gather the texts",

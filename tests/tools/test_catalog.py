@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.tools import catalog
-from taskmem_hookspecs import (
-    EventQuery,
-    InvalidArguments,
-    Message,
-    TaskmemError,
-    WaitStatus,
-)
+from taskmem_hookspecs import EventQuery, InvalidArguments, Message, TaskmemError, WaitStatus
 from taskmem_hookspecs.errors import ReservedKey, TaskEnded, UnknownTool
 from tests.support.world import PLAN, World
 
@@ -27,11 +21,7 @@ def test_the_schemas_of_all_tools(json_snapshot: Any) -> None:
 
 def test_what_a_host_reads_in_every_session_stays_small() -> None:
     read = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "inputSchema": tool.input_schema,
-        }
+        {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
         for tool in catalog.list_offered("default", recalls=True)
     ]
 
@@ -186,10 +176,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("task_register", {"name": "a\x00b", "plan": ["a"]}),
     ("task_register", {"name": "n", "plan": ["a"], "metadata": []}),
     *(
-        (
-            "task_register",
-            {"name": "n", "plan": ["a"], "metadata": {"artifacts": named}},
-        )
+        ("task_register", {"name": "n", "plan": ["a"], "metadata": {"artifacts": named}})
         for named in ([{"file": "/w/x"}], [["/w/x"]], [5], {"a": 1}, [""], 7)
     ),
     ("task_register", {"name": "n", "plan": ["a"], "metadata": {"x": "y" * 65_536}}),
@@ -249,11 +236,7 @@ def test_bad_input_is_refused_with_a_message_and_writes_nothing(
             real_world.call(tool, **asked)
         shown = {k: str(v)[:40] for k, v in given.items()}
         refusals.append(
-            {
-                "call": f"{tool}({shown})",
-                "error": refusal.value.name,
-                "message": str(refusal.value),
-            }
+            {"call": f"{tool}({shown})", "error": refusal.value.name, "message": str(refusal.value)}
         )
 
     assert (real_world.store.count(), real_world.task(task)) == before
@@ -295,11 +278,7 @@ def test_a_secret_never_reaches_the_store_and_the_answer_says_so(world: World) -
     answer = world.narrate(task, f"used {token}")
 
     assert "1 secret in the text was replaced" in answer["message"]
-    kept = (
-        world.task(task),
-        world.thread(task),
-        world.store.find_events(EventQuery()),
-    )
+    kept = (world.task(task), world.thread(task), world.store.find_events(EventQuery()))
     assert token not in repr(kept)
 
 
@@ -347,9 +326,7 @@ def test_half_a_character_in_a_tools_name_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"status": "failed"}])
-def test_artifacts_that_do_not_count_are_said_to_be_left_out(
-    given: dict[str, str],
-) -> None:
+def test_artifacts_that_do_not_count_are_said_to_be_left_out(given: dict[str, str]) -> None:
     world = World()
     task = world.register()
     wish = {"message": "Built it", "artifacts": ["/srv/app/report.md"]}
@@ -361,9 +338,7 @@ def test_artifacts_that_do_not_count_are_said_to_be_left_out(
 
 
 @pytest.mark.parametrize("session", ["agent:main:main", None])
-def test_who_asks_after_the_last_step_is_not_told_to_complete(
-    session: str | None,
-) -> None:
+def test_who_asks_after_the_last_step_is_not_told_to_complete(session: str | None) -> None:
     world = World()
     task = world.register(plan=["Build it"], session_key=session)
     wish = {"completed_steps": [1], "ask": "Is it good?"}

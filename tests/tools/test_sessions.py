@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.gateway import Hold
+from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.engine import wakes
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import WakeState
@@ -50,7 +50,7 @@ def hold_session(session_key: str | None) -> Hold | None:
 
 
 def list_wakes(world: World, holds: wakes.Holds = hold_session, **params: object) -> list[Any]:
-    return list(views.list_wakes(world.shell, params, holds))
+    return list(views.list_wakes(world.context, params, holds))
 
 
 def test_a_wake_that_is_due_says_why_it_is_held(world: World) -> None:
@@ -81,8 +81,8 @@ def test_what_the_transport_said_of_a_wake_is_shown(world: World) -> None:
     (delivery,) = world.claim()
     assert [wake["note"] for wake in list_wakes(world)] == [None]
 
-    wakes.settle_delivered(world.shell, delivery, "openclaw-plugin", "turn: heartbeat")
+    wakes.settle_delivered(world.context, delivery, "openclaw-plugin", "turn: heartbeat")
 
     assert [wake["note"] for wake in list_wakes(world)] == ["turn: heartbeat"]
-    in_task: Any = views.show_by_id(world.shell, task)
+    in_task: Any = views.show_by_id(world.context, task)
     assert [wake["note"] for wake in in_task["wakes"]] == ["turn: heartbeat"]

@@ -26,10 +26,10 @@ def thread(world: World, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_long_thread_is_read_page_by_page(world: World, thread: str) -> None:
-    page = views.show_by_id(world.shell, thread)
+    page = views.show_by_id(world.context, thread)
     pages = [page]
     while page["earlier"] is not None:
-        page = views.show_by_id(world.shell, thread, before=page["earlier"])
+        page = views.show_by_id(world.context, thread, before=page["earlier"])
         pages.append(page)
 
     sizes = [len(json.dumps(page["messages"])) for page in pages]
@@ -41,7 +41,7 @@ def test_a_long_thread_is_read_page_by_page(world: World, thread: str) -> None:
 
 
 def test_plans_that_an_answer_has_no_room_for_are_counted(world: World, thread: str) -> None:
-    shown = views.show_by_id(world.shell, thread)
+    shown = views.show_by_id(world.context, thread)
 
     assert len(json.dumps(shown["revisions"])) < PAGE + 500
     assert shown["revisions"][-1]["new_plan"][0].startswith("29 ")

@@ -51,9 +51,7 @@ def on_stuck(task: Task, verdict: StuckVerdict) -> None:
 
 
 @hookimpl(wrapper=True)
-def build_resume_packet(
-    facts: ResumeFacts,
-) -> Generator[None, ResumePacket, ResumePacket]:
+def build_resume_packet(facts: ResumeFacts) -> Generator[None, ResumePacket, ResumePacket]:
     packet = yield
     return packet.model_copy(update={"extra": {"branch": facts.task.metadata["b"]}})
 

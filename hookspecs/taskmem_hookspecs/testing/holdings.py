@@ -7,14 +7,7 @@ from datetime import datetime
 
 from taskmem_hookspecs.evidence import LedgerEntry, WorkFolder
 from taskmem_hookspecs.model import Bookmark, Message, PlanRevision, Task, Wait, Wake
-from taskmem_hookspecs.queries import (
-    FOREVER,
-    EventQuery,
-    RunQuery,
-    TaskQuery,
-    WaitQuery,
-    WakeQuery,
-)
+from taskmem_hookspecs.queries import FOREVER, EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import Checkpoint, Run
 from taskmem_hookspecs.value import Value

@@ -78,15 +78,12 @@ class HostSuite:
 
     def test_what_is_shown_later_replaces_all_that_was(self, tmp_path: Path) -> None:
         host = self.make_host(tmp_path)
-        first, later = (
-            a_view(self.session_key),
-            SessionView(session_key=self.session_key),
-        )
+        first, later = (a_view(self.session_key), SessionView(session_key=self.session_key))
         for view in (first, later, first):
             asyncio.run(host.show(view))
             found = self.read_view(tmp_path)
             if found is None:
-                pytest.skip("give `seen` to try it")
+                pytest.skip("give `read_view` to try it")
             assert found == view
 
     @pytest.mark.parametrize("age", [0.0, 37.5])
@@ -130,7 +127,7 @@ def a_view(session_key: str) -> SessionView:
 def require_lines(said: Sequence[str] | None) -> list[str]:
     """Return what was shown; skip the test where nobody can tell."""
     if said is None:
-        pytest.skip("give `said` to try it")
+        pytest.skip("give `list_said` to try it")
     return [*said]
 
 

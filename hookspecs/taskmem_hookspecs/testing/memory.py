@@ -25,14 +25,7 @@ from taskmem_hookspecs.model import (
     Wake,
     WakeState,
 )
-from taskmem_hookspecs.queries import (
-    FOREVER,
-    EventQuery,
-    RunQuery,
-    TaskQuery,
-    WaitQuery,
-    WakeQuery,
-)
+from taskmem_hookspecs.queries import FOREVER, EventQuery, RunQuery, TaskQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.roles import RecordT
 from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.testing.memory_dropping import Dropping, is_watching
@@ -118,10 +111,7 @@ class MemoryStore(Dropping):
         """Return the last records of a task, or of a run."""
         kept: dict[type, tuple[str, Callable[[], Iterable[Any]]]] = {
             Bookmark: ("name", self._bookmarks.values),
-            Message: (
-                "task_id",
-                lambda: select_messages(self._messages, said_after, before),
-            ),
+            Message: ("task_id", lambda: select_messages(self._messages, said_after, before)),
             PlanRevision: ("task_id", lambda: self._revisions),
             LedgerEntry: ("task_id", lambda: sort_by_key(self._ledger)),
             WorkFolder: ("task_id", lambda: sort_by_key(self._folders)),
@@ -207,11 +197,7 @@ class MemoryStore(Dropping):
             )
 
     def count_open(
-        self,
-        kind: type[Task | Wait],
-        by: Maker,
-        limit: int,
-        home: str | None = None,
+        self, kind: type[Task | Wait], by: Maker, limit: int, home: str | None = None
     ) -> int:
         """Return how many open tasks one has registered, or open waits asked for."""
         with self._lock:

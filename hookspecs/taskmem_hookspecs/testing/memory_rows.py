@@ -218,9 +218,7 @@ def check_keys(wakes: Mapping[str, Wake], new: Collection[Wake]) -> None:
 
 
 def check_checkpoints(
-    new: Sequence[Checkpoint],
-    known: Mapping[tuple[str, int], Checkpoint],
-    runs: Mapping[str, Run],
+    new: Sequence[Checkpoint], known: Mapping[tuple[str, int], Checkpoint], runs: Mapping[str, Run]
 ) -> None:
     """Refuse checkpoints with a number that is taken, or of a run that is not there."""
     if len({(c.run_id, c.number) for c in new}) < len(new):

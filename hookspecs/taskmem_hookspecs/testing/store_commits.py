@@ -13,19 +13,11 @@ from hypothesis import strategies as st
 from taskmem_hookspecs.changes import Change
 from taskmem_hookspecs.errors import Conflict, TaskNotFound
 from taskmem_hookspecs.evidence import Artifact
-from taskmem_hookspecs.model import (
-    Bookmark,
-    Event,
-    Message,
-    PlanRevision,
-    Task,
-    Wait,
-    Wake,
-)
+from taskmem_hookspecs.model import Bookmark, Event, Message, PlanRevision, Task, Wait, Wake
 from taskmem_hookspecs.queries import EventQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import Run
-from taskmem_hookspecs.testing import drawn
+from taskmem_hookspecs.testing import strategies
 from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
 from taskmem_hookspecs.testing.values import (
     a_checkpoint,
@@ -77,7 +69,7 @@ class StoreCommits:
         @drawn_often
         @given(st.data())
         def comes_back(data: st.DataObject) -> None:
-            task = data.draw(drawn.tasks(next(ids)))
+            task = data.draw(strategies.tasks(next(ids)))
             store.commit(Change(tasks=(task,)))
             assert store.read_task(task.task_id).task == build_stored_row(task)
 
@@ -88,7 +80,7 @@ class StoreCommits:
         versions = itertools.count(1)
 
         @drawn_often
-        @given(drawn.tasks("task_1"))
+        @given(strategies.tasks("task_1"))
         def comes_back(task: Task) -> None:
             version = next(versions)
             changed = task.model_copy(update={"version": version})
@@ -105,8 +97,8 @@ class StoreCommits:
         @drawn_often
         @given(st.data())
         def comes_back(data: st.DataObject) -> None:
-            wait = data.draw(drawn.waits(next(ids), "task_1"))
-            other = data.draw(drawn.waits(wait.wait_id, "task_1"))
+            wait = data.draw(strategies.waits(next(ids), "task_1"))
+            other = data.draw(strategies.waits(wait.wait_id, "task_1"))
             store.commit(Change(waits=(wait,)))
             assert store.read_wait(wait.wait_id) == build_stored_row(wait)
             store.commit(Change(waits=(build_stored_row(other),)))
@@ -122,8 +114,8 @@ class StoreCommits:
         @drawn_often
         @given(st.data())
         def comes_back(data: st.DataObject) -> None:
-            wake = data.draw(drawn.wakes(next(ids), "task_1", "wait_1"))
-            other = data.draw(drawn.wakes(wake.wake_id, "task_1", "wait_1"))
+            wake = data.draw(strategies.wakes(next(ids), "task_1", "wait_1"))
+            other = data.draw(strategies.wakes(wake.wake_id, "task_1", "wait_1"))
             query = WakeQuery(wake_ids=(wake.wake_id,))
             store.commit(Change(wakes=(wake,)))
             assert list(store.find_wakes(query)) == [build_stored_row(wake)]
@@ -137,7 +129,7 @@ class StoreCommits:
         store.commit(Change(tasks=(a_task(),)))
 
         @drawn_often
-        @given(drawn.messages("task_1"), drawn.revisions("task_1"), drawn.events())
+        @given(strategies.messages("task_1"), strategies.revisions("task_1"), strategies.events())
         def comes_back(message: Message, revision: PlanRevision, event: Event) -> None:
             store.commit(Change(messages=(message,), revisions=(revision,), events=(event,)))
             read_message = store.read_records(Message, "task_1", 1)[-1]
@@ -218,12 +210,7 @@ class StoreCommits:
             {"runs": (a_run(), a_run(run_id="run_2"))},
             {"checkpoints": (a_checkpoint(), a_checkpoint())},
             {"wakes": (a_wake(wake_id="wake_2"), a_wake(version=2))},
-            {
-                "wakes": (
-                    a_wake(wake_id="wake_2"),
-                    a_wake(wake_id="wake_3", key="test:wake_1"),
-                )
-            },
+            {"wakes": (a_wake(wake_id="wake_2"), a_wake(wake_id="wake_3", key="test:wake_1"))},
             {"tasks": (*full.tasks, a_task(version=1))},
             {"waits": (*full.waits, a_wait(wait_id="wait_2", version=3))},
         ):
@@ -237,10 +224,7 @@ class StoreCommits:
         store.commit(Change(wakes=(a_wake(key="stuck:task_1:1"),)))
         with pytest.raises(Conflict):
             store.commit(Change(wakes=(a_wake(wake_id="wake_2", key="stuck:task_1:1"),)))
-        both = (
-            a_wake(wake_id="wake_3", key="same"),
-            a_wake(wake_id="wake_4", key="same"),
-        )
+        both = (a_wake(wake_id="wake_3", key="same"), a_wake(wake_id="wake_4", key="same"))
         with pytest.raises(Conflict):
             store.commit(Change(wakes=both))
         assert len(store.find_wakes(WakeQuery())) == 1

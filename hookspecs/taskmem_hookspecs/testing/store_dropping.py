@@ -175,10 +175,7 @@ class StoreDropping:
         for n in (3, 1, 2):
             at = DAWN + n * SECOND
             wait = a_wait(
-                wait_id=f"wait_{n}",
-                status=WaitStatus.CANCELLED,
-                created_at=at,
-                changed_at=at,
+                wait_id=f"wait_{n}", status=WaitStatus.CANCELLED, created_at=at, changed_at=at
             )
             store.commit(Change(waits=(wait,), events=(an_event(at=at),)))
         assert store.drop_ended(DAWN + 9 * SECOND, 2).rows == {"waits": 2, "events": 2}

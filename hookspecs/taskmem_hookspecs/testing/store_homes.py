@@ -49,12 +49,7 @@ class StoreHomes:
         assert list_due("home_3", 1) == ["task_2"]
         assert list_due(None) == ["task_0", "task_1", "task_2"]
         due = [find_next_stuck_due(store, home) for home in (*HOMES, "home_3")]
-        assert due == [
-            _make_instant(0),
-            _make_instant(1),
-            _make_instant(0),
-            _make_instant(2),
-        ]
+        assert due == [_make_instant(0), _make_instant(1), _make_instant(0), _make_instant(2)]
 
     def test_wakes_are_due_in_their_own_home(self, store: TaskStore) -> None:
         wakes = (
@@ -73,21 +68,11 @@ class StoreHomes:
         assert due("home_3", 1) == ["wake_2"]
         assert due(None) == ["wake_0", "wake_1", "wake_2"]
         first = [find_next_wake_due(store, home) for home in (*HOMES, "home_3")]
-        assert first == [
-            _make_instant(0),
-            _make_instant(1),
-            _make_instant(0),
-            _make_instant(2),
-        ]
+        assert first == [_make_instant(0), _make_instant(1), _make_instant(0), _make_instant(2)]
 
     def test_wakes_sent_to_a_session_are_of_their_own_home(self, store: TaskStore) -> None:
         wakes = (
-            a_wake(
-                wake_id=f"wake_{n}",
-                home=home,
-                session_key="s",
-                sent_at=_make_instant(n),
-            )
+            a_wake(wake_id=f"wake_{n}", home=home, session_key="s", sent_at=_make_instant(n))
             for n, home in enumerate(HOMES)
         )
         store.commit(Change(wakes=tuple(wakes)))
@@ -122,12 +107,7 @@ class StoreHomes:
     def test_leases_lapse_in_their_own_home(self, store: TaskStore) -> None:
         for n, home in enumerate(HOMES):
             task_id = f"task_{n}"
-            run = a_run(
-                run_id=f"run_{n}",
-                task_id=task_id,
-                home=home,
-                lease_until=_make_instant(n),
-            )
+            run = a_run(run_id=f"run_{n}", task_id=task_id, home=home, lease_until=_make_instant(n))
             store.commit(Change(tasks=(a_task(task_id=task_id),), runs=(run,)))
 
         def find_lapsed(home: str | None, limit: int = 9) -> list[str]:
@@ -139,12 +119,7 @@ class StoreHomes:
         assert find_lapsed("home_3", 1) == ["run_2"]
         assert find_lapsed(None) == ["run_0", "run_1", "run_2"]
         first = [find_next_lapse(store, home) for home in (*HOMES, "home_3")]
-        assert first == [
-            _make_instant(0),
-            _make_instant(1),
-            _make_instant(0),
-            _make_instant(2),
-        ]
+        assert first == [_make_instant(0), _make_instant(1), _make_instant(0), _make_instant(2)]
 
     def test_what_is_listed_is_cut_to_its_home_before_its_limit(self, store: TaskStore) -> None:
         for n, home in enumerate(HOMES):

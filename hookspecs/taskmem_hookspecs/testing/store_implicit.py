@@ -36,17 +36,9 @@ def commit_both_kinds(store: TaskStore) -> None:
     """Write a task of each kind: `task_1`, and `task_2`, which is implicit."""
     for n, implicit in ((1, False), (2, True)):
         task = a_task(
-            task_id=f"task_{n}",
-            implicit=implicit,
-            session_key="s",
-            updated_at=DAWN + n * SECOND,
+            task_id=f"task_{n}", implicit=implicit, session_key="s", updated_at=DAWN + n * SECOND
         )
-        run = a_run(
-            run_id=f"run_{n}",
-            task_id=f"task_{n}",
-            state=RunState.RUNNING,
-            session_key="s",
-        )
+        run = a_run(run_id=f"run_{n}", task_id=f"task_{n}", state=RunState.RUNNING, session_key="s")
         store.commit(Change(tasks=(task,), runs=(run,)))
 
 
@@ -138,8 +130,7 @@ class StoreImplicit:
         now = DAWN + SECOND
         waits = (a_wait(task_id="task_1"),) if why == "watched" else ()
         task = a_task(
-            implicit=why != "explicit",
-            updated_at=now if why == "touched since" else DAWN,
+            implicit=why != "explicit", updated_at=now if why == "touched since" else DAWN
         )
         run = a_run(seen_at=now if why == "seen since" else DAWN)
         store.commit(Change(tasks=(task,), runs=(run,), waits=waits))

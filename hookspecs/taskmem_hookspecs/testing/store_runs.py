@@ -18,7 +18,7 @@ from taskmem_hookspecs.model import WakeCause
 from taskmem_hookspecs.queries import RunQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.runs import Checkpoint, RunState
-from taskmem_hookspecs.testing import drawn
+from taskmem_hookspecs.testing import strategies
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import extract_ids, find_next_lapse
 from taskmem_hookspecs.testing.store_commits import build_stored_row, drawn_often
@@ -48,8 +48,8 @@ class StoreRuns:
         def comes_back(data: st.DataObject) -> None:
             # Of a task each: it has one run that is open at most.
             number = next(ids)
-            run = data.draw(drawn.runs(f"run_{number}", f"task_{number}"))
-            other = data.draw(drawn.runs(run.run_id, run.task_id))
+            run = data.draw(strategies.runs(f"run_{number}", f"task_{number}"))
+            other = data.draw(strategies.runs(run.run_id, run.task_id))
             store.commit(Change(tasks=(a_task(task_id=run.task_id),), runs=(run,)))
             assert store.read_run(run.run_id) == build_stored_row(run)
             store.commit(Change(runs=(build_stored_row(other),)))
@@ -66,8 +66,8 @@ class StoreRuns:
         @given(st.data())
         def comes_back(data: st.DataObject) -> None:
             number = next(numbers)
-            checkpoint = data.draw(drawn.checkpoints("run_1", number))
-            made = data.draw(drawn.artifacts(f"artifact_{number:05}", "task_1"))
+            checkpoint = data.draw(strategies.checkpoints("run_1", number))
+            made = data.draw(strategies.artifacts(f"artifact_{number:05}", "task_1"))
             made = made.model_copy(update={"run_id": "run_1"})
             store.commit(Change(checkpoints=(checkpoint,), artifacts=(made,)))
             assert store.read_records(Checkpoint, "run_1", 1)[-1] == checkpoint
@@ -105,7 +105,7 @@ class StoreRuns:
         store.commit(Change(tasks=(a_task(),), runs=(a_run(),)))
 
         @drawn_often
-        @given(drawn.entries("/work/a.md", "task_1"), drawn.folders("/work", "task_1"))
+        @given(strategies.entries("/work/a.md", "task_1"), strategies.folders("/work", "task_1"))
         def comes_back(entry: LedgerEntry, folder: WorkFolder) -> None:
             entry = entry.model_copy(update={"run_id": "run_1"})
             store.commit(Change(ledger=(entry,), folders=(folder,)))

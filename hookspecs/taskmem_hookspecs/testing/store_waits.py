@@ -11,7 +11,7 @@ from taskmem_hookspecs.queries import EventQuery, WaitQuery, WakeQuery
 from taskmem_hookspecs.roles import TaskStore
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import extract_ids
-from taskmem_hookspecs.testing.store_questions import make_instant
+from taskmem_hookspecs.testing.store_queries import make_instant
 from taskmem_hookspecs.testing.values import a_task, a_wait, a_wake, an_event
 
 

@@ -22,7 +22,7 @@ from taskmem_hookspecs.testing.store_commits import StoreCommits
 from taskmem_hookspecs.testing.store_dropping import StoreDropping
 from taskmem_hookspecs.testing.store_homes import StoreHomes
 from taskmem_hookspecs.testing.store_implicit import StoreImplicit
-from taskmem_hookspecs.testing.store_questions import StoreQuestions
+from taskmem_hookspecs.testing.store_queries import StoreQuestions
 from taskmem_hookspecs.testing.store_runs import StoreRuns
 from taskmem_hookspecs.testing.store_waits import StoreWaits
 from taskmem_hookspecs.testing.values import (
@@ -44,13 +44,7 @@ ROUNDS: Final = 5
 
 
 class StoreSuite(
-    StoreCommits,
-    StoreQuestions,
-    StoreWaits,
-    StoreRuns,
-    StoreHomes,
-    StoreImplicit,
-    StoreDropping,
+    StoreCommits, StoreQuestions, StoreWaits, StoreRuns, StoreHomes, StoreImplicit, StoreDropping
 ):
     """Subclass it in your tests, and say how your store is made.
 

@@ -90,7 +90,7 @@ class TransportSuite:
         deliver_wake(self.make_transport(tmp_path), a_wake(text=text))
         received = self.list_received(tmp_path)
         if received is None:
-            pytest.skip("give `received` to try it")
+            pytest.skip("give `list_received` to try it")
         assert list(received) == [text]
 
     # --- how it is delivered --------------------------------------------------

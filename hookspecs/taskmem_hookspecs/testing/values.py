@@ -5,13 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from taskmem_hookspecs.evidence import (
-    Artifact,
-    FileChange,
-    LedgerEntry,
-    Verdict,
-    WorkFolder,
-)
+from taskmem_hookspecs.evidence import Artifact, FileChange, LedgerEntry, Verdict, WorkFolder
 from taskmem_hookspecs.model import (
     Author,
     Event,
@@ -130,14 +124,7 @@ def a_run(**changes: object) -> Run:
 def a_checkpoint(**changes: object) -> Checkpoint:
     """Return the first checkpoint of `run_1`, so changed."""
     return Checkpoint.model_validate(
-        {
-            "run_id": "run_1",
-            "number": 1,
-            "at": DAWN,
-            "body": "{}",
-            "checksum": "",
-            **changes,
-        }
+        {"run_id": "run_1", "number": 1, "at": DAWN, "body": "{}", "checksum": "", **changes}
     )
 
 

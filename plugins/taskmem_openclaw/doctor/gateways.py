@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from taskmem_hookspecs import Checkup, TaskmemError
-from taskmem_openclaw import door
+from taskmem_openclaw import plugin_socket
 from taskmem_openclaw.setup.edits import to_object
 
 Gateways = Sequence[Mapping[str, Any]]
@@ -29,14 +29,16 @@ async def await_gateways(checkup: Checkup, environ: Mapping[str, str], seconds: 
     found = read_gateways(checkup.status)
     if found or checkup.status is None:
         return found
-    if not await door.wait_for_listener(door.find_socket(environ), door.GLANCE):
+    if not await plugin_socket.wait_for_listener(
+        plugin_socket.find_socket(environ), plugin_socket.GLANCE
+    ):
         return found
     try:
         async with asyncio.timeout(seconds):
             while True:
                 if found := read_gateways(await _fetch_status(checkup)):
                     return found
-                await asyncio.sleep(door.GLANCE)
+                await asyncio.sleep(plugin_socket.GLANCE)
     except TimeoutError:
         return ()
 

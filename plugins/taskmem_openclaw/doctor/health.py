@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from taskmem_hookspecs import Checkup, HealthRow, HealthState
-from taskmem_openclaw import configuration, door
+from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.doctor import links
 from taskmem_openclaw.doctor.gateways import await_gateways
 from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
-from taskmem_openclaw.setup import shipped
+from taskmem_openclaw.setup import package_files
 from taskmem_openclaw.setup.edits import find_value, to_list, to_object
 from taskmem_openclaw.setup.openclaw import OLDEST
 from taskmem_openclaw.transports.listeners import find_stranger
@@ -57,7 +57,7 @@ class OpenClawCheck:
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield a row for each link; where OpenClaw is not used, one that says so."""
-        gateways = await await_gateways(checkup, self._environ, door.LOAD_SECONDS)
+        gateways = await await_gateways(checkup, self._environ, plugin_socket.LOAD_SECONDS)
         if checkup.transport not in OURS and not gateways:
             yield ok("used", f"Wakes do not go to OpenClaw, but by {checkup.transport}.")
             return
@@ -80,8 +80,8 @@ class OpenClawCheck:
             config = config if plugins is None else {**config, "plugins": plugins}
         facts = Facts(
             config=config,
-            wishes=shipped.build_desired_state(config, ""),
-            version=shipped.read_version(),
+            wishes=package_files.build_desired_state(config, ""),
+            version=package_files.read_version(),
             state=configuration.find_state_folder(self._environ),
             gateways=gateways,
         )
@@ -117,9 +117,7 @@ async def check_version(
         )
     if (int(number[1]), int(number[2])) < OLDEST:
         return fail(
-            "version",
-            f"OpenClaw is {number[0]}, and the plug-in needs {oldest} or newer.",
-            _UPDATE,
+            "version", f"OpenClaw is {number[0]}, and the plug-in needs {oldest} or newer.", _UPDATE
         )
     return ok("version", f"OpenClaw {number[0]} is {program}.")
 
@@ -188,10 +186,7 @@ class GatewayProbe:
     """Looks whether the gateway is there, and which ways lead into it."""
 
     def __init__(
-        self,
-        facts: Facts,
-        environ: Mapping[str, str],
-        transport: httpx.AsyncBaseTransport | None,
+        self, facts: Facts, environ: Mapping[str, str], transport: httpx.AsyncBaseTransport | None
     ) -> None:
         """Take the facts, the environment, and what carries requests."""
         self._facts = facts
@@ -228,12 +223,12 @@ class GatewayProbe:
         )
 
     async def _check_socket(self) -> HealthRow:
-        path = door.find_socket(self._environ)
+        path = plugin_socket.find_socket(self._environ)
         try:
             # A plug-in that is just loaded anew is away for a moment.
-            await door.wait_for_listener(path, door.LOAD_SECONDS)
-            await door.ask_gateway(path, "seen", GATEWAY_SECONDS, session_key="")
-        except (door.PluginNotListening, door.PluginRequestFailed) as error:
+            await plugin_socket.wait_for_listener(path, plugin_socket.LOAD_SECONDS)
+            await plugin_socket.ask_gateway(path, "seen", GATEWAY_SECONDS, session_key="")
+        except (plugin_socket.PluginNotListening, plugin_socket.PluginRequestFailed) as error:
             sentence = f"Wakes do not get into the gateway: {error}."
             return fail("door", sentence, RELOAD)
         return ok("door", f"Wakes get into the gateway by {path}.")
@@ -241,9 +236,9 @@ class GatewayProbe:
     async def _check_abilities(self) -> AsyncIterator[HealthRow]:
         """Look whether OpenClaw offers what users are told by, and shows commands."""
         try:
-            path = door.find_socket(self._environ)
-            answer = await door.ask_gateway(path, "lacks", GATEWAY_SECONDS)
-        except (door.PluginNotListening, door.PluginRequestFailed) as error:
+            path = plugin_socket.find_socket(self._environ)
+            answer = await plugin_socket.ask_gateway(path, "lacks", GATEWAY_SECONDS)
+        except (plugin_socket.PluginNotListening, plugin_socket.PluginRequestFailed) as error:
             sentence = f"Whether users can be told of their tasks is not known: {error}."
             yield warn("notices", sentence, RELOAD)
             return
@@ -364,9 +359,7 @@ def build_views_row(lacks: Mapping[str, object]) -> HealthRow:
     )
     why = "; ".join(dict.fromkeys(str(each) for each in lacks.values()))
     return warn(
-        "shown",
-        f"This OpenClaw shows {named} ({why}); lines of text are used instead.",
-        _UPDATE,
+        "shown", f"This OpenClaw shows {named} ({why}); lines of text are used instead.", _UPDATE
     )
 
 
@@ -375,10 +368,7 @@ def build_fallback_row(program: str | None) -> HealthRow:
     if program is None:
         lost = "Without OpenClaw's command, wakes have no way but those above."
         return warn("cli", lost, "Set TASKMEM_OPENCLAW_BIN to it.")
-    return ok(
-        "cli",
-        f"Else wakes go by {program}, in seconds, and brief where others can read.",
-    )
+    return ok("cli", f"Else wakes go by {program}, in seconds, and brief where others can read.")
 
 
 def build_heartbeats_row(facts: Facts, *, there: bool) -> HealthRow:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from taskmem_hookspecs import HealthRow, HealthState
 from taskmem_openclaw import configuration
-from taskmem_openclaw.setup import plan, sight
+from taskmem_openclaw.setup import plan, tool_policy
 from taskmem_openclaw.setup.edits import find_value, to_list, to_object
 
 SETUP: Final = "Run: taskmem setup openclaw"
@@ -154,11 +154,7 @@ def check_command(facts: Facts) -> HealthRow:
     said = to_list(find_value(facts.entry, ("config", "command")))
     wanted = list(facts.wishes.command)
     if not said:
-        return warn(
-            "command",
-            "The plug-in looks for taskmem on the gateway's PATH.",
-            SETUP,
-        )
+        return warn("command", "The plug-in looks for taskmem on the gateway's PATH.", SETUP)
     program = shutil.which(str(said[0]))
     if program is None:
         return fail("command", f"The plug-in starts {said[0]}, and it is gone.", SETUP)
@@ -166,9 +162,7 @@ def check_command(facts: Facts) -> HealthRow:
     if not same:
         words = " ".join(map(str, said))
         return warn(
-            "command",
-            f"The plug-in starts {words}, and this is {' '.join(wanted)}.",
-            SETUP,
+            "command", f"The plug-in starts {words}, and this is {' '.join(wanted)}.", SETUP
         )
     return ok("command", f"The plug-in starts {' '.join(wanted)}.")
 
@@ -214,8 +208,8 @@ def check_conversation_access(facts: Facts) -> HealthRow:
 def check_tools(facts: Facts) -> HealthRow:
     """Look whether a tool policy hides the tools from the agent."""
     wishes = facts.wishes
-    known = sight.ToolGroup(plan.PLUGIN, wishes.tools, wishes.profiles)
-    hidden, notes = sight.plan_tool_visibility(facts.config, known)
+    known = tool_policy.ToolGroup(plan.PLUGIN, wishes.tools, wishes.profiles)
+    hidden, notes = tool_policy.plan_tool_visibility(facts.config, known)
     if hidden:
         why = "; ".join(f"{change.what}: it gives {change.gives}" for change in hidden)
         return fail("tools", f"The agent does not see the tools. Wanted: {why}.", SETUP)

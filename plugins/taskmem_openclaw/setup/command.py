@@ -18,13 +18,7 @@ import click
 @click.option("--no-proof", is_flag=True, help="Do not let the doctor look after it.")
 @click.option("--mcp", is_flag=True, help="The MCP bundle, not the native plug-in.")
 def openclaw(
-    *,
-    everything: bool,
-    dry_run: bool,
-    undo: bool,
-    remove: bool,
-    no_proof: bool,
-    mcp: bool,
+    *, everything: bool, dry_run: bool, undo: bool, remove: bool, no_proof: bool, mcp: bool
 ) -> None:
     """Install the plug-in into OpenClaw, with what it may do.
 
@@ -32,14 +26,14 @@ def openclaw(
     without --yes, only what is needed is done, and what was left out is said. It can be
     run again at any time: it changes what is not as it should be, and nothing else.
     """
-    from taskmem_openclaw.setup import talking
+    from taskmem_openclaw.setup import prompts
 
     if undo and remove:
         raise click.UsageError("Either --undo or --remove, not both.")
     if undo:
-        talking.undo_setup(dry_run=dry_run)
+        prompts.undo_setup(dry_run=dry_run)
     elif remove:
-        talking.remove_setup(dry_run=dry_run)
+        prompts.remove_setup(dry_run=dry_run)
     else:
-        choice = talking.SetupChoice(everything, dry_run, not no_proof, mcp)
-        talking.set_up(choice)
+        choice = prompts.SetupChoice(everything, dry_run, not no_proof, mcp)
+        prompts.set_up(choice)

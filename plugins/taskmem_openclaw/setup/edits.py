@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from taskmem_openclaw.setup.patches import Document, is_list, is_object
+from taskmem_openclaw.setup.merge_patches import Document, is_list, is_object
 
 Path = tuple[str, ...]
 

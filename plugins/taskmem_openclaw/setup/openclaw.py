@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from taskmem_hookspecs.installing import make_setup_folder, write_file
 from taskmem_openclaw.configuration import parse_json
-from taskmem_openclaw.setup.patches import Document, is_object
+from taskmem_openclaw.setup.merge_patches import Document, is_object
 
 OLDEST: Final = (2026, 9)
 """The first version whose plug-in interface has what the plug-in uses."""

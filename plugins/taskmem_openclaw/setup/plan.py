@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskmem_hookspecs.installing import SERVER, TOOLS, runs_taskmem
 from taskmem_openclaw import configuration
-from taskmem_openclaw.setup import sight
+from taskmem_openclaw.setup import tool_policy
 from taskmem_openclaw.setup.edits import (
     ConfigChange,
     ListEdit,
@@ -20,7 +20,7 @@ from taskmem_openclaw.setup.edits import (
     to_list,
     to_object,
 )
-from taskmem_openclaw.setup.patches import Document, is_same_json
+from taskmem_openclaw.setup.merge_patches import Document, is_same_json
 
 PLUGIN: Final = configuration.PLUGIN
 BUNDLE: Final = "taskmem-mcp"
@@ -73,22 +73,17 @@ def plan_plugin(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
     _require_allowed(config, PLUGIN)
     if find_value(config, ("plugins", "entries", BUNDLE, "enabled")) is True:
         raise SetupRefused(_describe_duplicate("MCP bundle", "plug-in"))
-    tools = sight.ToolGroup(PLUGIN, wishes.tools, wishes.profiles)
-    seen, notes = sight.plan_tool_visibility(config, tools)
+    tools = tool_policy.ToolGroup(PLUGIN, wishes.tools, wishes.profiles)
+    seen, notes = tool_policy.plan_tool_visibility(config, tools)
     access = _build_access_change(config)
-    wanted = [
-        _build_plugin_change(config, wishes),
-        *_build_allow_change(config, PLUGIN),
-        access,
-    ]
+    wanted = [_build_plugin_change(config, wishes), *_build_allow_change(config, PLUGIN), access]
     wanted += [
         *_build_model_change(config),
         _build_hold_back_change(access),
         _build_recording_change(),
     ]
     return ConfigPlan(
-        _drop_done_changes(config, [*wanted, *seen, *_build_server_changes(config)]),
-        notes,
+        _drop_done_changes(config, [*wanted, *seen, *_build_server_changes(config)]), notes
     )
 
 
@@ -102,12 +97,9 @@ def plan_bundle(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
     if list_plugin_paths(config, wishes):
         raise SetupRefused(_describe_duplicate("plug-in", "MCP bundle"))
     names = frozenset(f"{SERVER}__{tool}" for tool in wishes.tools)
-    tools = sight.ToolGroup("bundle-mcp", names, frozenset(("coding", "messaging")))
-    seen, notes = sight.plan_tool_visibility(config, tools)
-    wanted = [
-        _build_bundle_change(config, wishes),
-        *_build_allow_change(config, BUNDLE),
-    ]
+    tools = tool_policy.ToolGroup("bundle-mcp", names, frozenset(("coding", "messaging")))
+    seen, notes = tool_policy.plan_tool_visibility(config, tools)
+    wanted = [_build_bundle_change(config, wishes), *_build_allow_change(config, BUNDLE)]
     return ConfigPlan(_drop_done_changes(config, [*wanted, *seen]), notes)
 
 
@@ -126,7 +118,7 @@ def remove_traces(config: Mapping[str, Any], wishes: DesiredState) -> Document:
         ListEdit(LOAD, (), tuple(list_plugin_paths(config, wishes))),
         ListEdit(ALLOW, (), (PLUGIN, BUNDLE)),
     ]
-    for scope in sight.list_scopes(config):
+    for scope in tool_policy.list_scopes(config):
         for place in (scope, (*scope, "sandbox", "tools")):
             words += [ListEdit((*place, key), (), (PLUGIN,)) for key in ("allow", "alsoAllow")]
     for edit in words:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from taskmem_hookspecs.installing import NotOurs, Skill
-from taskmem_openclaw.setup import shipped
+from taskmem_openclaw.setup import package_files
 from taskmem_openclaw.setup.edits import find_value
 
 
@@ -22,7 +22,7 @@ def find_skill_copies(config: Path, said: Mapping[str, Any]) -> list[Skill]:
     state = config.parent
     workspace = find_value(said, ("agents", "defaults", "workspace"))
     named = Path(str(workspace)).expanduser() if workspace else state / "workspace"
-    places = [Skill(each / "skills", known=shipped.read_skills()) for each in (state, named)]
+    places = [Skill(each / "skills", known=package_files.read_skills()) for each in (state, named)]
     found: list[Skill] = []
     for each in places:
         with suppress(NotOurs, OSError):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
-from taskmem_openclaw.transports.reach import ReachMixin, require_own_gateway
+from taskmem_openclaw.transports.own_agents import ReachMixin, require_own_gateway
 
 SECONDS: Final = 120.0
 """How long one call may take before it is killed."""
@@ -35,10 +35,7 @@ NOBODY: Final = 65_534
 
 _SAID_BYTES: Final = 600
 _GULP_BYTES: Final = 65_536
-_FINAL: Final = (
-    "cannot target a subagent session",
-    "agent is unavailable",
-)
+_FINAL: Final = ("cannot target a subagent session", "agent is unavailable")
 """What the gateway says when trying again is of no use."""
 
 

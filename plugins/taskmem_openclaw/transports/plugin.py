@@ -12,15 +12,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from taskmem_hookspecs import (
-    Wake,
-    WakeReceipt,
-    WakeRefused,
-    WakeUndelivered,
-)
-from taskmem_openclaw import configuration, door
-from taskmem_openclaw.transports.ladder import TransportUnavailable
-from taskmem_openclaw.transports.reach import ReachMixin, parse_gateway
+from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
+from taskmem_openclaw import configuration, plugin_socket
+from taskmem_openclaw.transports.auto import TransportUnavailable
+from taskmem_openclaw.transports.own_agents import ReachMixin, parse_gateway
 
 NEWS: Final = "The agent goes on."
 """What people see of a wake that says nothing else for them."""
@@ -38,8 +33,8 @@ class OpenClawPlugin(ReachMixin):
     def __init__(
         self,
         environ: Mapping[str, str] = os.environ,
-        seconds: float = door.SECONDS,
-        patience: float = door.LOAD_SECONDS,
+        seconds: float = plugin_socket.SECONDS,
+        patience: float = plugin_socket.LOAD_SECONDS,
     ) -> None:
         """Take the environment, and times in seconds.
 
@@ -62,7 +57,7 @@ class OpenClawPlugin(ReachMixin):
             WakeRefused: There is no such session.
         """
         try:
-            answer: Mapping[str, Any] = await door.ask_session_gateway(
+            answer: Mapping[str, Any] = await plugin_socket.ask_session_gateway(
                 self._environ,
                 "wake",
                 self._seconds,
@@ -73,9 +68,9 @@ class OpenClawPlugin(ReachMixin):
                 text=wake.text,
                 message=NEWS if wake.line is None else wake.line,
             )
-        except door.PluginNotListening as error:
+        except plugin_socket.PluginNotListening as error:
             raise await self._build_absence_error(str(error)) from error
-        except door.PluginRequestFailed as error:
+        except plugin_socket.PluginRequestFailed as error:
             raise WakeUndelivered(f"The plug-in did not take it: {error}.") from error
         if "refused" in answer:
             raise WakeRefused(f"{answer['refused']} Register the task in a living one.")
@@ -118,7 +113,9 @@ class OpenClawPlugin(ReachMixin):
             return WakeUndelivered(
                 f"No gateway listens at 127.0.0.1:{port}; see that it is started."
             )
-        if await door.wait_for_listener(door.find_socket(self._environ), self._patience):
+        if await plugin_socket.wait_for_listener(
+            plugin_socket.find_socket(self._environ), self._patience
+        ):
             return WakeUndelivered(
                 "The gateway has only just loaded the plug-in.", retry_seconds=0.0
             )

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from taskmem_hookspecs import Wake, WakeReceipt, WakeUndelivered
 from taskmem_openclaw import configuration
-from taskmem_openclaw.transports.ladder import TransportUnavailable
+from taskmem_openclaw.transports.auto import TransportUnavailable
 from taskmem_openclaw.transports.listeners import find_stranger
-from taskmem_openclaw.transports.reach import ReachMixin, require_own_gateway
+from taskmem_openclaw.transports.own_agents import ReachMixin, require_own_gateway
 
 if TYPE_CHECKING:
     import httpx

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from taskmem_vision.capture.windows import Window
-from taskmem_vision.lines import to_one_line
+from taskmem_vision.text_lines import to_one_line
 
 # It has no types.
 x: Any = import_module("xcffib.xproto")
@@ -23,10 +23,7 @@ LIST: Final = "_NET_CLIENT_LIST_STACKING"
 GONE: Final = (x.WindowError, x.DrawableError, x.MatchError)
 """What the server says of a window that is not there."""
 
-_ATOMS: Final = (
-    *(LIST, "WM_STATE"),
-    *("_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER"),
-)
+_ATOMS: Final = (*(LIST, "WM_STATE"), *("_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER"))
 _DEEPEST: Final = 3
 """How far inside a frame a window of an application is looked for."""
 _LONGEST: Final = 1024
@@ -147,11 +144,7 @@ class _FrameReplies(NamedTuple):
 
     def is_application(self) -> bool:
         """Read whether it is an application's: no frame says what it is."""
-        said = (
-            _read_title(*self.titles),
-            _read_bytes(self.state),
-            _read_bytes(self.owner),
-        )
+        said = (_read_title(*self.titles), _read_bytes(self.state), _read_bytes(self.owner))
         return any(said)
 
 

@@ -16,9 +16,9 @@ from mss.exception import ScreenShotError
 from PIL import Image
 
 from taskmem_vision.capture.desktop import Desktop
-from taskmem_vision.capture.display import Box, DisplayEvents, DisplayGone
+from taskmem_vision.capture.display_state import Box, DisplayEvents, DisplayGone
 from taskmem_vision.capture.privacy import Privacy, black_out
-from taskmem_vision.capture.watch import PictureWatch
+from taskmem_vision.capture.watch_base import PictureWatch
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.x11 import X11Display
@@ -28,10 +28,7 @@ class ScreenWatch(PictureWatch):
     """Plays `Watch`."""
 
     def __init__(
-        self,
-        desktop: Desktop,
-        privacy: Privacy,
-        connect: Callable[[str], X11Display] | None,
+        self, desktop: Desktop, privacy: Privacy, connect: Callable[[str], X11Display] | None
     ) -> None:
         """Take what to look at.
 

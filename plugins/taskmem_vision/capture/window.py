@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.display import Box, DisplayEvents, DisplayGone, NotViewable
+from taskmem_vision.capture.display_state import Box, DisplayEvents, DisplayGone, NotViewable
 from taskmem_vision.capture.privacy import Privacy
-from taskmem_vision.capture.watch import PictureWatch
+from taskmem_vision.capture.watch_base import PictureWatch
 from taskmem_vision.capture.windows import Window, describe_window, find_dialogs
-from taskmem_vision.looking.look import Look
+from taskmem_vision.change.look import Look
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.x11 import X11Display

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import InvalidArguments, TargetNotFound
-from taskmem_vision.lines import to_one_line
+from taskmem_vision.text_lines import to_one_line
 
 _ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})|([0-9]{1,10})")
 _NAMED: Final = 5

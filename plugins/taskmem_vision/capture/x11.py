@@ -15,7 +15,7 @@ from typing import Any, Final
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.display import (
+from taskmem_vision.capture.display_state import (
     HIDDEN,
     Box,
     DisplayEvents,
@@ -23,7 +23,7 @@ from taskmem_vision.capture.display import (
     NotViewable,
 )
 from taskmem_vision.capture.properties import GONE, Properties
-from taskmem_vision.capture.shared import SharedSegment
+from taskmem_vision.capture.shared_memory import SharedSegment
 from taskmem_vision.capture.windows import Window
 
 # It has no types.
@@ -256,8 +256,7 @@ class X11Display:
         if self._shared is not None:
             try:
                 return self._shared.read(
-                    4 * size[0] * size[1],
-                    lambda segment: self._put_image(segment, drawable, size),
+                    4 * size[0] * size[1], lambda segment: self._put_image(segment, drawable, size)
                 )
             except (x.AccessError, shm.BadSegError, OSError):
                 # The server runs elsewhere: on another machine, in a container.

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from taskmem_hookspecs import NoAnswer, ReaderRefused, ReaderUnavailable
-from taskmem_vision.lines import to_one_line
+from taskmem_vision.text_lines import to_one_line
 
 if TYPE_CHECKING:
     from google.genai.errors import APIError

@@ -22,10 +22,7 @@ class _Price(NamedTuple):
 # 2026-10-07, with the price that it announces for 2027.
 _PRICES: Final = {
     "gemini-3.5-flash-lite": (_Price(date.max, 0.30, 2.50),),
-    "gemini-3.8-flash": (
-        _Price(date(2026, 12, 31), 0.75, 3.75),
-        _Price(date.max, 1.50, 7.50),
-    ),
+    "gemini-3.8-flash": (_Price(date(2026, 12, 31), 0.75, 3.75), _Price(date.max, 1.50, 7.50)),
 }
 # Behind a name, the number or the date of a version costs nothing; a word such as
 # "lite" or "image" makes it another model.

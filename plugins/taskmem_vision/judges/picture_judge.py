@@ -13,28 +13,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Ruling
-from taskmem_vision.judges.asker import QuestionBatcher
-from taskmem_vision.judges.asking import (
-    PromptInjectionSuspected,
-    ReaderReply,
-    pick_hints,
-)
-from taskmem_vision.judges.picture_question import (
-    PictureVerdict,
-    Scene,
-    parse_watch_region,
-)
-from taskmem_vision.lines import fold_text
-from taskmem_vision.looking.attention import (
+from taskmem_vision.change.look import Look, to_look
+from taskmem_vision.change.pending_pictures import (
     LAST_SECONDS,
     WATCHFUL,
     JudgementScheduler,
     consume_exception,
     loop_time,
 )
-from taskmem_vision.looking.gate import PictureQuestionReason
-from taskmem_vision.looking.look import Look, to_look
-from taskmem_vision.looking.shot import Shot, pick_telling_shot
+from taskmem_vision.change.question_policy import PictureQuestionReason
+from taskmem_vision.change.stored_picture import Shot, pick_telling_shot
+from taskmem_vision.judges.picture_question import PictureVerdict, Scene, parse_watch_region
+from taskmem_vision.judges.question_batching import QuestionBatcher
+from taskmem_vision.judges.reader_questions import PromptInjectionSuspected, ReaderReply, pick_hints
+from taskmem_vision.text_lines import fold_text
 
 CONFIDENT: Final = 0.7
 """From here on one yes is enough."""

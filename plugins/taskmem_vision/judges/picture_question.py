@@ -13,9 +13,9 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from taskmem_vision.judges.asking import ConditionVerdict, describe_condition
-from taskmem_vision.lines import to_one_line
-from taskmem_vision.looking.shot import Shot
+from taskmem_vision.change.stored_picture import Shot
+from taskmem_vision.judges.reader_questions import ConditionVerdict, describe_condition
+from taskmem_vision.text_lines import to_one_line
 
 INSTRUCTION: Final = """\
 Somebody waits for conditions to hold on a computer's screen, or in one window of it. \
@@ -45,7 +45,7 @@ class PictureVerdict(ConditionVerdict):
     watch_box: list[int] | None = Field(
         description="When it does not hold yet, and would show in one part of the "
         "picture only: that part, generously, as [ymin, xmin, ymax, xmax] from 0 to "
-        "1000. Null when it might show anywhere.",
+        "1000. Null when it might show anywhere."
     )
 
 
@@ -121,9 +121,7 @@ def _format_shot(
     return parts
 
 
-def parse_watch_region(
-    verdict: PictureVerdict,
-) -> tuple[float, float, float, float] | None:
+def parse_watch_region(verdict: PictureVerdict) -> tuple[float, float, float, float] | None:
     """Return the part that is worth watching: left, top, right, bottom, from 0 to 1.
 
     None: all of it is, or what the model says is no part.

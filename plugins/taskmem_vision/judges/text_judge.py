@@ -10,15 +10,15 @@ woken too early, with the reader's sentence; nothing is done on the strength of 
 from __future__ import annotations
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, NoAnswer, Reader, Ruling
-from taskmem_vision.judges.asking import (
+from taskmem_vision.judges.reader_questions import (
     DECOYS,
     PromptInjectionSuspected,
     ReaderVerdict,
     ask_reader,
     describe_condition,
 )
-from taskmem_vision.judges.pacing import CALLS, QuestionPacer, TextQuestionReason
-from taskmem_vision.judges.question import (
+from taskmem_vision.judges.text_pacing import CALLS, QuestionPacer, TextQuestionReason
+from taskmem_vision.judges.text_question import (
     INSTRUCTION,
     Confirmation,
     build_confirmation,
@@ -31,11 +31,7 @@ class TerminalReaderJudge:
     """Judges the sides of one wait's condition that only reading can tell."""
 
     def __init__(
-        self,
-        words: str,
-        reader: Reader,
-        calls: int = CALLS,
-        sides: tuple[int, ...] = (0,),
+        self, words: str, reader: Reader, calls: int = CALLS, sides: tuple[int, ...] = (0,)
     ) -> None:
         """Take what is asked, whom to ask, how often at most, and which sides it is."""
         self.name = reader.name
@@ -91,10 +87,7 @@ class TerminalReaderJudge:
         if reason is TextQuestionReason.CONFIRM:
             return await self._confirm_yes(frame)
         verdict, answered = await ask_reader(
-            self._reader,
-            INSTRUCTION,
-            [build_text_question(self._words, frame)],
-            ReaderVerdict,
+            self._reader, INSTRUCTION, [build_text_question(self._words, frame)], ReaderVerdict
         )
         likely = verdict.is_likely
         self._last, self._trouble = answered.describe(verdict), None

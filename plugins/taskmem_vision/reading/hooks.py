@@ -63,7 +63,7 @@ def _get_engine() -> OcrEngine | None:
     """
     from taskmem_vision.reading.ocr import Tesseract
     from taskmem_vision.reading.rapid import RapidOcr
-    from taskmem_vision.reading.shared import SharedOcr
+    from taskmem_vision.reading.shared_reading import SharedOcr
 
     found = Tesseract.find() or RapidOcr.find()
     return SharedOcr(found) if found else None

@@ -11,24 +11,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskmem_hookspecs import Frame, JudgeUnavailable, Met, Ruling
-from taskmem_hookspecs.conditions import (
-    Condition,
-    ExitForm,
-    Form,
-    QuietForm,
-    Side,
-    TextForm,
-)
-from taskmem_vision.looking.attention import (
+from taskmem_hookspecs.conditions import Condition, ExitForm, Form, QuietForm, Side, TextForm
+from taskmem_vision.change.look import Look, LookHistory, to_look
+from taskmem_vision.change.pending_pictures import (
     LAST_SECONDS,
     WATCHFUL,
     JudgementScheduler,
     consume_exception,
     loop_time,
 )
-from taskmem_vision.looking.gate import PictureQuestionReason
-from taskmem_vision.looking.look import Look, LookHistory, to_look
-from taskmem_vision.looking.shot import Shot, pick_telling_shot
+from taskmem_vision.change.question_policy import PictureQuestionReason
+from taskmem_vision.change.stored_picture import Shot, pick_telling_shot
 from taskmem_vision.reading.matching import (
     NUMERIC,
     Finder,

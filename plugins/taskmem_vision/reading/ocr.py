@@ -32,8 +32,8 @@ from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini.keys import remove_keys
-from taskmem_vision.lines import to_one_line
 from taskmem_vision.reading.page import OcrPage, Word, arrange_words
+from taskmem_vision.text_lines import to_one_line
 
 LIMIT_SECONDS: Final = 20.0
 """How long one picture may take; a full screen of small text takes about three."""

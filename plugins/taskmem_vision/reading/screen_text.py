@@ -8,13 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from taskmem_hookspecs.conditions import (
-    Condition,
-    Form,
-    PercentForm,
-    RegexForm,
-    TextForm,
-)
+from taskmem_hookspecs.conditions import Condition, Form, PercentForm, RegexForm, TextForm
 
 _STRAIGHT: Final = {
     **dict.fromkeys("“”„‟«»″", '"'),

@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from taskmem_evidence import files
-from taskmem_evidence.stamps import read_birth_time
+from taskmem_evidence.file_times import read_birth_time
 from taskmem_hookspecs import Claim
 
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -253,11 +253,7 @@ def downloaded_from_a_clock_that_is_ahead(scene: Scene) -> Case:
     return Case(scene.claim(path))
 
 
-BY_BIRTH = (
-    copied_with_its_instants,
-    unpacked_file,
-    downloaded_from_a_clock_that_is_ahead,
-)
+BY_BIRTH = (copied_with_its_instants, unpacked_file, downloaded_from_a_clock_that_is_ahead)
 """True, and seen to be only where a file system knows births."""
 TRUE = (
     written_file,

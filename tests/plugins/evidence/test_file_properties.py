@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 
 from taskmem_evidence.files import FileVerifier
 from taskmem_hookspecs import Verdict
-from tests.plugins.evidence.claims import (
-    BY_BIRTH,
-    FALSE,
-    TRUE,
-    a_scene,
-    interfere,
-    knows_births,
-)
+from tests.plugins.evidence.claims import BY_BIRTH, FALSE, TRUE, a_scene, interfere, knows_births
 
 EXAMPLES = 1_000
 DICE = st.randoms(use_true_random=False)

@@ -5,11 +5,11 @@ import pytest
 
 import taskmem_evidence
 import taskmem_terminal.hooks
-from openclaw_taskmem.seams.seams import PluginHost
+from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_evidence.files import FileVerifier
 from taskmem_evidence.urls import UrlVerifier
 from taskmem_hookspecs.testing import check_plugin
-from taskmem_terminal.evidence import CommandVerifier
+from taskmem_terminal.command_evidence import CommandVerifier
 
 BUILT_IN = [("evidence", taskmem_evidence), ("terminal", taskmem_terminal.hooks)]
 

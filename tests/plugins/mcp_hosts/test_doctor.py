@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taskmem_hookspecs import HealthState
-from taskmem_mcp_hosts import hosts, moves
+from taskmem_mcp_hosts import apply, hosts
 from taskmem_mcp_hosts.doctor import HostsCheck
 from taskmem_openclaw.doctor import health
 from tests.plugins.openclaw.test_health import FakeCheckup
@@ -48,7 +48,7 @@ def rows(environ):
 
 def set_up(environ, *names, project=None):
     for name in names:
-        moves.set_up_host(getattr(hosts, name)(environ, project), environ, dry_run=False)
+        apply.set_up_host(getattr(hosts, name)(environ, project), environ, dry_run=False)
 
 
 def test_there_is_a_row_for_each_host_that_is_set_up(environ):

@@ -12,16 +12,12 @@ import pytest
 
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import installing
-from taskmem_mcp_hosts import hosts, moves
-from taskmem_openclaw.setup import shipped
+from taskmem_mcp_hosts import apply, hosts
+from taskmem_openclaw.setup import package_files
 
 PROGRAM, *ARGUMENTS = installing.find_command()
 WORDS = hosts.load_skill(Path()).words
-ENTRY = {
-    "command": PROGRAM,
-    "args": [*ARGUMENTS, "mcp"],
-    "env": {"TASKMEM_TOOLS": "runs"},
-}
+ENTRY = {"command": PROGRAM, "args": [*ARGUMENTS, "mcp"], "env": {"TASKMEM_TOOLS": "runs"}}
 
 
 def servers(file):
@@ -64,10 +60,7 @@ def test_a_host_that_was_moved_is_found(setup, user, monkeypatch, place):
 
 @pytest.mark.parametrize(
     "place",
-    [
-        ("claude", ".mcp.json", ".claude/skills"),
-        ("codex", ".codex/config.toml", ".agents/skills"),
-    ],
+    [("claude", ".mcp.json", ".claude/skills"), ("codex", ".codex/config.toml", ".agents/skills")],
 )
 def test_a_project_has_its_own(setup, user, tmp_path, place):
     host, file, skills = place
@@ -164,8 +157,7 @@ def test_a_host_that_is_not_installed_is_told_of_each_time(setup, user, host, na
 
 
 @pytest.mark.parametrize(
-    ("host", "kept"),
-    [("claude", ".claude/history.jsonl"), ("codex", ".codex/auth.json")],
+    ("host", "kept"), [("claude", ".claude/history.jsonl"), ("codex", ".codex/auth.json")]
 )
 def test_a_host_is_known_by_its_command_or_what_it_keeps(setup, user, tmp_path, host, kept):
     program = tmp_path / "programs" / host
@@ -343,7 +335,7 @@ def test_setup_does_not_overwrite_a_file_the_host_just_changed(setup, user, monk
         file.write_text('{"news": 1}')
         return ENTRY
 
-    monkeypatch.setattr(moves, "make_entry", meanwhile)
+    monkeypatch.setattr(apply, "make_entry", meanwhile)
     assert "was changed this moment; run this again" in setup("claude").sentence
     assert file.read_text() == '{"news": 1}'
 
@@ -377,14 +369,14 @@ OF_A_GATEWAY = (
 def test_a_host_s_skill_says_nothing_that_needs_a_gateway():
     skill = WORDS.decode()
     assert [words for words in OF_A_GATEWAY if words in skill] == []
-    theirs = shipped.find_plugin().folder / "skills" / "task-memory" / "SKILL.md"
+    theirs = package_files.find_plugin().folder / "skills" / "task-memory" / "SKILL.md"
     assert len(skill.encode()) <= 3200 < len(theirs.read_bytes())
 
 
 def test_the_host_s_skill_replaces_openclaw_s(setup, user):
     folder = user / ".claude" / "skills" / "task-memory"
     folder.mkdir(parents=True)
-    theirs = shipped.find_plugin().folder / "skills" / "task-memory" / "SKILL.md"
+    theirs = package_files.find_plugin().folder / "skills" / "task-memory" / "SKILL.md"
     (folder / "SKILL.md").write_bytes(theirs.read_bytes())
     setup("claude")
     assert (folder / "SKILL.md").read_bytes() == WORDS

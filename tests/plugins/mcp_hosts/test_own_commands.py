@@ -12,11 +12,7 @@ from taskmem_mcp_hosts import own_command
 from tests.plugins.mcp_hosts.stand_ins import StandIn
 
 PROGRAM, *ARGUMENTS = find_command()
-ENTRY = {
-    "command": PROGRAM,
-    "args": [*ARGUMENTS, "mcp"],
-    "env": {"TASKMEM_TOOLS": "runs"},
-}
+ENTRY = {"command": PROGRAM, "args": [*ARGUMENTS, "mcp"], "env": {"TASKMEM_TOOLS": "runs"}}
 OTHERS = {
     "claude": '{\n    "mcpServers": {\n        "x": {\n            "a": 1\n        }\n'
     '    },\n    "key": "sk-secret"\n}\n',

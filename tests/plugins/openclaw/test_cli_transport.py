@@ -93,10 +93,7 @@ class TestOpenClawCli(TransportSuite):
 def test_a_wake_of_the_main_session_names_none(openclaw, tmp_path):
     deliver(openclaw(RECORDS), text="wake up")
     assert list_starts(tmp_path) == [
-        {
-            "argv": ["system", "event", "--mode", "now", "--text", "wake up"],
-            "stdin": "",
-        }
+        {"argv": ["system", "event", "--mode", "now", "--text", "wake up"], "stdin": ""}
     ]
 
 

@@ -21,15 +21,15 @@ from taskmem_hookspecs.testing import check_plugin
 from taskmem_openclaw import configuration
 from taskmem_openclaw.doctor import gateways, health, links
 from taskmem_openclaw.doctor.links import Facts
-from taskmem_openclaw.setup import shipped
+from taskmem_openclaw.setup import package_files
 from tests.support.gateways import FakeGateway
 from tests.support.waiting import PATIENCE
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
-FOLDER = shipped.find_plugin().folder
+FOLDER = package_files.find_plugin().folder
 SETUP = "taskmem setup openclaw"
 CONNECTED = {
-    "version": shipped.read_version(),
+    "version": package_files.read_version(),
     "started_at": "2026-11-22T06:00:00.000Z",
     "main_session": "agent:main:main",
 }
@@ -37,7 +37,7 @@ CONNECTED = {
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    monkeypatch.setattr(health.door, "LOAD_SECONDS", 0.05)
+    monkeypatch.setattr(health.plugin_socket, "LOAD_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def entry(config):
 @pytest.fixture
 def facts(config, state):
     """What the rows are read from; a test changes the configuration under it."""
-    wishes = shipped.build_desired_state(config, "")
+    wishes = package_files.build_desired_state(config, "")
     return Facts(config=config, wishes=wishes, version="1.0", state=state)
 
 
@@ -435,10 +435,7 @@ def test_a_door_that_is_shut_is_named(facts, network, door):
     ("lacks", "said"),
     [
         (["sendDurableMessageBatch"], "may come twice, or not"),
-        (
-            ["sendDurableMessageBatch", "callGatewayTool"],
-            "nothing to users of the chat",
-        ),
+        (["sendDurableMessageBatch", "callGatewayTool"], "nothing to users of the chat"),
     ],
     ids=["outbound", "requests"],
 )
@@ -508,12 +505,7 @@ def test_bundle_needs_neither_the_plugin_nor_its_connection(facts, config, netwo
 
 
 @pytest.mark.parametrize(
-    "case",
-    [
-        ("4711", {}, 4711),
-        (4711, {"OPENCLAW_GATEWAY_PORT": "4712"}, 4712),
-        (True, {}, 18789),
-    ],
+    "case", [("4711", {}, 4711), (4711, {"OPENCLAW_GATEWAY_PORT": "4712"}, 4712), (True, {}, 18789)]
 )
 def test_the_gateway_is_looked_for_where_wakes_look_for_it(facts, config, network, home, case):
     port, environ, expected = case

@@ -15,8 +15,8 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.testing import a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_openclaw import hooks
+from taskmem_openclaw.transports.auto import FirstAvailable, TransportUnavailable
 from taskmem_openclaw.transports.cli import OpenClawCli
-from taskmem_openclaw.transports.ladder import FirstAvailable, TransportUnavailable
 from taskmem_openclaw.transports.plugin import OpenClawPlugin
 from taskmem_openclaw.transports.stdout import Stdout
 from taskmem_openclaw.transports.webhook import OpenClawHooks
@@ -138,11 +138,7 @@ def auto(gateway, tmp_path):
     binary = tmp_path / "openclaw"
     binary.write_text(NOTES)
     binary.chmod(0o700)
-    environ = {
-        **gateway.environ,
-        "HOME": str(tmp_path),
-        "TASKMEM_OPENCLAW_BIN": str(binary),
-    }
+    environ = {**gateway.environ, "HOME": str(tmp_path), "TASKMEM_OPENCLAW_BIN": str(binary)}
     return FirstAvailable([OpenClawPlugin(environ), OpenClawHooks(environ), OpenClawCli(environ)])
 
 

@@ -10,8 +10,8 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
-from taskmem_openclaw import door
-from taskmem_openclaw.transports.ladder import TransportUnavailable
+from taskmem_openclaw import plugin_socket
+from taskmem_openclaw.transports.auto import TransportUnavailable
 from taskmem_openclaw.transports.plugin import NEWS, OpenClawPlugin
 from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE
@@ -254,7 +254,7 @@ async def test_a_delivery_that_is_cancelled_hangs_up(gateway):
 
 
 def test_a_delivery_is_given_up_before_the_wake_counts_as_lost():
-    assert OutboxPolicy().lease_seconds / 2 > door.SECONDS
+    assert OutboxPolicy().lease_seconds / 2 > plugin_socket.SECONDS
 
 
 # --- a plug-in that is to be there --------------------------------------------
@@ -315,7 +315,7 @@ async def test_wake_awaits_a_loading_gateway_and_stays_owed_at_first(gateway, po
         finally:
             knocked.set()
 
-    monkeypatch.setattr(door, "GLANCE", 0.01)
+    monkeypatch.setattr(plugin_socket, "GLANCE", 0.01)
     monkeypatch.setattr(asyncio, "open_unix_connection", knock_and_tell)
     configure(gateway, port)
     delivery = asyncio.create_task(patient(gateway).deliver(a_wake()))
@@ -372,7 +372,7 @@ async def test_what_cannot_be_read_may_want_the_plugin(gateway, monkeypatch, tex
         awaited.append(path)
         return False
 
-    monkeypatch.setattr(door, "wait_for_listener", stay_shut)
+    monkeypatch.setattr(plugin_socket, "wait_for_listener", stay_shut)
     with pytest.raises(TransportUnavailable, match="is to load it"):
         await patient(gateway).deliver(a_wake())
     assert awaited == [gateway.path]
@@ -412,7 +412,7 @@ def test_door_of_a_home_with_a_long_path_lies_by_its_socket(gateway, tmp_path):
     home = find_home(environ)
     home.prepare()
     assert home.socket.is_relative_to(gateway.home)
-    assert door.find_socket(environ) == home.socket.with_name("openclaw.sock")
+    assert plugin_socket.find_socket(environ) == home.socket.with_name("openclaw.sock")
 
 
 def test_the_door_of_a_home_that_is_a_link_is_in_the_link(gateway, tmp_path):
@@ -421,11 +421,11 @@ def test_the_door_of_a_home_that_is_a_link_is_in_the_link(gateway, tmp_path):
     long.mkdir()
     (tmp_path / "short").symlink_to(long)
     environ = {"TASKMEM_HOME": str(tmp_path / "short")}
-    assert door.find_socket(environ) == tmp_path / "short" / "openclaw.sock"
+    assert plugin_socket.find_socket(environ) == tmp_path / "short" / "openclaw.sock"
 
 
 async def test_serves_waits_until_the_plugin_has_the_installed_version(gateway, monkeypatch):
-    monkeypatch.setattr(door, "GLANCE", 0.01)
+    monkeypatch.setattr(plugin_socket, "GLANCE", 0.01)
     said = [b"{}\n", b'{"failed": "no version"}\n', b'{"version": "1"}\n']
     said += [b'{"version": "2", "boot": "first"}\n']
 
@@ -435,10 +435,12 @@ async def test_serves_waits_until_the_plugin_has_the_installed_version(gateway, 
         visit.wfile.write(said.pop(0) if said else last)
 
     gateway.rude = answer
-    assert await door.read_boot(gateway.environ) is None
-    awaited = asyncio.create_task(door.wait_for_version(gateway.environ, "2", PATIENCE, "first"))
+    assert await plugin_socket.read_boot(gateway.environ) is None
+    awaited = asyncio.create_task(
+        plugin_socket.wait_for_version(gateway.environ, "2", PATIENCE, "first")
+    )
     await asyncio.to_thread(gateway.open)
     assert await awaited
     assert said == []
-    assert await door.read_boot(gateway.environ) == "second"
-    assert not await door.wait_for_version(gateway.environ, "3", 0.05)
+    assert await plugin_socket.read_boot(gateway.environ) == "second"
+    assert not await plugin_socket.wait_for_version(gateway.environ, "3", 0.05)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskmem_hookspecs import HealthState, TaskmemError
-from taskmem_openclaw import door
-from taskmem_openclaw.doctor import proof
-from taskmem_openclaw.doctor.proof import WakeProof
+from taskmem_openclaw import plugin_socket
+from taskmem_openclaw.doctor import live_proof
+from taskmem_openclaw.doctor.live_proof import WakeProof
 from tests.support.waiting import PATIENCE
 
 OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
@@ -133,8 +133,8 @@ class House:
 
 @pytest.fixture
 def house(monkeypatch):
-    monkeypatch.setattr(proof, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(proof, "CLOSE_SECONDS", 0.001)
+    monkeypatch.setattr(live_proof, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(live_proof, "CLOSE_SECONDS", 0.001)
     with tempfile.TemporaryDirectory(prefix="tm") as folder:
         yield House(Path(folder))
 
@@ -286,7 +286,7 @@ async def test_a_gateway_that_names_no_main_session_is_not_tried(house, main):
 
 
 async def test_a_door_that_does_not_open_is_named(house, monkeypatch):
-    monkeypatch.setattr(door, "LOAD_SECONDS", 0.05)
+    monkeypatch.setattr(plugin_socket, "LOAD_SECONDS", 0.05)
     found = [row async for row in WakeProof(house.environ).look(house)]
     assert [row.id for row in found][:2] == ["openclaw.proof", "openclaw.wake"]
     assert found[1].state is FAIL
@@ -327,14 +327,11 @@ async def test_whenever_it_is_broken_off_nothing_is_left_behind(house, when):
 
 
 def hooks(seen, *, granted=True):
-    found = proof.check_hooks(seen, granted=granted)
+    found = live_proof.check_hooks(seen, granted=granted)
     return {row.id.split(".")[-1]: row for row in found}
 
 
-@given(
-    st.dictionaries(st.sampled_from(HOOKS), st.integers(0, 3), min_size=1),
-    st.booleans(),
-)
+@given(st.dictionaries(st.sampled_from(HOOKS), st.integers(0, 3), min_size=1), st.booleans())
 def test_a_hook_is_fine_when_it_has_fired_and_only_then(seen, granted):
     rows = hooks(seen, granted=granted)
     assert [*rows] == [*HOOKS]
@@ -374,4 +371,4 @@ def test_proof_says_nothing_of_hooks_if_it_saw_no_session():
 def test_what_the_operator_allows_is_read_from_the_configuration(granted, may):
     entry = {"hooks": granted}
     config = {"plugins": {"entries": {"taskmem": entry}}}
-    assert proof.can_see_conversations(config) is may
+    assert live_proof.can_see_conversations(config) is may

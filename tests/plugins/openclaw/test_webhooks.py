@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw.transports import listeners, webhook
-from taskmem_openclaw.transports.ladder import TransportUnavailable
+from taskmem_openclaw.transports.auto import TransportUnavailable
 from taskmem_openclaw.transports.webhook import OpenClawHooks
 from tests.support.waiting import PATIENCE
 

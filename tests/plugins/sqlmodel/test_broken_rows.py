@@ -35,7 +35,7 @@ from taskmem_hookspecs.testing.holdings import (
     find_next_stuck_due,
     find_next_wake_due,
 )
-from taskmem_sqlmodel import health, reading, statements
+from taskmem_sqlmodel import health, read_statements, row_reading
 from taskmem_sqlmodel.columns import InstantText, JsonText
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.rows import rows_of_task
@@ -69,7 +69,7 @@ def breakages(column):
 
 CASES = [
     (table.name, column.name, value)
-    for table in statements.EVERY
+    for table in read_statements.EVERY
     for column in table.c
     if not column.primary_key and not column.foreign_keys
     for value in breakages(column)
@@ -109,7 +109,9 @@ def break_row(path, table, column, value):
         raw.execute(update, (value,))
 
 
-@pytest.mark.parametrize("table", [t for t in statements.EVERY if t.name != "bookmarks"], ids=str)
+@pytest.mark.parametrize(
+    "table", [t for t in read_statements.EVERY if t.name != "bookmarks"], ids=str
+)
 def test_a_broken_row_harms_no_other(table, path, tmp_path):
     cases = [case for case in CASES if case[0] == table.name]
     assert cases
@@ -138,7 +140,7 @@ def url(postgres):
     store.commit(rows_of_task(2, SOON))
     store.close()
     with psycopg.connect(url) as raw:
-        for table in statements.EVERY:
+        for table in read_statements.EVERY:
             for check in table.constraints:
                 if isinstance(check, sa.CheckConstraint) and check.name:
                     raw.execute(f"ALTER TABLE {table.name} DROP CONSTRAINT {check.name}")
@@ -183,7 +185,9 @@ def broken_there(url, table, column, value):
             raw.execute(update, (before,))
 
 
-@pytest.mark.parametrize("table", [t for t in statements.EVERY if t.name != "bookmarks"], ids=str)
+@pytest.mark.parametrize(
+    "table", [t for t in read_statements.EVERY if t.name != "bookmarks"], ids=str
+)
 def test_a_broken_row_harms_no_other_on_postgresql(table, url, on_server):
     for column in table.c:
         if column.primary_key or column.foreign_keys:
@@ -287,7 +291,7 @@ def test_metadata_that_is_emptied_by_hand_is_read(path, file_store):
 def test_many_broken_rows_use_up_no_limit(path, file_store):
     with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE wakes SET acknowledged_at = 'zzz' WHERE wake_id = 'wake_1'")
-        columns = [c.name for c in statements.WAKES.c if c.name not in ("wake_id", "key")]
+        columns = [c.name for c in read_statements.WAKES.c if c.name not in ("wake_id", "key")]
         kept = ", ".join(f'"{name}"' for name in columns)
         for n in range(50):
             raw.execute(
@@ -302,4 +306,4 @@ def test_many_broken_rows_use_up_no_limit(path, file_store):
 
 
 def test_every_table_has_its_kind():
-    assert {kind.table for kind in reading.KINDS} == {*statements.EVERY}
+    assert {kind.table for kind in row_reading.KINDS} == {*read_statements.EVERY}

@@ -28,8 +28,8 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
 from taskmem_sqlmodel import health, task_store
+from taskmem_sqlmodel.errors import translate_errors
 from taskmem_sqlmodel.store import SqlStore
-from taskmem_sqlmodel.translation import translate_errors
 
 MEGABYTE = "x" * 2**20
 

@@ -105,8 +105,7 @@ def test_one_of_an_older_schema_is_brought_up_to_date(kept_database, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("revision", "cure"),
-    [("9999", "update openclaw-taskmem"), ("0001_tasks", "set TASKMEM_HOME")],
+    ("revision", "cure"), [("9999", "update openclaw-taskmem"), ("0001_tasks", "set TASKMEM_HOME")]
 )
 def test_one_of_a_schema_that_is_refused_is_told(kept_database, path, revision, cure):
     with closing(sqlite3.connect(path)) as found, found:
@@ -136,10 +135,7 @@ def test_a_file_that_is_no_database_is_told(path):
 
 
 def test_one_that_is_large_is_read_as_far_as_the_time_allows(kept_database):
-    with (
-        closing(sqlite3.connect(kept_database.removeprefix("sqlite:///"))) as found,
-        found,
-    ):
+    with closing(sqlite3.connect(kept_database.removeprefix("sqlite:///"))) as found, found:
         found.execute("CREATE TABLE much AS SELECT 1 AS n")
         for _ in range(19):
             found.execute("INSERT INTO much SELECT n FROM much")

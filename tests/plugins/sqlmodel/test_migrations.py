@@ -16,19 +16,12 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import event
 
-from taskmem_hookspecs import (
-    Bookmark,
-    Change,
-    Linkage,
-    StoreTooNew,
-    StoreUnavailable,
-    WaitStatus,
-)
+from taskmem_hookspecs import Bookmark, Change, Linkage, StoreTooNew, StoreUnavailable, WaitStatus
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
 from taskmem_sqlmodel import schema, task_store
-from taskmem_sqlmodel.rows import Base
+from taskmem_sqlmodel.tables import Base
 from tests.support.rows import rows_of_task
 from tests.support.schemas import LAST_STATEMENT, NEXT, add_next_schema
 
@@ -133,8 +126,7 @@ def test_every_schema_is_as_it_was_released(path, sql_snapshot):
             config.set_main_option("script_location", SCRIPTS.dir)
             command.upgrade(config, revision)
         found = query_rows(
-            path,
-            "SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY tbl_name, name",
+            path, "SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY tbl_name, name"
         )
         schema_text = "\n\n".join(f"{sql};" for (sql,) in found) + "\n"
         assert schema_text == sql_snapshot(name=revision)

@@ -16,7 +16,7 @@ from taskmem_hookspecs import (
     TaskQuery,
     WakeQuery,
 )
-from taskmem_hookspecs.testing import MemoryStore, drawn
+from taskmem_hookspecs.testing import MemoryStore, strategies
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import (
     find_next_lapse,
@@ -40,14 +40,12 @@ def rows(draw, of, ids, **fields):
     return row.model_copy(update={"version": draw(versions), **drawn_fields})
 
 
-tasks = rows(drawn.tasks, TASKS, updated_at=moments, stuck_due_at=st.none() | moments)
+tasks = rows(strategies.tasks, TASKS, updated_at=moments, stuck_due_at=st.none() | moments)
 waits = rows(
-    lambda wait_id: drawn.waits(wait_id, "task_1"),
-    ("wait_1", "wait_2"),
-    created_at=moments,
+    lambda wait_id: strategies.waits(wait_id, "task_1"), ("wait_1", "wait_2"), created_at=moments
 )
 wakes = rows(
-    lambda wake_id: drawn.wakes(wake_id, "task_2", None),
+    lambda wake_id: strategies.wakes(wake_id, "task_2", None),
     tuple(KEYS),
     created_at=moments,
     due_at=st.none() | moments,
@@ -57,23 +55,25 @@ wakes = rows(
 ).map(lambda wake: wake.model_copy(update={"key": KEYS[wake.wake_id]}))
 
 runs = rows(
-    lambda run_id: drawn.runs(run_id, "task_1"),
+    lambda run_id: strategies.runs(run_id, "task_1"),
     ("run_1", "run_2"),
     created_at=moments,
     lease_until=st.none() | moments,
     session_key=st.sampled_from([None, "main"]),
     role=st.sampled_from([None, "builder"]),
 )
-artifacts = rows(lambda artifact_id: drawn.artifacts(artifact_id, "task_2"), ("made_1", "made_2"))
+artifacts = rows(
+    lambda artifact_id: strategies.artifacts(artifact_id, "task_2"), ("made_1", "made_2")
+)
 checkpoints = (
     st.tuples(st.sampled_from(("run_1", "run_2")), st.integers(1, 3))
-    .flatmap(lambda key: drawn.checkpoints(*key))
+    .flatmap(lambda key: strategies.checkpoints(*key))
     .flatmap(lambda one: moments.map(lambda at: one.model_copy(update={"at": at})))
 )
 
 events = st.builds(
     lambda event, **fields: event.model_copy(update=fields),
-    drawn.events(),
+    strategies.events(),
     at=moments,
     kind=st.sampled_from(("a", "b")),
     task_id=st.sampled_from((None, "task_9", *TASKS)),
@@ -83,7 +83,7 @@ events = st.builds(
 changes = st.builds(
     Change,
     tasks=st.lists(tasks, max_size=2).map(tuple),
-    messages=st.lists(st.sampled_from(TASKS).flatmap(drawn.messages), max_size=2).map(tuple),
+    messages=st.lists(st.sampled_from(TASKS).flatmap(strategies.messages), max_size=2).map(tuple),
     waits=st.lists(waits, max_size=1).map(tuple),
     wakes=st.lists(wakes, max_size=2).map(tuple),
     runs=st.lists(runs, max_size=2).map(tuple),

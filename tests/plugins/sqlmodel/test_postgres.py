@@ -23,8 +23,8 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.testing import StoreSuite, a_run, a_task, a_wake
-from taskmem_sqlmodel import statements, task_store
-from taskmem_sqlmodel.opening import _WRITERS_LOCK
+from taskmem_sqlmodel import read_statements, task_store
+from taskmem_sqlmodel.database import _WRITERS_LOCK
 from taskmem_sqlmodel.store import SqlStore
 
 
@@ -121,11 +121,7 @@ def test_text_that_cannot_be_kept_is_refused(url, text):
     refusals = store._commits.write(
         [Change(tasks=(one,)), Change(tasks=(other_one,)), Change(tasks=(one,))]
     )
-    assert [refusal and type(refusal) for refusal in refusals] == [
-        None,
-        InvalidArguments,
-        Conflict,
-    ]
+    assert [refusal and type(refusal) for refusal in refusals] == [None, InvalidArguments, Conflict]
     assert len(store.find_tasks(TaskQuery(implicit=False))) == 1
     store.close()
 
@@ -157,9 +153,9 @@ def test_what_is_due_in_a_home_is_found_whatever_others_have(url):
     store.close()
     given = {"home": "home_1", "limit": 1}
     questions = (
-        statements.select_tasks(TaskQuery(due_by=FOREVER, **given)),
-        statements.select_wakes(WakeQuery(due_by=FOREVER, **given)),
-        statements.select_runs(RunQuery(lapsed_by=FOREVER, **given)),
+        read_statements.select_tasks(TaskQuery(due_by=FOREVER, **given)),
+        read_statements.select_wakes(WakeQuery(due_by=FOREVER, **given)),
+        read_statements.select_runs(RunQuery(lapsed_by=FOREVER, **given)),
     )
     with other(url) as connection:
         connection.execute("ANALYZE")

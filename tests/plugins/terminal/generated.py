@@ -83,11 +83,7 @@ NUMBERS = [
     ("practice_outputs/train_nan", "acc", r"acc=([\d.]+)"),
     ("practice_outputs/unittest_ok", "tests", r"Ran (\d+) tests"),
     ("practice_outputs/unittest_fail", "failures", r"[^d] ?failures=(\d+)"),
-    (
-        "practice_outputs/import_goes_on",
-        "customers",
-        r"customers: (\d+)|(\d+) customers",
-    ),
+    ("practice_outputs/import_goes_on", "customers", r"customers: (\d+)|(\d+) customers"),
     ("practice_outputs/import_goes_on", "orders", r"orders: (\d+)|(\d+) orders"),
     ("practice_outputs/backup_failed_volume", "files", r"(\d+) files"),
     ("practice_outputs/pytest_x", "passed", r"(\d+) passed"),
@@ -229,8 +225,7 @@ class RecordedOutput:
             pattern = f"^{pattern}"
         sought = re.compile(pattern)
         return Part(
-            self._say("regex", pattern),
-            self._ever(lambda line: sought.search(line) is not None),
+            self._say("regex", pattern), self._ever(lambda line: sought.search(line) is not None)
         )
 
     def _exits(self) -> Iterator[Part]:
@@ -354,10 +349,7 @@ def _join(one: Part, two: Part, dice: Random) -> Part:
 
 
 def _lines(step: Step) -> list[str]:
-    return [
-        *_untyped_lines(step, step.frame.text),
-        *_untyped_lines(step, step.frame.tail),
-    ]
+    return [*_untyped_lines(step, step.frame.text), *_untyped_lines(step, step.frame.tail)]
 
 
 def _untyped_lines(step: Step, text: str | None) -> list[str]:

@@ -27,12 +27,7 @@ class ShownJudge:
         return self._rule(still, text=text, tail=tail, **known)
 
     def paints(
-        self,
-        screen: str,
-        *,
-        still: float = 2.0,
-        printed: str = "painted",
-        **known: object,
+        self, screen: str, *, still: float = 2.0, printed: str = "painted", **known: object
     ) -> Ruling:
         """Show a screen that was painted anew, by a text that was `printed`."""
         return self._rule(still, text=printed, tail=screen, **known)

@@ -9,14 +9,10 @@ import pytest
 
 from taskmem_hookspecs import Claim, EvidenceVerifier, Output, Target, Verdict
 from taskmem_hookspecs.testing import VerifierSuite
-from taskmem_terminal import evidence, recording
-from taskmem_terminal.evidence import CommandVerifier
+from taskmem_terminal import command_evidence, recording
+from taskmem_terminal.command_evidence import CommandVerifier
 from taskmem_terminal.hooks import evidence_verifier
-from taskmem_terminal.recording import (
-    Recording,
-    Segments,
-    get_recordings_folder,
-)
+from taskmem_terminal.recording import Recording, Segments, get_recordings_folder
 from taskmem_terminal.sensor import TerminalSensor
 from tests.plugins.terminal.watched import read_recording, record, start_command
 from tests.support.waiting import PATIENCE, status_of, until
@@ -208,7 +204,7 @@ async def test_another_output_than_was_claimed_is_refuted():
 async def test_of_a_long_output_what_is_kept_is_summed_whole(monkeypatch):
     monkeypatch.setattr(recording, "SEGMENT_BYTES", 10)
     monkeypatch.setattr(recording, "KEPT_SEGMENTS", 3)
-    monkeypatch.setattr(evidence, "SEGMENT_BYTES", 7)
+    monkeypatch.setattr(command_evidence, "SEGMENT_BYTES", 7)
     data = bytes(range(95))
     record(data=data)
     finding = await look()

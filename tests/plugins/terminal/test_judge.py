@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.domain.scrub import scrub
+from openclaw_taskmem.domain.redaction import scrub
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Target
 from taskmem_terminal.hooks import wait_judge
 from taskmem_terminal.judge import TerminalRuleJudge
@@ -178,8 +178,7 @@ def test_the_exit_status_says_how_a_command_ended(condition, status, expected):
 
 
 @pytest.mark.parametrize(
-    "condition",
-    ['"done" appears', "/done/ appears", "100 %", "loss < 1", "asks for input"],
+    "condition", ['"done" appears', "/done/ appears", "100 %", "loss < 1", "asks for input"]
 )
 def test_the_exit_status_answers_for_nothing_else(condition):
     assert is_met_by(condition, "working\n", exit_status=0, **ENDED) is NO
@@ -473,13 +472,7 @@ def test_a_text_is_found_however_it_arrives(words, data):
 
 HOSTILE = [
     *("a" * 300_000, "\n" * 300_000, "1/" * 150_000, "[[[[(" * 60_000, "- - " * 75_000),
-    *(
-        "y/n " * 75_000,
-        "?(" * 150_000,
-        "::" * 150_000,
-        "a@b: " * 60_000,
-        "❯\n" * 99_000,
-    ),
+    *("y/n " * 75_000, "?(" * 150_000, "::" * 150_000, "a@b: " * 60_000, "❯\n" * 99_000),
     *("? x\n" * 75_000, "failed 1 x " * 30_000, " " * 300_000, "\x00\x1b" * 100_000),
 ]
 

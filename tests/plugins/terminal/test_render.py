@@ -5,14 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskmem_terminal.painting import ScreenEmulator
-from taskmem_terminal.reading import (
-    LOOK_BYTES,
-    OutputReader,
-    ReadOptions,
-    StreamPosition,
-)
+from taskmem_terminal.frames import LOOK_BYTES, OutputReader, ReadOptions, StreamPosition
 from taskmem_terminal.render import find_open_string, mask_strings, render_lines
+from taskmem_terminal.screen_emulation import ScreenEmulator
 from tests.plugins.terminal.watched import Bytes
 
 TERMINAL = ReadOptions(columns=40, rows=10, interactive=True)
@@ -235,8 +230,7 @@ def test_hostile_bytes_cost_a_bounded_time_and_are_passed(noise):
         pytest.param(b"ab" * 65_536 + b"\x1b[1K" * 32_000, id="erased starts"),
         pytest.param(b"ab" * 65_536 + b"\x1b[2K" * 32_000, id="erased lines"),
         pytest.param(
-            b"a" + "\u0301".encode() * 30_000 + b"\x1b[256b\r\t" * 20_000,
-            id="repeated accents",
+            b"a" + "\u0301".encode() * 30_000 + b"\x1b[256b\r\t" * 20_000, id="repeated accents"
         ),
     ],
 )

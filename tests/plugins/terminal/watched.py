@@ -11,16 +11,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from taskmem_hookspecs import Target
-from taskmem_terminal.recording import (
-    Recorder,
-    Segments,
-    build_metadata,
-    get_recordings_folder,
-)
+from taskmem_terminal.recording import Recorder, Segments, build_metadata, get_recordings_folder
 from taskmem_terminal.sensor import TerminalSensor
 from tests.support.waiting import PATIENCE
 
-RUN = "from taskmem_terminal.run import command; command()"
+RUN = "from taskmem_terminal.run_command import command; command()"
 
 
 class Watcher:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from PIL import Image, ImageFont
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.looking.look import Look, LookHistory
+from taskmem_vision.change.look import Look, LookHistory
 from taskmem_vision.reading.ocr import Tesseract
 from tests.plugins.vision.frames import DAWN
 from tests.support.required import do_without
@@ -60,11 +60,7 @@ class Room:
         self.judge = None
 
     def frame(self, **fields):
-        given = {
-            "seen_at": DAWN + timedelta(seconds=self.now),
-            "place": "now",
-            "text": self.title,
-        }
+        given = {"seen_at": DAWN + timedelta(seconds=self.now), "place": "now", "text": self.title}
         if not {"gone", "picture"} & set(fields):
             look = self.easel.look(self.now, *self.painted, title=self.title)
             given["picture"] = look

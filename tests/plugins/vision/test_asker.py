@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer
-from taskmem_vision.judges.asker import TOGETHER, QuestionBatcher
-from taskmem_vision.judges.asking import DECOYS, PromptInjectionSuspected
+from taskmem_vision.change.stored_picture import Shot
 from taskmem_vision.judges.picture_question import Scene
-from taskmem_vision.looking.shot import Shot
+from taskmem_vision.judges.question_batching import TOGETHER, QuestionBatcher
+from taskmem_vision.judges.reader_questions import DECOYS, PromptInjectionSuspected
 from tests.plugins.vision.fake_gemini import NO, YES, looks
 from tests.plugins.vision.painted import Easel
 
@@ -63,9 +63,7 @@ async def test_who_asks_later_asks_anew(asker, server, scene):
 async def test_who_wants_to_be_alone_is(asker, server, scene):
     server.answer = looks(lambda *_: False)
     await asyncio.gather(
-        asker.ask("A", scene, alone=True),
-        asker.ask("B", scene, alone=True),
-        asker.ask("C", scene),
+        asker.ask("A", scene, alone=True), asker.ask("B", scene, alone=True), asker.ask("C", scene)
     )
     assert len(server.requests) == 3
 

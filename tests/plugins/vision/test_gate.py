@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.looking.gate import (
+from taskmem_vision.change.motion import WARM_UP, Block, Motion, MotionHistory
+from taskmem_vision.change.question_policy import (
     BEATS,
     NEAR_STILL,
     RECHECKS,
@@ -19,7 +20,6 @@ from taskmem_vision.looking.gate import (
     PictureQuestionReason,
     QuestionPolicy,
 )
-from taskmem_vision.looking.rhythm import WARM_UP, Block, Motion, MotionHistory
 
 LOOK = 0.2
 """Seconds between two looks."""
@@ -131,9 +131,7 @@ def test_a_still_screen_is_asked_about_once() -> None:
     [[CARET], [CLOCK], [SPINNER], [VIDEO], [CARET, CLOCK, VIDEO, SPINNER]],
     ids=["caret", "clock", "spinner", "video", "all of them"],
 )
-def test_what_only_moves_is_asked_about_once_a_minute_at_most(
-    scene: list[Changes],
-) -> None:
+def test_what_only_moves_is_asked_about_once_a_minute_at_most(scene: list[Changes]) -> None:
     played = play(300, *scene)
     assert played.between(0, BEATS[0]) == 1
     assert len(played.asked) <= 3

@@ -11,7 +11,7 @@ import pytest
 from taskmem_hookspecs import NoAnswer, Reader, ReaderRefused, Readiness
 from taskmem_vision.gemini import client as module
 from taskmem_vision.gemini.client import MODEL, Gemini
-from taskmem_vision.judges.asking import ReaderVerdict
+from taskmem_vision.judges.reader_questions import ReaderVerdict
 from tests.plugins.vision.asking import QUESTION, ask, failure
 from tests.plugins.vision.fake_gemini import NO, YES, FakeGemini
 

@@ -11,7 +11,7 @@ import pytest
 
 import taskmem_vision
 from openclaw_taskmem.domain.conditions import parse_condition
-from openclaw_taskmem.seams import manager
+from openclaw_taskmem.plugin_host import manager
 from taskmem_hookspecs import Judge, Reader, Sensor, Target, hookimpl
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision.judges.picture_judge import PictureJudge

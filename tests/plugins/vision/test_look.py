@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from taskmem_vision.looking.look import KEPT, TITLE, Look, LookHistory
-from taskmem_vision.looking.sight import list_all_blocks
+from taskmem_vision.change.look import KEPT, TITLE, Look, LookHistory
+from taskmem_vision.change.thumbnail import list_all_blocks
 
 SIZES = [(64, 64), (96, 64), (64, 96)]
 INKS = ["white", "black", "red"]
@@ -54,9 +54,7 @@ def test_another_size_moves_all_of_it_and_forgets_the_rhythm() -> None:
 
 
 @pytest.mark.parametrize("spinner", [False, True], ids=["alone", "beside a spinner"])
-def test_slow_fade_counts_as_motion(
-    spinner: bool,
-) -> None:
+def test_slow_fade_counts_as_motion(spinner: bool) -> None:
     track = LookHistory()
     for number, level in enumerate(range(255, -1, -5)):
         page = sheet(size=(640, 480))
@@ -109,11 +107,7 @@ def test_a_look_is_a_new_one_exactly_when_something_differs(
     looks: list[Look] = []
     for now, (ink, size, title) in enumerate(shown):
         looks.append(track.add_look(float(now), sheet(ink, size), title))
-    for (before, after), (one, other) in zip(
-        pairwise(shown),
-        pairwise(looks),
-        strict=True,
-    ):
+    for (before, after), (one, other) in zip(pairwise(shown), pairwise(looks), strict=True):
         assert (before == after) == (one is other)
     moved = [motion for motion in track.list_motions_since(looks[0].number) if motion]
     assert len(moved) == len({look.number for look in looks}) - 1
@@ -127,9 +121,7 @@ def test_blue_first_screen_pixels_keep_their_colours() -> None:
 
 
 @pytest.mark.parametrize("size", [(3000, 1), (1, 3000), (300, 200), (1, 1)])
-def test_jpeg_keeps_within_the_asked_size_and_is_never_enlarged(
-    size: tuple[int, int],
-) -> None:
+def test_jpeg_keeps_within_the_asked_size_and_is_never_enlarged(size: tuple[int, int]) -> None:
     look = LookHistory().add_look(1.0, sheet(size=size))
     found = open_image(look.jpeg(768)).size
     assert max(found) == min(768, max(size))

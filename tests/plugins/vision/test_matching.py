@@ -211,11 +211,7 @@ def test_a_condition_on_the_screen_does_not_meet_itself(form, sentence, shown):
         ({"regex": "Build finished"}, "/Build finished/ appears", "Build finished"),
         ({"regex": "Build finished"}, "/Build finished/", "Build finished"),
         (FORMS["number"], "loss < 0.1", "loss 0.01"),
-        (
-            {"number": "loss", "op": "<=", "value": 0.1},
-            "loss <= 0.1",
-            "loss: 0.1",
-        ),
+        ({"number": "loss", "op": "<=", "value": 0.1}, "loss <= 0.1", "loss: 0.1"),
         ({"percent": 80}, "80 %", "80 %"),
         (text("Saved"), 'a dialog says "Saved"', "example.com says\n\nSaved\n\nOK"),
         (text("Saved"), 'a dialog says "Saved"', "This page says\nSaved"),
@@ -356,16 +352,7 @@ def test_a_full_screen_of_text_is_compared_at_once():
 
 # --- painted ----------------------------------------------------------------------
 
-SHOWN = [
-    "Backup",
-    "Upload",
-    "Download",
-    "Import",
-    "Restore",
-    "Render",
-    "Export",
-    "Index",
-]
+SHOWN = ["Backup", "Upload", "Download", "Import", "Restore", "Render", "Export", "Index"]
 STATES = ["complete", "failed", "started", "paused", "finished", "waiting"]
 LABEL = st.builds("{} {}".format, st.sampled_from(SHOWN), st.sampled_from(STATES))
 

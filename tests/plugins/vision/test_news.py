@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from taskmem_vision.capture import news
-from taskmem_vision.capture.news import GAP, LIVELY, POLL, LookThrottle
+from taskmem_vision.capture import change_events
+from taskmem_vision.capture.change_events import GAP, LIVELY, POLL, LookThrottle
 
 
 class Time:
@@ -31,7 +31,7 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     made = Time()
-    monkeypatch.setattr(news.asyncio, "sleep", made.sleep)
+    monkeypatch.setattr(change_events.asyncio, "sleep", made.sleep)
     return made
 
 

@@ -186,8 +186,7 @@ async def test_numbers_that_matter_are_read_as_one_block(program):
 
 
 @pytest.mark.parametrize(
-    ("size", "times"),
-    [((420, 150), 3), ((1000, 640), 2), ((1920, 1080), 2), ((3840, 2160), 1)],
+    ("size", "times"), [((420, 150), 3), ((1000, 640), 2), ((1920, 1080), 2), ((3840, 2160), 1)]
 )
 def test_the_smaller_a_picture_the_more_it_is_enlarged(size, times):
     assert choose_scale(size) == times

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.judges.pacing import (
-    CALLS,
-    RESERVE,
-    QuestionPacer,
-    TextQuestionReason,
-)
+from taskmem_vision.judges.text_pacing import CALLS, RESERVE, QuestionPacer, TextQuestionReason
 from tests.plugins.vision.frames import frame
 
 
@@ -74,10 +69,7 @@ def test_what_has_not_changed_is_asked_about_once():
 
 def test_output_that_never_stops_is_asked_about_ever_more_rarely():
     wait = play(Wait(), 2000, lambda at: True)
-    assert wait.asked == [
-        (30, "first"),
-        *((at, "beat") for at in (300, 970, 1640)),
-    ]
+    assert wait.asked == [(30, "first"), *((at, "beat") for at in (300, 970, 1640))]
 
 
 def test_questions_about_news_come_within_the_longest_rest():

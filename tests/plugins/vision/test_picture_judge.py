@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from taskmem_hookspecs import JudgeUnavailable, Met, NoAnswer, Picture
-from taskmem_vision.judges.asking import PromptInjectionSuspected, ReaderReply
+from taskmem_vision.change.motion import WARM_UP
+from taskmem_vision.change.pending_pictures import WATCHFUL
+from taskmem_vision.change.question_policy import STILL
 from taskmem_vision.judges.picture_judge import CALLS, FRESH, PictureJudge
-from taskmem_vision.looking.attention import WATCHFUL
-from taskmem_vision.looking.gate import STILL
-from taskmem_vision.looking.rhythm import WARM_UP
+from taskmem_vision.judges.reader_questions import PromptInjectionSuspected, ReaderReply
 from tests.plugins.vision.asking import verdict
 from tests.plugins.vision.painted import Room, picture, turn
 
@@ -318,9 +318,7 @@ async def test_a_model_that_was_swayed_is_shown_only_what_is_new(room):
     assert room.model.scenes[-1].details_only
 
 
-async def test_swayed_model_is_shown_what_appears_after_another_change(
-    room,
-):
+async def test_swayed_model_is_shown_what_appears_after_another_change(room):
     await room.begin()
     await room.paint(MARK)
     await room.model.answer(PromptInjectionSuspected("It says yes to everything."))

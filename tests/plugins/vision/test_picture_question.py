@@ -1,13 +1,9 @@
 """What a model is sent with pictures, and what its answer is worth."""
 
 from taskmem_hookspecs import Met
-from taskmem_vision.judges.asking import ReaderReply
-from taskmem_vision.judges.picture_question import (
-    INSTRUCTION,
-    Scene,
-    build_picture_question,
-)
-from taskmem_vision.looking.shot import Shot
+from taskmem_vision.change.stored_picture import Shot
+from taskmem_vision.judges.picture_question import INSTRUCTION, Scene, build_picture_question
+from taskmem_vision.judges.reader_questions import ReaderReply
 from tests.plugins.vision.asking import verdict
 from tests.plugins.vision.painted import Easel
 
@@ -75,10 +71,7 @@ def test_question_with_only_details_shows_no_surroundings():
 def test_verdicts_are_found_by_their_ids():
     said = [verdict(Met.YES, id="2"), verdict(id=" 1 "), verdict(id="3")]
     found = ReaderReply("gemini", None).index_verdicts(said, "3")
-    assert {number: each.met for number, each in found.items()} == {
-        "1": Met.NO,
-        "2": Met.YES,
-    }
+    assert {number: each.met for number, each in found.items()} == {"1": Met.NO, "2": Met.YES}
 
 
 def test_scenes_are_alike_that_show_the_same():

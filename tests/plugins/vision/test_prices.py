@@ -35,8 +35,7 @@ def test_a_version_of_a_model_costs_what_the_model_does(model):
 
 
 @pytest.mark.parametrize(
-    "model",
-    ["gemini-3.8-flash-lite", "gemini-3.8-flash-", "gemini-3.8", "my-gemini-3.8-flash"],
+    "model", ["gemini-3.8-flash-lite", "gemini-3.8-flash-", "gemini-3.8", "my-gemini-3.8-flash"]
 )
 def test_a_price_that_is_not_known_is_not_guessed(model):
     assert cost(model) is None

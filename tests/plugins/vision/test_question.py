@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from taskmem_hookspecs import Frame
-from taskmem_vision.judges.question import (
+from taskmem_vision.judges.text_question import (
     BYTES,
     INSTRUCTION,
     LINES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskmem_vision.looking.rhythm import (
+from taskmem_vision.change.motion import (
     BUSY_CHANGES,
     BUSY_SECONDS,
     LONGEST_GAP,
@@ -96,9 +96,7 @@ def test_it_is_warm_some_time_after_its_first_look_or_a_new_size() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 20), BLOCKS), max_size=40))
-def test_each_changed_block_is_of_exactly_one_kind(
-    looks: list[tuple[float, set[Block]]],
-) -> None:
+def test_each_changed_block_is_of_exactly_one_kind(looks: list[tuple[float, set[Block]]]) -> None:
     rhythms, now = MotionHistory(), 0.0
     for gap, changed in looks:
         now += gap

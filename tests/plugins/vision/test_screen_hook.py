@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import taskmem_vision
-from openclaw_taskmem.seams.seams import PluginHost
+from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_hookspecs.testing import ScriptedReader
 from taskmem_vision.reading import hooks as screen_hooks
@@ -40,12 +40,12 @@ def test_text_is_judged_where_an_engine_reads_it(engine, target):
 
 def test_what_reads_text_is_advised_where_nothing_does(engine):
     """Also where other sides are free English, and a reader may look."""
-    seams = PluginHost(entries=[], extra=[("screen", screen_hooks)])
+    plugin_host = PluginHost(entries=[], extra=[("screen", screen_hooks)])
     for reader in (None, ScriptedReader()):
-        found = seams.collect_judges(WINDOW, make_condition(DONE, FREE), reader)
+        found = plugin_host.collect_judges(WINDOW, make_condition(DONE, FREE), reader)
         advised = [said for said in found.advice if "install tesseract-ocr" in said]
         assert len(advised) == (engine is None)
-    assert not seams.collect_judges(WINDOW, make_condition(QUIET), None).advice
+    assert not plugin_host.collect_judges(WINDOW, make_condition(QUIET), None).advice
 
 
 @pytest.mark.parametrize("target", [SCREEN, WINDOW], ids=str)

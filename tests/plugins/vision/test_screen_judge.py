@@ -10,13 +10,9 @@ import pytest
 from PIL import Image
 
 from taskmem_hookspecs import JudgeUnavailable, Met
-from taskmem_vision.looking.gate import STILL
-from taskmem_vision.looking.rhythm import WARM_UP
-from taskmem_vision.reading.judge import (
-    RETRY_SECONDS,
-    SURE_SECONDS,
-    ScreenJudge,
-)
+from taskmem_vision.change.motion import WARM_UP
+from taskmem_vision.change.question_policy import STILL
+from taskmem_vision.reading.judge import RETRY_SECONDS, SURE_SECONDS, ScreenJudge
 from taskmem_vision.reading.page import OcrPage
 from tests.plugins.vision.conditions import make_condition, text
 from tests.plugins.vision.painted import Room

@@ -11,7 +11,7 @@ import pytest
 
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_vision.capture import news
+from taskmem_vision.capture import change_events
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,
@@ -35,8 +35,8 @@ SECRET = {"TASKMEM_PRIVATE_WINDOWS": "bank , DIARY"}
 def polls(monkeypatch):
     """No xcffib; and looks that come soon enough for a test."""
     monkeypatch.setattr("taskmem_vision.capture.sensor._has_x11", lambda: False)
-    monkeypatch.setattr(news, "GAP", 0.01)
-    monkeypatch.setattr(news, "POLL", 0.02)
+    monkeypatch.setattr(change_events, "GAP", 0.01)
+    monkeypatch.setattr(change_events, "POLL", 0.02)
 
 
 # --- what is seen -------------------------------------------------------------------
@@ -55,10 +55,7 @@ async def test_it_is_all_that_the_screen_shows(screen, papers):
 async def test_whatever_is_painted_wakes_it_and_nothing_else_does(screen, papers):
     one = papers.open("One", at=(0, 0))
     two = papers.open("Two", at=(600, 400))
-    async with (
-        watch_target(screen, "screen") as watch,
-        watch_target(screen, "window:One") as other,
-    ):
+    async with watch_target(screen, "screen") as watch, watch_target(screen, "window:One") as other:
         await watch.here()
         papers.paint(two, RED)
         await await_frame(watch, lambda frame: RED in colours(frame))
@@ -88,10 +85,7 @@ async def test_a_display_that_is_not_there_is_refused(screen):
 
 async def test_picture_follows_the_size_of_the_monitors():
     require_screen()
-    with (
-        Screen((1000, 700), manager=False) as other,
-        papers_on(other) as papers,
-    ):
+    with Screen((1000, 700), manager=False) as other, papers_on(other) as papers:
         async with watch_target(other, "screen") as watch:
             assert (await watch.here()).picture.size == (1000, 700)
             for size in [(640, 480), (1000, 700)]:
@@ -125,7 +119,7 @@ async def test_while_the_server_is_away_it_is_not_asked_all_the_time(monkeypatch
         async with watch_target(short, "screen") as watch:
             os.kill(short.pids[0], signal.SIGKILL)
             await await_frame(watch, lambda frame: frame.picture is None)
-            monkeypatch.setattr("taskmem_vision.capture.news.LIVELY", 0.0)
+            monkeypatch.setattr("taskmem_vision.capture.change_events.LIVELY", 0.0)
             watch._news._looked_at = float("-inf")
             await look(watch)
             waking = asyncio.create_task(watch.wait_for_change())
@@ -179,8 +173,8 @@ async def test_frame_of_a_private_window_is_black(screen, papers):
     bank = papers.open("My Bank: account 4711", at=(300, 300), colour=RED)
     async with watch_target(screen, "screen", **SECRET) as watch:
         frame = await watch.here()
-        left, top, width, height = watch._display.framed(bank)
-        assert height > watch._display.place(bank)[3]
+        left, top, width, height = watch._display.read_frame_box(bank)
+        assert height > watch._display.read_box(bank)[3]
         box = (left, top, left + width, top + height)
         assert frame.picture.image.crop(box).getcolors() == [(width * height, (0, 0, 0))]
 

@@ -9,7 +9,7 @@ import pytest
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.reading.ocr import OcrEngine
 from taskmem_vision.reading.page import OcrPage
-from taskmem_vision.reading.shared import KEPT, SharedOcr
+from taskmem_vision.reading.shared_reading import KEPT, SharedOcr
 
 DONE = OcrPage("Done", "")
 

@@ -5,8 +5,8 @@ import io
 import pytest
 from PIL import Image
 
-from taskmem_vision.looking.look import TITLE
-from taskmem_vision.looking.shot import (
+from taskmem_vision.change.look import TITLE
+from taskmem_vision.change.stored_picture import (
     DETAIL,
     MOST,
     WHOLE,

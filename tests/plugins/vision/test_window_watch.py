@@ -9,7 +9,7 @@ import pytest
 from xcffib.xproto import WindowClass
 
 from taskmem_hookspecs import TargetNotFound
-from taskmem_vision.capture.news import GAP
+from taskmem_vision.capture.change_events import GAP
 from tests.plugins.vision.papers import (
     BLUE,
     GREEN,

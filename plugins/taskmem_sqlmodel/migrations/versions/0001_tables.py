@@ -68,9 +68,7 @@ def _make_tasks() -> None:
         _build_index("tasks_by_update", "updated_at task_id"),
         _build_index("tasks_implicit", "updated_at task_id", "implicit"),
         _build_index(
-            "tasks_of_session",
-            "session_key status updated_at task_id",
-            "session_key IS NOT NULL",
+            "tasks_of_session", "session_key status updated_at task_id", "session_key IS NOT NULL"
         ),
         _build_index(
             "tasks_open_of_maker",
@@ -151,11 +149,7 @@ def _make_waits() -> None:
         _build_index("waits_ended_of_task", "task_id changed_at wait_id", "status <> 'watching'"),
         _build_index("waits_open_of_maker", "host session_key home status", "status = 'watching'"),
         _build_index("waits_watching", "created_at wait_id", "status = 'watching'"),
-        _build_index(
-            "waits_watching_of_task",
-            "task_id created_at wait_id",
-            "status = 'watching'",
-        ),
+        _build_index("waits_watching_of_task", "task_id created_at wait_id", "status = 'watching'"),
     )
 
 
@@ -311,8 +305,7 @@ def _make_ledger() -> None:
         sa.Column("why", CodePointText),
         sa.CheckConstraint("change IN ('created', 'changed', 'removed')", name="change_is_known"),
         sa.CheckConstraint(
-            "verdict IN ('proved', 'unverified', 'absent', 'empty', 'old')",
-            name="verdict_is_known",
+            "verdict IN ('proved', 'unverified', 'absent', 'empty', 'old')", name="verdict_is_known"
         ),
     )
 
@@ -356,9 +349,5 @@ def _build_index(
     """Return an index of all rows, or of those for which a condition holds."""
     where = None if condition is None else sa.text(condition)
     return sa.Index(
-        name,
-        *columns.split(),
-        unique=unique,
-        sqlite_where=where,
-        postgresql_where=where,
+        name, *columns.split(), unique=unique, sqlite_where=where, postgresql_where=where
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs.installing import add_seal, find_command
 from taskmem_mcp_hosts.hosts import load_skill
-from taskmem_openclaw.setup import plan, shipped
+from taskmem_openclaw.setup import package_files, plan
 
-BUNDLE = shipped.find_bundle().folder
+BUNDLE = package_files.find_bundle().folder
 
 
 def test_its_skill_is_that_of_hosts_without_the_plugin():
@@ -36,7 +36,7 @@ def test_bundle_server_runs_taskmem_under_the_overridable_name():
 
 def test_its_id_is_not_the_plugin_s():
     bundle = json.loads((BUNDLE / ".claude-plugin" / "plugin.json").read_text())
-    plugin = json.loads((shipped.find_plugin().folder / shipped.MANIFEST).read_text())
+    plugin = json.loads((package_files.find_plugin().folder / package_files.MANIFEST).read_text())
     assert bundle["name"] == plan.BUNDLE
     assert plugin["id"] == plan.PLUGIN
     assert bundle["description"] == plugin["description"]

@@ -16,15 +16,15 @@ import pytest
 
 from taskmem_hookspecs import Readiness
 from taskmem_hookspecs.installing import add_seal, find_command, find_home
-from taskmem_openclaw import door
-from taskmem_openclaw.setup import shipped, talking
-from taskmem_openclaw.setup.moving import ShippedPackage
+from taskmem_openclaw import plugin_socket
+from taskmem_openclaw.setup import package_files, prompts
+from taskmem_openclaw.setup.apply import ShippedPackage
 from taskmem_vision.gemini.client import Gemini
 from tests.plugins.openclaw.setup.stand_in import StandIn
 from tests.support.waiting import PATIENCE
 
 BEFORE = {"gateway": {"port": 1}, "plugins": {"allow": ["x"]}}
-FOLDER = str(shipped.find_plugin().folder)
+FOLDER = str(package_files.find_plugin().folder)
 
 
 def entry(config):
@@ -115,7 +115,7 @@ def test_who_stops_at_a_question_is_told_that_nothing_changed(openclaw, setup, m
     def stop(*_, **__):
         raise click.Abort
 
-    monkeypatch.setattr(talking, "_is_terminal", lambda: True)
+    monkeypatch.setattr(prompts, "_is_terminal", lambda: True)
     monkeypatch.setattr(click, "confirm", stop)
     assert "stopped before anything was changed" in setup("openclaw").sentence
     assert not openclaw.file.exists()
@@ -126,7 +126,7 @@ def test_who_stops_the_proof_is_told_that_it_is_set_up(openclaw, setup, monkeypa
         raise KeyboardInterrupt
 
     setup("openclaw", "--yes", "--no-proof")
-    monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
+    monkeypatch.setattr("taskmem_openclaw.setup.prompts.subprocess.run", run)
     sentence = setup("openclaw", "--yes").sentence
     assert "It is set up; only the proof was stopped" in sentence
 
@@ -221,7 +221,7 @@ def key(monkeypatch):
 
 def allow_gemini(monkeypatch):
     """Be a person at a terminal who allows that, and nothing else."""
-    named, name = [], talking._print_change
+    named, name = [], prompts._print_change
 
     def keep(state, change):
         named.append(change.what)
@@ -230,9 +230,9 @@ def allow_gemini(monkeypatch):
     def confirm(*_, **__):
         return named[-1].startswith("Gemini")
 
-    monkeypatch.setattr(talking, "_is_terminal", lambda: True)
-    monkeypatch.setattr(talking, "_print_change", keep)
-    monkeypatch.setattr(talking.click, "confirm", confirm)
+    monkeypatch.setattr(prompts, "_is_terminal", lambda: True)
+    monkeypatch.setattr(prompts, "_print_change", keep)
+    monkeypatch.setattr(prompts.click, "confirm", confirm)
 
 
 def reads(home):
@@ -322,7 +322,7 @@ def test_undo_leaves_what_others_have_changed_and_names_it(openclaw, set_up_open
 
 def shipped_offers():
     """What the shipped manifest leaves to be offered under a narrow profile."""
-    wishes = shipped.build_desired_state({}, "")
+    wishes = package_files.build_desired_state({}, "")
     return [] if "messaging" in wishes.profiles else ["alsoAllow"]
 
 
@@ -425,7 +425,7 @@ def test_the_doctor_has_the_last_word(openclaw, setup, monkeypatch, status, ends
         asked.append(command)
         return subprocess.CompletedProcess(command, status)
 
-    monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
+    monkeypatch.setattr("taskmem_openclaw.setup.prompts.subprocess.run", run)
     assert setup("openclaw", "--yes").status == ends
     assert asked == [(sys.executable, "-m", "openclaw_taskmem", "doctor")]
 
@@ -443,13 +443,13 @@ def test_doctor_runs_once_a_live_gateway_has_loaded_the_plugin(openclaw, setup, 
         order.append("doctor")
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr(door, "wait_for_version", serves)
-    monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
+    monkeypatch.setattr(plugin_socket, "wait_for_version", serves)
+    monkeypatch.setattr("taskmem_openclaw.setup.prompts.subprocess.run", run)
     if live:
         applied = {"status": 0, "out": "Applied in Gateway."}
         openclaw.fail({"plugins install": applied})
     assert setup("openclaw", "--yes").status == 0
-    awaited = (str(find_home()), shipped.read_version())
+    awaited = (str(find_home()), package_files.read_version())
     assert order == ([awaited, "doctor"] if live else [])
 
 
@@ -470,10 +470,10 @@ def test_the_doctor_looks_once_what_was_changed_later_is_loaded(
         order.append("doctor")
         return subprocess.CompletedProcess(command, 0)
 
-    monkeypatch.setattr("taskmem_openclaw.setup.talking.subprocess.run", run)
+    monkeypatch.setattr("taskmem_openclaw.setup.prompts.subprocess.run", run)
     setup("openclaw", "--no-proof")
-    monkeypatch.setattr(door, "read_boot", read_boot)
-    monkeypatch.setattr(door, "wait_for_version", serves)
+    monkeypatch.setattr(plugin_socket, "read_boot", read_boot)
+    monkeypatch.setattr(plugin_socket, "wait_for_version", serves)
     said = setup("openclaw", "--yes")
     assert said.status == 0
     assert ("It has not within 30 s" in said.text) is not loads
@@ -512,7 +512,7 @@ def test_that_comments_are_lost_is_said_before_they_are(openclaw, set_up_opencla
 
 def use(monkeypatch, folder):
     monkeypatch.setattr(
-        shipped, "find_plugin", lambda: ShippedPackage("taskmem", folder, link=True)
+        package_files, "find_plugin", lambda: ShippedPackage("taskmem", folder, link=True)
     )
 
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from taskmem_openclaw.setup import keeping
 from taskmem_openclaw.setup import openclaw as its_command
+from taskmem_openclaw.setup import setup_record
 from tests.support.waiting import PATIENCE
 
 BEFORE = {"gateway": {"port": 1}, "plugins": {"allow": ["x"]}}
@@ -50,10 +50,7 @@ INVALID = 'OpenClaw config is invalid\nProblem:\n  - <root>: Unrecognized key: "
     ("said", "sentence"),
     [
         (READ_ONLY, "is read-only here"),
-        (
-            INVALID,
-            'is not valid (<root>: Unrecognized key: "bogus"); run openclaw doctor',
-        ),
+        (INVALID, 'is not valid (<root>: Unrecognized key: "bogus"); run openclaw doctor'),
         ("Error: ENOSPC: no space left on device, write", "is full; make room and run"),
         ("one\n two \x1b[31m three", "ended with status 1: one two"),
         ("", "ended with status 1: no word."),
@@ -105,9 +102,7 @@ def test_what_was_killed_between_the_two_is_finished_by_the_next(
     openclaw.fail({"plugins install": {"kill": signal.SIGKILL}})
     command = [sys.executable, "-m", "openclaw_taskmem", "setup", "openclaw"]
     with subprocess.Popen(
-        [*command, "--yes", "--no-proof"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+        [*command, "--yes", "--no-proof"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as killed:
         assert killed.wait(PATIENCE) == -signal.SIGKILL
     openclaw.fail({})
@@ -161,7 +156,7 @@ def test_a_full_disk_is_one_sentence_before_anything_is_done(
     def full(file, *_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
-    monkeypatch.setattr(keeping, "write_file", full)
+    monkeypatch.setattr(setup_record, "write_file", full)
     sentence = set_up_openclaw("--yes").sentence
     assert "cannot be written (No space left on device); make room" in sentence
     assert openclaw.changes == []

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.edits import apply_changes, find_value
-from taskmem_openclaw.setup.patches import apply_patch, build_patch, is_same_json
+from taskmem_openclaw.setup.merge_patches import apply_patch, build_patch, is_same_json
 
 TOOLS = frozenset(("task_register", "smart_wait"))
 WISHES = plan.DesiredState(
@@ -51,10 +51,7 @@ def offers(config, wishes=WISHES):
 
 def test_a_fresh_configuration_gets_the_link_and_one_entry():
     assert config_after({}) == {
-        "plugins": {
-            "load": {"paths": ["/new/gateway"]},
-            "entries": {"taskmem": ENTRY},
-        }
+        "plugins": {"load": {"paths": ["/new/gateway"]}, "entries": {"taskmem": ENTRY}}
     }
 
 
@@ -422,7 +419,7 @@ def test_no_trace_is_left_when_all_is_taken_out(config):
     assert "taskmem" not in str(find_value(left, ("plugins", "entries")) or "")
     assert plan.list_plugin_paths(left, WISHES) == []
     assert plan.list_own_servers(left) == []
-    for path in plan.sight.list_scopes(left):
+    for path in plan.tool_policy.list_scopes(left):
         for key in ("allow", "alsoAllow"):
             assert "taskmem" not in (find_value(left, (*path, key)) or [])
     assert left["gateway"] == config["gateway"]
@@ -431,7 +428,4 @@ def test_no_trace_is_left_when_all_is_taken_out(config):
 
 def test_an_emptied_list_of_what_is_allowed_stays_a_list():
     config = {"tools": {"allow": ["taskmem"]}, "plugins": {"allow": ["taskmem"]}}
-    assert plan.remove_traces(config, WISHES) == {
-        "tools": {"allow": []},
-        "plugins": {"allow": []},
-    }
+    assert plan.remove_traces(config, WISHES) == {"tools": {"allow": []}, "plugins": {"allow": []}}

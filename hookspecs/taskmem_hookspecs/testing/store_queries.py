@@ -1,0 +1,331 @@
+"""What every `TaskStore` answers: which rows, in which order, and how many."""
+# ruff: noqa: S101, D102, PLR2004 - tests: pytest explains, names and numbers speak
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from taskmem_hookspecs.changes import Change
+from taskmem_hookspecs.errors import TaskNotFound, WaitNotFound
+from taskmem_hookspecs.model import (
+    Bookmark,
+    Message,
+    MessageType,
+    PlanRevision,
+    Role,
+    Task,
+    TaskStatus,
+    WaitStatus,
+    WakeState,
+)
+from taskmem_hookspecs.queries import EventQuery, TaskQuery, WakeQuery
+from taskmem_hookspecs.roles import TaskStore
+from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_hookspecs.testing.holdings import (
+    extract_ids,
+    find_next_stuck_due,
+    find_next_wake_due,
+    read_all_rows,
+    read_bookmark,
+)
+from taskmem_hookspecs.testing.values import a_message, a_revision, a_task, a_wait, a_wake, an_event
+
+
+def make_instant(seconds: float) -> datetime:
+    """Return the instant that many seconds after `DAWN`."""
+    return DAWN + timedelta(seconds=seconds)
+
+
+class StoreQuestions:
+    """Part of `StoreSuite`."""
+
+    def test_what_is_not_there_is_not_found(self, store: TaskStore) -> None:
+        with pytest.raises(TaskNotFound, match="task_9"):
+            store.read_task("task_9")
+        with pytest.raises(WaitNotFound, match="wait_9"):
+            store.read_wait("wait_9")
+        assert list(store.read_records(Message, "task_9")) == []
+        assert list(store.read_records(PlanRevision, "task_9")) == []
+        assert read_bookmark(store, "never set") is None
+
+    def test_an_empty_store_has_nothing(self, store: TaskStore) -> None:
+        assert not any(read_all_rows(store).values())
+        assert find_next_stuck_due(store) is None
+        assert find_next_wake_due(store) is None
+        assert sum(store.count().tasks.values()) == store.count().events == 0
+
+    # --- tasks ----------------------------------------------------------------
+
+    def test_a_task_comes_with_its_waits_and_open_wakes_oldest_first(
+        self, store: TaskStore
+    ) -> None:
+        waits = (
+            a_wait(wait_id="wait_1", task_id="task_1", created_at=make_instant(2)),
+            a_wait(
+                wait_id="wait_2",
+                task_id="task_1",
+                created_at=make_instant(1),
+                status=WaitStatus.ERROR,
+            ),
+            a_wait(wait_id="wait_3", task_id="task_2"),
+            a_wait(wait_id="wait_4"),
+        )
+        wakes = [
+            a_wake(
+                wake_id=f"wake_{state}", task_id="task_1", state=state, created_at=make_instant(-i)
+            )
+            for i, state in enumerate(WakeState)
+        ]
+        strangers = (a_wake(wake_id="a"), a_wake(wake_id="b", task_id="task_2"))
+        store.commit(
+            Change(
+                tasks=(a_task(), a_task(task_id="task_2")), waits=waits, wakes=(*wakes, *strangers)
+            )
+        )
+        facts = store.read_task("task_1")
+        assert [wait.wait_id for wait in facts.waits] == ["wait_2", "wait_1"]
+        assert [wake.state for wake in facts.wakes] == [WakeState.SENT, WakeState.DUE]
+        assert store.read_task("task_2").wakes == (strangers[1].model_copy(update={"version": 1}),)
+
+    def test_tasks_are_listed_most_recently_updated_first(self, store: TaskStore) -> None:
+        statuses = [*TaskStatus, TaskStatus.ACTIVE, TaskStatus.ACTIVE]
+        moments = [3, 1, 4, 1.000001, 5, 9, 2]
+        store.commit(
+            Change(
+                tasks=tuple(
+                    a_task(task_id=f"task_{i}", status=status, updated_at=make_instant(moment))
+                    for i, (status, moment) in enumerate(zip(statuses, moments, strict=True))
+                )
+            )
+        )
+
+        def find(status: TaskStatus | None, limit: int | None = None) -> list[Task]:
+            query = TaskQuery(status=status, limit=limit, implicit=False)
+            return [*store.find_tasks(query)]
+
+        listed = [make_instant(moment) for moment in sorted(moments, reverse=True)]
+        assert [task.updated_at for task in find(None)] == listed
+        assert [task.updated_at for task in find(None, 2)] == listed[:2]
+        assert extract_ids(find(TaskStatus.ACTIVE)) == ["task_5", "task_0", "task_6"]
+        assert extract_ids(find(TaskStatus.ACTIVE, 2)) == ["task_5", "task_0"]
+        for status in TaskStatus:
+            assert {task.status for task in find(status)} == {status}
+
+    def test_active_tasks_are_walked_in_order_of_id(self, store: TaskStore) -> None:
+        ids = ["task_B", "task_a", "task_Ä", "task_10", "task_9", "task_-"]
+        store.commit(
+            Change(
+                tasks=(
+                    *(a_task(task_id=id_) for id_ in ids),
+                    a_task(task_id="task_Z", status=TaskStatus.PAUSED),
+                )
+            )
+        )
+        walked = [""]
+        query = TaskQuery(status=TaskStatus.ACTIVE, limit=2)
+        while page := store.find_tasks(query.model_copy(update={"after": walked[-1]})):
+            assert len(page) <= 2
+            walked += extract_ids(page)
+        assert walked[1:] == sorted(ids)
+
+    def test_the_newest_messages_come_oldest_first(self, store: TaskStore) -> None:
+        tasks = (a_task(), a_task(task_id="task_2"))
+        store.commit(Change(tasks=tasks))
+        for number in range(6):
+            store.commit(
+                Change(
+                    messages=(
+                        a_message(content=f"{number}a", created_at=make_instant(-number)),
+                        a_message(task_id="task_2", content="of another"),
+                        a_message(content=f"{number}b"),
+                    )
+                )
+            )
+        thread = store.read_records(Message, "task_1")
+        assert [message.content for message in thread] == [
+            f"{number}{letter}" for number in range(6) for letter in "ab"
+        ]
+        ids = [message.message_id for message in thread]
+        assert ids == sorted(set(ids))
+        assert list(store.read_records(Message, "task_1", 3)) == list(thread[-3:])
+        assert list(store.read_records(Message, "task_1", 100)) == list(thread)
+        assert list(store.read_records(Message, "task_1", 0)) == []
+        earlier = store.read_records(Message, "task_1", 3, before=ids[-3])
+        assert list(earlier) == thread[-6:-3]
+        assert list(store.read_records(Message, "task_1", before=ids[2])) == thread[:2]
+
+    def test_of_a_thread_what_no_agent_said_is_read_alone(self, store: TaskStore) -> None:
+        user, life = {"role": Role.USER}, {"msg_type": MessageType.LIFECYCLE}
+        kinds: tuple[dict[str, Any], ...] = (user, {}, life, {}, user, life)
+        tasks = (a_task(), a_task(task_id="task_2"))
+        said = [a_message(content=f"{n}", **kind) for n, kind in enumerate(kinds)]
+        other = a_message(task_id="task_2", **user)
+        store.commit(Change(tasks=tasks, messages=(*said, other)))
+        ids = [message.message_id for message in store.read_records(Message, "task_1")]
+
+        def read_said(after: int, limit: int | None = None) -> list[str]:
+            found = store.read_records(Message, "task_1", limit, said_after=after)
+            return [message.content for message in found]
+
+        assert read_said(0) == ["0", "2", "4", "5"]
+        assert read_said(ids[2]) == ["4", "5"]
+        assert read_said(0, 1) == ["5"]
+
+    def test_revisions_come_oldest_first(self, store: TaskStore) -> None:
+        store.commit(Change(tasks=(a_task(), a_task(task_id="task_2"))))
+        for reason in ("first", "second", "third"):
+            own = a_revision(reason=reason)
+            store.commit(Change(revisions=(own, a_revision(task_id="task_2"))))
+        revisions = store.read_records(PlanRevision, "task_1")
+        assert [r.reason for r in revisions] == ["first", "second", "third"]
+
+    # --- what is due ----------------------------------------------------------
+
+    def test_tasks_that_are_due_come_in_order(self, store: TaskStore) -> None:
+        dues = {"task_1": 20, "task_2": 10, "task_3": 10.5, "task_4": 30}
+        never = a_task(task_id="task_5", stuck_due_at=None)
+        paused = a_task(task_id="task_6", status="paused", stuck_due_at=make_instant(1))
+        tasks = [a_task(task_id=t, stuck_due_at=make_instant(s)) for t, s in dues.items()]
+        store.commit(Change(tasks=(*tasks, never, paused)))
+
+        def due(seconds: float, limit: int = 9) -> list[str]:
+            query = TaskQuery(due_by=make_instant(seconds), limit=limit)
+            return extract_ids(store.find_tasks(query))
+
+        assert find_next_stuck_due(store) == make_instant(10)
+        assert due(9.999999) == []
+        assert due(10) == ["task_2"]
+        assert due(25) == ["task_2", "task_3", "task_1"]
+        assert due(25, 2) == ["task_2", "task_3"]
+        moved = a_task(task_id="task_2", version=1, stuck_due_at=make_instant(40))
+        ended = a_task(
+            task_id="task_3", version=1, status="completed", stuck_due_at=make_instant(1)
+        )
+        store.commit(Change(tasks=(moved, ended)))
+        assert find_next_stuck_due(store) == make_instant(20)
+        assert due(99) == ["task_1", "task_4", "task_2"]
+
+    def test_wakes_that_are_due_come_first_due_first(self, store: TaskStore) -> None:
+        due = {"wake_1": 20, "wake_2": 10, "wake_3": None, "wake_4": 30}
+        store.commit(
+            Change(
+                wakes=tuple(
+                    a_wake(wake_id=w, due_at=None if s is None else make_instant(s))
+                    for w, s in due.items()
+                )
+            )
+        )
+
+        def list_due(seconds: float, limit: int = 9) -> list[str]:
+            found = store.find_wakes(WakeQuery(due_by=make_instant(seconds), limit=limit))
+            return extract_ids(found)
+
+        assert find_next_wake_due(store) == make_instant(10)
+        assert list_due(9) == []
+        assert list_due(20) == ["wake_2", "wake_1"]
+        assert list_due(20, 1) == ["wake_2"]
+        never = a_wake(wake_id="wake_2", version=1, due_at=None)
+        again = a_wake(wake_id="wake_1", version=1, due_at=make_instant(50), state="sent")
+        store.commit(Change(wakes=(never, again)))
+        assert find_next_wake_due(store) == make_instant(30)
+        assert list_due(60) == ["wake_4", "wake_1"]
+
+    def test_an_instant_is_the_same_in_every_time_zone(self, store: TaskStore) -> None:
+        store.commit(
+            Change(
+                tasks=(a_task(stuck_due_at=make_instant(10)),),
+                wakes=(a_wake(due_at=make_instant(10)),),
+            )
+        )
+        there = timezone(timedelta(hours=-9, minutes=-30))
+        for seconds, come in ((9, 0), (10, 1)):
+            now = make_instant(seconds).astimezone(there)
+            assert len(store.find_tasks(TaskQuery(due_by=now))) == come
+            assert len(store.find_wakes(WakeQuery(due_by=now))) == come
+
+    def test_wakes_sent_to_a_session_come_first_sent_first(self, store: TaskStore) -> None:
+        sent = (("a", 10), ("a", 20), ("a", 5), ("b", 15), (None, 16), ("a", None))
+        store.commit(
+            Change(
+                wakes=tuple(
+                    a_wake(
+                        wake_id=f"wake_{number}",
+                        session_key=session,
+                        sent_at=None if moment is None else make_instant(moment),
+                    )
+                    for number, (session, moment) in enumerate(sent)
+                )
+            )
+        )
+
+        def find_ids(session_key: str | None, since: float) -> list[str]:
+            query = WakeQuery(session_key=session_key, sent_since=make_instant(since))
+            return extract_ids(store.find_wakes(query))
+
+        assert find_ids("a", 0) == ["wake_2", "wake_0", "wake_1"]
+        assert find_ids("a", 10) == ["wake_0", "wake_1"]
+        assert find_ids("b", 0) == ["wake_3"]
+        assert find_ids(None, 0) == ["wake_4"]
+        assert find_ids("a", 21) == []
+
+    # --- events, bookmarks, counts --------------------------------------------
+
+    def test_events_are_read_from_a_place_on(self, store: TaskStore) -> None:
+        for number in range(5):
+            event = an_event(kind=f"kind_{number}", at=make_instant(-number))
+            store.commit(Change(events=(event, an_event(task_id="task_1"))))
+        events = store.find_events(EventQuery())
+        ids = [event.event_id for event in events]
+        assert ids == sorted(set(ids))
+        assert ids[0] > 0
+        own = [event.kind for event in events if event.task_id is None]
+        assert own == [f"kind_{number}" for number in range(5)]
+        assert [*store.find_events(EventQuery(after=ids[3]))] == [*events[4:]]
+        assert [*store.find_events(EventQuery(after=ids[3], limit=2))] == [*events[4:6]]
+        assert list(store.find_events(EventQuery(after=ids[-1]))) == []
+
+    def test_the_last_events_come_oldest_first(self, store: TaskStore) -> None:
+        for number in range(5):
+            event = an_event(kind=f"kind_{number}", task_id=f"task_{number % 2}")
+            store.commit(Change(events=(event,)))
+
+        def last(task_id: str | None) -> list[str]:
+            found = store.find_events(EventQuery(task_id=task_id, limit=2))
+            return [event.kind for event in found]
+
+        assert last(None) == ["kind_3", "kind_4"]
+        assert last("task_0") == ["kind_2", "kind_4"]
+        assert last("task_9") == []
+
+    def test_a_bookmark_holds_its_last_value(self, store: TaskStore) -> None:
+        store.commit(Change(bookmarks=(Bookmark(name="a", value="1"),)))
+        store.commit(
+            Change(bookmarks=(Bookmark(name="a", value="2"), Bookmark(name="b", value="3")))
+        )
+        assert read_bookmark(store, "a") == "2"
+        assert read_bookmark(store, "b") == "3"
+
+    def test_counts_tell_how_much_there_is_by_state(self, store: TaskStore) -> None:
+        store.commit(
+            Change(
+                tasks=tuple(
+                    a_task(task_id=f"task_{number}", status=status)
+                    for number, status in enumerate(["active", "active", "failed"])
+                ),
+                waits=(a_wait(), a_wait(wait_id="wait_2", status="timeout")),
+                wakes=(a_wake(), a_wake(wake_id="wake_2")),
+                events=(an_event(),) * 3,
+            )
+        )
+        counts = store.count()
+        assert dict(counts.tasks) == dict.fromkeys(TaskStatus, 0) | {
+            TaskStatus.ACTIVE: 2,
+            TaskStatus.FAILED: 1,
+        }
+        assert counts.waits[WaitStatus.WATCHING] == 1
+        assert counts.waits[WaitStatus.TIMEOUT] == 1
+        assert counts.wakes[WakeState.DUE] == 2
+        assert counts.events == 3

@@ -1,0 +1,335 @@
+"""A connection to the daemon, which is started when none answers.
+
+Standard library only, and blocking: the relay and the command line stand on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal, Self, cast
+
+from openclaw_taskmem.home import Home, HomeRefused
+
+MAX_LINE: Final = 1024 * 1024
+"""The longest line that is handed to the daemon, in bytes, its end included."""
+
+Face = Literal["mcp", "client"]
+
+_PROTOCOL = 1
+_OPENING_SECONDS = 15.0
+"""What a daemon may take to start: who let us in is no younger once they are over."""
+
+
+class LinkError(Exception):
+    """The daemon cannot be reached, or it refused.
+
+    Its `str()` is one sentence that says what to do next; `name` is what
+    programs match on: `daemon_unavailable`, or the name the daemon gave.
+    """
+
+    def __init__(self, name: str, message: str, answer: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+        self.answer = answer or {"error": name, "message": message}
+        """The refusal as JSON, with whatever details the daemon gave."""
+
+
+class _DaemonAbsent(Exception):
+    """No daemon answers, and one that is started (or starting) may.
+
+    `said` is the daemon's own sentence, where it refused; None: it said nothing.
+    """
+
+    def __init__(self, said: str | None = None) -> None:
+        super().__init__()
+        self.said = said
+
+
+class Link:
+    """One open connection, for one thread; a context manager that closes it."""
+
+    def __init__(self, sock: socket.socket, face: Face) -> None:
+        """Open the conversation.
+
+        Raises:
+            LinkError: The other end is not our daemon, or it refused.
+            _NobodyThere: It hung up, or is just ending.
+        """
+        self.socket: Final = sock
+        """Connected and blocking; the relay takes it over."""
+        self.waited = False
+        """Whether the daemon was just starting, or had to be started."""
+        self.received = b""
+        """What came after the last line that was read, and belongs to the next."""
+        self._last_id = 0
+        _check_peer(sock)
+        answer = self._open(face)
+        self.pid: Final = int(answer["pid"])
+        """The daemon's process."""
+        self.version: Final = str(answer["version"])
+        """The daemon's version, which after an upgrade may not be ours."""
+
+    def __enter__(self) -> Self:
+        """Answer itself; leaving the block closes the connection."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a second time does nothing."""
+        self.socket.close()
+
+    def call(self, method: str, params: Mapping[str, Any], timeout: float | None = None) -> Any:  # noqa: ANN401 (JSON, whose form the method decides)
+        """Ask the daemon for one thing and wait for the answer.
+
+        Args:
+            method: What is asked for.
+            params: Its arguments, as JSON will carry them.
+            timeout: The longest wait in seconds; None waits for ever.
+
+        Raises:
+            LinkError: With the daemon's own name and sentence when it refused;
+                `daemon_unavailable` when it ended or did not answer in time,
+                and then the call may or may not have been done.
+        """
+        self._last_id += 1
+        ask = {"id": self._last_id, "method": method, "params": dict(params)}
+        line = _encode_line(ask)
+        if len(line) > MAX_LINE:
+            raise LinkError(
+                "invalid_arguments",
+                f"The call is more than {MAX_LINE >> 20} MiB; shorten its texts.",
+            )
+        due = None if timeout is None else _now() + timeout
+        try:
+            self._wait_at_most(due)
+            self.socket.sendall(line)
+            while (answer := self._read(due)).get("id") != self._last_id:
+                if answer.get("id") is None and "error" in answer:
+                    break  # it could not even read whose call it was
+        except TimeoutError:
+            raise LinkError(
+                "daemon_unavailable",
+                f"The daemon did not answer {method} within {timeout:g} s; it may or "
+                "may not have been done. Look before repeating it.",
+            ) from None
+        except OSError:
+            raise LinkError(
+                "daemon_unavailable",
+                f"The daemon ended while {method} was running; it may or may not "
+                "have been done. Look before repeating it.",
+            ) from None
+        if refusal := answer.get("error"):
+            raise _build_refusal_error(refusal)
+        return answer.get("result")
+
+    def _open(self, face: Face) -> dict[str, Any]:
+        try:
+            due = _now() + _OPENING_SECONDS
+            self._wait_at_most(due)
+            opening = {
+                "taskmem": _PROTOCOL,
+                "face": face,
+                "folder": _find_working_folder(),
+                "tools": os.environ.get("TASKMEM_TOOLS"),
+            }
+            self.socket.sendall(_encode_line(opening))
+            answer = self._read(due)
+            self.socket.settimeout(None)
+        except TimeoutError:
+            raise LinkError(
+                "daemon_unavailable",
+                f"The daemon does not answer within {_OPENING_SECONDS:g} s. Run "
+                "`taskmem daemon stop`, then try again.",
+            ) from None
+        except OSError:
+            raise _DaemonAbsent from None
+        if "error" in answer:
+            refusal = _build_refusal_error(answer)
+            if refusal.name == "daemon_unavailable":
+                raise _DaemonAbsent(str(refusal))
+            raise refusal
+        if answer.get("taskmem") != _PROTOCOL:
+            raise LinkError(
+                "daemon_unavailable",
+                "The daemon that runs is of another version. Run `taskmem daemon "
+                "stop`, then try again.",
+            )
+        return answer
+
+    def _read(self, due: float | None) -> dict[str, Any]:
+        parts = [self.received]
+        while b"\n" not in parts[-1]:
+            self._wait_at_most(due)
+            if not (part := self.socket.recv(65536)):
+                raise ConnectionResetError
+            parts.append(part)
+        line, _, self.received = b"".join(parts).partition(b"\n")
+        try:
+            answer: Any = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise LinkError(
+                "daemon_unavailable",
+                "Something that is not a taskmem daemon answers on its socket. Run "
+                "`taskmem status`.",
+            )
+        return cast("dict[str, Any]", answer)
+
+    def _wait_at_most(self, due: float | None) -> None:
+        if due is None:
+            self.socket.settimeout(None)
+        elif (left := due - _now()) > 0:
+            self.socket.settimeout(left)
+        else:
+            raise TimeoutError
+
+
+def connect(home: Home, face: Face = "client") -> Link:
+    """Connect to the daemon that runs; none is started.
+
+    Args:
+        home: The state folder whose daemon is meant.
+        face: What will be spoken: `client` for `Link.call`, `mcp` for raw MCP.
+
+    Raises:
+        LinkError: `daemon_unavailable` when none answers; else its own refusal.
+    """
+    try:
+        return _open_link(home, face)
+    except _DaemonAbsent as error:
+        raise _build_unanswered_error(home, error.said) from None
+
+
+def _open_link(home: Home, face: Face) -> Link:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(_OPENING_SECONDS)
+        sock.connect(os.fspath(home.socket))
+        return Link(sock, face)
+    except PermissionError:
+        sock.close()
+        raise LinkError(
+            "daemon_unavailable",
+            f"The socket {home.socket} is not open to this user. Run as the user who "
+            "owns it, or set TASKMEM_HOME to a folder of your own.",
+        ) from None
+    except OSError:
+        sock.close()
+        raise _DaemonAbsent from None
+    except (LinkError, _DaemonAbsent):
+        sock.close()
+        raise
+
+
+def connect_or_start(
+    home: Home,
+    environ: Mapping[str, str],
+    face: Face = "client",
+    command: Sequence[str] | None = None,
+) -> Link:
+    """Connect to the daemon; one that starts or ends is waited for, else one started.
+
+    Any number of faces may do this at once: the daemon takes a lock, so one of
+    those that are started stays, and every face connects to that one.
+
+    Args:
+        home: The state folder whose daemon is meant; made when it is missing.
+        environ: The environment that a new daemon gets, with its `TASKMEM_HOME`
+            set to this home.
+        face: What will be spoken, as in `connect`.
+        command: What starts a daemon; None is this Python's own `taskmem daemon`.
+
+    Raises:
+        LinkError: `daemon_unavailable` when none answered within 20 s, with what is
+            there instead, or the last line of the log of one that ended;
+            `settings_invalid` when the folder cannot be used; else the daemon's own
+            refusal.
+    """
+    try:
+        home.require_own()
+        return _open_link(home, face)
+    except HomeRefused as error:
+        raise LinkError(error.name, str(error)) from error
+    except _DaemonAbsent:
+        from openclaw_taskmem.cli.daemon_start import DaemonStart
+    try:
+        start = DaemonStart(home, environ, command)
+        for _ in start.iterate_attempts():
+            with suppress(_DaemonAbsent):
+                link = _open_link(home, face)
+                link.waited = True
+                return link
+    except HomeRefused as error:
+        raise LinkError(error.name, str(error)) from error
+    except OSError as error:
+        raise LinkError(
+            "daemon_unavailable",
+            f"The daemon could not be started ({error.strerror}: {error.filename}). "
+            "Run `taskmem status`.",
+        ) from error
+    if (why := start.explain_failure()) is None:
+        raise _build_unanswered_error(home)
+    raise LinkError(
+        "daemon_unavailable",
+        f"The daemon could not be started: {why.rstrip('.')}. Its log is {home.log}; "
+        "`taskmem daemon` starts it in the foreground.",
+    )
+
+
+def _build_unanswered_error(home: Home, said: str | None = None) -> LinkError:
+    """Say why nobody answers, where the daemon did not say so itself."""
+    from openclaw_taskmem.cli import daemon_presence
+
+    try:
+        why = said or daemon_presence.explain_presence(daemon_presence.check_presence(home), home)
+    except OSError as error:
+        why = f"{error.strerror}: {error.filename}; see whose file that is."
+    return LinkError("daemon_unavailable", why)
+
+
+def _check_peer(sock: socket.socket) -> None:
+    # Anyone may have put a socket where ours was expected, in a shared /tmp.
+    if sys.platform == "linux":
+        form, level, option = "3i", socket.SOL_SOCKET, socket.SO_PEERCRED
+    else:
+        form, level, option = "=IIh", 0, 1  # macOS: SOL_LOCAL, LOCAL_PEERCRED
+    found = sock.getsockopt(level, option, 128)
+    uid = struct.unpack_from(form, found)[1]
+    if uid != os.geteuid():
+        raise LinkError(
+            "daemon_unavailable",
+            f"Another user (uid {uid}) answers on the daemon's socket. Set "
+            "TASKMEM_HOME to a folder that is yours alone.",
+        )
+
+
+def _build_refusal_error(refusal: Mapping[str, Any]) -> LinkError:
+    name = refusal.get("error", "taskmem_error")
+    return LinkError(str(name), str(refusal.get("message", name)), refusal)
+
+
+def _find_working_folder() -> str | None:
+    """Return the folder that this process was started in; None: it is gone."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - text, for a line
+    except OSError:
+        return None
+
+
+def _encode_line(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 (real waiting on another process, in no domain's time)

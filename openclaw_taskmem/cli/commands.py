@@ -1,0 +1,96 @@
+"""Commands that plug-ins add, found by entry point when one is asked for."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+import click
+
+from openclaw_taskmem.cli.client import LinkError
+from openclaw_taskmem.home import find_home
+
+GROUP: Final = "openclaw_taskmem.commands"
+"""The entry-point group: a name, and the `click.Command` that it stands for. `A.B` is
+the command B of the group A, to which every plug-in may add."""
+_DOES: Final = {"setup": "Move in"}
+"""What the commands of a group have in common."""
+
+
+def list_command_names() -> list[str]:
+    """Return the names of the commands and groups that plug-ins add."""
+    return sorted({point.name.partition(".")[0] for point in _list_entry_points()})
+
+
+def find_plugin_command(name: str) -> click.Command | None:
+    """Return a plug-in's command, or a group of such; None: there is none of that name.
+
+    The command finds the state folder as `TASKMEM_HOME` in the environment. In
+    place of one that cannot be loaded there is one that says so.
+    """
+    for point in _list_entry_points():
+        if point.name == name:
+            os.environ["TASKMEM_HOME"] = str(find_home(os.environ).folder)
+            try:
+                return _load_command(point)
+            except LinkError as error:
+                return _build_broken_command(name.rpartition(".")[2], error)
+    members = _list_members(name)
+    if not members:
+        return None
+    does = _DOES.get(name, "Commands of plug-ins")
+    return _Group(name, help=f"{does}: {', '.join(members)}.")
+
+
+class _Group(click.Group):
+    """The commands `NAME.…` of all plug-ins; each is loaded when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return every command's name."""
+        del ctx
+        return _list_members(str(self.name))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command of the group."""
+        del ctx
+        return find_plugin_command(f"{self.name}.{cmd_name}")
+
+
+def _list_members(group: str) -> list[str]:
+    start = f"{group}."
+    found = (point.name for point in _list_entry_points() if point.name.startswith(start))
+    return sorted({name.removeprefix(start) for name in found})
+
+
+def _build_broken_command(name: str, error: LinkError) -> click.Command:
+    def refuse() -> None:
+        raise error
+
+    return click.Command(
+        name,
+        callback=refuse,
+        short_help="Cannot be loaded.",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
+
+
+def _list_entry_points() -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=GROUP))
+
+
+def _load_command(point: EntryPoint) -> click.Command:
+    try:
+        command: object = point.load()
+    except Exception as error:
+        raise LinkError(
+            "plugin_failed",
+            f"The command {point.name} of {point.value} cannot be loaded "
+            f"({type(error).__name__}: {error}); reinstall the plug-in, or remove it.",
+        ) from error
+    if not isinstance(command, click.Command):
+        raise LinkError(
+            "plugin_failed",
+            f"{point.value} is no click command; the plug-in that names it is broken.",
+        )
+    return command

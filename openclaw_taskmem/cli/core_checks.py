@@ -1,0 +1,349 @@
+"""The rows of the core: the home, the settings, the daemon, and what is owed.
+
+Pure but for what each one looks at; `doctor` puts them in order.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.cli import daemon_presence
+from openclaw_taskmem.cli.client import Link, LinkError, connect_or_start
+from openclaw_taskmem.cli.settings_differences import find_differences
+from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, list_variables, load_settings
+from openclaw_taskmem.domain.reachability import ANY
+from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
+from openclaw_taskmem.home import Home, HomeRefused
+from openclaw_taskmem.plugin_host.facade import PluginHost
+from taskmem_hookspecs import HealthRow, HealthState, TaskmemError
+from taskmem_hookspecs.errors import SettingsInvalid
+
+Document = Mapping[str, Any]
+
+FRESH: Final = timedelta(minutes=1)
+"""How long a wake may be owed before it counts as not arriving."""
+RECENT: Final = timedelta(days=1)
+AHEAD: Final = timedelta(seconds=5)
+"""How far ahead of the clock an event may be: daemons on other machines write too."""
+BUILT: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""No clock that is right shows an earlier time than this."""
+_LIKE: Final = 0.85
+_ANOTHER: Final = "Set TASKMEM_HOME to a folder of your own."
+_RESTART: Final = "Run: taskmem daemon stop (the next command starts it again)."
+
+
+def build_ok_row(name: str, detail: str) -> HealthRow:
+    """Return a row of something that is as it should be."""
+    return HealthRow(id=name, state=HealthState.OK, detail=detail)
+
+
+def build_warn_row(name: str, detail: str, cure: str | None) -> HealthRow:
+    """Return a row of something that works, and is odd."""
+    return HealthRow(id=name, state=HealthState.WARN, detail=detail, cure=cure)
+
+
+def build_fail_row(name: str, detail: str, cure: str | None) -> HealthRow:
+    """Return a row of something that does not work."""
+    return HealthRow(id=name, state=HealthState.FAIL, detail=detail, cure=cure)
+
+
+# --- the home and the settings ------------------------------------------------
+
+
+def check_home(home: Home) -> HealthRow:
+    """Look at the state folder, as it is before anything else is done."""
+    folder = home.folder
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return build_ok_row("home", f"There is no {folder} yet; the daemon makes it.")
+    except OSError as error:
+        return build_fail_row("home", f"{folder} cannot be seen ({error.strerror}).", _ANOTHER)
+    usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+    fault = _find_fault(found, usable=usable)
+    if fault is None:
+        try:
+            home.require_own()
+        except HomeRefused as refusal:
+            return build_fail_row("home", str(refusal), f"Remove what is not yours. {_ANOTHER}")
+        return build_ok_row("home", f"{folder} is yours alone.")
+    what, can_be_closed = fault
+    cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER
+    return build_fail_row("home", f"{folder} {what}.", cure)
+
+
+def _find_fault(found: os.stat_result, *, usable: bool) -> tuple[str, bool] | None:
+    """Return what is wrong with a state folder, and whether its mode cures it."""
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder", False
+    if found.st_uid != os.geteuid():
+        return f"belongs to user {found.st_uid}", False
+    if mode & 0o077:
+        return f"is open to other users (its mode is {mode:04o})", mode < stat.S_ISVTX
+    return None if usable else ("cannot be written", True)
+
+
+def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Settings, HealthRow]:
+    """Read the settings into `environ`; where they cannot be, the defaults count."""
+    odd = list(find_misspelt_settings(environ))
+    try:
+        settings = load_settings(environ)
+    except SettingsInvalid as error:
+        cure = f"Mend it in {home.config} or in the environment, then run this again."
+        return Settings(home=home), build_fail_row("settings", str(error), cure)
+    odd += settings.warnings
+    if odd:
+        return settings, build_warn_row("settings", " ".join(odd), "Correct or remove them.")
+    where = home.config if home.config.exists() else "the environment"
+    others = ", ".join(find_unknown_settings(environ))
+    if others:
+        return settings, build_ok_row(
+            "settings",
+            f"taskmem does not know {others}, which a plug-in may read; every other "
+            f"setting in {where} is understood.",
+        )
+    return settings, build_ok_row("settings", f"Every setting in {where} is understood.")
+
+
+def find_misspelt_settings(environ: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each variable that is nearly a setting."""
+    for name in find_unknown_settings(environ):
+        near = difflib.get_close_matches(name, list_variables(), n=1, cutoff=_LIKE)
+        if near:
+            yield f"There is no setting {name}; {near[0]} is meant, perhaps."
+
+
+def find_unknown_settings(environ: Iterable[str]) -> list[str]:
+    """Return the variables that are named like settings and are none of taskmem's.
+
+    They may be a plug-in's own.
+    """
+    known = list_variables()
+    return sorted(n for n in environ if n.startswith(PREFIX) and n not in known)
+
+
+# --- the daemon ---------------------------------------------------------------
+
+
+def check_daemon(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, HealthRow]:
+    """Connect to the daemon, which is waited for where it starts or ends.
+
+    Where none runs, one is started.
+    """
+    try:
+        link = connect_or_start(home, environ)
+    except LinkError as error:
+        return None, build_fail_row("daemon", str(error), _suggest_cure(home, error))
+    if link.version != __version__:
+        return link, build_fail_row(
+            "daemon",
+            f"Process {link.pid} is version {link.version}, and this is {__version__}.",
+            _RESTART,
+        )
+    how = "was started just now, as" if link.waited else "runs as"
+    return link, build_ok_row("daemon", f"Version {link.version} {how} process {link.pid}.")
+
+
+def _suggest_cure(home: Home, error: LinkError) -> str:
+    """Say what to do about a daemon that cannot be reached."""
+    if error.name == "daemon_unavailable":
+        try:
+            found = daemon_presence.check_presence(home)
+        except OSError:
+            return "See whose file that is, or set TASKMEM_HOME."
+        if found.state == "silent" and found.pid is None:
+            return f"Find who holds it with fuser {home.lock}, and end it."
+        if found.state == "silent":
+            return f"Look at {home.log}, then run: taskmem daemon stop, or kill -9 {found.pid}."
+        if found.state != "absent":
+            return f"Run this again; where it does not help, look at {home.log}."
+    return "Put that right, then run this again."
+
+
+def check_transport(
+    status: Document | None, plugin_host: PluginHost, settings: Settings
+) -> tuple[str | None, HealthRow]:
+    """Tell by what wakes go out, as the daemon says; also return its name.
+
+    Where none answers, or an older one, it is what this process would take.
+    """
+    wanted = settings.wake_transport
+    if status is not None and "transport" in status:
+        name = str(status["transport"])
+        wanted = status["settings"].get(f"{PREFIX}WAKE_TRANSPORT", ANY)
+        if why := status["transport_note"]:
+            cure = f"Name another in {settings.home.config}, or none. {_RESTART}"
+            return name, build_warn_row("transport", f"Wakes go out by {name}: {why}.", cure)
+    else:
+        try:
+            name = plugin_host.find_wake_transport(wanted).name
+        except TaskmemError as error:
+            cure = "Mend TASKMEM_WAKE_TRANSPORT, then run: taskmem daemon stop."
+            return None, build_fail_row("transport", str(error), cure)
+    how = "" if name == wanted else f" as {name}"
+    return name, build_ok_row("transport", f"The transport of wakes is {wanted}{how}.")
+
+
+def check_differences(
+    status: Document | None, settings: Settings, environ: Mapping[str, str]
+) -> Iterator[HealthRow]:
+    """Look at the settings of which the daemon has another value than is set here.
+
+    `environ`: where the settings were read into.
+    """
+    if status is None:
+        return
+    for name, sentence in find_differences(status, settings, environ):
+        cure = f"Put the value that is meant into {settings.home.config}. {_RESTART}"
+        if name not in FILE_FIRST:
+            cure = (
+                f"Take {name} out of the environment of each host and shell that sets "
+                "it, for that goes before the file, and start those anew. Then: "
+                f"{cure[0].lower()}{cure[1:]}"
+            )
+        if not name.startswith(PREFIX):
+            cure = "Run: taskmem daemon stop; taskmem daemon --detach"
+        yield build_warn_row(f"settings.{name}", sentence, cure)
+
+
+def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
+    """Look at the plug-ins, as the daemon or this process has found them."""
+    ailing = 0
+    for plugin in plugins:
+        name, error = str(plugin["name"]), plugin["last_error"]
+        row = f"plugin.{name}"
+        if plugin["state"] == "failed":
+            ailing += 1
+            cure = f"Reinstall it, or leave it out: TASKMEM_DISABLED_PLUGINS={name}."
+            yield build_fail_row(row, f"It could not be loaded; {error}.", cure)
+        elif plugin["state"] == "muted":
+            ailing += 1
+            yield build_warn_row(row, f"It failed too often, and is not told; {error}.", _RESTART)
+        elif error:
+            ailing += 1
+            cure = f"Tell its author; {_RESTART[0].lower()}{_RESTART[1:]}"
+            yield build_warn_row(row, f"It has failed; {error}.", cure)
+    names = [str(each["name"]) for each in plugins if each["state"] == "on"]
+    off = [str(each["name"]) for each in plugins if each["state"] == "off"]
+    left_out = f"; left out: {', '.join(off)}" if off else ""
+    if not names:
+        cure = "Reinstall openclaw-taskmem."
+        yield build_fail_row("plugins", f"None is on{left_out}.", cure)
+    elif not ailing:
+        yield build_ok_row("plugins", f"On: {', '.join(names)}{left_out}.")
+
+
+def check_readers(readers: Sequence[Document]) -> Iterator[HealthRow]:
+    """Look at who may be asked what a text or a picture shows."""
+    usable = [each for each in readers if each["state"] != "off"]
+    for reader in readers:
+        row, detail = f"reader.{reader['name']}", str(reader["detail"])
+        cure = reader["cure"]
+        if reader["state"] == "ready":
+            yield build_ok_row(row, detail)
+        elif reader["state"] == "off":
+            yield build_ok_row(row, f"{detail} {cure}." if cure else detail)
+        else:
+            yield build_warn_row(row, detail, cure)
+    if not usable:
+        yield build_ok_row(
+            "readers",
+            "Nobody reads what rules cannot judge, so waits in free English are "
+            "refused; the forms of docs/conditions.md need nobody.",
+        )
+
+
+def check_retention(keeps: Document) -> Iterator[HealthRow]:
+    """Look whether the database is too large, and nothing may be dropped of it."""
+    taken, most = keeps["bytes"], keeps["most_bytes"]
+    policy = KeepPolicy(days=keeps["days"], most_bytes=most)
+    if taken is not None and keeps.get("shared") and taken > most:
+        cure = f"Set TASKMEM_KEEP_DAYS lower in each home. {_RESTART}"
+        yield build_warn_row("kept", f"{describe_shared(taken, policy)}.", cure)
+    elif taken is not None and keeps["full"]:
+        cure = f"End tasks that are over, or set TASKMEM_KEEP_MB higher. {_RESTART}"
+        yield build_warn_row("kept", f"{describe_full(taken, policy)}.", cure)
+
+
+# --- what is owed, and the clock ----------------------------------------------
+
+
+def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
+    """Look at the wakes that are owed, and at those that nobody answered."""
+    owed = sorted(
+        (wake for wake in wakes if wake["state"] == "due"),
+        key=lambda wake: _parse_instant(wake["created_at"]),
+    )
+    due = [wake for wake in owed if wake["due_at"]]
+    yield (_check_owed_wakes(due, now) if due else build_ok_row("wakes.owed", "No wake is owed."))
+    if kept := len(owed) - len(due):
+        sentence = (
+            f"{_format_wake_count(kept)} kept for agents that no transport reaches: see taskmem "
+            "wakes."
+        )
+        yield build_ok_row("wakes.kept", sentence)
+    unanswered = [
+        wake
+        for wake in wakes
+        if wake["state"] == "unanswered"
+        and now - _parse_instant(wake["sent_at"] or wake["created_at"]) <= RECENT
+    ]
+    name = "wakes.unanswered"
+    if not unanswered:
+        yield build_ok_row(name, "No wake of the last day is without an answer.")
+        return
+    first = unanswered[0]
+    about = first["task_id"] or first["wait_id"]
+    yield build_warn_row(
+        name,
+        f"On {_format_wake_count(len(unanswered))} of the last day nobody acted; the newest is "
+        f"{first['wake_id']}, for {about}.",
+        f"See what became of it: taskmem show {about}",
+    )
+
+
+def _check_owed_wakes(due: Sequence[Document], now: datetime) -> HealthRow:
+    oldest = due[0]
+    since = _parse_instant(oldest["created_at"])
+    what = f"{_format_wake_count(len(due))} owed, the oldest since {oldest['created_at']}"
+    error = next((wake["last_error"] for wake in due if wake["last_error"]), None)
+    held = next((wake["held"] for wake in due if wake.get("held")), None)
+    if error is None:
+        return build_ok_row("wakes.owed", f"{what}{f'; held back: {held}' if held else ''}.")
+    state = HealthState.WARN if now - since < FRESH else HealthState.FAIL
+    return HealthRow(
+        id="wakes.owed",
+        state=state,
+        detail=f"{what}: {error}",
+        cure="Mend what fails; they go out by themselves. See: taskmem wakes",
+    )
+
+
+def _format_wake_count(number: int) -> str:
+    return "1 wake is" if number == 1 else f"{number} wakes are"
+
+
+def check_clock(newest: str | None, now: datetime) -> HealthRow:
+    """Compare the clock with the newest event's time, and with this version's."""
+    cure = "Have the system set its clock by the network: timedatectl set-ntp true"
+    if now < BUILT:
+        return build_fail_row("clock", f"It shows {now:%Y-%m-%d}, which is long past.", cure)
+    if newest is not None and _parse_instant(newest) - now > AHEAD:
+        return build_warn_row(
+            "clock",
+            f"The newest event is of {newest}, and the clock shows "
+            f"{now:%Y-%m-%dT%H:%M:%SZ}: it was set back.",
+            cure,
+        )
+    return build_ok_row("clock", f"It shows {now:%Y-%m-%dT%H:%M:%SZ}.")
+
+
+def _parse_instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)

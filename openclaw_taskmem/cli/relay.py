@@ -1,0 +1,380 @@
+"""`taskmem mcp`: MCP lines between a host's stdin and stdout and the daemon.
+
+Hosts start one per session and sometimes leak it, so it is small, holds next to
+nothing, and ends when its stdin does. It speaks for itself only where the daemon
+cannot: when a line is too long, and when the daemon is gone.
+
+The two directions do not wait for each other: a host that writes before it
+reads, and a daemon that does, must not stop both.
+
+A daemon that was killed is started again at once, for it watches what the host's agent
+waits for. One that was stopped in order is not: the next call starts it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from openclaw_taskmem.cli.client import MAX_LINE, Link, LinkError, connect, connect_or_start
+from openclaw_taskmem.cli.mcp_lines import (
+    Id,
+    LineSplitter,
+    McpMessage,
+    TruncatedLine,
+    build_refusal,
+    find_request_id,
+    read_message,
+)
+from openclaw_taskmem.home import Home, locate_home
+
+if TYPE_CHECKING:
+    from openclaw_taskmem.cli.connect_attempt import Attempt
+
+_CHUNK = 64 * 1024
+_AHEAD = 1024 * 1024
+_DRAIN_SECONDS = 10.0
+_RETRY_SECONDS = 3.0
+_SPREAD_SECONDS = 0.3
+"""Within which the relays of a home begin to start a daemon, so that one does: it takes
+the home before anything else."""
+_RELAYS = 16
+_LONGEST_REST = 60.0
+_YOUNG_SECONDS = 10.0
+"""What is killed sooner again and again is started after a rest that grows."""
+_LOSSES = 2
+_TOO_LONG = f"The call is more than {MAX_LINE >> 20} MiB and was not done; shorten it."
+_MAYBE_DONE = LinkError(
+    "daemon_unavailable",
+    "The daemon ended while this call was running; it may or may not have been done. "
+    "Look with task_list or task_update(query) before repeating it.",
+)
+_NOT_DONE = LinkError(
+    "daemon_unavailable",
+    f"The daemon ended {_LOSSES + 1} times before it took this, which was not done. "
+    "Look at `taskmem status` and at the daemon's log.",
+)
+
+
+def run_relay(environ: Mapping[str, str]) -> int:
+    """Relay between this process's stdin and stdout and the daemon.
+
+    Args:
+        environ: The environment, such as `os.environ`.
+
+    Returns:
+        The exit status: 0, when stdin ended or nobody reads stdout any more.
+    """
+    relay = Relay(locate_home(environ), environ)
+    with suppress(ConnectionError):
+        relay.serve(0, 1)
+    return 0
+
+
+class Relay:
+    """One host's session, over as many daemons as it takes."""
+
+    def __init__(
+        self, home: Home, environ: Mapping[str, str], command: Sequence[str] | None = None
+    ) -> None:
+        """Relay to the daemon of a home, which is first reached when needed.
+
+        Args:
+            home: The state folder whose daemon is meant.
+            environ: The environment that a new daemon gets.
+            command: What starts a daemon; None is this Python's own.
+        """
+        self._home = home
+        self._environ = environ
+        self._command = command
+        self._daemon: socket.socket | None = None
+        self._refusal: LinkError | None = None
+        self._refused_at = 0.0
+        self._from_host = LineSplitter(MAX_LINE)
+        self._from_daemon = LineSplitter()
+        self._to_host = bytearray()
+        self._queue: deque[McpMessage] = deque()
+        self._sent = 0  # bytes of the queue's first
+        self._in_flight: dict[Id | None, McpMessage] = {}
+        self._revive_at: float | None = None
+        """When to start the daemon again that was killed; None: none is to be."""
+        self._revival: Attempt | None = None
+        """The start that is under way; what comes meanwhile waits for it."""
+        self._revivals = 0
+        self._began = 0.0
+        self._hello: McpMessage | None = None
+        self._ready: McpMessage | None = None
+        self._replay: McpMessage | None = None
+
+    def serve(self, stdin: int, stdout: int) -> None:
+        """Relay until stdin ends and what is in flight is answered, 10 s at most.
+
+        Args:
+            stdin: The descriptor to read from.
+            stdout: The descriptor to write to; nothing but MCP goes there.
+
+        Raises:
+            ConnectionError: Nobody reads stdout any more.
+        """
+        try:
+            self._loop(stdin, stdout)
+        finally:
+            if self._daemon:
+                self._daemon.close()
+            if self._revival:
+                self._revival.give_up()
+
+    def _loop(self, stdin: int, stdout: int) -> None:
+        due: float | None = None
+        while True:
+            if self._queue and not self._daemon and not self._revival:
+                self._connect()
+            left = None if due is None else due - _now()
+            if left is not None and (left <= 0 or self._is_done()):
+                return
+            if left is None and self._revive_at is not None:
+                if self._revive_at <= _now():
+                    self._revive()
+                    continue
+                left = self._revive_at - _now()
+            ended = due is not None
+            readable, writable = self._select(stdin, stdout, left, ended=ended)
+            if stdout in writable:
+                self._write(stdout)
+            if self._daemon in writable:
+                self._send()
+            if self._daemon in readable:
+                self._receive()
+            self._end_revival(readable)
+            if stdin in readable and not self._read(stdin):
+                due = _now() + _DRAIN_SECONDS
+
+    def _is_done(self) -> bool:
+        return not (self._queue or self._in_flight or self._to_host)
+
+    def _select(
+        self, stdin: int, stdout: int, seconds: float | None, *, ended: bool = False
+    ) -> tuple[list[int | socket.socket], list[int | socket.socket]]:
+        """Wait for what can go on, at most some seconds; `ended`: stdin has."""
+        readable: list[int | socket.socket] = []
+        writable: list[int | socket.socket] = []
+        if not ended and sum(len(one.line) for one in self._queue) < _AHEAD:
+            readable.append(stdin)
+        if self._to_host:
+            writable.append(stdout)
+        if self._daemon:
+            if len(self._to_host) < _AHEAD:
+                readable.append(self._daemon)
+            if self._queue and not self._is_replay_pending():
+                writable.append(self._daemon)
+        if self._revival:
+            readable.append(self._revival.over)
+        return select.select(readable, writable, (), seconds)[:2]
+
+    # From the host to the daemon.
+
+    def _read(self, stdin: int) -> bool:
+        """Take what the host wrote; False when it will write no more."""
+        try:
+            chunk = os.read(stdin, _CHUNK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            chunk = b""
+        for line in self._from_host.cut(chunk):
+            self._queue_line(line)
+        if not chunk and (last := self._from_host.take_remainder()):
+            self._queue_line(last if isinstance(last, TruncatedLine) else last + b"\n")
+        self._send()
+        return bool(chunk)
+
+    def _queue_line(self, line: bytes) -> None:
+        if isinstance(line, TruncatedLine):
+            to = find_request_id(line)
+            self._to_host += build_refusal(to, "invalid_arguments", _TOO_LONG)
+            return
+        message = read_message(line)
+        if message.method == "notifications/initialized":
+            self._ready = message
+        if self._daemon or self._queue or message.wants_daemon:
+            self._queue.append(message)
+
+    def _send(self) -> None:
+        try:
+            while self._daemon and self._queue and not self._is_replay_pending():
+                message = self._queue[0]
+                self._sent += self._daemon.send(memoryview(message.line)[self._sent :])
+                if self._sent == len(message.line):
+                    self._record_sent(self._queue.popleft())
+        except BlockingIOError:
+            return
+        except OSError:
+            while self._receive():
+                pass  # what it still said
+            self._drop_daemon()
+
+    def _record_sent(self, message: McpMessage) -> None:
+        self._sent = 0
+        self._in_flight.pop(message.cancels, None)
+        if message.is_request:
+            if message.method == "tools/call":
+                message.line = b""  # it is never sent again
+            self._in_flight[message.id] = message
+
+    # From the daemon to the host.
+
+    def _receive(self) -> bool:
+        """Take what the daemon said; False when that is nothing."""
+        if not self._daemon:
+            return False
+        try:
+            chunk = self._daemon.recv(_CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._drop_daemon()
+        for line in self._from_daemon.cut(chunk):
+            self._pass_to_host(line)
+        return bool(chunk)
+
+    def _pass_to_host(self, line: bytes) -> None:
+        answer = read_message(line)
+        asked = self._in_flight.pop(answer.id, None) if answer.is_answer else None
+        if asked and asked is self._replay:
+            self._replay = None
+            if self._ready and self._ready not in self._queue:
+                self._queue.appendleft(self._ready)
+            return
+        if asked and asked.method == "initialize":
+            self._hello = asked
+        self._to_host += line
+
+    def _write(self, stdout: int) -> None:
+        # A pipe that is ready takes this much without making us wait.
+        with suppress(BlockingIOError):
+            del self._to_host[: os.write(stdout, self._to_host[: select.PIPE_BUF])]
+
+    # From one daemon to the next.
+
+    def _connect(self) -> None:
+        ago = _now() - self._refused_at
+        again = self._refusal is None or ago >= _RETRY_SECONDS
+        try:
+            if again:
+                link = connect_or_start(self._home, self._environ, "mcp", self._command)
+            else:
+                # None is started once more so soon; one that is there by now will do.
+                link = connect(self._home, "mcp")
+        except LinkError as error:
+            if again:
+                self._refusal, self._refused_at = error, _now()
+            refusal = self._refusal or error
+        else:
+            self._refusal = None
+            self._attach_daemon(link)
+            return
+        since = "" if again else f"{ago:.0f} s ago: "
+        told = LinkError(
+            refusal.name,
+            f"{since}{refusal} Nothing was done; `taskmem status` and {self._home.log} say more.",
+        )
+        while self._queue:
+            self._refuse_message(self._queue.popleft(), told)
+
+    def _revive(self) -> None:
+        """Begin to start the daemon again that was killed, or to find another's.
+
+        One that has ended in order meanwhile is left alone.
+        """
+        self._revive_at = None
+        if not self._was_killed():
+            return
+        from openclaw_taskmem.cli.connect_attempt import Attempt
+
+        self._revival = Attempt(
+            lambda: connect_or_start(self._home, self._environ, "mcp", self._command)
+        )
+
+    def _end_revival(self, readable: Sequence[int | socket.socket]) -> None:
+        """Take what came of a start, once that has ended."""
+        if not self._revival or self._revival.over not in readable:
+            return
+        found, self._revival = self._revival.take_result(), None
+        if isinstance(found, Link):
+            self._refusal = None
+            self._attach_daemon(found)
+            return
+        self._revive_at = _now() + self._next_retry_delay()
+        if found is not None:
+            self._refusal, self._refused_at = found, _now()
+
+    def _next_retry_delay(self) -> float:
+        """Return in how many seconds the daemon is started again; longer each time."""
+        tries, self._revivals = self._revivals, self._revivals + 1
+        if not tries:
+            return _SPREAD_SECONDS * (os.getpid() % _RELAYS) / _RELAYS
+        return min(_RETRY_SECONDS * (1 << (tries - 1)), _LONGEST_REST)
+
+    def _attach_daemon(self, link: Link) -> None:
+        self._revive_at = None
+        self._began = _now()
+        link.socket.setblocking(False)  # noqa: FBT003 (the socket module's own form)
+        self._daemon = link.socket
+        self._from_daemon = LineSplitter()
+        self._sent = 0
+        if self._hello:
+            # The host said hello to the daemon before; this one must hear it too,
+            # and all else waits until it has answered.
+            self._replay = McpMessage(self._hello.line, self._hello.id, "initialize")
+            self._queue.appendleft(self._replay)
+        for line in self._from_daemon.cut(link.received):
+            self._pass_to_host(line)
+
+    def _is_replay_pending(self) -> bool:
+        return self._replay is not None and self._queue[0] is not self._replay
+
+    def _drop_daemon(self) -> None:
+        if not self._daemon:
+            return
+        self._daemon.close()
+        self._daemon = None
+        open_ones = [*self._in_flight.values(), *self._queue]
+        replay, self._replay = self._replay, None
+        self._in_flight.clear()
+        self._queue.clear()
+        for message in open_ones:
+            message.losses += 1
+            if message is replay:
+                continue
+            if not message.line:
+                self._refuse_message(message, _MAYBE_DONE)
+            elif message.losses > _LOSSES:
+                self._refuse_message(message, _NOT_DONE)
+            else:
+                self._queue.append(message)
+        if not any(message.wants_daemon for message in self._queue):
+            self._queue.clear()  # notifications meant the daemon that is gone
+        if self._hello and self._was_killed():
+            if _now() - self._began >= _YOUNG_SECONDS:
+                self._revivals = 0
+            self._revive_at = _now() + self._next_retry_delay()
+
+    def _was_killed(self) -> bool:
+        """Whether the daemon was killed: one that ends in order removes its socket."""
+        return self._home.socket.exists()
+
+    def _refuse_message(self, message: McpMessage, error: LinkError) -> None:
+        if message.is_request:
+            self._to_host += build_refusal(message.id, error.name, str(error))
+
+
+def _now() -> float:
+    return time.monotonic()  # noqa: TID251 (real waiting on other processes)

@@ -1,0 +1,89 @@
+"""How a daemon and its readers stand, as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from openclaw_taskmem.cli.detail_text import format_line
+
+_THOUSAND: Final = 1000
+_MIB: Final = 1024 * 1024
+_FEW: Final = 100
+"""Tokens below this are shown as they are."""
+_CENT_TENTH: Final = 0.001
+
+
+def describe_reader(row: Any) -> str:  # noqa: ANN401 - JSON
+    """Write a row of `readers` in `taskmem status --json` on one line."""
+    state = row["state"]
+    if state == "off":
+        return f"{row['name']}: {row['detail']}"
+    asked, limit = row["asked"], row["limit"]
+    count = f"{asked}" if limit is None else f"{asked} of {limit}"
+    one = asked == 1 and limit in (None, 1)
+    model = f" ({row['model']})" if row["model"] else ""
+    said = (
+        f"{row['name']}{model}: {count} question{'' if one else 's'} today, "
+        f"{_format_tokens(row['tokens_in'])} tokens in, {_format_tokens(row['tokens_out'])} out, "
+        f"{_format_cost(row['cost_usd'])}"
+    )
+    return said if state == "ready" else f"{said}; {state}: {row['detail']}"
+
+
+def _format_tokens(tokens: int) -> str:
+    if tokens < _FEW:
+        return str(tokens)
+    thousands = round(tokens / _THOUSAND, 1)
+    if thousands < _THOUSAND:
+        return f"{thousands:.1f} k"
+    return f"{thousands / _THOUSAND:.1f} M"
+
+
+def _format_cost(dollars: float | None) -> str:
+    if dollars is None:
+        return "cost unknown"
+    if dollars == 0:
+        return "no cost yet"
+    if dollars < _CENT_TENTH:
+        return f"less than ${_CENT_TENTH}"
+    return f"about ${dollars:.3f}" if dollars < 1 else f"about ${dollars:.2f}"
+
+
+def _describe_retention(keeps: Mapping[str, Any]) -> str:
+    """Say how large the database is, and for how long what has ended is kept."""
+    taken, most = keeps["bytes"], keeps["most_bytes"] / _MIB
+    now = "" if taken is None else f"{taken / _MIB:,.1f} MiB, "
+    bound = "shared by homes" if keeps.get("shared") else f"at most {most:,.0f} MiB"
+    return (
+        f"{now}{bound}; what has ended, for {keeps['days']:g} days"
+        f"{'; only what is never dropped is left' if keeps['full'] else ''}"
+    )
+
+
+def print_status(found: Mapping[str, Any]) -> None:
+    """Print what a daemon tells of itself."""
+    click.echo(
+        f"taskmem {found['version']} runs as process {found['pid']}\n"
+        f"home      {found['home']}\n"
+        f"database  {found['database']}"
+    )
+    if keeps := found.get("keeps"):
+        click.echo(f"keeps     {_describe_retention(keeps)}")
+    for kind in ("tasks", "runs", "waits", "wakes"):
+        states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
+        click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
+    # A daemon that was started by an older version tells of none, nor of readers.
+    if unsent := found.get("unsent"):
+        wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
+        click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")
+    click.echo(f"plug-ins  {found['plugins']} on")
+    if transport := found.get("transport"):
+        why = f": {found['transport_note']}" if found["transport_note"] else ""
+        click.echo(f"transport {format_line(transport + why, 300)}")
+    for row in found.get("readers", ()):
+        click.echo(f"reader    {format_line(describe_reader(row), 300)}")
+    for sentence in found.get("differences", ()):
+        click.echo(f"setting   {format_line(sentence, 300)}")

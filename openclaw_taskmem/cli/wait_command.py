@@ -1,0 +1,78 @@
+"""`taskmem wait ID`: a command that ends when a wait does, for whoever cannot be woken.
+
+It is meant to run in the background of a host that tells its agent of a command's end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from openclaw_taskmem.cli.client import Link, LinkError, connect_or_start
+from openclaw_taskmem.daemon.lock import find_holder
+from openclaw_taskmem.home import Home
+
+PATIENCE_SECONDS: Final = 60.0
+"""How long the daemon may keep one call without an answer."""
+UNKNOWN: Final = 2
+"""The exit status where there is no such wait."""
+UNTOLD: Final = 3
+"""The exit status where the wait may go on, but nobody can tell how it ends."""
+MOST_DOUBLINGS: Final = 6
+"""Of the rest before the daemon is asked again: 63 seconds is the longest."""
+_PASSING: Final = frozenset({"daemon_unavailable", "store_busy"})
+"""What a call may be answered while a wait goes on: it is made again."""
+
+
+def run_wait(
+    home: Home, environ: Mapping[str, str], wait_id: str, rest: Callable[[float], None] = time.sleep
+) -> tuple[str, int]:
+    """Block until a wait has ended, and return how, with the exit status.
+
+    A daemon that is killed meanwhile is started again; one that is stopped is not.
+    `rest` lets so many seconds pass.
+    """
+    stopped = (
+        f"The daemon was told to stop, and nobody watches for {wait_id} now. Call this "
+        "again to start one and wait on."
+    )
+    failures = 0
+    while True:
+        try:
+            with connect_or_start(home, environ) as link:
+                while found := _fetch_outcome(link, wait_id):
+                    failures = 0
+                    if found["ended"]:
+                        return found["text"], found["exit"]
+                    if found["stopping"]:
+                        return stopped, UNTOLD
+        except LinkError as error:
+            if error.name == "wait_not_found":
+                return str(error), UNKNOWN
+            return f"{error} Then call this again: {wait_id} is kept.", UNTOLD
+        rest((1 << failures) - 1)
+        failures = min(failures + 1, MOST_DOUBLINGS)
+        if _was_stopped(home):
+            return stopped, UNTOLD
+
+
+def _fetch_outcome(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
+    """Ask how a wait has ended; None: the daemon has died, or its store is busy."""
+    try:
+        return link.call("wait", {"id": wait_id}, PATIENCE_SECONDS)
+    except LinkError as error:
+        if error.name in _PASSING:
+            return None
+        raise
+
+
+def _was_stopped(home: Home) -> bool:
+    """Whether the daemon has ended in order, or ends: then it removes its socket.
+
+    One that is starting has none yet.
+    """
+    if home.socket.exists():
+        return False
+    held = find_holder(home.lock)
+    return held is None or held.ending

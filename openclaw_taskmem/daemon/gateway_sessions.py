@@ -1,0 +1,353 @@
+"""The gateways that are connected: what they report, and whom they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import Final, TypeVar
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.daemon import gateway_events
+from openclaw_taskmem.daemon.gateway_turns import (
+    handle_awaited_end,
+    handle_call_end,
+    handle_call_start,
+    handle_turn_end,
+    handle_turn_start,
+)
+from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
+from openclaw_taskmem.domain import gateways
+from openclaw_taskmem.domain.gateways import BOOTS, GatewayPresence, Hold, RunningWork
+from openclaw_taskmem.domain.reachability import GATEWAY, is_named_gateway
+from openclaw_taskmem.domain.texts import format_iso_millis
+from openclaw_taskmem.engine import gateways as engine
+from openclaw_taskmem.engine import session_views
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.event_dedupe import EventCursor, read_cursor
+from openclaw_taskmem.engine.turns import ReportContext
+from taskmem_hookspecs import Owner, StoreBusy, StoreFull, StoreUnavailable, TaskmemError
+from taskmem_hookspecs.errors import Conflict
+
+W = TypeVar("W", bound=gateway_events.SessionActivity)
+
+log = logging.getLogger(__name__)
+
+OLDEST: Final = 1e12
+"""Milliseconds that a gateway may have run, some thirty years."""
+_LATER: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
+"""Trouble of the store's: what it meets is told again."""
+
+
+class Gateways:
+    """Knows who is connected, and in which sessions a turn runs.
+
+    Lives on the event loop; what a report changes in the store is done on threads.
+    """
+
+    def __init__(self, context: Context, apart: OffLoopCaller, free: Callable[[], None]) -> None:
+        """Take the store's side, threads, and whom to tell that a hold may be over."""
+        self._context = context
+        self._apart = apart
+        self._free = free
+        self._known: dict[object, GatewayPresence] = {}
+        self._seen: dict[object, Counter[str]] = {}
+        self._still_running: dict[object, dict[str, tuple[RunningWork, ...]]] = {}
+        """What each has said that it runs, by session."""
+        self._done: dict[str, EventCursor] = {}
+        """What the latest starts of gateways have reported that is done."""
+        self._unsure: set[str] = set()
+        """Those of which an event failed: what it wrote may be kept all the same."""
+        self._in_order = asyncio.Lock()
+        """Held by one report: one that is sent again waits for the first."""
+
+    async def take_report(self, connection: object, params: Mapping[str, object]) -> JsonValue:
+        """Take the events of one connection, in order.
+
+        Raises:
+            InvalidArguments: One of them is no event; then none counts.
+        """
+        stop: list[JsonValue] = []
+        events = gateway_events.parse_report(params)
+        async with self._in_order:
+            for event in events:
+                goes_on = await self._take_new_event(connection, event)
+                if not goes_on and isinstance(event, gateway_events.TurnStarted):
+                    stop.append(event.session_key)
+        return {"stop": stop} if stop else {}
+
+    async def _take_new_event(self, connection: object, event: gateway_events.Event) -> bool:
+        """Take an event, where that was not done; False: its turn must not go on."""
+        known = self._known.get(connection)
+        if known is None or event.number is None:
+            return await self._take_unless_refused(connection, event, None)
+        done = await self._read_cursor(known.boot)
+        if event.number <= done.number:
+            return event.number not in done.stopped
+        done = done.advance_to(event.number)
+        try:
+            goes_on = await self._take_unless_refused(connection, event, done)
+        except BaseException:
+            self._unsure.add(known.boot)
+            raise
+        self._remember_cursor(done if goes_on else done.add_stopped_turn())
+        return goes_on
+
+    def _remember_cursor(self, done: EventCursor) -> None:
+        """Keep how far a start's reports are done, and of the latest starts only."""
+        self._done.pop(done.boot, None)
+        self._done[done.boot] = done
+        for boot in [*self._done][:-BOOTS]:
+            del self._done[boot]
+            self._unsure.discard(boot)
+
+    async def _read_cursor(self, boot: str) -> EventCursor:
+        """Return what a start of a gateway has reported that is done."""
+        if boot not in self._done or boot in self._unsure:
+            kept = await self._apart(read_cursor, self._context, boot)
+            here = self._done.get(boot, kept)
+            self._remember_cursor(max(here, kept, key=lambda each: each.number))
+            self._unsure.discard(boot)
+        return self._done[boot]
+
+    async def _take_unless_refused(
+        self, connection: object, event: gateway_events.Event, done: EventCursor | None
+    ) -> bool:
+        """Take an event; one that is refused is left out, for it would be each time.
+
+        All that is reported after it would wait for that.
+        """
+        try:
+            return await self._take_event(connection, event, done)
+        except _LATER:
+            raise
+        except TaskmemError as error:
+            session = getattr(event, "session_key", None)
+            log.warning("a gateway's %s of %s was refused: %s", event.kind, session, error)
+            return True
+
+    async def _take_event(
+        self, connection: object, event: gateway_events.Event, done: EventCursor | None
+    ) -> bool:
+        """Take an event; False: its turn must not go on."""
+        self._seen.setdefault(connection, Counter())[event.kind] += 1
+        match event:
+            case gateway_events.OtherEvent():
+                pass
+            case gateway_events.GatewayStarted():
+                await self._register_gateway(connection, event)
+            case gateway_events.ModelAnswered():
+                await self._acknowledge_deliveries(event, None)
+            case gateway_events.TurnNotStarted():
+                await self._acknowledge_deliveries(event, event.error)
+            case gateway_events.GatewayStopped():
+                self.forget_gateway(connection)
+            case gateway_events.QuestionAnswered():
+                await self._apart(session_views.take_answer, self._context, event.key, event.answer)
+            case _:
+                return await self._take_work_event(connection, event, done)
+        return True
+
+    async def _take_work_event(
+        self, connection: object, event: gateway_events.Work, done: EventCursor | None
+    ) -> bool:
+        """Take what shows a session at work; False: its turn must not go on."""
+        match event:
+            case gateway_events.TurnStarted():
+                self._update_running(connection, event.running)
+                return await self._record_work(handle_turn_start, connection, event, done)
+            case gateway_events.ToolStarted():
+                return await self._record_work(handle_call_start, connection, event, done)
+            case gateway_events.ToolCalled():
+                return await self._record_work(handle_call_end, connection, event, done)
+            case gateway_events.AwaitedEnded():
+                return await self._record_work(handle_awaited_end, connection, event, done)
+            case gateway_events.TurnEndReport():
+                try:
+                    await self._acknowledge_deliveries(event, event.error)
+                    return await self._record_work(handle_turn_end, connection, event, done)
+                finally:
+                    # The turn is over, also where that cannot be written now.
+                    self._update_running(connection, event.running)
+
+    def find_owner(
+        self, connection: object, session_key: str | None, agent_id: str | None
+    ) -> Owner | None:
+        """Return as whom an agent of a gateway holds runs; None: it is not known."""
+        known = self._known.get(connection)
+        if known is None or session_key is None:
+            return None
+        session = session_key.lower()
+        parts = session.split(":")
+        named = parts[1] if parts[0] == "agent" and len(parts) > 1 else "main"
+        return Owner(
+            role=agent_id or named,
+            session_key=session,
+            boot=known.boot,
+            home=self._context.store.scope,
+            host=known.host if is_named_gateway(known.host) else None,
+        )
+
+    def find_host(self, connection: object) -> str:
+        """Return where the agents of a gateway run, as in `Wake.host`."""
+        known = self._known.get(connection)
+        return known.host if known else GATEWAY
+
+    def is_in_turn(self, connection: object, session_key: str | None) -> bool:
+        """Whether a turn of a session runs; what is not known counts as one."""
+        known = self._known.get(connection)
+        if known is None or session_key is None:
+            return True
+        return session_key.lower() in known.running
+
+    def find_turn_start(self, connection: object, session_key: str | None) -> datetime | None:
+        """Return since when a turn of a session runs; None: none is known."""
+        known = self._known.get(connection)
+        return known.running.get((session_key or "").lower()) if known else None
+
+    @property
+    def presences(self) -> Sequence[GatewayPresence]:
+        """The gateways that are connected, for any thread."""
+        return tuple(self._known.values())
+
+    async def _record_work(
+        self,
+        work: Callable[[Context, ReportContext, W], bool | None],
+        connection: object,
+        event: W,
+        done: EventCursor | None,
+    ) -> bool:
+        """Note on a thread what an event shows of its session's run.
+
+        False: its turn must not go on, as only its beginning can tell.
+        """
+        owner = self.find_owner(connection, event.session_key, event.agent_id)
+        if owner is None:
+            return True
+        known, session = self._known[connection], event.session_key.lower()
+        if isinstance(event, gateway_events.TurnEndReport):
+            # Nobody tells of a sub-agent's end between two turns.
+            commands = [each for each in event.at_work if each.kind == "command"]
+            self.note_still_running(connection, event.session_key, commands)
+        elif isinstance(event, gateway_events.AwaitedEnded):
+            mine = self._still_running.get(connection, {}).get(session, ())
+            left = tuple(each for each in mine if each.name != event.name)
+            self._keep_still_running(connection, session, left)
+        heard = ReportContext(
+            owner=owner,
+            gateway_started_at=known.started_at,
+            in_turn=event.session_key in known.running,
+            turn_since=known.running.get(event.session_key),
+            folder=event.folder,
+            fingerprint=event.fingerprint,
+            reported=done,
+        )
+        return await self._apart(work, self._context, heard, event) is not False
+
+    def note_still_running(
+        self, connection: object, session_key: str, said: Sequence[gateway_events.RunningWorkReport]
+    ) -> None:
+        """Keep in mind what a gateway runs for a session now."""
+        if connection not in self._known:
+            return
+        session, now = session_key.lower(), self._context.clock.now()
+        running = tuple(
+            RunningWork(
+                kind=each.kind,
+                name=each.name,
+                about=each.about,
+                since=now - timedelta(milliseconds=min(each.age, OLDEST)),
+            )
+            for each in said
+        )
+        self._keep_still_running(connection, session, running)
+
+    def _keep_still_running(
+        self, connection: object, session: str, running: tuple[RunningWork, ...]
+    ) -> None:
+        self._still_running.setdefault(connection, {})[session] = running
+        said = (each.get(session, ()) for each in self._still_running.values())
+        self._context.still_running[session] = tuple(chain.from_iterable(said))
+        if not self._context.still_running[session]:
+            del self._context.still_running[session]
+
+    def _forget_still_running(self, connection: object) -> None:
+        for session in [*self._still_running.get(connection, ())]:
+            self._keep_still_running(connection, session, ())
+        self._still_running.pop(connection, None)
+
+    def forget_gateway(self, connection: object) -> None:
+        """Forget a gateway whose connection has ended."""
+        self._forget_still_running(connection)
+        self._seen.pop(connection, None)
+        if self._known.pop(connection, None) is not None:
+            self._free()
+
+    def build_hold_finder(self) -> Callable[[str | None], Hold | None]:
+        """Return what says, of a session, why it is left alone now; for any thread."""
+        known = self.presences
+        now = self._context.clock.now()
+        return lambda session_key: gateways.find_hold(known, session_key, now)
+
+    def build_view(self) -> list[JsonValue]:
+        """Return what is known of each gateway, for people and programs; any thread."""
+        return [
+            {
+                "boot": each.boot,
+                "transport": each.transport,
+                "version": each.version,
+                "started_at": format_iso_millis(each.started_at),
+                "main_session": each.main_session,
+                "running": [*sorted(each.running)],
+                "reported": {**self._seen.get(connection, Counter())},
+            }
+            for connection, each in tuple(self._known.items())
+        ]
+
+    async def _register_gateway(
+        self, connection: object, event: gateway_events.GatewayStarted
+    ) -> None:
+        # Its clock and ours need not agree, so it says how old it is.
+        age = timedelta(milliseconds=min(event.age, OLDEST))
+        known = GatewayPresence(
+            boot=event.boot,
+            transport=event.transport,
+            version=event.version,
+            host=event.host or GATEWAY,
+            started_at=self._context.clock.now() - age,
+            main_session=event.main,
+            fingerprints=event.fingerprints,
+        ).with_running(event.running, self._context.clock.now())
+        self._known[connection] = known
+        self._forget_still_running(connection)
+        for session, said in event.at_work.items():
+            self.note_still_running(connection, session, said)
+        log.info("a gateway has come, start %s", known.boot)
+        others = {each.boot for each in self.presences} - {known.boot}
+        await self._apart(engine.handle_gateway_start, self._context, known, others)
+        self._free()
+
+    async def _acknowledge_deliveries(
+        self,
+        event: gateway_events.ModelAnswered
+        | gateway_events.TurnNotStarted
+        | gateway_events.TurnEndReport,
+        error: str | None,
+    ) -> None:
+        if event.deliveries:
+            deliveries = frozenset(event.deliveries)
+            await self._apart(
+                engine.settle_turn_wakes, self._context, event.session_key, deliveries, error
+            )
+
+    def _update_running(self, connection: object, running: Sequence[str]) -> None:
+        known = self._known.get(connection)
+        if known is None:
+            return
+        self._known[connection] = known.with_running(running, self._context.clock.now())
+        if known.running.keys() - set(running):
+            self._free()

@@ -1,0 +1,116 @@
+"""What each event of a gateway's report means for the run of its session."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from openclaw_taskmem.daemon import gateway_events
+from openclaw_taskmem.domain.ledger import FileTouch
+from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.turns import Turn
+from openclaw_taskmem.engine import implicit_tasks, turn_ends, turns
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.ledger import FileActivity
+from openclaw_taskmem.engine.turns import CallDigests, ReportContext
+from openclaw_taskmem.tools import catalog
+from taskmem_hookspecs import ConversationMessage
+
+_PREFIX: Final = "taskmem__"
+"""What a host puts before our tools' names."""
+LONGEST: Final = 1e9
+"""Milliseconds that a call is believed to have taken, some eleven days."""
+_OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
+
+
+def handle_turn_start(
+    context: Context, heard: ReportContext, event: gateway_events.TurnStarted
+) -> bool:
+    """Note that a turn has begun; False: it must not go on."""
+    implicit_tasks.end_earlier_turns(context, heard, event.origin)
+    return turns.record_turn_start(context, heard, event.origin)
+
+
+def handle_call_start(
+    context: Context, heard: ReportContext, event: gateway_events.ToolStarted
+) -> None:
+    """Write down that a call began; of our own tools the thread tells."""
+    if _is_own_tool(event.tool):
+        turns.record_heartbeat(context, heard)
+    else:
+        entry = CallStartEntry(
+            call_id=event.call_id, tool=event.tool, about=event.about, method=event.method
+        )
+        if not turns.record_call_start(context, heard, entry, _build_deed(event)):
+            implicit_tasks.note_call(context, heard, entry, event.request)
+
+
+def handle_call_end(
+    context: Context, heard: ReportContext, event: gateway_events.ToolCalled
+) -> None:
+    """Write down how a call ended; of our own tools the thread tells."""
+    if not event.call_id or _is_own_tool(event.tool):
+        turns.record_heartbeat(context, heard)
+        return
+    entry = CallEndEntry(
+        call_id=event.call_id,
+        tool=event.tool,
+        about=event.about,
+        method=event.method,
+        outcome=event.outcome,
+        ok=not event.failed and event.exit_code in (None, 0),
+        exit_code=event.exit_code,
+        milliseconds=round(event.ms),
+        said=tuple(ConversationMessage(role=line.role, text=line.text) for line in event.said),
+    )
+    call = CallDigests(given=event.given, result=event.result)
+    if not turns.record_call_end(context, heard, entry, call, _build_deed(event)):
+        implicit_tasks.note_call_end(context, heard, entry)
+
+
+def handle_turn_end(
+    context: Context, heard: ReportContext, event: gateway_events.TurnEndReport
+) -> None:
+    """Decide what comes after a turn; what was cut is for the next start to take up."""
+    implicit_tasks.forget_calls(context, heard)
+    if event.cut:
+        return
+    turn = Turn(
+        origin=event.origin,
+        error=event.failed,
+        reason=event.reason,
+        aborted=event.aborted and not event.stopped,
+        stopped=event.stopped,
+        said=event.said,
+        words=event.words,
+        calls=event.calls,
+        children=event.children,
+        commands=event.awaited,
+        scheduled=event.scheduled,
+        awaited_age=min((each.age for each in event.at_work), default=0.0) / 1000,
+    )
+    turn_ends.settle_turn_end(context, heard, turn)
+
+
+def handle_awaited_end(
+    context: Context, heard: ReportContext, event: gateway_events.AwaitedEnded
+) -> None:
+    """Tell of the end of what a session may have waited for in its gateway."""
+    turn_ends.resume_awaiting_run(context, heard, event.name, event.how)
+
+
+def _build_deed(event: gateway_events.ToolStarted | gateway_events.ToolCalled) -> FileActivity:
+    """Return what a call may have done to files."""
+    deed = FileActivity(
+        call_id=event.call_id or None,
+        folders=event.folders,
+        command=event.command,
+        text=event.about if event.command else "",
+    )
+    if isinstance(event, gateway_events.ToolStarted):
+        return deed
+    touched = tuple(FileTouch(path=t.path, change=t.change) for t in event.touched)
+    return deed.model_copy(update={"touched": touched, "seconds": min(event.ms, LONGEST) / 1000})
+
+
+def _is_own_tool(tool: str) -> bool:
+    return tool.removeprefix(_PREFIX) in _OURS

@@ -1,0 +1,252 @@
+"""The judges of one wait: asked in order, each alone, until one is sure.
+
+Each judge reads at its own place, so that one in trouble neither misses what the
+others read nor holds them up. Source: requirement B8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
+from openclaw_taskmem.daemon.wait_pictures import SeenPicture, find_seen_picture
+from openclaw_taskmem.domain.retries import read_retry_after
+from openclaw_taskmem.domain.verdicts import (
+    JudgeReply,
+    WaitFinding,
+    combine_replies,
+    compute_retry_delay,
+    find_unjudged,
+    name_sides,
+)
+from openclaw_taskmem.plugin_host import validation
+from openclaw_taskmem.plugin_host.isolation import TriedToEnd
+from openclaw_taskmem.plugin_host.manager import format_error
+from taskmem_hookspecs import Clock, Condition, Frame, Judge, JudgeUnavailable, Picture, Ruling
+
+SOONEST: Final = 0.05
+"""Seconds; a judge that wants to be asked again sooner waits so long."""
+LONGEST_WISH: Final = 300.0
+"""Seconds; a judge that asks for a longer rest is asked again after so long."""
+Blame = Callable[[object, str, BaseException], None]
+"""Takes a part, what it was doing, and what went wrong."""
+Find = Callable[[], Awaitable[validation.Judges]]
+"""Finds the judges that there are now."""
+Look = Callable[[str], Awaitable[Frame]]
+"""Shows what there is since a place."""
+
+
+class JudgePanel:
+    """Judges with their places, their patience and what they said last."""
+
+    def __init__(
+        self,
+        condition: Condition,
+        find_judges: Find,
+        lanes: PluginLoops,
+        clock: Clock,
+        *,
+        start: str,
+        seconds: float,
+        blame: Blame,
+    ) -> None:
+        """Take what is judged.
+
+        Args:
+            condition: What they judge.
+            find_judges: Finds them, in the order in which they are asked.
+            lanes: Where they are asked.
+            clock: What their rests are told by.
+            start: Where they begin to read.
+            seconds: How long each may take for a ruling.
+            blame: Told of a judge that fails, and how.
+        """
+        self._blame = blame
+        self._condition = condition
+        self._find_judges = find_judges
+        self._find_at = float("-inf")
+        """When to look for judges again."""
+        self._finds = 0
+        self._unjudged: tuple[int, ...] | None = None
+        """The sides that nobody judges now; None: nobody looked for judges yet."""
+        self._unjudged_since = clock.now()
+        """When the first look was: a side that has found its judge keeps it, and is
+        missing here no more."""
+        self._advice = ""
+        self._start = start
+        self._seats: list[_JudgeState] = []
+        self._lanes = lanes
+        self._clock = clock
+        self._seconds = seconds
+
+    async def ask_judges(self, look: Look) -> WaitFinding:
+        """Ask in order until one is sure, and return what came of it.
+
+        Raises:
+            LookFailed: There was nothing to show them.
+        """
+        if self._clock.monotonic() >= self._find_at:
+            await self._refresh_judges()
+        heard: list[JudgeReply] = []
+        for seat in self._seats:
+            heard.append(await self._ask_judge(seat, look))
+            if heard[-1].sure:
+                return combine_replies(heard)
+        if self._unjudged:
+            named = name_sides(self._condition, self._unjudged)
+            said = f"Nobody here can judge {named} now{self._advice}"
+            again = self._find_at - self._clock.monotonic()
+            heard.append(
+                JudgeReply(
+                    judge=None,
+                    sides=self._unjudged,
+                    since=self._unjudged_since,
+                    trouble=said,
+                    again=max(0.0, again),
+                )
+            )
+        return combine_replies(heard)
+
+    async def _refresh_judges(self) -> None:
+        """Find judges; while a side has none, they are looked for again."""
+        found = await self._find_judges()
+        unjudged = find_unjudged(self._condition, found.found)
+        if self._unjudged is None or len(unjudged) < len(self._unjudged):
+            self._unjudged = unjudged
+            every = range(len(self._condition.sides))
+            self._seats = [
+                _JudgeState(judge, self._start, tuple(getattr(judge, "sides", every)))
+                for judge in found.found
+            ]
+        self._advice = f": {' '.join(found.advice)}" if found.advice else ""
+        self._finds += 1
+        rest = compute_retry_delay(self._finds) if self._unjudged else float("inf")
+        self._find_at = self._clock.monotonic() + rest
+
+    async def _ask_judge(self, seat: _JudgeState, look: Look) -> JudgeReply:
+        if seat.busy:
+            # Its last call was given up, and may not have noticed yet.
+            return seat.build_refusal("it was still being asked when time was up", None)
+        rest = seat.rests_until - self._clock.monotonic()
+        if rest > 0:
+            return seat.build_refusal(seat.trouble, rest)
+        frame = await look(seat.place)
+        if not self._needs_ruling(seat, frame):
+            return seat.build_reply(frame, self._clock.monotonic())
+        seat.busy = True
+        seat.since = seat.since or self._clock.now()
+        try:
+            ruling = await self._request_ruling(seat.judge, frame)
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            seat.record_failure(error, self._seconds, self._clock.monotonic())
+            if not isinstance(error, JudgeUnavailable):
+                self._blame(seat.judge, "wait_judge", error)
+            return seat.build_refusal(seat.trouble, seat.last_rest)
+        seat.record_ruling(frame, ruling, self._clock.monotonic())
+        return seat.build_reply(frame, self._clock.monotonic())
+
+    def _needs_ruling(self, seat: _JudgeState, frame: Frame) -> bool:
+        """Whether a judge has not answered this before, or wants it once more."""
+        return (
+            seat.ruling is None
+            or build_frame_key(frame) != seat.shown
+            or frame.picture is not seat.picture
+            or self._clock.monotonic() >= seat.again_at
+        )
+
+    async def _request_ruling(self, judge: Judge, frame: Frame) -> Ruling:
+        async with asyncio.timeout(self._seconds):
+            answer = await self._lanes.get_loop(judge).call(lambda: judge.rule(frame))
+        return validation.require_ruling(answer)
+
+
+@dataclass(slots=True)
+class _JudgeState:
+    """One judge of a wait."""
+
+    judge: Final[Judge]
+    place: str
+    """Up to where it has answered."""
+    sides: tuple[int, ...]
+    """Of the condition, those that it decides."""
+    since: datetime | None = None
+    """When it was asked first after what it judged last; None: it judged all."""
+    shown: object = None
+    """What it answered last."""
+    picture: Picture | None = None
+    """The same; told from others by being itself: to compare is a plug-in's code."""
+    ruling: Ruling | None = None
+    rests_on: SeenPicture | None = None
+    """What that ruling was made of, if it was a picture."""
+    again_at: float = float("inf")
+    """When it wants to be asked although nothing changed."""
+    busy: bool = False
+    """Whether it is being asked."""
+    stalled: bool = False
+    """Whether the last frame that it answered led no further."""
+    failures: int = 0
+    trouble: str | None = None
+    rests_until: float = float("-inf")
+    last_rest: float = 0.0
+
+    def record_ruling(self, frame: Frame, ruling: Ruling, now: float) -> None:
+        """Keep a ruling."""
+        self.stalled = frame.place == self.place
+        self.place, self.shown, self.ruling = (frame.place, build_frame_key(frame), ruling)
+        self.picture = frame.picture
+        self.rests_on = find_seen_picture(frame, ruling)
+        again = ruling.look_again_seconds
+        self.again_at = float("inf") if again is None else now + max(SOONEST, again)
+        self.failures, self.trouble, self.busy = 0, None, False
+        self.since = self.since if ruling.trouble else None
+
+    def record_failure(self, error: Exception, seconds: float, now: float) -> None:
+        """Keep that it could not be asked; it rests longer each time."""
+        self.failures += 1
+        self.busy = False
+        wanted = read_retry_after(error) if isinstance(error, JudgeUnavailable) else None
+        self.last_rest = max(compute_retry_delay(self.failures), min(wanted or 0.0, LONGEST_WISH))
+        self.rests_until = now + self.last_rest
+        if isinstance(error, TimeoutError):
+            self.trouble = f"no answer within {seconds:g} s"
+        elif isinstance(error, (JudgeUnavailable, TriedToEnd, PluginCallCancelled)):
+            self.trouble = str(error)
+        else:
+            self.trouble = format_error(error)
+
+    def build_refusal(self, trouble: str | None, again: float | None) -> JudgeReply:
+        """Return that it could not be asked, why, and when it is again."""
+        return JudgeReply(
+            judge=self.judge.name, sides=self.sides, since=self.since, trouble=trouble, again=again
+        )
+
+    def build_reply(self, frame: Frame, now: float) -> JudgeReply:
+        """Return what it says of a frame that it has answered."""
+        again = None if self.again_at == float("inf") else max(0.0, self.again_at - now)
+        more = frame.more and not self.stalled
+        return JudgeReply(
+            judge=self.judge.name,
+            sides=self.sides,
+            since=self.since,
+            ruling=self.ruling,
+            gone=None if more else frame.gone,
+            again=0.0 if more else again,
+            rests_on=self.rests_on,
+        )
+
+
+def build_frame_key(frame: Frame) -> object:
+    """Return what a frame shows but for its picture: another is worth a ruling."""
+    return (
+        frame.place,
+        frame.text,
+        frame.exit_status,
+        frame.gone,
+        frame.prompt,
+        frame.hides_input,
+        frame.note,
+    )

@@ -1,0 +1,344 @@
+"""One daemon: opened, served and shut down in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import resource
+import shlex
+import signal
+import sys
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.clock import SystemClock
+from openclaw_taskmem.config import Settings, load_settings
+from openclaw_taskmem.daemon import logfile, mcp, processes
+from openclaw_taskmem.daemon.home_identity import ensure_identity
+from openclaw_taskmem.daemon.lock import Lock, read_file_identity
+from openclaw_taskmem.daemon.picture_files import SnapshotStore
+from openclaw_taskmem.daemon.plugin_loops import PluginLoops
+from openclaw_taskmem.daemon.reader_pool import Readers
+from openclaw_taskmem.daemon.relay_exits import Relays
+from openclaw_taskmem.daemon.role_queues import Queues
+from openclaw_taskmem.daemon.rpc import Dispatcher
+from openclaw_taskmem.daemon.scheduler import BackgroundLoops
+from openclaw_taskmem.daemon.server import MOST_FACES, SocketServer
+from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
+from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
+from openclaw_taskmem.daemon.wake_routes import build_routing_transport
+from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.look_policy import LookPolicy, SandboxLooks
+from openclaw_taskmem.domain.notices import Notify
+from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.reader_budget import order_readers
+from openclaw_taskmem.domain.retention import MIB, KeepPolicy
+from openclaw_taskmem.domain.run_policy import RunPolicy
+from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.engine import hook_events, host_notifications
+from openclaw_taskmem.engine.context import Context, DueWork
+from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.home import Home
+from openclaw_taskmem.plugin_host.facade import PluginHost
+from taskmem_hookspecs import Clock
+
+log = logging.getLogger(__name__)
+
+LOOP_THREADS = 4
+"""Passes and deliveries that are written down at once, apart from all calls."""
+LOOK_SECONDS = 2.0
+"""Between two looks whether the home is still there, and how long its log is."""
+MOST_DESCRIPTORS = 4096
+"""Files that the daemon asks the system to have open at once."""
+CATCH_UP_SECONDS = 3.0
+"""How long a start that takes up many waits has the processor for itself."""
+LAST_CALLS_SECONDS = 5.0
+"""How long calls that run may take to end when the daemon stops."""
+
+
+def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
+    """Run a daemon for the home whose lock it has, until it is told to stop.
+
+    Raises:
+        TaskmemError: It cannot run with these settings, or this database.
+    """
+    logfile.set_up_logging()
+    # Half of them are for what the daemon itself opens.
+    faces = min(MOST_FACES, allow_descriptors() // 2)
+    asyncio.run(serve_one_home(load_settings(environ), SystemClock(), lock, faces))
+
+
+def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
+    """Let this process have more files open, and return how many of `most` it may.
+
+    A host may leak relays, and 256, as macOS gives, are soon used up.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft
+
+
+async def serve_one_home(
+    settings: Settings, clock: Clock, lock: Lock, faces: int = MOST_FACES
+) -> None:
+    """Serve one home until a signal comes, or nobody needs it any more.
+
+    Args:
+        settings: The home's, as the environment and its file say.
+        clock: What tells the time.
+        lock: The home's, which this process holds.
+        faces: How many may be connected at once.
+
+    Raises:
+        SettingsInvalid: There is no such transport or reader, or the home is a copy
+            of another.
+        StoreUnavailable: The database cannot be opened.
+    """
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    home = ensure_identity(settings.home.identity_file, shares=bool(settings.database_url))
+    plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+
+    def list_gateways() -> Sequence[GatewayPresence]:
+        return desk.gateways.presences
+
+    courier, told = build_routing_transport(settings, plugin_host, os.environ, list_gateways)
+    known = plugin_host.find_readers()
+    chosen = [known[name] for name in order_readers(settings.readers, known)]
+    store = plugin_host.open_store(settings.database)
+    opened = _identify_database_files(settings)
+    loops: BackgroundLoops | None = None
+
+    album = SnapshotStore(settings.home.pictures, settings.picture_days)
+    lanes = PluginLoops()
+    readers = Readers(chosen, plugin_host, lanes, clock, seconds=settings.judge_timeout_seconds)
+    room = WaitSupervisor(
+        plugin_host,
+        clock,
+        lanes,
+        judge_seconds=settings.judge_timeout_seconds,
+        album=album,
+        readers=readers,
+        queues=Queues(clock, lambda: context),
+    )
+
+    def nudge(due: DueWork) -> None:
+        room.follow(due.waits, due.roles, due.queued_for)
+        if loops is not None:
+            loops.take_due(due)
+
+    def free() -> None:
+        if loops is not None:
+            loops.recheck_holds()
+
+    later = DeferredExecutor()
+    context = Context(
+        store=ScopedStore(store, home, sole=not settings.database_url),
+        later=later,
+        plugin_host=plugin_host,
+        clock=clock,
+        stuck=StuckPolicy(
+            threshold_seconds=settings.stuck_threshold_seconds,
+            cooldown_seconds=settings.stuck_cooldown_seconds,
+        ),
+        outbox=OutboxPolicy(ack_seconds=settings.wake_ack_seconds),
+        runs=build_run_policy(settings),
+        keep=KeepPolicy(days=settings.keep_days, most_bytes=settings.keep_mb * MIB),
+        notify=Notify(settings.notify),
+        roots=settings.roots,
+        looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
+        lives=processes.is_alive,
+        watching=room,
+        nudge=nudge,
+        ask_reader=readers.ask,
+        reaches=courier.reaches,
+        command=build_own_command(settings.home),
+    )
+    desk = Dispatcher(context, settings, room, free, readers, told=told)
+    passes = ThreadPool(LOOP_THREADS, "loops")
+    relays = Relays(context, passes)
+    door = SocketServer(desk, relays.watch_process, faces)
+    loops = BackgroundLoops(
+        context,
+        courier,
+        passes,
+        longest=max(settings.stuck_interval_seconds, 0.1),
+        holds=desk.gateways.build_hold_finder,
+        gateways=list_gateways,
+        host=plugin_host.find_agent_host(),
+    )
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        # Before anybody can write: what comes then is news.
+        context.store.join_database()
+        readers.spending.begin(context)
+        hook_events.set_start_position(context)
+        host_notifications.set_start_positions(context)
+        await door.open(settings.home.socket)
+        log.info("taskmem %s serves %s", __version__, settings.home.folder)
+        watch = asyncio.create_task(
+            _watch_home_files(stop, door, lock, settings, clock, opened=opened)
+        )
+        await _run_until_stopped(
+            stop, door, loops, room, context, patience=settings.idle_exit_seconds
+        )
+        watch.cancel()
+    finally:
+        lock.mark_ending()
+        context.stopping.set()
+        await door.close(LAST_CALLS_SECONDS)
+        in_order = (room, relays, desk, later, passes, readers.spending)
+        for close in [each.close for each in in_order]:
+            await close()
+        store.close()
+        log.info("stopped")
+
+
+def build_own_command(home: Home) -> str:
+    """Return what calls this installation for a home, in any shell of this user."""
+    program = Path(sys.executable).with_name("taskmem")
+    words = [str(program)]
+    if not os.access(program, os.X_OK):
+        words = [sys.executable, "-m", "openclaw_taskmem"]
+    return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {shlex.join(words)}"
+
+
+def build_run_policy(settings: Settings) -> RunPolicy:
+    """Return how runs are helped along, as the settings say."""
+    return RunPolicy(
+        lease_seconds=settings.lease_seconds,
+        carry_on=settings.carry_on,
+        idle_pauses=settings.idle_pauses,
+        question_seconds=settings.question_seconds,
+        max_rounds=settings.max_rounds,
+        max_hours=settings.max_hours,
+        provider_retries=settings.provider_retries,
+        provider_rest_seconds=settings.provider_rest_seconds,
+        fresh_seconds=settings.fresh_seconds,
+        step_calls=settings.step_tools,
+        step_bonus=settings.step_bonus,
+        checkpoint_days=settings.checkpoint_days,
+        implicit_tasks=settings.implicit_tasks,
+    )
+
+
+async def _run_until_stopped(
+    stop: asyncio.Event,
+    door: SocketServer,
+    loops: BackgroundLoops,
+    room: WaitSupervisor,
+    context: Context,
+    *,
+    patience: float,
+) -> None:
+    background = [
+        asyncio.create_task(loops.run()),
+        asyncio.create_task(room.run(context)),
+        asyncio.create_task(_preload_modules(room, door)),
+        asyncio.create_task(_stop_when_idle(stop, door, loops, context.clock, patience)),
+    ]
+    needed = background[:2]
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopping, *needed), return_when=asyncio.FIRST_COMPLETED)
+    for running in needed:
+        if running.done():
+            await running
+    for task in (*background, stopping):
+        task.cancel()
+    for task in background:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
+    """Load what speaks MCP, and what judges, before anyone asks.
+
+    It comes after what is waited for, and after the daemon answers.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CATCH_UP_SECONDS):
+            await room.wait_until_caught_up()
+    try:
+        await asyncio.to_thread(mcp.load_sdk)
+    except Exception as error:
+        # Of whatever kind: an SDK of another version may lack a name.
+        log.exception("the MCP SDK cannot be loaded; no host is served")
+        door.lacks_mcp = mcp.SdkUnavailable(error)
+    # Hosts that come are refused then, rather than left to wait.
+    door.speaks_mcp.set()
+    await asyncio.to_thread(room.load_judges)
+    gc.freeze()
+    gc.enable()
+
+
+def _identify_database_files(settings: Settings) -> Sequence[tuple[int, int] | None]:
+    """Return which files hold the tasks, a log among them; none: it is on a server."""
+    kind, _, path = settings.database.partition(":///")
+    if kind != "sqlite":
+        return ()
+    file = unquote(path.partition("?")[0])
+    return [read_file_identity(Path(each)) for each in (file, f"{file}-wal")]
+
+
+async def _watch_home_files(
+    stop: asyncio.Event,
+    door: SocketServer,
+    lock: Lock,
+    settings: Settings,
+    clock: Clock,
+    *,
+    opened: Sequence[tuple[int, int] | None],
+) -> None:
+    """Stop when the home is gone, or another's; listen again when only the socket is.
+
+    What a daemon answers after its home, or its database, was removed is written into
+    files that nobody will find.
+    """
+    while True:
+        await clock.sleep(LOOK_SECONDS)
+        if not lock.is_in_place:
+            log.warning("%s is gone or another's; this daemon ends", settings.home.folder)
+            stop.set()
+            return
+        if _identify_database_files(settings) != opened:
+            log.warning("the database was replaced or removed; this daemon ends")
+            stop.set()
+            return
+        if not door.is_in_place:
+            log.warning("%s is gone; it is made anew", settings.home.socket)
+            await door.open(settings.home.socket)
+        logfile.rotate_log(settings.home.log)
+
+
+async def _stop_when_idle(
+    stop: asyncio.Event, door: SocketServer, loops: BackgroundLoops, clock: Clock, patience: float
+) -> None:
+    """Stop after a while with no face connected and nothing owed to anybody."""
+    alone_since = clock.monotonic()
+    while True:
+        if door.connection_count:
+            await door.emptied.wait()
+        if door.emptied.is_set():
+            door.emptied.clear()
+            alone_since = clock.monotonic()
+        left = alone_since + patience - clock.monotonic()
+        if left > 0:
+            await clock.sleep(left)
+        elif await loops.is_idle() and not door.connection_count:
+            log.info("nobody needs this daemon any more")
+            stop.set()
+            return
+        else:
+            alone_since = clock.monotonic()

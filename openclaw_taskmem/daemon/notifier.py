@@ -1,0 +1,266 @@
+"""Tells the agents' host what the log has for it, until it was told or given up.
+
+Lines for a user that come within five seconds are one message; of what a user is to
+see, the newest alone is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
+from openclaw_taskmem.domain import events, notices
+from openclaw_taskmem.engine import host_notifications
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.host_notifications import NotificationKind
+from taskmem_hookspecs import (
+    AgentHost,
+    Event,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    WakeRefused,
+    WakeUndelivered,
+)
+
+log = logging.getLogger(__name__)
+
+FIRST_REST: Final = timedelta(seconds=2)
+"""After which what could not be told is tried again; doubled while it cannot."""
+LONGEST_REST: Final = timedelta(seconds=60)
+GIVE_UP_AFTER: Final[Mapping[NotificationKind, timedelta]] = {
+    NotificationKind.LINES: timedelta(hours=24),
+    NotificationKind.STOPS: timedelta(minutes=15),
+    NotificationKind.VIEWS: timedelta(hours=24),
+}
+"""After which what cannot be told is given up; its entry in the log stays."""
+SHOWN: Final = timedelta(seconds=0.5)
+"""How long a change of what a user sees waits for others."""
+SECONDS: Final = 10.0
+"""How long the host may take for one entry."""
+_LATER: Final = (WakeUndelivered, TimeoutError, StoreBusy, StoreFull, StoreUnavailable)
+"""Trouble of the host's or the store's: what it meets is told again."""
+
+
+class _PendingEntry(NamedTuple):
+    """An entry that is to be told, and how old it is."""
+
+    event: Event
+    age: float
+    """In seconds by the wall, when it was read; below 0: the wall went back since."""
+    read: float
+    """When that was, by the monotonic clock."""
+
+
+class Notifier:
+    """Tells one kind of what is outgoing, in order for each session.
+
+    No session waits for another. One pass at a time, from the event loop.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        host: AgentHost | None,
+        apart: OffLoopCaller,
+        outgoing: NotificationKind,
+    ) -> None:
+        """Take the log's side, whom to tell, and threads; None: there is nobody."""
+        self._context = context
+        self._host = host
+        self._apart = apart
+        self._outgoing = outgoing
+        self._rest = FIRST_REST
+        self._owed: dict[str | None, list[_PendingEntry]] = {}
+        """What each session is yet to be told."""
+        self._since: dict[str | None, float] = {}
+        """Since when nothing can be told to a session, by the monotonic clock."""
+        self._tried: dict[str | None, int] = {}
+        """How many entries the message has that a session could not be told yet: what
+        may be on its way is asked for again as it was, with nothing added."""
+        self._told_spans: list[tuple[int, int]] = []
+        """The first and last entries of what was told beyond the place that is kept."""
+        self._small: dict[str | None, float] = {}
+        """When each session was last told of what a card would show."""
+        self._read = self._kept = -1
+        """How far the log was read, and up to where that is kept; -1: not known."""
+
+    async def run_pass(self) -> datetime | None:
+        """Tell what is due; return when to look again, None: nothing is due."""
+        # All of it, for what belongs to a message may stand far apart in the log.
+        while await self._read_log():
+            pass
+        ready = [session for session in self._owed if self._compute_wait(session) <= 0]
+        failed = False
+        while ready:
+            counts = [self._count_next_entries(session) for session in ready]
+            messages = [self._owed[s][:n] for s, n in zip(ready, counts, strict=True)]
+            self._tried.update(zip(ready, counts, strict=True))
+            told = await asyncio.gather(*map(self._deliver_message, messages))
+            failed = failed or not all(told)
+            ready = [
+                session
+                for session, number, done in zip(ready, counts, told, strict=True)
+                if self._record_delivery(session, number if done else 0)
+                and self._compute_wait(session) <= 0
+            ]
+            await self._save_bookmark()
+        await self._save_bookmark()
+        now = self._context.clock.now()
+        self._rest, rest = (
+            (min(self._rest * 2, LONGEST_REST), self._rest) if failed else (FIRST_REST, timedelta())
+        )
+        waits = [timedelta(seconds=max(self._compute_wait(s), 0)) for s in self._owed]
+        return now + max(rest, min(waits)) if waits else None
+
+    def _count_next_entries(self, session: str | None) -> int:
+        """Return how many of a session's entries make its next message."""
+        if self._outgoing is NotificationKind.STOPS:
+            return 1
+        if self._outgoing is NotificationKind.VIEWS:
+            return len(self._owed[session])
+        if session in self._tried:
+            return self._tried[session]
+        return notices.find_next_message([each.event for each in self._owed[session]])[0]
+
+    def _compute_wait(self, session: str | None) -> float:
+        """Return for how many seconds a session's next message waits for more."""
+        if self._outgoing is NotificationKind.STOPS or session in self._tried:
+            return 0
+        first, *_ = owed = self._owed[session]
+        age = self._compute_age(first)
+        complete: datetime | None = first.event.at + SHOWN
+        if self._outgoing is NotificationKind.LINES:
+            complete = notices.find_next_message([each.event for each in owed])[1]
+        if complete is None or age < 0:
+            return 0
+        return (complete - first.event.at).total_seconds() - age
+
+    def _compute_age(self, owed: _PendingEntry) -> float:
+        """Return how old an entry is, in seconds; below 0: the wall went back since."""
+        return owed.age + self._context.clock.monotonic() - owed.read
+
+    async def _read_log(self) -> bool:
+        """Read on in the log; False: there is nothing more."""
+        if self._read < 0:
+            self._read = await self._apart(
+                host_notifications.read_position, self._context, self._outgoing
+            )
+            self._kept = self._read
+        fresh, place = await self._apart(
+            host_notifications.find_due_events, self._context, self._outgoing, self._read
+        )
+        now, read = self._context.clock.now(), self._context.clock.monotonic()
+        for event in fresh:
+            one = _PendingEntry(event, (now - event.at).total_seconds(), read)
+            self._owed.setdefault(host_notifications.get_event_session(event), []).append(one)
+        self._read, before = place, self._read
+        return place != before
+
+    def _record_delivery(self, session: str | None, told: int) -> bool:
+        """Note how many entries a session was told; True: it has more to be told."""
+        now = self._context.clock.monotonic()
+        left = self._owed[session]
+        if told:
+            self._since.pop(session, None)
+            self._tried.pop(session, None)
+            span = left[0].event.event_id, left[told - 1].event.event_id
+            self._told_spans.append(span)
+            left = left[told:]
+        else:
+            since = self._since.setdefault(session, now)
+            patience = GIVE_UP_AFTER[self._outgoing].total_seconds()
+            late = [e for e in left if now - max(since, e.read) >= patience]
+            for event, _, _ in late:
+                log.warning(
+                    "event %d (%s) was not told to %s in %s, and is given up",
+                    event.event_id,
+                    event.kind,
+                    session,
+                    GIVE_UP_AFTER[self._outgoing],
+                )
+            if late:
+                self._tried.pop(session, None)
+            left = [e for e in left if e not in late]
+        if left:
+            self._owed[session] = left
+        else:
+            del self._owed[session]
+            self._since.pop(session, None)
+        return bool(told and left)
+
+    async def _save_bookmark(self) -> None:
+        """Keep up to where all was told: what follows is told again after a crash.
+
+        It is at the start of each message that goes beyond it, for from amid its
+        entries another message would be made, and told besides.
+        """
+        firsts = (left[0].event.event_id - 1 for left in self._owed.values())
+        place = min(firsts, default=self._read)
+        for first, last in sorted(self._told_spans, key=lambda span: -span[1]):
+            if first <= place < last:
+                place = first - 1
+        self._told_spans = [span for span in self._told_spans if span[1] > place]
+        if place != self._kept:
+            await self._apart(
+                host_notifications.save_position, self._context, self._outgoing, place
+            )
+            self._kept = place
+
+    async def _deliver_message(self, message: Sequence[_PendingEntry]) -> bool:
+        """Whether the entries of a message need no telling any more."""
+        first = message[0]
+        event, age = first.event, self._compute_age(first)
+        if self._host is None:
+            return True
+        session = host_notifications.get_event_session(event)
+        stops = event.kind == events.TURN_STOPPED
+        if stops and first.age < 0:
+            log.info(
+                "the clock went back since event %d: whose turn it is to stop is "
+                "not known, and none in %s is",
+                event.event_id,
+                session,
+            )
+            return True
+        try:
+            async with asyncio.timeout(SECONDS):
+                entries = [each.event for each in message]
+                if stops:
+                    await self._host.stop(str(session), age)
+                elif self._outgoing is NotificationKind.VIEWS:
+                    view = await self._apart(
+                        host_notifications.build_session_view, self._context, entries
+                    )
+                    await self._host.show(view)
+                else:
+                    await self._send_notice(self._host, session, entries)
+        except _LATER as error:
+            log.debug("the host was not told of event %d: %s", event.event_id, error)
+            return False
+        except WakeRefused as error:
+            log.info("the host takes nothing for %s: %s", session, error)
+        except Exception:
+            log.exception("the host could not be told of event %d", event.event_id)
+        return True
+
+    async def _send_notice(
+        self, host: AgentHost, session: str | None, entries: list[Event]
+    ) -> None:
+        """Tell a session; what a card would show at most once a minute."""
+        now = self._context.clock.monotonic()
+        last = self._small.get(session)
+        often = notices.SMALL_EVERY.total_seconds()
+        notice = await self._apart(host_notifications.build_session_notice, self._context, entries)
+        if last is not None and now - last < often:
+            notice = notice.model_copy(update={"without_card": ""})
+        if not (notice.text or notice.without_card):
+            return
+        await host.say(notice)
+        if notice.without_card:
+            fresh = {s: at for s, at in self._small.items() if now - at < often}
+            self._small = {**fresh, session: now}

@@ -1,0 +1,361 @@
+"""All readers behind one: asked in the operator's order, counted, and queued.
+
+Judges and use cases see a single `Reader`. Everything here runs on the daemon's event
+loop; each reader runs on its own plug-in's lane, so that one that blocks blocks itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
+from openclaw_taskmem.daemon.reader_spending import ReaderUsageCounter
+from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.retries import read_retry_after
+from openclaw_taskmem.domain.verdicts import compute_retry_delay
+from openclaw_taskmem.plugin_host import validation
+from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.isolation import TriedToEnd
+from taskmem_hookspecs import (
+    Clock,
+    NoAnswer,
+    Question,
+    Reader,
+    ReaderRefused,
+    ReaderStatus,
+    ReaderUnavailable,
+    Readiness,
+    Reading,
+    TaskmemError,
+)
+
+AT_ONCE: Final = 4
+"""Questions that one reader answers at once."""
+MOST_QUEUED: Final = 1000
+"""Questions that may wait for one reader; the next is refused at once."""
+BUSY_SECONDS: Final = 5.0
+"""After how long to ask again where too many wait already."""
+REFUSED_SECONDS: Final = 3600.0
+"""For how long a reader rests whose service refused its key."""
+SHARE: Final = 0.9
+"""Of a judge's limit: an answer that comes too late is told, rather than cut off."""
+QUEUE_SHARE: Final = 0.5
+"""Of that, how much may pass before the question is sent."""
+ASK_SECONDS: Final = 10.0
+"""How long a use case waits for an answer."""
+MEND: Final = (
+    "See that its provider is there and takes the key; it is asked again by itself. "
+    "Until it answers, give wake_when in the forms of docs/conditions.md"
+)
+"""What helps while a reader fails."""
+NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
+
+
+@dataclass(slots=True)
+class _ReaderState:
+    """One reader, and what there is to know of it."""
+
+    reader: Reader
+    status: ReaderStatus = NOT_LOOKED_AT
+    """As it told last: whoever is to ask is offered the readers, which asks for it."""
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    """First come, first served."""
+    queued: int = 0
+    failures: int = 0
+    """Questions in a row that it could not be asked."""
+    rests_until: float = float("-inf")
+    trouble: str = ""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it is not set up here."""
+        return self.status.readiness is Readiness.OFF
+
+    def pause(self, sentence: str, seconds: float, now: float) -> None:
+        """Ask it nothing for a while."""
+        self.trouble = sentence
+        self.rests_until = max(self.rests_until, now + seconds)
+
+    def refuse_while_paused(self, now: float) -> None:
+        """Refuse a question while it rests."""
+        left = self.rests_until - now
+        if left > 0:
+            raise ReaderUnavailable(self.trouble, left)
+
+
+class Readers:
+    """Plays `Reader` for whoever asks: all readers of the operator's choice."""
+
+    calls_per_day = None
+    """Each of them has a limit of its own."""
+
+    def __init__(
+        self,
+        readers: Sequence[Reader],
+        plugin_host: PluginHost,
+        lanes: PluginLoops,
+        clock: Clock,
+        *,
+        seconds: float,
+    ) -> None:
+        """Take the readers.
+
+        Args:
+            readers: In the order in which they are asked.
+            plugin_host: Told when one of them fails.
+            lanes: Where they are asked.
+            clock: What days and rests are told by.
+            seconds: A judge's limit for one ruling.
+        """
+        self._seats = [_ReaderState(reader) for reader in readers]
+        self._plugin_host = plugin_host
+        self._lanes = lanes
+        self._clock = clock
+        self._seconds = seconds * SHARE
+        self._loop = asyncio.get_running_loop()
+        self.spending: Final = ReaderUsageCounter(clock)
+
+    # --- how they stand: from any thread --------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the reader that is asked first now."""
+        return next((seat.reader.name for seat in self._list_available()), "reader")
+
+    @property
+    def model(self) -> str:
+        """The model of the reader that is asked first now."""
+        return next((seat.reader.model for seat in self._list_available()), "")
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether any of them may be shown pictures."""
+        return any(seat.reader.sees_pictures for seat in self._list_available())
+
+    def status(self) -> ReaderStatus:
+        """Ask them all how they stand, and return how the best of them does."""
+        for seat in self._seats:
+            seat.status = self._read_status(seat)
+        if able := self._list_available():
+            return able[0].status
+        words = " ".join(describe_status(seat.status) for seat in self._seats)
+        words = words or "TASKMEM_READERS is none, so nobody reads free English."
+        return ReaderStatus(readiness=Readiness.OFF, detail=words)
+
+    def offer(self) -> tuple[Reader | None, ReaderStatus]:
+        """Return itself, for judges, and how it stands; None: none is set up here."""
+        status = self.status()
+        return (None if status.readiness is Readiness.OFF else self), status
+
+    def _list_available(self) -> list[_ReaderState]:
+        """Return the readers that are set up; those that are ready come first."""
+        able = [seat for seat in self._seats if not seat.is_off]
+        return sorted(able, key=lambda each: each.status.readiness is Readiness.AWAY)
+
+    def _read_status(self, seat: _ReaderState) -> ReaderStatus:
+        """Ask one how it stands; one that cannot say is away."""
+        if seat.reader.calls_per_day == 0:
+            sentence, _ = self.spending.find_refusal(seat.reader, confirms=False) or ("", 0.0)
+            return ReaderStatus(readiness=Readiness.OFF, detail=sentence)
+        told = self._plugin_host.call_part(seat.reader, "status", seat.reader.status)
+        if not isinstance(told, ReaderStatus):
+            return ReaderStatus(
+                readiness=Readiness.AWAY,
+                detail=f"{seat.reader.name} does not say how it stands.",
+                cure="See: taskmem plugins",
+            )
+        if told.readiness is not Readiness.READY or not seat.failures:
+            return told
+        times = f"the last {seat.failures} times" if seat.failures > 1 else "when asked"
+        failed = f"It did not answer {times}: {seat.trouble}"
+        return told.model_copy(update={"detail": f"{told.detail} {failed}"})
+
+    def build_view(self) -> list[JsonValue]:
+        """Return each reader, what it was asked today, and how it stands."""
+        return [self._build_row(seat) for seat in self._seats]
+
+    def _build_row(self, seat: _ReaderState) -> JsonValue:
+        told, reader = self._read_status(seat), seat.reader
+        seat.status = told
+        spent = self.spending.get_usage(reader)
+        state, detail, cure = told.readiness.value, told.detail, told.cure
+        refusal = self.spending.find_refusal(seat.reader, confirms=False)
+        if told.readiness is Readiness.READY and refusal is not None:
+            state, detail, cure = "spent", refusal[0], None
+        elif told.readiness is Readiness.READY and self._is_paused(seat):
+            state, cure = "resting", MEND
+        elif told.readiness is Readiness.READY and seat.failures:
+            state, cure = "failing", MEND
+        return {
+            "name": reader.name,
+            "model": reader.model,
+            "asked": spent.asked,
+            "limit": reader.calls_per_day,
+            "tokens_in": spent.tokens_in,
+            "tokens_out": spent.tokens_out,
+            "cost_usd": spent.cost_usd,
+            "state": state,
+            "detail": scrub(detail),
+            "cure": cure,
+        }
+
+    def _is_paused(self, seat: _ReaderState) -> bool:
+        return seat.rests_until > self._clock.monotonic()
+
+    # --- asking: from any loop ------------------------------------------------
+
+    async def read(self, question: Question) -> Reading:
+        """Ask the first reader that can answer; the reading names who was passed over.
+
+        Raises:
+            NoAnswer: One was asked, and what came back is no answer.
+            ReaderUnavailable: None could be asked; the sentence says why.
+        """
+        if asyncio.get_running_loop() is self._loop:
+            return await self._read_first_able(question)
+        asked = asyncio.run_coroutine_threadsafe(self._read_first_able(question), self._loop)
+        return await asyncio.wrap_future(asked)
+
+    def ask(
+        self, instruction: str, text: str, schema: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue] | None:
+        """Ask about a text, from a thread, and return the answer's fields.
+
+        None: there is no reader, none could be asked, or the answer was none.
+        """
+        if self.offer()[0] is None:
+            return None
+        question = Question(instruction=instruction, parts=(text,), answer_schema=schema)
+        asked = asyncio.run_coroutine_threadsafe(self._read_first_able(question), self._loop)
+        try:
+            found: object = json.loads(asked.result(ASK_SECONDS).answer)
+        except (TimeoutError, CancelledError, TaskmemError, ValueError, RecursionError):
+            asked.cancel()
+            return None
+        required = schema.get("required")
+        fields = cast("list[str]", required) if isinstance(required, list) else []
+        if not isinstance(found, dict) or not all(name in found for name in fields):
+            return None
+        return cast("dict[str, JsonValue]", found)
+
+    async def _read_first_able(self, question: Question) -> Reading:
+        passed: list[ReaderUnavailable] = []
+        for seat in self._seats:
+            if seat.is_off:
+                continue
+            if question.has_pictures and not seat.reader.sees_pictures:
+                passed.append(ReaderUnavailable(f"{seat.reader.name} sees no pictures."))
+                continue
+            try:
+                reading = await self._ask_reader(seat, question)
+            except ReaderUnavailable as trouble:
+                passed.append(trouble)
+                continue
+            if not passed:
+                return reading
+            why = " ".join(map(str, passed))
+            note = f"{seat.reader.name} was asked instead: {why}"
+            return reading.model_copy(update={"note": note})
+        raise _combine_errors(passed)
+
+    async def _ask_reader(self, seat: _ReaderState, question: Question) -> Reading:
+        self._refuse_question(seat, question)
+        if seat.queued >= MOST_QUEUED:
+            sentence = f"{seat.queued} questions wait for {seat.reader.name} already."
+            raise ReaderUnavailable(sentence, BUSY_SECONDS)
+        began = self._loop.time()
+        await self._acquire_slot(seat)
+        try:
+            # What was so before the queue may not be so behind it.
+            self._refuse_question(seat, question)
+            await self.spending.count_question(seat.reader)
+            left = self._seconds - (self._loop.time() - began)
+            return await self._request_answer(seat, question, left)
+        finally:
+            seat.turns.release()
+
+    def _refuse_question(self, seat: _ReaderState, question: Question) -> None:
+        """Refuse what cannot be asked now.
+
+        Raises:
+            ReaderUnavailable: So it is.
+        """
+        seat.refuse_while_paused(self._clock.monotonic())
+        refusal = self.spending.find_refusal(seat.reader, confirms=question.confirms)
+        if refusal is not None:
+            raise ReaderUnavailable(*refusal)
+
+    async def _acquire_slot(self, seat: _ReaderState) -> None:
+        """Wait for a turn; whoever takes it gives it back.
+
+        Raises:
+            ReaderUnavailable: It took too long.
+        """
+        seat.queued += 1
+        try:
+            async with asyncio.timeout(self._seconds * QUEUE_SHARE):
+                await seat.turns.acquire()
+        except TimeoutError:
+            sentence = f"{seat.reader.name} is busy with other questions."
+            raise ReaderUnavailable(sentence) from None
+        finally:
+            seat.queued -= 1
+
+    async def _request_answer(
+        self, seat: _ReaderState, question: Question, limit: float
+    ) -> Reading:
+        reader, now = seat.reader, self._clock.monotonic
+        asking = self._lanes.get_loop(reader).call(lambda: reader.read(question))
+        try:
+            async with asyncio.timeout(limit):
+                reading = validation.require_reading(await asking)
+        except NoAnswer as error:
+            await self.spending.count_answer(reader, error)
+            raise
+        except ReaderRefused as error:
+            seat.failures += 1
+            seat.pause(str(error), REFUSED_SECONDS, now())
+            raise
+        except TimeoutError:
+            sentence = f"{reader.name} gave no answer within {limit:.0f} s."
+            raise self._record_failure(seat, ReaderUnavailable(sentence)) from None
+        except ReaderUnavailable as error:
+            raise self._record_failure(seat, error) from None
+        except (TriedToEnd, PluginCallCancelled) as error:
+            trouble = ReaderUnavailable(f"{reader.name} failed: {error}.")
+            raise self._record_failure(seat, trouble) from error
+        except Exception as error:
+            self._plugin_host.record_failure(reader, "reader", error)
+            trouble = ReaderUnavailable(f"{reader.name} failed; see taskmem plugins.")
+            raise self._record_failure(seat, trouble) from error
+        seat.failures = 0
+        await self.spending.count_answer(reader, reading)
+        return reading.model_copy(update={"reader": reader.name})
+
+    def _record_failure(self, seat: _ReaderState, trouble: ReaderUnavailable) -> ReaderUnavailable:
+        """Let a reader rest, longer each time, and return what to raise."""
+        seat.failures += 1
+        rest = max(compute_retry_delay(seat.failures), read_retry_after(trouble) or 0.0)
+        trouble.retry_seconds = min(rest, REFUSED_SECONDS)
+        seat.pause(str(trouble), trouble.retry_seconds, self._clock.monotonic())
+        return trouble
+
+
+def describe_status(status: ReaderStatus) -> str:
+    """Return how a reader stands, and what to do about it."""
+    return f"{status.detail} {status.cure}." if status.cure else status.detail
+
+
+def _combine_errors(passed: Sequence[ReaderUnavailable]) -> ReaderUnavailable:
+    """Return one error for all the readers that could not be asked."""
+    words = " ".join(map(str, passed)) or "There is no reader; see taskmem doctor."
+    rests = [rest for each in passed if (rest := each.retry_seconds) is not None]
+    kind = NoAnswer if any(isinstance(e, NoAnswer) for e in passed) else None
+    return (kind or ReaderUnavailable)(words, min(rests, default=None))

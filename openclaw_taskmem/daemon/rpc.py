@@ -1,0 +1,388 @@
+"""What the daemon answers: tools for agents, views for people."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Hashable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+from pydantic import JsonValue
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon import gateway_events
+from openclaw_taskmem.daemon.gateway_sessions import Gateways
+from openclaw_taskmem.daemon.picture_files import SnapshotStore
+from openclaw_taskmem.daemon.pushed_output import parse_feed
+from openclaw_taskmem.daemon.reader_pool import Readers
+from openclaw_taskmem.daemon.thread_pool import ThreadPool
+from openclaw_taskmem.daemon.wait_followers import Followers
+from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
+from openclaw_taskmem.domain import ledger, reachability
+from openclaw_taskmem.domain.callers import Caller, find_key_fault
+from openclaw_taskmem.domain.task_commands import Command
+from openclaw_taskmem.domain.texts import format_iso_millis, quote_line, to_plain_line
+from openclaw_taskmem.engine import evidence, gateways, runs, task_commands, tasks, turns, waits
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.tools import catalog, views
+from openclaw_taskmem.tools.tool_answers import Answer
+from openclaw_taskmem.tools.tool_type import Tool
+from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError
+from taskmem_hookspecs.errors import UnknownTool
+
+T = TypeVar("T")
+Params = Mapping[str, object]
+
+LOOKS = 32
+"""Calls at once that look at targets, which may take long; others need not wait."""
+LOOKS_OF_CALLER = 8
+THREADS = 8
+"""Calls that run at once; more would only wait for the one writer."""
+THREADS_OF_CALLER = 4
+
+
+class RelayHost(NamedTuple):
+    """The relay through which an agent's host calls."""
+
+    process: str | None = None
+    """Its process, as `Owner.process`; None: not known."""
+    folder: str | None = None
+    """The folder that it was started in; None: not known."""
+    client: str | None = None
+    """What the host's MCP client calls itself; None: it does not say."""
+
+
+class Dispatcher:
+    """Answers calls, each on a thread of the pool."""
+
+    def __init__(
+        self,
+        context: Context,
+        settings: Settings,
+        room: WaitSupervisor,
+        free: Callable[[], None] = lambda: None,
+        readers: Readers | None = None,
+        *,
+        told: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Take what is answered from.
+
+        `free` is told when a session is held no more; `told` is part of the status.
+        """
+        self._readers, self._told = readers, told or {}
+        self._context = context
+        self._room = room
+        self._settings = settings
+        self._album = SnapshotStore(settings.home.pictures, settings.picture_days)
+        self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
+        """Makes calls of other kinds on the same threads."""
+        self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
+        self._followers = Followers(context, room.news, self.apart)
+        self.gateways = Gateways(context, self.apart, free)
+        """The gateways that are connected."""
+        self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
+            "call": self._call_as_person,
+            "tools": lambda params: self._describe_tools(params.get("profile")),
+            "status": lambda _: self._build_status(),
+            "show": self._show_task,
+            "waits": lambda params: views.list_waits(context, params),
+            "wakes": lambda params: views.list_wakes(
+                context, params, self.gateways.build_hold_finder()
+            ),
+            "runs": lambda params: views.list_runs(context, params),
+            "events": lambda params: views.list_events(context, params),
+            "plugins": lambda _: views.list_plugins(context),
+            "feed": self._feed_output,
+            "forget": self._forget_trial,
+        }
+        self._of_gateways: Mapping[str, Callable[[Params, Caller], JsonValue]] = {
+            "call": self._call_as_agent,
+            "packet": self._build_packet,
+            "question": self._build_question,
+            "budget": self._read_budget,
+            "finalize": self._check_last_words,
+            "command": self._run_command,
+        }
+
+    def release_followers(self) -> None:
+        """Answer those who wait for news: the daemon is to stop."""
+        self._room.news.notify_all()
+
+    async def close(self) -> None:
+        """Let the calls that run end, and take no others."""
+        await self.apart.close()
+        await self._looking.close()
+
+    async def answer(self, method: str, params: Params, process: str | None = None) -> JsonValue:
+        """Answer a person's call; `process` is that of the command that was given.
+
+        Raises:
+            TaskmemError: It was refused.
+        """
+        if method == "follow":
+            return await self._followers.follow(params)
+        if method == "wait":
+            return await self._followers.wait(params)
+        handler = self._methods.get(method)
+        if method == "accept":
+            handler = partial(self._accept_task, process)
+        if handler is None:
+            raise UnknownTool(
+                f"The daemon does not know {quote_line(method, 80)}; it may be older than "
+                "the command: restart it with taskmem daemon stop."
+            )
+        looks = method in ("feed", "accept") or (method == "call" and _is_slow_call(params))
+        return await self._run_call(process, handler, params, looks=looks)
+
+    async def answer_gateway(self, connection: object, method: str, params: Params) -> JsonValue:
+        """Answer a gateway's plug-in, which speaks for its agents.
+
+        Raises:
+            TaskmemError: It was refused.
+        """
+        if method == "report":
+            return await self.gateways.take_report(connection, params)
+        work = self._of_gateways.get(method)
+        if work is not None:
+            caller = self._build_agent_caller(connection, params)
+            said = gateway_events.parse_still_running(params.get("at_work"))
+            if said is not None and caller.session_key is not None:
+                self.gateways.note_still_running(connection, caller.session_key, said)
+            # A claim is held against what may be slow to look at; a budget is not.
+            looks = method == "finalize" or (method == "call" and _is_slow_call(params))
+            by = connection, caller.session_key
+            return await self._run_call(by, work, params, caller, looks=looks)
+        raise UnknownTool(
+            f"The daemon does not know {quote_line(method, 80)}; it may be older than "
+            "the plug-in: restart it with taskmem daemon stop."
+        )
+
+    def forget_gateway(self, connection: object) -> None:
+        """Forget a gateway that has hung up."""
+        self.gateways.forget_gateway(connection)
+
+    async def list_tools(self, profile: object = None) -> tuple[Tool, ...]:
+        """Return the tools of a profile; of none that there is: the daemon's own."""
+        return await self.apart(self._select_tools, profile)
+
+    async def call_tool(
+        self, name: str, given: dict[str, Any], host: RelayHost | None = None
+    ) -> Answer:
+        """Answer an agent's call; `host` is the relay that passes it on.
+
+        Raises:
+            TaskmemError: It was refused.
+        """
+        return await self._run_call(
+            host and host.process,
+            catalog.answer_call,
+            self._context,
+            name,
+            given,
+            _build_relay_caller(host, self._context.store.scope),
+            looks=catalog.needs_outside_look(name, given),
+        )
+
+    async def _run_call(
+        self,
+        caller: Hashable,
+        call: Callable[..., T],
+        *values: Any,  # noqa: ANN401
+        looks: bool,
+    ) -> T:
+        """Return what a caller's call returns; what it refuses with is plain text.
+
+        A refusal may name what others named: files, sessions, windows.
+        """
+        apart = self._looking if looks else self.apart
+        try:
+            return await apart.call_for(caller, call, *values)
+        except TaskmemError as error:
+            error.args = (to_plain_line(str(error)),)
+            raise
+
+    def _feed_output(self, params: Params) -> JsonValue:
+        self._room.feed(*parse_feed(params))
+        return {"message": "Kept."}
+
+    def _forget_trial(self, params: Params) -> JsonValue:
+        waits.forget_trial(self._context, str(params.get("id", "")))
+        return {"message": "It is gone."}
+
+    def _call_as_person(self, params: Params) -> JsonValue:
+        host = _read_key(params, "host")
+        person = Caller(person=True, host=host, home=self._context.store.scope)
+        return catalog.answer_call(self._context, *_parse_tool_call(params), person)
+
+    def _build_agent_caller(self, connection: object, params: Params) -> Caller:
+        """Return who calls through a gateway.
+
+        `begins` says that a turn of its session begins with the call, as by a command.
+        """
+        session_key, agent_id = (_read_key(params, "session_key"), _read_key(params, "agent_id"))
+        home = self._context.store.scope
+        if params.get("by") == "user":
+            return Caller(person=True, session_key=session_key, home=home)
+        return Caller(
+            session_key=session_key,
+            host=self.gateways.find_host(connection),
+            owner=self.gateways.find_owner(connection, session_key, agent_id),
+            in_turn=params.get("begins") is True
+            or self.gateways.is_in_turn(connection, session_key),
+            turn_since=self.gateways.find_turn_start(connection, session_key),
+            folder=_read_text(params, "folder"),
+            sandboxed=params.get("sandboxed") is True,
+            home=home,
+            request=_read_user_words(params, "request"),
+        )
+
+    def _call_as_agent(self, params: Params, caller: Caller) -> JsonValue:
+        return catalog.answer_call(self._context, *_parse_tool_call(params), caller)
+
+    def _build_packet(self, params: Params, caller: Caller) -> JsonValue:
+        """Return the packet of a session's open task, while it is news.
+
+        One who asks for it takes the task up again. Where that has asked its user, it
+        waits on, and the question goes before the packet. Source: ruling "consent".
+        """
+        session_key, age = _read_text(params, "session_key"), params.get("age")
+        if session_key is None:
+            raise InvalidArguments("packet takes a session_key.")
+        since = None
+        if isinstance(age, int) or (isinstance(age, float) and not math.isnan(age)):
+            # How long ago the agent may have forgotten; without it, it asks.
+            ago = timedelta(milliseconds=min(max(age, 0.0), 1e9))
+            since = self._context.clock.now() - ago
+        found = gateways.build_reminder(
+            self._context,
+            session_key,
+            host=caller.host,
+            task_id=_read_text(params, "task_id"),
+            boot=caller.owner.boot if caller.owner else None,
+            since=since,
+            plain=since is not None,
+        )
+        task_id, text = found or (None, None)
+        if since is None and caller.owner is not None:
+            if task_id is not None and not gateways.needs_user_answer(self._context, task_id):
+                runs.resume_task(self._context, task_id, caller)
+            text = gateways.prepend_waiting_tasks(self._context, session_key, text, caller.host)
+        return {"task_id": task_id, "text": text}
+
+    def _build_question(self, _: Params, caller: Caller) -> JsonValue:
+        """Return what puts a session's open question before its agent, if one is."""
+        if caller.session_key is None:
+            raise InvalidArguments("question takes a session_key.")
+        return {
+            "text": gateways.describe_waiting_tasks(self._context, caller.session_key, caller.host)
+        }
+
+    def _run_command(self, params: Params, caller: Caller) -> JsonValue:
+        """Do what a person says in a session's chat, and return what they read."""
+        try:
+            command = Command(_read_text(params, "command") or "")
+        except ValueError:
+            known = ", ".join(Command)
+            raise InvalidArguments(f"command takes one of: {known}.") from None
+        words = _read_text(params, "words") or ""
+        reply = task_commands.run_command(self._context, command, words, caller)
+        return reply.model_dump(mode="json")
+
+    def _read_budget(self, _: Params, caller: Caller) -> JsonValue:
+        """Return what the current step of a session's task may still call."""
+        left = caller.owner and turns.find_step_budget(self._context, caller.owner)
+        return {"budget": left.model_dump(mode="json") if left else None}
+
+    def _check_last_words(self, params: Params, caller: Caller) -> JsonValue:
+        """Return why a session's last words are not so; None: they may go out."""
+        if caller.session_key is None:
+            raise InvalidArguments("finalize takes a session_key.")
+        said, owner = _read_text(params, "said") or "", caller.owner
+        found = None
+        if owner is not None and self._settings.hold_back:
+            found = evidence.find_doubt_in_answer(self._context, owner, said)
+        task_id, why = found or (None, None)
+        return {"task_id": task_id, "refused": why}
+
+    def _accept_task(self, process: str | None, params: Params) -> JsonValue:
+        """Complete a task whose completion was refused, as a person says."""
+        because = _read_text(params, "because")
+        given = str(params.get("id", ""))
+        accepted = tasks.accept_completion(self._context, given, because, process)
+        return {
+            "task_id": accepted.task.task_id,
+            "status": accepted.task.status,
+            **ledger.describe_ledger(accepted.ledger or ()),
+            "message": f"{accepted.task.task_id} is completed, as you say.",
+        }
+
+    def _describe_tools(self, profile: object) -> JsonValue:
+        return [
+            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+            for tool in self._select_tools(profile)
+        ]
+
+    def _select_tools(self, profile: object) -> tuple[Tool, ...]:
+        known = profile if profile in catalog.PROFILES else self._settings.tools
+        recalls = bool(self._context.plugin_host.find_recall_sources())
+        return catalog.list_offered(str(known), recalls=recalls)
+
+    def _show_task(self, params: Params) -> JsonValue:
+        before = params.get("before")
+        page = before if isinstance(before, int) and before < 2**63 else None
+        kept = partial(self._album.build_view, now=self._context.clock.now())
+        return views.show_by_id(self._context, str(params.get("id", "")), kept, page)
+
+    def _build_status(self) -> JsonValue:
+        return {
+            "running": True,
+            "pid": os.getpid(),
+            "version": __version__,
+            **self._told,
+            "now": format_iso_millis(self._context.clock.now()),
+            **views.count_by_state(self._context),
+            "unsent": views.count_unsent(self._context),
+            "readers": self._readers.build_view() if self._readers else [],
+            "gateways": self.gateways.build_view(),
+        }
+
+
+def _read_text(params: Params, name: str) -> str | None:
+    value = params.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _read_user_words(params: Params, name: str) -> str | None:
+    """Return what a user said, as far as it is text that can be kept."""
+    said = _read_text(params, name)
+    return said and said.encode(errors="replace").decode()
+
+
+def _read_key(params: Params, name: str) -> str | None:
+    key = _read_text(params, name)
+    fault = None if key is None else find_key_fault(key)
+    if fault is not None:
+        raise InvalidArguments(f"{name} {fault}. Nothing was written.")
+    return key
+
+
+def _build_relay_caller(host: RelayHost | None, home: str | None) -> Caller:
+    """Return a relay's agent: it holds what it has claimed as its process."""
+    process, folder, client = host or RelayHost()
+    owner = Owner(role="agent", process=process, home=home) if process else None
+    at = reachability.name_client_host(client)
+    return Caller(process=process, owner=owner, host=at, folder=folder, home=home)
+
+
+def _is_slow_call(params: Params) -> bool:
+    return catalog.needs_outside_look(str(params.get("tool")), params.get("arguments"))
+
+
+def _parse_tool_call(params: Params) -> tuple[str, dict[str, object]]:
+    name, given = params.get("tool"), params.get("arguments")
+    if not isinstance(name, str) or not isinstance(given, dict):
+        raise InvalidArguments("A call takes a tool's name and an object.")
+    return name, cast("dict[str, object]", given)

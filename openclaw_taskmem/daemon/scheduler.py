@@ -1,0 +1,398 @@
+"""The loops: who is stuck, what is owed, who is to be told, when to end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.daemon.notifier import Notifier
+from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
+from openclaw_taskmem.daemon.timer import GracePeriod, WakeableTimer
+from openclaw_taskmem.domain.callers import find_session_agent
+from openclaw_taskmem.domain.clock_skew import ClockReading, measure_jump
+from openclaw_taskmem.domain.gateways import GatewayPresence, Hold
+from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.domain.retries import read_retry_after
+from openclaw_taskmem.engine import (
+    hook_events,
+    host_notifications,
+    retention,
+    run_recovery,
+    startup,
+    stuck,
+    waits,
+    wakes,
+)
+from openclaw_taskmem.engine.context import Context, DueWork
+from taskmem_hookspecs import (
+    AgentHost,
+    TaskmemError,
+    WakeReceipt,
+    WakeRefused,
+    WakeTransport,
+    WakeUndelivered,
+)
+
+log = logging.getLogger(__name__)
+
+AGAIN: Final = timedelta(seconds=0.5)
+"""After which a pass that left something due is repeated."""
+TROUBLE: Final = timedelta(seconds=5)
+"""After which a pass that failed is repeated; doubled while it fails again."""
+MOST_TROUBLE: Final = timedelta(seconds=20)
+DROP_SECONDS: Final = 3_600.0
+"""Between two looks for what need not be kept any more."""
+DROP_ON_SECONDS: Final = 60.0
+"""Likewise, while there is more of it than one look has dropped."""
+SURE_SECONDS: Final = 300.0
+"""How long the clock must have run without a jump before anything is dropped for its
+age: one that is wrong is often put right soon after a start."""
+SWEEP_SECONDS: Final = 120.0
+"""Between two looks for leases that ran out, at most. Source: requirement D3."""
+KEPT_TRIES: Final = 7
+"""Tries to write what became of a delivery, a second apart, then twice that …"""
+
+
+class BackgroundLoops:
+    """Everything that happens without being asked for."""
+
+    def __init__(
+        self,
+        context: Context,
+        transport: WakeTransport,
+        apart: OffLoopCaller,
+        *,
+        longest: float,
+        holds: Callable[[], wakes.Holds] = lambda: wakes.hold_nothing,
+        gateways: Callable[[], Sequence[GatewayPresence]] = tuple,
+        host: AgentHost | None = None,
+    ) -> None:
+        """Take what the loops work with.
+
+        `longest` rest in seconds; `holds` gives what says which sessions are left
+        alone now, `gateways` those that are connected; `host` is told what users are
+        to hear.
+        """
+        self._context = context
+        self._transport = transport
+        self._apart = apart
+        self._holds = holds
+        self._gateways = gateways
+        self._longest = timedelta(seconds=longest)
+        self._stuck = WakeableTimer(context.clock, longest)
+        self._outbox = WakeableTimer(context.clock, longest)
+        self._tell = WakeableTimer(context.clock, longest)
+        self._leases = WakeableTimer(context.clock, SWEEP_SECONDS)
+        self._heralds = [
+            (WakeableTimer(context.clock, longest), Notifier(context, host, apart, outgoing))
+            for outgoing in host_notifications.NotificationKind
+        ]
+        self._finding = asyncio.Lock()
+        """Held while the stuck and the interrupted are found, so that the wakes of a
+        session go out together."""
+        self._deliveries: dict[asyncio.Task[None], str | None] = {}
+        """The sessions that a message is on its way to."""
+        self._on_the_way: set[asyncio.Task[None]] = set()
+        """The deliveries that the transport has not answered yet."""
+        self._stopping = False
+        self._seen = self._read_clocks()
+        self._minding = asyncio.Lock()
+        """Held while a jump of the clock is minded, so that each is by one pass."""
+        self._silence = GracePeriod(context.clock, context.stuck.threshold_seconds)
+        self._trust = GracePeriod(context.clock, context.runs.lease_seconds)
+        self._drop_days_at = float("-inf")
+        self._drop_ended_at = context.clock.monotonic() + SURE_SECONDS
+        """When old checkpoints, and what has ended, are dropped next."""
+        self._jumped = self._went_back = False
+        """What a jump asks of the store, and was not done yet."""
+
+    def take_due(self, due: DueWork) -> None:
+        """Take note of what a commit made due; called from any thread."""
+        if due.stuck_at is not None:
+            self._stuck.wake(due.stuck_at)
+        if due.wake_at is not None:
+            self._outbox.wake(due.wake_at)
+        if due.lapse_at is not None:
+            self._leases.wake(due.lapse_at)
+        if due.tell:
+            self._tell.wake(self._context.clock.now())
+        if due.say:
+            self._wake_notifiers()
+
+    def recheck_holds(self) -> None:
+        """Take note that a session may be no longer held; called on the event loop."""
+        self._outbox.wake(self._context.clock.now())
+        self._wake_notifiers()
+
+    def _wake_notifiers(self) -> None:
+        for alarm, _ in self._heralds:
+            alarm.wake(self._context.clock.now())
+
+    async def run(self) -> None:
+        """Run all loops until cancelled."""
+        while not await self._try_reschedule():
+            await self._context.clock.sleep(TROUBLE.total_seconds())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._run_forever(self._stuck, self._run_stuck_pass))
+                group.create_task(self._run_forever(self._outbox, self._run_outbox_pass))
+                group.create_task(self._run_forever(self._tell, self._run_hook_pass))
+                group.create_task(self._run_forever(self._leases, self._run_leases_pass))
+                for alarm, herald in self._heralds:
+                    group.create_task(self._run_forever(alarm, herald.run_pass))
+        finally:
+            await self._stop_deliveries()
+
+    async def _try_reschedule(self) -> bool:
+        try:
+            for mend in (
+                startup.reschedule_tasks,
+                startup.release_claimed_wakes,
+                run_recovery.requeue_abandoned,
+            ):
+                await self._apart(mend, self._context)
+        except Exception:
+            log.exception("the dues could not be set anew; it is repeated")
+            return False
+        return True
+
+    async def _run_forever(
+        self, alarm: WakeableTimer, one_pass: Callable[[], Awaitable[datetime | None]]
+    ) -> None:
+        """Run passes for ever; each returns when the next is due, None: unknown."""
+        trouble = TROUBLE
+        while True:
+            alarm.reset()
+            try:
+                await self._apart(self._context.store.look_for_others)
+                due = await one_pass()
+                trouble = TROUBLE
+            except Exception as error:
+                # What the store says of itself is a sentence; all else is a bug.
+                seen = None if isinstance(error, TaskmemError) else error
+                log.warning("a pass failed: %s; again in %s", error, trouble, exc_info=seen)
+                due = self._context.clock.now() + trouble
+                trouble = min(trouble * 2, MOST_TROUBLE)
+            if late := await alarm.wait(due):
+                self._extend_grace(late)
+
+    # --- stuck --------------------------------------------------------------
+
+    async def _run_stuck_pass(self) -> datetime | None:
+        await self._check_clock()
+        if held := self._silence.read_remaining():
+            return self._context.clock.now() + held
+        async with self._finding:
+            looked = await self._apart(stuck.sweep_due_tasks, self._context)
+        if looked == stuck.BATCH:
+            return self._context.clock.now()
+        due = await self._apart(stuck.find_next_due, self._context)
+        return self._delay_due(due, AGAIN if looked else timedelta())
+
+    async def _check_clock(self) -> None:
+        """Notice a jump of the wall: nobody was silent while the machine slept."""
+        async with self._minding:
+            await self._handle_clock_jump()
+
+    async def _handle_clock_jump(self) -> None:
+        now = self._read_clocks()
+        jumped = measure_jump(self._seen, now)
+        self._seen = now
+        self._went_back |= jumped < 0
+        self._jumped |= jumped != 0
+        if jumped:
+            self._drop_ended_at = max(self._drop_ended_at, now.monotonic + SURE_SECONDS)
+        if jumped > 0:
+            log.info("the clock went on by %.0f s", jumped)
+            self._extend_grace(jumped)
+        elif jumped < 0:
+            log.info("the clock went back by %.0f s; dues are set anew", -jumped)
+        # A store that is busy now is asked again in the next pass.
+        if self._jumped:
+            context = self._context
+            await self._apart(waits.set_deadlines, context, context.watching.list_seconds_left())
+            self._jumped = False
+        if self._went_back:
+            await self._apart(lambda: startup.reschedule_tasks(self._context, force=True))
+            self._outbox.wake(now.wall)
+            self._went_back = False
+
+    def _extend_grace(self, lost: float) -> None:
+        """Let nobody's silence, and no lapsed lease, count while so much was lost."""
+        if self._silence.extend(lost):
+            log.info("nobody was heard for %.1f s: nobody counts as stuck yet", lost)
+        self._trust.extend(lost)
+
+    def _read_clocks(self) -> ClockReading:
+        return ClockReading(self._context.clock.now(), self._context.clock.monotonic())
+
+    def _delay_due(self, due: datetime | None, rest: timedelta) -> datetime | None:
+        """Keep a pass that leaves something due from spinning."""
+        return due and max(due, self._context.clock.now() + rest)
+
+    # --- outbox -------------------------------------------------------------
+
+    async def _run_outbox_pass(self) -> datetime | None:
+        async with self._finding:
+            claimed = await self._apart(
+                wakes.claim_deliveries,
+                self._context,
+                self._build_hold_finder(),
+                tuple(self._deliveries.values()),
+            )
+        for delivery in claimed:
+            task = asyncio.create_task(self._deliver(delivery))
+            self._deliveries[task] = delivery.message.session_key
+            task.add_done_callback(self._finish_delivery)
+        due = await self._apart(
+            wakes.find_next_due, self._context, self._build_hold_finder(), self._longest
+        )
+        return self._delay_due(due, AGAIN)
+
+    def _build_hold_finder(self) -> wakes.Holds:
+        """Return what says of a session why its wakes rest, for any thread."""
+        on_the_way = Counter(self._deliveries.values())
+        of_agents = Counter(map(find_session_agent, on_the_way.elements()))
+        holds = self._holds()
+
+        def find_hold(session_key: str | None) -> Hold | None:
+            if session_key in on_the_way:
+                return Hold(why="a message is on its way")
+            if of_agents[find_session_agent(session_key)] >= wakes.AT_ONCE_OF_AGENT:
+                return Hold(why="messages to other sessions of its agent go first")
+            return holds(session_key)
+
+        return find_hold
+
+    def _finish_delivery(self, task: asyncio.Task[None]) -> None:
+        del self._deliveries[task]
+        self._outbox.wake(self._context.clock.now())
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        """Hand one message to the transport, and write what became of it."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        self._on_the_way.add(task)
+        try:
+            outcome = await self._send_to_transport(delivery)
+        except asyncio.CancelledError:
+            said = "the daemon stopped while it was being delivered"
+            outcome = partial(wakes.settle_failed, self._context, delivery, said)
+        finally:
+            self._on_the_way.discard(task)
+        await self._save_outcome(delivery, outcome)
+
+    async def _send_to_transport(self, delivery: Delivery) -> Callable[[], None]:
+        """Return what writes down how the transport answered."""
+        context, transport = self._context, self._transport
+        limit = context.outbox.lease_seconds / 2
+        failed = partial(wakes.settle_failed, context, delivery)
+        try:
+            async with asyncio.timeout(limit):
+                answer = await transport.deliver(delivery.message)
+        except WakeRefused as error:
+            return partial(wakes.settle_refused, context, delivery, str(error))
+        except WakeUndelivered as error:
+            return partial(failed, str(error), read_retry_after(error))
+        except TimeoutError:
+            return partial(failed, f"{transport.name} gave no answer in {limit:g} s")
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            said = f"{transport.name} failed: {type(error).__name__}: {error}"
+            return partial(failed, said)
+        receipt = _parse_receipt(answer)
+        if receipt is None:
+            # It raised nothing, so the message is out; to send it again for want
+            # of a receipt would only wake the agent twice.
+            log.warning("%s answered without a receipt", transport.name)
+            return partial(wakes.settle_delivered, context, delivery, transport.name)
+        took = receipt.transport or transport.name
+        return partial(wakes.settle_delivered, context, delivery, took, receipt.note)
+
+    async def _save_outcome(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
+        """Write what became of a delivery, also if the store needs several tries."""
+        for attempt in range(KEPT_TRIES):
+            try:
+                return await self._apart(outcome)
+            except Exception:
+                log.exception("what became of %s is not kept", delivery.message.key)
+            if not self._stopping:
+                await self._context.clock.sleep(2**attempt)
+        return None  # The lease ends, and the message goes out again.
+
+    async def _stop_deliveries(self) -> None:
+        """End what is on its way; let what is being written down be written."""
+        self._stopping = True
+        for task in self._on_the_way:
+            task.cancel()
+        await asyncio.gather(*self._deliveries, return_exceptions=True)
+
+    # --- tell ---------------------------------------------------------------
+
+    async def _run_hook_pass(self) -> datetime | None:
+        told = await self._apart(hook_events.call_hooks_for_events, self._context)
+        return self._context.clock.now() if told == hook_events.BATCH else None
+
+    # --- leases -------------------------------------------------------------
+
+    async def _run_leases_pass(self) -> datetime | None:
+        await self._check_clock()
+        if held := self._trust.read_remaining():
+            return self._context.clock.now() + held
+        async with self._finding:
+            looked = await self._apart(
+                run_recovery.sweep_lapsed_runs, self._context, self._gateways()
+            )
+        drop_at = await self._drop_expired()
+        if looked == run_recovery.BATCH:
+            return self._context.clock.now()
+        due = await self._apart(run_recovery.find_next_lapse, self._context)
+        due = self._delay_due(due, AGAIN if looked else timedelta())
+        return min(due, drop_at) if due else drop_at
+
+    async def _drop_expired(self) -> datetime:
+        """Drop old checkpoints and what has ended; return when to look again.
+
+        What fails is logged and tried at the next look: nothing else waits for it.
+        """
+        now = self._context.clock.monotonic()
+        if now >= self._drop_days_at:
+            self._drop_days_at = now + DROP_SECONDS
+            await self._try_to_drop(run_recovery.drop_old_checkpoints)
+        if now >= self._drop_ended_at:
+            self._drop_ended_at = now + DROP_SECONDS
+            if await self._try_to_drop(retention.drop_ended):
+                self._drop_ended_at = now + DROP_ON_SECONDS
+        rest = min(self._drop_days_at, self._drop_ended_at) - now
+        return self._context.clock.now() + timedelta(seconds=rest)
+
+    async def _try_to_drop(self, drop: Callable[[Context], bool | None]) -> bool:
+        """Drop something; return whether there is more of it."""
+        try:
+            return await self._apart(drop, self._context) is True
+        except Exception:
+            log.exception("what need not be kept could not be dropped")
+            return False
+
+    # --- the end ------------------------------------------------------------
+
+    async def is_idle(self) -> bool:
+        """Whether nothing is owed to anybody: no open task, wait or wake."""
+
+        def look(context: Context) -> bool:
+            return not (
+                stuck.find_next_due(context)
+                or wakes.find_first_due(context)
+                or run_recovery.find_next_lapse(context)
+                or waits.list_watched_waits(context)
+            )
+
+        return not self._deliveries and await self._apart(look, self._context)
+
+
+def _parse_receipt(answer: object) -> WakeReceipt | None:
+    return answer if isinstance(answer, WakeReceipt) else None

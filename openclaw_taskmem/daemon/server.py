@@ -1,0 +1,365 @@
+"""The socket: who may come in, and as what.
+
+The first line of a connection says which face it is; from then on a client or a
+gateway sends calls, one JSON object a line, and a relay sends MCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.daemon import mcp, processes
+from openclaw_taskmem.daemon.mcp_lines import MOST_BYTES, TOO_LONG, read_line
+from openclaw_taskmem.daemon.rpc import Dispatcher, RelayHost
+from taskmem_hookspecs import TaskmemError
+
+log = logging.getLogger(__name__)
+
+Answers = Callable[[str, dict[str, object]], Awaitable[object]]
+"""Who answers a call: its method and its params."""
+PROTOCOL: Final = 1
+LARGE_BYTES: Final = 16 * 1024
+"""Calls that are longer are read and begun one at a time."""
+LARGE_SECONDS: Final = 10.0
+"""How long one of them holds up the next, where it takes longer."""
+_WAITING: Final = ("wait", "follow")
+"""What is answered only when something happens, and is never long."""
+OPENING_SECONDS: Final = 10.0
+MOST_FACES: Final = 512
+"""Faces that are connected at once."""
+RESERVED_FACES: Final = 16
+"""Of these, how many are kept for commands, so that a person can look and stop."""
+CALLS_AT_ONCE: Final = 64
+"""Calls of one client that run or wait to be read; it is not read further."""
+_SOL_LOCAL: Final = 0
+_LOCAL_PEERPID: Final = 2
+"""What macOS calls its option; Python has no name for either."""
+
+
+class SocketServer:
+    """Lets faces in and serves each until it hangs up."""
+
+    def __init__(
+        self, desk: Dispatcher, relay_left: Callable[[str | None], None], most: int = MOST_FACES
+    ) -> None:
+        """Take who answers, and who is told which relay's process has hung up.
+
+        Args:
+            desk: Who answers.
+            relay_left: Who is told.
+            most: How many faces may be connected at once.
+        """
+        self._desk = desk
+        self._most = most
+        self._relay_left = relay_left
+        self._large = asyncio.Semaphore(1)
+        self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._calls: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._path = Path()
+        self._bound: tuple[int, int] | None = None
+        self.speaks_mcp = asyncio.Event()
+        """To be set once what relays speak is loaded; until then they wait."""
+        self.lacks_mcp: TaskmemError | None = None
+        """Why it could not be loaded, which each of their requests is answered with."""
+        self.emptied = asyncio.Event()
+        """Set when the last face hangs up."""
+
+    @property
+    def connection_count(self) -> int:
+        """How many faces are connected."""
+        return len(self._visits)
+
+    async def open(self, path: Path) -> None:
+        """Listen at a path, for our own user alone."""
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, at start
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        self._path, self._bound = path, _read_file_identity(path)
+        self._servers.append(
+            await asyncio.start_unix_server(
+                self._accept_connection, sock=listener, limit=MOST_BYTES
+            )
+        )
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the socket that listens is still where everybody looks for it."""
+        return self._bound is not None and _read_file_identity(self._path) == self._bound
+
+    async def close(self, seconds: float) -> None:
+        """Let nobody in, let the calls that run end, and hang up on everyone."""
+        self._desk.release_followers()
+        if self.is_in_place:
+            self._path.unlink(missing_ok=True)
+        for server in self._servers:
+            server.close()
+        late: set[asyncio.Task[None]] = set()
+        if self._calls:
+            _, late = await asyncio.wait([*self._calls], timeout=seconds)
+        for visit, writer in [*self._visits.items()]:
+            if late:
+                # An answer made up now would say that the call failed, and nobody
+                # knows that yet: a line that is cut tells the relay the truth.
+                writer.transport.abort()
+            visit.cancel()
+        await asyncio.gather(*self._visits, return_exceptions=True)
+
+    async def _accept_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        visit = asyncio.current_task()
+        assert visit is not None  # noqa: S101 - a coroutine runs in a task
+        if len(self._visits) >= self._most:
+            # Before its first line is waited for: even silent ones take a descriptor.
+            _send_document(writer, self._build_full_refusal())
+            writer.close()
+            return
+        self._visits[visit] = writer
+        try:
+            await self._serve_connection(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        except Exception:
+            log.exception("a connection failed")
+        finally:
+            del self._visits[visit]
+            if not self._visits:
+                self.emptied.set()
+            writer.close()
+
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if not _is_own_user(writer.get_extra_info("socket")):
+            return
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                opening = json.loads(await reader.readline())
+            face = opening["face"] if opening["taskmem"] == PROTOCOL else None
+            folder, profile = opening.get("folder"), opening.get("tools")
+        except (ValueError, TypeError, KeyError, RecursionError, TimeoutError):
+            face = folder = profile = None
+        if face not in ("mcp", "client", "gateway"):
+            _send_document(writer, _build_refusal("protocol", _OTHER_VERSION))
+            return
+        if face != "client" and len(self._visits) > self._most - RESERVED_FACES:
+            _send_document(writer, self._build_full_refusal())
+            return
+        _send_document(writer, {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__})
+        if face == "mcp":
+            process = await _identify_peer(writer.get_extra_info("socket"))
+            host = RelayHost(process, folder if isinstance(folder, str) else None)
+            call = partial(self._dispatch_tool_call, host)
+            tools = await self._desk.list_tools(profile)
+            await self.speaks_mcp.wait()
+            try:
+                if self.lacks_mcp is not None:
+                    await mcp.refuse_host(reader, writer, self.lacks_mcp)
+                    return
+                await mcp.serve_host(reader, writer, call, tools)
+            finally:
+                self._relay_left(process)
+        elif face == "client":
+            process = await _identify_peer(writer.get_extra_info("socket"))
+            answer = partial(self._desk.answer, process=process)
+            await self._serve_calls(reader, writer, answer)
+        else:
+            connection = object()
+            try:
+                answer = partial(self._desk.answer_gateway, connection)
+                await self._serve_calls(reader, writer, answer)
+            finally:
+                self._desk.forget_gateway(connection)
+
+    def _build_full_refusal(self) -> dict[str, object]:
+        """Return what a face is told that comes when there are as many as are taken."""
+        return _build_refusal(
+            "too_many_connections",
+            f"The daemon has {len(self._visits)} connections and takes no more; end "
+            "hosts that nobody uses any more, then try again.",
+        )
+
+    async def _dispatch_tool_call(
+        self, host: RelayHost, name: str, given: dict[str, Any], client: str | None
+    ) -> Any:  # noqa: ANN401
+        call = asyncio.current_task()
+        assert call is not None  # noqa: S101 - a coroutine runs in a task
+        self._calls.add(call)
+        try:
+            host = host._replace(client=client)
+            return await self._desk.call_tool(name, given, host)
+        except TaskmemError:
+            raise
+        except Exception as error:
+            raise _log_unexpected_error(name) from error
+        finally:
+            self._calls.discard(call)
+
+    async def _serve_calls(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: Answers
+    ) -> None:
+        room, large = asyncio.Semaphore(CALLS_AT_ONCE), asyncio.Semaphore(1)
+        running: set[asyncio.Task[None]] = set()
+        while True:
+            await room.acquire()
+            line = await read_line(reader)
+            if line is None:
+                refusal = _build_refusal("invalid_arguments", TOO_LONG)
+                _send_document(writer, {"id": None, "error": refusal})
+                room.release()
+                continue
+            if not line:
+                # What it said before it hung up counts, and comes before its leaving.
+                if running:
+                    await asyncio.wait(running)
+                return
+            places = (large, self._large) if len(line) > LARGE_BYTES else ()
+            answer = asyncio.create_task(self._answer_line(line, writer, answers, places))
+            del line
+            running.add(answer)
+            answer.add_done_callback(running.discard)
+            self._calls.add(answer)
+            answer.add_done_callback(self._calls.discard)
+            answer.add_done_callback(lambda _: room.release())
+
+    async def _answer_line(
+        self,
+        line: bytes,
+        writer: asyncio.StreamWriter,
+        answers: Answers,
+        places: Sequence[asyncio.Semaphore],
+    ) -> None:
+        async with contextlib.AsyncExitStack() as held:
+            for place in places:
+                await held.enter_async_context(place)
+            making = asyncio.create_task(self._make_answer(line, answers))
+            # What is long in the line is read at once; a proof may take a minute.
+            await asyncio.wait({making}, timeout=LARGE_SECONDS if places else None)
+        text = await making
+        # It may take for ever until it is read, and holds up nobody.
+        writer.write(text)
+        try:
+            await writer.drain()
+        except ConnectionError:
+            log.debug("a client hung up before it had its answer")
+
+    async def _make_answer(self, line: bytes, answers: Answers) -> bytes:
+        number: object = None
+        try:
+            call: dict[str, Any] = json.loads(line)
+            number, method = call["id"], call["method"]
+            if not isinstance(method, str):
+                raise TypeError("a method is a text")  # noqa: TRY301 - refused below
+            method.encode()  # half a character names nothing
+            params: dict[str, object] = dict(call.get("params") or {})
+            if method in _WAITING and len(line) > LARGE_BYTES:
+                raise ValueError(f"a {method} that is long")  # noqa: TRY301 - likewise
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            log.debug("a malformed call", exc_info=True)
+            return _encode_document({"id": number, "error": _MALFORMED})
+        try:
+            result = await answers(method, params)
+            document = {"id": number, "result": result}
+            if not result:
+                return _encode_document(document)
+            # It may be long, and is encoded where it keeps nobody waiting.
+            return await self._desk.apart(_encode_document, document)
+        except TaskmemError as error:
+            return _encode_document({"id": number, "error": error.to_json()})
+        except Exception:  # noqa: BLE001 - told, and logged
+            return _encode_document(
+                {"id": number, "error": _log_unexpected_error("the call").to_json()}
+            )
+
+
+_MALFORMED: Final = {
+    "error": "invalid_arguments",
+    "message": "A call is one JSON object a line, with id, method and params, and "
+    "not nested without end.",
+}
+_OTHER_VERSION: Final = (
+    "This daemon speaks another protocol than the command that called it; restart "
+    "it with: taskmem daemon stop."
+)
+
+
+class Unforeseen(TaskmemError):
+    """Something went wrong that nobody foresaw."""
+
+
+def _log_unexpected_error(doing: str) -> Unforeseen:
+    log.exception("%s failed", doing)  # noqa: LOG004 - callers handle one
+    return Unforeseen(
+        f"{doing} failed inside the daemon, and its log says how; look whether it "
+        "was done (task_list) before calling again."
+    )
+
+
+def _build_refusal(name: str, sentence: str) -> dict[str, object]:
+    return {"error": name, "message": sentence}
+
+
+def _send_document(writer: asyncio.StreamWriter, document: object) -> None:
+    writer.write(_encode_document(document))
+
+
+def _encode_document(document: object) -> bytes:
+    text = json.dumps(document, ensure_ascii=False)
+    return text.encode(errors="replace") + b"\n"
+
+
+def _read_file_identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+async def _identify_peer(peer: socket.socket) -> str | None:
+    """Return which process is at the other end; None: the system does not tell."""
+    if sys.platform == "linux":
+        return processes.identify_process(_read_peer_credentials(peer)[0])
+    if sys.platform == "darwin":
+        # A command is asked when it began, which keeps nobody else waiting.
+        return await asyncio.to_thread(processes.identify_process, read_peer_pid(peer))
+    return None
+
+
+def read_peer_pid(peer: socket.socket) -> int:
+    """Return the number of the process at the other end, as macOS tells it."""
+    raw = peer.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, struct.calcsize("i"))
+    (number,) = struct.unpack("i", raw)
+    return int(number)
+
+
+def _read_peer_credentials(peer: socket.socket) -> tuple[int, int, int]:
+    """Return the process, user and group at the other end."""
+    size = struct.calcsize("3i")
+    raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    process, user, group = struct.unpack("3i", raw)
+    return process, user, group
+
+
+def _is_own_user(peer: socket.socket) -> bool:
+    """Whether the other end runs as our own user; the mode 0600 says so too."""
+    if sys.platform != "linux":
+        return True
+    return _read_peer_credentials(peer)[1] == os.geteuid()

@@ -1,0 +1,72 @@
+"""How a daemon begins: it takes its home before it loads anything that takes long.
+
+Whoever looks sees from then on that one starts, and starts no other.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import sys
+from collections.abc import MutableMapping
+
+from openclaw_taskmem.daemon.lock import Lock, LockHeld
+from openclaw_taskmem.home import HomeRefused, find_home
+
+
+def main(environ: MutableMapping[str, str]) -> int:
+    """Run a daemon in the foreground until it is told to stop; return its status."""
+    # What is loaded stays, so nothing is collected until all of it is.
+    gc.disable()
+    try:
+        home = find_home(environ)
+        home.prepare()
+        lock = Lock(home.lock)
+    except LockHeld as held:
+        return _print_error(
+            f"A daemon for this home runs already, as process {held.pid}; see "
+            "taskmem status, or stop it with taskmem daemon stop."
+        )
+    except HomeRefused as error:
+        return _print_error(str(error))
+    except OSError as error:
+        return _report_os_error(error)
+    try:
+        return _run_with_lock(environ, lock)
+    except OSError as error:
+        return _report_os_error(error)
+    finally:
+        lock.release()
+
+
+def _run_with_lock(environ: MutableMapping[str, str], lock: Lock) -> int:
+    from openclaw_taskmem.daemon.main import run_daemon
+    from taskmem_hookspecs.errors import TaskmemError
+
+    try:
+        run_daemon(environ, lock)
+    except TaskmemError as error:
+        return _print_error(str(error))
+    return 0
+
+
+def _report_os_error(error: OSError) -> int:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _print_error(
+            f"The daemon cannot start: there is no room left on its disk "
+            f"({error.strerror}). Free some space there, then try again."
+        )
+    if error.errno in (errno.ENOLCK, errno.ENOTSUP):
+        return _print_error(
+            f"The daemon cannot start: the file system of {error.filename} has no "
+            f"locks ({error.strerror}). Set TASKMEM_HOME to a folder on a local disk."
+        )
+    return _print_error(
+        f"The daemon cannot start ({error.strerror}: {error.filename}); see that the "
+        "state folder and what is in it belong to you, or set TASKMEM_HOME."
+    )
+
+
+def _print_error(sentence: str) -> int:
+    print(sentence, file=sys.stderr)  # noqa: T201 - the operator reads it
+    return 1

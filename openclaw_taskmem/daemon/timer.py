@@ -1,0 +1,107 @@
+"""Sleeping until something is due, and waking when it is due sooner."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+from openclaw_taskmem.domain.clock_skew import compute_grace, measure_oversleep
+from taskmem_hookspecs import Clock
+
+
+class WakeableTimer:
+    """Lets one loop sleep until an instant, and anyone ring it earlier.
+
+    A loop calls `arm` before it looks for work and `rest` after: what rings
+    between the two is not lost.
+    """
+
+    def __init__(self, clock: Clock, longest: float) -> None:
+        """Take the clock, and the longest rest in seconds."""
+        self._clock = clock
+        self._longest = longest
+        self._loop = asyncio.get_running_loop()
+        self._rung = asyncio.Event()
+        self._until: datetime | None = None
+        self._earliest: datetime | None = None
+
+    def reset(self) -> None:
+        """Forget what rang so far: the loop is about to look for itself."""
+        self._earliest = None
+        self._until = None
+        self._rung.clear()
+
+    def wake(self, at: datetime) -> None:
+        """Say that something is due at an instant; may be called from any thread."""
+        self._loop.call_soon_threadsafe(self._wake, at)
+
+    def _wake(self, at: datetime) -> None:
+        if self._earliest is None or at < self._earliest:
+            self._earliest = at
+        if self._until is not None and at < self._until:
+            self._rung.set()
+
+    async def wait(self, due: datetime | None) -> float:
+        """Return when `due` has come, the longest rest is over, or it rings.
+
+        Returns:
+            By how many seconds it woke too late, as `jumps.overslept` tells.
+        """
+        while True:
+            dues = [at for at in (due, self._earliest) if at is not None]
+            now = self._clock.now()
+            wait = (min(dues) - now).total_seconds() if dues else self._longest
+            if wait <= 0:
+                return 0.0
+            seconds = min(wait, self._longest)
+            self._until = min(dues, default=datetime.max.replace(tzinfo=now.tzinfo))
+            self._rung.clear()
+            began = self._clock.monotonic()
+            if not await self._sleep_or_wake(seconds):
+                return measure_oversleep(seconds, self._clock.monotonic() - began)
+
+    async def _sleep_or_wake(self, seconds: float) -> bool:
+        """Return whether it rang before the time was over."""
+        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
+        rung = asyncio.ensure_future(self._rung.wait())
+        try:
+            await asyncio.wait((sleep, rung), return_when=asyncio.FIRST_COMPLETED)
+            return not sleep.done()
+        finally:
+            sleep.cancel()
+            rung.cancel()
+
+
+class GracePeriod:
+    """For how long nobody's silence counts, after time in which nobody was heard.
+
+    Between two looks that is one threshold at most: on a machine that is late at each
+    rest, somebody is judged all the same.
+    """
+
+    def __init__(self, clock: Clock, threshold: float) -> None:
+        """Take the clock, and the seconds of silence after which one is judged."""
+        self._clock = clock
+        self._threshold = threshold
+        self._lost = 0.0
+        self._until = float("-inf")
+
+    def extend(self, lost: float) -> bool:
+        """Hold judgements back for as many seconds as were lost.
+
+        Returns:
+            Whether nothing was held back before.
+        """
+        begins = not self._lost
+        held = compute_grace(lost, max(0.0, self._threshold - self._lost))
+        self._lost += max(0.0, lost)
+        self._until = max(self._until, self._clock.monotonic() + held)
+        return begins
+
+    def read_remaining(self) -> timedelta:
+        """Return how long it still lasts; once it is over, the next may begin."""
+        left = self._until - self._clock.monotonic()
+        if left > 0:
+            return timedelta(seconds=left)
+        self._lost = 0.0
+        return timedelta()

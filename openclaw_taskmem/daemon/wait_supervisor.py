@@ -1,0 +1,387 @@
+"""Everything that is waited for, watched: it follows the commits.
+
+Whichever call opened, changed or ended a wait, its row is read again, and watched
+as it stands. Nothing of a wait is kept here that a restart would miss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from concurrent.futures import CancelledError
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from openclaw_taskmem.daemon.change_counter import ChangeCounter
+from openclaw_taskmem.daemon.judge_panel import JudgePanel
+from openclaw_taskmem.daemon.picture_files import SnapshotStore
+from openclaw_taskmem.daemon.plugin_loops import PluginLoops
+from openclaw_taskmem.daemon.reader_pool import Readers, describe_status
+from openclaw_taskmem.daemon.role_queues import Queues
+from openclaw_taskmem.daemon.target_watcher import Watcher
+from openclaw_taskmem.daemon.target_watchers import Watchers
+from openclaw_taskmem.daemon.thread_pool import ThreadPool
+from openclaw_taskmem.daemon.wait_pictures import SnapshotQueue, WaitSnapshots
+from openclaw_taskmem.daemon.wait_task import WaitEnd, WaitTask
+from openclaw_taskmem.domain import queues as queue_rules
+from openclaw_taskmem.domain import targets, verdicts
+from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.verdicts import UnderstoodSide, compute_retry_delay
+from openclaw_taskmem.engine import waits
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.watching import TargetPreview
+from openclaw_taskmem.plugin_host import validation
+from openclaw_taskmem.plugin_host.facade import PluginHost
+from taskmem_hookspecs import (
+    Clock,
+    Condition,
+    ConditionUnclear,
+    Frame,
+    Output,
+    Reader,
+    ReaderStatus,
+    Target,
+    TargetGone,
+    TargetNotFound,
+    TaskmemError,
+    Wait,
+    WaitNotFound,
+    WaitStatus,
+)
+from taskmem_hookspecs.errors import NoProvider
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+THREADS: Final = 4
+"""Reads and commits of the watchroom that run at once, apart from those of calls."""
+RELIEF_SECONDS: Final = 60.0
+"""Between two looks for waits that other homes left behind."""
+LOADS: Final = '"ready" appears or it is ready'
+"""A condition that asks for a judge of forms, and for one of free English."""
+LOAD_SECONDS: Final = 120.0
+"""How long each plug-in may take for that."""
+ANSWER_SECONDS: Final = 25.0
+"""How long a call waits to learn whether its target is there."""
+
+
+class WaitSupervisor:
+    """Plays `Watching` for calls, and watches what they left to be watched."""
+
+    def __init__(
+        self,
+        plugin_host: PluginHost,
+        clock: Clock,
+        lanes: PluginLoops | None = None,
+        *,
+        judge_seconds: float,
+        album: SnapshotStore | None = None,
+        readers: Readers | None = None,
+        queues: Queues | None = None,
+    ) -> None:
+        """Take what is watched with.
+
+        `judge_seconds` is a judge's limit; without an album, no pictures are kept, and
+        without readers, nobody judges free English; without queues, none is watched.
+        """
+        self._plugin_host = plugin_host
+        self._clock = clock
+        self._judge_seconds = judge_seconds
+        self._loop = asyncio.get_running_loop()
+        self._apart = ThreadPool(THREADS, "watch")
+        self._lanes = lanes or PluginLoops()
+        self._readers = readers
+        self._queues = queues
+        self._watchers = Watchers(plugin_host, clock, self._lanes, self._apart, queues)
+        self._snapshots = SnapshotQueue(album, plugin_host, clock, self._apart)
+        self._vigils: dict[str, tuple[WaitTask, asyncio.Task[None]]] = {}
+        self._answers: set[asyncio.Task[Any]] = set()
+        self._changed: dict[str, None] = {}
+        """Waits whose rows are to be read again, in order."""
+        self._stirred = asyncio.Event()
+        self._taken_up = asyncio.Event()
+        self.news = ChangeCounter()
+        """Told of every change of a wait, and of what `observation` answers."""
+
+    # --- for calls, from their threads ---------------------------------------
+
+    def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
+        """Look whether a target is there, and whether anyone can judge a condition."""
+        return self._run_on_loop(self._check_target(target, condition), "Nothing was written.")
+
+    def find_target_end(self, target: Target) -> str:
+        """Return the place behind all that is on a target now."""
+        return self._run_on_loop(self._read_end(target), "Nothing was written.")
+
+    def feed(self, target: Target, output: Output) -> None:
+        """Hand a sensor what it cannot see for itself.
+
+        Raises:
+            NoProvider: Nothing here takes the output of such a target.
+        """
+        self._run_on_loop(self._watchers.feed(target, output), "It may have been kept.")
+
+    def read_observation(self, wait_id: str) -> str | None:
+        """Return what was last seen of a wait that is watched; None: nothing yet."""
+        known = self._vigils.get(wait_id)
+        return known[0].observation if known else None
+
+    def follow(
+        self,
+        wait_ids: Iterable[str],
+        roles: Collection[str | None] = (),
+        queued_for: Collection[str | None] = (),
+    ) -> None:
+        """Take note that waits and runs of roles changed; called from any thread.
+
+        `queued_for`: the roles for which a run is queued now.
+        """
+        if self._queues is not None and roles:
+            self._queues.note_changes(roles, queued_for)
+        if ids := tuple(wait_ids):
+            self._loop.call_soon_threadsafe(self._note_changed, ids)
+
+    def list_seconds_left(self) -> Mapping[str, float]:
+        """Return how many seconds each watched wait has left; called on the loop."""
+        return {wait_id: vigil.seconds_left for wait_id, (vigil, _) in self._vigils.items()}
+
+    def _run_on_loop(self, answering: Coroutine[Any, Any, T], otherwise: str) -> T:
+        future = asyncio.run_coroutine_threadsafe(self._track_answer(answering), self._loop)
+        try:
+            return future.result(ANSWER_SECONDS)
+        except TimeoutError:
+            future.cancel()
+            raise NoProvider(
+                f"There was no answer from the target within {ANSWER_SECONDS:g} s; see "
+                f"taskmem plugins. {otherwise}"
+            ) from None
+        except CancelledError:
+            raise NoProvider(f"The daemon is stopping; try again. {otherwise}") from None
+
+    async def _track_answer(self, answering: Coroutine[Any, Any, T]) -> T:
+        """Await an answer that is given up when the daemon stops."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        self._answers.add(task)
+        try:
+            return await answering
+        finally:
+            self._answers.discard(task)
+
+    async def _check_target(self, target: Target, condition: Condition) -> TargetPreview:
+        try:
+            understood = await self._apart(self._assign_judges, target, condition)
+        except ConditionUnclear:
+            # Where such a target cannot be watched at all, no form would help.
+            try:
+                await self._read_position(target)
+            except NoProvider:
+                raise
+            except TaskmemError as error:
+                log.debug("%s cannot be seen: %s", target, error)
+            raise
+        try:
+            here = await self._read_position(target)
+        except TargetGone:
+            # What was watched is gone; another of that name may be there.
+            try:
+                here = await self._read_position(target)
+            except TargetGone as gone:
+                raise TargetNotFound(str(gone)) from gone
+        return TargetPreview(
+            start=here.place, tail=here.tail, note=here.note, understood=understood
+        )
+
+    def _assign_judges(self, target: Target, condition: Condition) -> tuple[UnderstoodSide, ...]:
+        """Find how each side of a condition is read, and who judges it.
+
+        Raises:
+            ConditionUnclear: Nobody judges one of them.
+        """
+        found, reader, status = self._find_judges(target, condition)
+        if found.refusal is not None:
+            raise found.refusal
+        understood = verdicts.assign_judges(condition, found.found, found.advice, found.late)
+        if target.scheme == queue_rules.SCHEME:
+            return queue_rules.name_form(understood)
+        if reader is not None and status is not None:
+            name, advice = reader.name, found.advice
+            understood = verdicts.add_reader_note(understood, name, status, advice)
+        return understood
+
+    def load_judges(self) -> None:
+        """Have plug-ins load what judges a terminal, in forms and in free English."""
+        target = Target(scheme="pty", name="")
+        reader = self._readers.offer()[0] if self._readers is not None else None
+        self._plugin_host.collect_judges(target, parse_condition(LOADS), reader, LOAD_SECONDS)
+
+    def _find_judges(
+        self, target: Target, condition: Condition
+    ) -> tuple[validation.Judges, Reader | None, ReaderStatus | None]:
+        """Find who judges a condition, the reader among them, and how that stands."""
+        reader = status = None
+        if target.scheme == queue_rules.SCHEME and self._queues is not None:
+            return self._queues.find_judges(target, condition), None, None
+        if self._readers is not None:
+            reader, status = self._readers.offer()
+        found = self._plugin_host.collect_judges(target, condition, reader)
+        if reader is None and status is not None:
+            found = found._replace(advice=(describe_status(status), *found.advice))
+        return found, reader, status
+
+    async def _read_end(self, target: Target) -> str:
+        watcher = await self._watchers.get_watcher(target)
+        self._watchers.close_later(watcher)
+        try:
+            place = await watcher.end()
+            gone = (await watcher.look(place, place)).gone
+        except TargetGone as error:
+            raise TargetNotFound(str(error)) from error
+        if gone is not None:
+            raise TargetNotFound(
+                f"{gone} Nothing more will come of {target}, and all of it was read. "
+                "Wait for its next run, or for something else with wake_when."
+            )
+        return place
+
+    async def _read_position(self, target: Target) -> Frame:
+        watcher = await self._watchers.get_watcher(target)
+        self._watchers.close_later(watcher)
+        return await watcher.here()
+
+    # --- the daemon's life ----------------------------------------------------
+
+    async def run(self, context: Context) -> None:
+        """Watch what is waited for until cancelled."""
+        for wait in await self._retry_until_done(partial(waits.list_watched_waits, context)):
+            self._sync_wait(context, wait, resumed=True)
+        self._taken_up.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_changes(context))
+            group.create_task(self._snapshots.run(context))
+            if context.store.is_shared:
+                group.create_task(self._end_abandoned_waits(context))
+
+    async def _end_abandoned_waits(self, context: Context) -> None:
+        """End, now and then, what other homes left behind on a shared database."""
+        while True:
+            await self._retry_until_done(partial(waits.end_abandoned, context))
+            await self._clock.sleep(RELIEF_SECONDS)
+
+    async def _follow_changes(self, context: Context) -> None:
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            ids, self._changed = [*self._changed], {}
+            for wait in await self._retry_until_done(partial(_read_waits, context, ids)):
+                self._sync_wait(context, wait)
+            self.news.notify(ids)
+
+    async def wait_until_caught_up(self) -> None:
+        """Return once all that was waited for at the start was looked at."""
+        await self._taken_up.wait()
+        vigils = [vigil for vigil, _ in self._vigils.values()]
+        await asyncio.gather(*(vigil.looked.wait() for vigil in vigils))
+
+    async def close(self) -> None:
+        """Watch nothing any more; what is waited for stays so."""
+        tasks = [*self._answers, *(task for _, task in self._vigils.values())]
+        for vigil, _ in self._vigils.values():
+            vigil.snapshots.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._watchers.close()
+        await asyncio.to_thread(self._lanes.close)
+        # What is being written down is written down.
+        await self._apart.close()
+
+    async def _retry_until_done(self, call: Callable[[], T]) -> T:
+        """Return what the store answers, however often it takes."""
+        failures = 0
+        while True:
+            try:
+                return await self._apart(call)
+            except WaitNotFound:
+                raise
+            except Exception:
+                failures += 1
+                log.exception("the store cannot tell of waits; it is asked again")
+            await self._clock.sleep(compute_retry_delay(failures))
+
+    def _note_changed(self, ids: Iterable[str]) -> None:
+        self._changed.update(dict.fromkeys(ids))
+        self._stirred.set()
+
+    def _sync_wait(self, context: Context, wait: Wait, *, resumed: bool = False) -> None:
+        """Watch a wait as its row says; `resumed` after another daemon had ended."""
+        known, _ = self._vigils.get(wait.wait_id, (None, None))
+        ours = wait.status is WaitStatus.WATCHING and context.store.serves(wait.home)
+        if known is not None and ours and known.wait.round == wait.round:
+            known.wait = wait
+            return
+        if known is not None:
+            self._drop_wait(wait)
+        if ours:
+            snapshots = WaitSnapshots(wait.wait_id, self._snapshots, resumed=resumed)
+            vigil = self._build_wait_task(wait, snapshots)
+            task = asyncio.create_task(self._run_wait_task(context, vigil))
+            self._vigils[wait.wait_id] = (vigil, task)
+
+    def _build_wait_task(self, wait: Wait, snapshots: WaitSnapshots) -> WaitTask:
+        async def watcher() -> Watcher:
+            return await self._watchers.get_watcher(targets.find_target(wait))
+
+        async def panel(start: str) -> JudgePanel:
+            target = targets.find_target(wait)
+            condition = parse_condition(wait.wake_when)
+
+            async def find_judges() -> validation.Judges:
+                return (await self._apart(self._find_judges, target, condition))[0]
+
+            return JudgePanel(
+                condition,
+                find_judges,
+                self._lanes,
+                self._clock,
+                start=start,
+                seconds=self._judge_seconds,
+                blame=self._plugin_host.record_failure,
+            )
+
+        return WaitTask(
+            wait,
+            self._clock,
+            watcher=watcher,
+            panel=panel,
+            snapshots=snapshots,
+            tell=self.news.notify,
+        )
+
+    def _drop_wait(self, wait: Wait) -> None:
+        vigil, task = self._vigils.pop(wait.wait_id)
+        task.cancel()
+        # Its row was read: however it ended, that is committed.
+        same = wait.round == vigil.wait.round and wait.status is WaitStatus.RESOLVED
+        vigil.snapshots.end(vigil.rests_on, resolved=same and vigil.met)
+        if vigil.watcher is not None:
+            vigil.watcher.leave(wait.wait_id)
+            self._watchers.close_later(vigil.watcher)
+
+    async def _run_wait_task(self, context: Context, vigil: WaitTask) -> None:
+        """Keep a vigil, and write how it ended, however often that takes."""
+        ending: WaitEnd = await vigil.run()
+        with contextlib.suppress(WaitNotFound):
+            await self._retry_until_done(partial(waits.end_wait, context, vigil.wait, *ending))
+        # Another daemon on the same database may have ended it, which told nobody here.
+        self._note_changed([vigil.wait.wait_id])
+
+
+def _read_waits(context: Context, ids: Iterable[str]) -> list[Wait]:
+    found: list[Wait] = []
+    for wait_id in ids:
+        with contextlib.suppress(WaitNotFound):
+            found.append(context.store.read_wait(wait_id))
+    return found

@@ -1,0 +1,258 @@
+"""One wait, watched behind its own deadline until it is settled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
+
+from openclaw_taskmem.daemon.judge_panel import JudgePanel
+from openclaw_taskmem.daemon.target_watcher import Watcher
+from openclaw_taskmem.daemon.wait_pictures import SeenPicture, WaitSnapshots, find_seen_picture
+from openclaw_taskmem.domain import waits
+from openclaw_taskmem.domain.redaction import scrub_cut
+from openclaw_taskmem.domain.verdicts import (
+    UnjudgedPeriod,
+    clip_observation,
+    compute_retry_delay,
+    describe_timeout,
+    describe_unjudged,
+)
+from taskmem_hookspecs import (
+    Clock,
+    Frame,
+    InvalidArguments,
+    TargetGone,
+    TargetNotFound,
+    TaskmemError,
+    Wait,
+    WaitStatus,
+)
+from taskmem_hookspecs.errors import NotAllowed
+
+log = logging.getLogger(__name__)
+
+LAST_LOOK_SECONDS: Final = 0.4
+"""How long a look that has begun when time is up may take, and then the last one."""
+LATE_LOOK_SECONDS: Final = 5.0
+"""The same for a wait whose time was up before it could be watched at all."""
+
+
+class WaitEnd(NamedTuple):
+    """How a wait ends."""
+
+    status: WaitStatus
+    observation: str
+
+
+class WaitTask:
+    """Watches one wait; whatever goes wrong on the way, it ends by its deadline."""
+
+    def __init__(
+        self,
+        wait: Wait,
+        clock: Clock,
+        *,
+        watcher: Callable[[], Awaitable[Watcher]],
+        panel: Callable[[str], Awaitable[JudgePanel]],
+        snapshots: WaitSnapshots,
+        tell: Callable[[], None],
+    ) -> None:
+        """Take a wait and what it takes to watch it.
+
+        Args:
+            wait: As its row says.
+            clock: What its deadline is told by.
+            watcher: Finds the watcher of its target.
+            panel: Makes its judges, who read from the place given.
+            snapshots: Keep pictures of it.
+            tell: Called when `observation` is another.
+        """
+        self.wait = wait
+        self.watcher: Watcher | None = None
+        """None: the target is not watched yet."""
+        self.observation: str | None = None
+        """What was last seen; None: nothing yet."""
+        self.rests_on: SeenPicture | None = None
+        """The picture that this rests on; None: none yet."""
+        self.met = False
+        """Whether its condition was found to hold."""
+        self.snapshots: Final = snapshots
+        left = (wait.deadline_at - clock.now()).total_seconds()
+        self._due = clock.monotonic() + left
+        self._clock = clock
+        self._find_watcher = watcher
+        self._make_panel = panel
+        self._tell = tell
+        self._panel: JudgePanel | None = None
+        self._news: asyncio.Event | None = None
+        """Set when there is more than the last look saw; None: nobody could look."""
+        self.looked = asyncio.Event()
+        """Set once it was looked at, or could not be."""
+        self._resting = asyncio.Event()
+        """Set between two looks."""
+        self._start = ""
+        self._unjudged: UnjudgedPeriod | None = None
+        """The last time in which nobody could judge; None: all was judged so far."""
+        self._silent = False
+        """Whether the target has lines, and none came since the wait began."""
+
+    @property
+    def seconds_left(self) -> float:
+        """The seconds until its deadline, negative after it.
+
+        The deadline is the wall's only at the beginning: while a machine sleeps or
+        its clock is set, no time passes.
+        """
+        return self._due - self._clock.monotonic()
+
+    async def run(self) -> WaitEnd:
+        """Return how the wait ends, by its deadline at the latest."""
+        patience = LAST_LOOK_SECONDS if self.seconds_left > 0 else LATE_LOOK_SECONDS
+        watching = asyncio.create_task(self._watch())
+        timer = asyncio.create_task(self._clock.sleep(max(0.0, self.seconds_left)))
+        try:
+            await asyncio.wait((watching, timer), return_when=asyncio.FIRST_COMPLETED)
+            if not watching.done():
+                await self._finish_current_look(watching, patience)
+            if watching.done():
+                return watching.result()
+            watching.cancel()
+            return await self._take_last_look()
+        finally:
+            watching.cancel()
+            timer.cancel()
+
+    async def _watch(self) -> WaitEnd:
+        """Look, and look again whenever there is news, until the wait is settled."""
+        failures = 0
+        while True:
+            try:
+                again, ending = await self._look_once()
+                failures = 0
+            except Exception as trouble:
+                if not isinstance(trouble, TaskmemError):
+                    log.exception("%s cannot be watched", self.wait.target)
+                failures += 1
+                words = clip_observation(str(trouble)) or type(trouble).__name__
+                self._note_unjudged(UnjudgedPeriod(since=self._clock.now(), why=words))
+                self._observe(words)
+                again, ending = compute_retry_delay(failures), None
+            self.looked.set()
+            if ending is not None:
+                return ending
+            self._resting.set()
+            await self._wait_for_news(again)
+            self._resting.clear()
+
+    async def _look_once(self) -> tuple[float | None, WaitEnd | None]:
+        """Let the judges look; return when to look anyway, and how the wait ends."""
+        if self.watcher is None:
+            try:
+                await self._join_watcher()
+            except NotAllowed as refusal:
+                return None, WaitEnd(WaitStatus.ERROR, clip_observation(str(refusal)))
+            except (TargetNotFound, TargetGone, InvalidArguments) as gone:
+                if isinstance(gone, TargetNotFound) and not gone.sure:
+                    raise
+                lost = clip_observation(f"{self.wait.target} is gone. {gone}")
+                return None, WaitEnd(WaitStatus.ERROR, lost)
+        panel = self._panel = self._panel or await self._make_panel(self._start)
+        self._news = self.watcher.news if self.watcher else None
+        finding = await panel.ask_judges(self._read_frame)
+        self.met = finding.met
+        if isinstance(finding.rests_on, SeenPicture):
+            self.rests_on = finding.rests_on
+        self._note_unjudged(finding.unjudged)
+        self._observe(finding.observation)
+        if finding.met:
+            return None, WaitEnd(WaitStatus.RESOLVED, finding.observation)
+        if finding.lost:
+            return None, WaitEnd(WaitStatus.ERROR, finding.observation)
+        return finding.again, None
+
+    async def _join_watcher(self) -> None:
+        watcher = await self._find_watcher()
+        self._start = waits.find_reading_position(self.wait) or (await watcher.here()).place
+        watcher.join(self.wait.wait_id, self.wait.poll_seconds)
+        self.watcher = watcher
+
+    async def _read_frame(self, place: str) -> Frame:
+        assert self.watcher is not None  # noqa: S101 - it was joined before
+        frame = await self.watcher.look(place, self._start)
+        self._silent = frame.tail is not None and not frame.tail.strip()
+        self.snapshots.show(find_seen_picture(frame))
+        return frame.model_copy(update={"seconds_left": self.seconds_left})
+
+    async def _wait_for_news(self, again: float | None) -> None:
+        """Return when there is news, or so many seconds are over."""
+        news = self._news
+        if again == 0:
+            await asyncio.sleep(0)
+            return
+        if again is None:
+            if news is not None:
+                await news.wait()
+            return
+        waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._clock.sleep(again))]
+        if news is not None:
+            waiting.append(asyncio.create_task(news.wait()))
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    async def _finish_current_look(self, watching: asyncio.Task[WaitEnd], seconds: float) -> None:
+        """Let a look that has begun come to its end, if that is soon."""
+        rests = asyncio.create_task(self._resting.wait())
+        try:
+            await asyncio.wait(
+                (watching, rests), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            rests.cancel()
+
+    async def _take_last_look(self) -> WaitEnd:
+        """Look once more, briefly: time is up, and it may hold at last."""
+        try:
+            async with asyncio.timeout(LAST_LOOK_SECONDS):
+                _, ending = await self._look_once()
+                if ending is not None:
+                    return ending
+        except Exception as error:  # noqa: BLE001 - it ends as it would have anyway
+            log.debug("%s could not be looked at last: %s", self.wait.wait_id, error)
+        tail = await self._read_earlier_tail()
+        observation = describe_timeout(self.observation, tail)
+        if self._unjudged is not None:
+            now = self._clock.now()
+            observation = describe_unjudged(self._unjudged, observation, now)
+        return WaitEnd(WaitStatus.TIMEOUT, observation)
+
+    async def _read_earlier_tail(self) -> str | None:
+        """Return what the target showed before the wait; None: that is not the last."""
+        if self.watcher is None or not self._silent:
+            return None
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(LAST_LOOK_SECONDS):
+                return scrub_cut((await self.watcher.here()).tail or "")
+        return None
+
+    def _note_unjudged(self, found: UnjudgedPeriod | None) -> None:
+        """Keep since when nobody can judge, or until when nobody could."""
+        known, now = self._unjudged, self._clock.now()
+        if found is None:
+            if known is not None and known.until is None:
+                self._unjudged = known.model_copy(update={"until": now})
+        elif known is not None and known.until is None:
+            self._unjudged = known.model_copy(update={"why": found.why})
+        else:
+            self._unjudged = found
+
+    def _observe(self, observation: str) -> None:
+        if observation != self.observation:
+            self.observation = observation
+            self.snapshots.observe(self.rests_on)
+            self._tell()

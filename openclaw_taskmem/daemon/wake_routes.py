@@ -1,0 +1,133 @@
+"""Who carries a wake: the home's transport, or that of its agent's own gateway.
+
+Deliveries have a lane of their own, so that a transport blocks nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.config import Settings, list_chosen
+from openclaw_taskmem.daemon.plugin_loops import PluginLoop
+from openclaw_taskmem.domain import reachability
+from openclaw_taskmem.domain.gateways import GatewayPresence, find_transport
+from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.validation import build_reach_test
+from taskmem_hookspecs import TaskmemError, Wake, WakeReceipt, WakeTransport
+
+log = logging.getLogger(__name__)
+
+OUTPUT: Final = 1
+"""The descriptor of the standard output."""
+
+FindWay = Callable[[str | None], WakeTransport | None]
+"""Returns what an agent's own gateway takes wakes by; None: the home's does it."""
+
+
+class RoutingTransport:
+    """Plays a transport, by asking another one in a thread apart."""
+
+    def __init__(self, transport: WakeTransport, find_own: FindWay = lambda _host: None) -> None:
+        """Take the home's transport, and what finds that of an agent's gateway."""
+        self.name = transport.name
+        self._transport = transport
+        self._find_own = find_own
+        self._lane = PluginLoop("deliveries")
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        """Whether a way leads to an agent, by its host and session."""
+        return build_reach_test(self._find_transport(host))(host, session_key)
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        """Return what the transport returns, or raise what it raises."""
+        way = self._find_transport(wake.host)
+        receipt = await self._lane.call(lambda: way.deliver(wake))
+        if way is self._transport or receipt.transport:
+            return receipt
+        return receipt.model_copy(update={"transport": way.name})
+
+    def _find_transport(self, host: str | None) -> WakeTransport:
+        return self._find_own(host) or self._transport
+
+
+def build_routing_transport(
+    settings: Settings,
+    plugin_host: PluginHost,
+    environ: Mapping[str, str],
+    gateways: Callable[[], Sequence[GatewayPresence]],
+) -> tuple[RoutingTransport, Mapping[str, JsonValue]]:
+    """Return who carries the home's wakes, and what the status says of the home.
+
+    Args:
+        settings: The home's.
+        plugin_host: The plug-ins, which have transports.
+        environ: The daemon's environment, with what the home's file says.
+        gateways: Returns those that are connected, from any thread.
+
+    Raises:
+        TaskmemError: There is no such transport.
+    """
+    named = settings.wake_transport
+    name, why = reachability.choose_transport(named, is_read=is_output_read(environ))
+    transport = plugin_host.find_wake_transport(name)
+    if why:
+        log.warning("wakes go out by %s: %s", transport.name, why)
+    told: dict[str, JsonValue] = {
+        "home": str(settings.home.folder),
+        "database": scrub(settings.database),
+        "settings": {**list_chosen(settings, environ)},
+        "transport": transport.name,
+        "transport_note": why,
+    }
+    if named == reachability.ANY or "wake_transport" in settings.in_file:
+        return RoutingTransport(transport), told
+    return RoutingTransport(
+        transport, partial(_find_own_transport, plugin_host, gateways, {})
+    ), told
+
+
+def _find_own_transport(
+    plugin_host: PluginHost,
+    gateways: Callable[[], Sequence[GatewayPresence]],
+    known: dict[str, WakeTransport],
+    host: str | None,
+) -> WakeTransport | None:
+    """Return what an agent's own gateway takes wakes by; None: it is not connected.
+
+    It comes before what the environment of whoever started the daemon names. `known`
+    are the transports that were found before, by their names.
+    """
+    name = find_transport(host, gateways())
+    if name is None:
+        return None
+    if name not in known:
+        try:
+            known[name] = plugin_host.find_wake_transport(name)
+        except TaskmemError as error:
+            log.warning("a gateway takes wakes by %s: %s", name, error)
+            return None
+    return known[name]
+
+
+def is_output_read(environ: Mapping[str, str], descriptor: int = OUTPUT) -> bool:
+    """Whether somebody reads what is printed: a terminal, or whoever holds a pipe.
+
+    A file is a log, and so is the journal of systemd; nobody reads the null device.
+    """
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return False
+    if stat.S_ISCHR(found.st_mode):
+        return os.isatty(descriptor)
+    if environ.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}":
+        return False
+    return stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)

@@ -1,0 +1,82 @@
+"""What a packet says of the past: what is done, what was cut, what was dropped.
+
+What is done is told by what it left behind, the gravest first (`side_effects.py`): what
+went out, then files, then what nobody can tell. What only read, and what can be
+repeated, is not told. Source: requirements E1, E3.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from openclaw_taskmem.domain import plan
+from openclaw_taskmem.domain.program_effects import GRAVEST_FIRST, Effect
+from openclaw_taskmem.domain.run_checkpoints import PastCall
+from openclaw_taskmem.domain.side_effects import judge_call
+from openclaw_taskmem.domain.texts import clip, to_one_line
+from taskmem_hookspecs import PlanRevision, Task, Wait, WaitStatus
+
+BYTES: Final = 160
+
+
+def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
+    """Return the calls that were made and have left something behind, a line each.
+
+    They are given the oldest first. Of the lines the gravest comes first, and among
+    equals the newest; calls that are told in the same words are one, with their number.
+    """
+    made = [call for call in reversed(calls) if call.ok]
+    made = [call for call in made if find_effect(call) is not Effect.NOTHING]
+    made.sort(key=lambda call: GRAVEST_FIRST.index(find_effect(call)))
+    lines = Counter(_format_call(call) for call in made)
+    return tuple(line if times == 1 else f"{line}, {times} times" for line, times in lines.items())
+
+
+def list_cut_calls(calls: Iterable[PastCall]) -> tuple[str, ...]:
+    """Return the calls of which nobody knows what they did, oldest first.
+
+    One that was made again since, to its end, is not among them.
+    """
+    lost: dict[tuple[str, str], PastCall] = {}
+    for call in calls:
+        lost.pop((call.tool, call.about), None)
+        if call.ok is None:
+            lost[call.tool, call.about] = call
+    return tuple(_format_call(call) for call in lost.values())
+
+
+def find_effect(call: PastCall) -> Effect:
+    """Return what a call may have left behind."""
+    return call.effect or judge_call(call.tool, call.about)
+
+
+def list_dropped_intents(
+    task: Task, revisions: Sequence[PlanRevision], waits: Sequence[Wait]
+) -> tuple[str, ...]:
+    """Return what was wanted once and is not any more, oldest first."""
+    now = {plan.identify_step(step) for step in task.plan}
+    gone = dict.fromkeys(
+        step
+        for revision in revisions
+        for step in revision.old_plan
+        if plan.identify_step(step) not in now
+    )
+    steps = [f"step: {_format_line(step)}" for step in gone]
+    called_off = [
+        f"wait: {_format_line(wait.target)} until {_format_line(wait.wake_when)}"
+        for wait in waits
+        if wait.status is WaitStatus.CANCELLED
+    ]
+    return (*steps, *called_off)
+
+
+def _format_call(call: PastCall) -> str:
+    about = f": {_format_line(call.about)}" if call.about else ""
+    ended = "" if call.exit_code is None else f" (exit {call.exit_code})"
+    return f"{call.tool}{about}{ended}"
+
+
+def _format_line(text: str) -> str:
+    return clip(to_one_line(text), BYTES)

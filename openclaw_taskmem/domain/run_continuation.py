@@ -1,0 +1,356 @@
+"""Carrying on: what becomes of a run when a turn of its session has ended.
+
+A turn that ends with its task open and nothing awaited is followed by another: at once
+where it brought something, and else after a rest that grows, with a reminder that asks
+what the agent's last words meant. Reminders that bring nothing, and turns that fail for
+the provider's sake, are counted, and end in a failure that says so. What waits for the
+user is what the agent gave as its question.
+Source: requirements F1, F3, F4, ruling "idle rounds".
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from openclaw_taskmem.domain import (
+    events,
+    notices,
+    outbox,
+    run_checkpoints,
+    run_reminders,
+    run_wakes,
+    session_run,
+    task_lifecycle,
+    turns,
+)
+from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.run_events import (
+    LeaseReleased,
+    ProviderFailed,
+    RoundCounted,
+    RunBlocked,
+    RunClaimed,
+    RunFailed,
+    RunTurnEnded,
+    ToldToGoOn,
+    TurnSucceeded,
+    UserSpoke,
+)
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
+from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.texts import clip, format_count, format_duration, to_plain_line
+from openclaw_taskmem.domain.turns import Origin, ProviderFailureKind, Turn
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Message,
+    News,
+    Owner,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Wake,
+)
+
+AWAITED: Final = timedelta(hours=1)
+"""For how long an agent may wait for its gateway's work before it is reminded."""
+SAID_BYTES: Final = 200
+"""Kept of what a provider said."""
+REFUSED_BYTES: Final = 120
+"""Shown of it where the user is to mend it, so that there is room for the way."""
+_COUNTED: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
+"""Origins of turns that are expected to bring something."""
+
+
+class LeaveAsIs(Value):
+    """Nothing is to be done; what is owed to the run may stay so."""
+
+    run: Run
+    keep: bool = False
+    """Whether a wake that is owed to the run still goes out."""
+    held: timedelta | None = None
+    """How long no alert comes; None: as before."""
+
+
+class Block(Value):
+    """The user has the next word."""
+
+    run: Run
+    why: RunReason
+    line: str | None = None
+    """What the user is told; None: the agent has said it."""
+
+
+class Fail(Value):
+    """It is over."""
+
+    run: Run
+    why: RunReason
+    said: str
+
+
+class GoOn(Value):
+    """The agent is told to go on, after a rest in seconds."""
+
+    run: Run
+    text: str
+    seconds: float = 0.0
+    events: tuple[Event, ...] = ()
+
+
+Course = LeaveAsIs | Block | Fail | GoOn
+
+
+def apply_turn_end(
+    facts: TaskFacts, turn: Turn, *, wake_id: str, now: datetime, policy: RunPolicy
+) -> Change:
+    """Return what the end of a turn writes for the run that it worked on."""
+    run = facts.run
+    if run is None or run.state is not RunState.RUNNING:
+        return Change()
+    course = decide_course(facts, run, turn, now, policy)
+    match course:
+        case LeaveAsIs():
+            rested = apply_events(course.run, LeaseReleased(), now=now)
+            held = None if course.held is None else now + course.held
+            return build_run_change(facts, rested, now, keep=course.keep, held=held)
+        case Block():
+            return _block_run(facts, course, now)
+        case Fail():
+            return fail_run(facts, course, now)
+        case GoOn():
+            moved = apply_events(course.run, ToldToGoOn(), now=now).run
+            rest = timedelta(seconds=course.seconds)
+            wake = run_wakes.make_wake(moved, wake_id, course.text, now, rest)
+            told = RunTransition(run=moved, events=course.events)
+            return build_run_change(facts, told, now, wake=wake)
+
+
+def promote_run(
+    facts: TaskFacts, owner: Owner, *, wake_id: str, now: datetime, policy: RunPolicy
+) -> Change | None:
+    """Return what gives a run its turn, once another of its session has ended.
+
+    Nothing of the turn before counts for it. Empty: it was told to go on already;
+    None: it waits for something, or is told nothing. Source: requirement D6.
+    """
+    run = facts.run
+    if run is None or run.state not in session_run.OPEN:
+        return None
+    if facts.task.linkage.active_wait_ids or facts.task.implicit:
+        return None
+    if not policy.carry_on or run_wakes.list_open_run_wakes(facts):
+        return Change()
+    claim = (RunClaimed(owner=owner),) if run.state is RunState.QUEUED else ()
+    told = apply_events(run, *claim, ToldToGoOn(), now=now, policy=policy)
+    wake = run_wakes.make_wake(told.run, wake_id, run_reminders.remind_to_go_on(facts.task), now)
+    return build_run_change(facts, told, now, wake=wake)
+
+
+def decide_course(
+    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
+) -> Course:
+    """Return what the end of a turn means for the run that it worked on."""
+    if facts.task.status is not TaskStatus.ACTIVE:
+        return LeaveAsIs(run=run)
+    if turn.aborted:
+        return Block(run=run, why=RunReason.STOPPED)
+    if turn.is_empty:
+        return LeaveAsIs(run=run, keep=True)
+    if turn.error is not None:
+        return _judge_failure(facts, run, turn, now, policy)
+    progressed = _has_progress(run, turn)
+    ended = apply_events(run, RunTurnEnded(), TurnSucceeded(), now=now).run
+    counted = _count_turn(ended, turn, now, progressed=progressed)
+    return _judge_round(facts, counted, turn, now, policy, progressed=progressed)
+
+
+def _judge_round(
+    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy, *, progressed: bool
+) -> Course:
+    if facts.task.linkage.active_wait_ids:
+        return LeaveAsIs(run=run)
+    over = _find_limit(run, policy)
+    if over is not None and not (turn.awaited_work and over[0] is RunReason.STALLED):
+        return Fail(run=run, why=over[0], said=over[1])
+    if turn.awaited_work:
+        return _await_gateway_work(facts, run, turn, now, policy)
+    if not policy.carry_on or run.session_key is None or run_wakes.is_on_its_way(facts, now):
+        return LeaveAsIs(run=run, keep=True)
+    asks = turns.has_closing_question(turn.said)
+    if progressed and not asks:
+        return GoOn(run=run, text=run_reminders.remind_to_go_on(facts.task))
+    pause = policy.idle_pauses[max(run.idle_rounds - 1, 0)]
+    if asks and run.idle_rounds <= 1:
+        pause = policy.question_seconds
+    return GoOn(run=run, text=run_reminders.remind_of_no_progress(facts.task), seconds=pause)
+
+
+def _await_gateway_work(
+    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
+) -> Course:
+    """Return how a run rests while its gateway is at work on something for it."""
+    if not policy.carry_on or run.session_key is None:
+        return LeaveAsIs(run=run, held=AWAITED)
+    # What ends with the gateway, and what outlives it.
+    awaits = Event(
+        at=now,
+        kind=events.RUN_AWAITS,
+        task_id=run.task_id,
+        run_id=run.run_id,
+        data={
+            "commands": [*turn.commands],
+            "scheduled": [*turn.scheduled],
+            "sub_agents": turn.children,
+        },
+    )
+    text = run_reminders.remind_of_awaited(facts.task, turn.awaited_work)
+    hour, age = AWAITED.total_seconds(), turn.awaited_age
+    # After an hour, then after as long as it has run by then: after 1, 2, 4, 8 hours.
+    seconds = max(hour - age if age < hour else age, policy.idle_pauses[0])
+    return GoOn(run=run, text=text, seconds=seconds, events=(awaits,))
+
+
+def _find_limit(run: Run, policy: RunPolicy) -> tuple[RunReason, str] | None:
+    """Return which limit a run has come to, and a sentence on it; None: none."""
+    if run.idle_rounds > len(policy.idle_pauses):
+        count = format_count(run.idle_rounds - 1, "reminder")
+        return RunReason.STALLED, f"{count} in a row brought nothing new."
+    if run.rounds - run.rounds_before >= policy.max_rounds:
+        times = format_count(policy.max_rounds, "time")
+        return RunReason.ROUNDS, f"its agent was told to go on {times}."
+    if run.worked_seconds >= policy.max_hours * 3600:
+        worked = format_duration(run.worked_seconds)
+        return RunReason.HOURS, f"its agent has worked on it for {worked}."
+    return None
+
+
+def _judge_failure(
+    facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
+) -> Course:
+    trouble = turns.classify_failure(turn.error or "", turn.reason)
+    if facts.task.linkage.active_wait_ids:
+        return LeaveAsIs(run=run)
+    sent = turn.origin is Origin.USER and not turn.calls
+    if sent and trouble is ProviderFailureKind.REFUSED:
+        # What the user has sent was refused, and the user sees that.
+        return LeaveAsIs(run=run, keep=True)
+    task = facts.task
+    said = clip(to_plain_line(turn.error or ""), SAID_BYTES)
+    run = apply_events(run, ProviderFailed(), now=now).run
+    failures = run.provider_failures
+    if trouble is ProviderFailureKind.CREDENTIALS:
+        how, said = notices.format_resume_command(task, run), clip(said, REFUSED_BYTES)
+        line = f"the model's provider refuses ({said}). Mend that, then say {how}."
+        return Block(run=run, why=RunReason.CREDENTIALS, line=line)
+    if trouble is ProviderFailureKind.REFUSED or failures > policy.provider_retries:
+        times = format_count(failures, "time")
+        words = f"the model's provider failed {times}: {said}."
+        return Fail(run=run, why=RunReason.PROVIDER, said=words)
+    if not policy.carry_on or run.session_key is None:
+        return LeaveAsIs(run=run)
+    seconds = policy.provider_rest_seconds * 4 ** (failures - 1)
+    retry = Event(
+        at=now,
+        kind=events.PROVIDER_FAILED,
+        task_id=run.task_id,
+        run_id=run.run_id,
+        data={"error": said, "failures": failures, "again_in": format_duration(seconds)},
+    )
+    text = run_reminders.remind_of_end(task, f"Your last turn failed ({said}).")
+    return GoOn(run=run, text=text, seconds=seconds, events=(retry,))
+
+
+def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
+    """Return what a failure writes: of the run, of its task, and for the user."""
+    task, _ = task_lifecycle.change_status(facts.task, TaskStatus.FAILED, now)
+    moved = apply_events(course.run, RunFailed(why=course.why), now=now)
+    message = task_lifecycle.build_lifecycle_message(
+        task, f"Failed ({course.why}): {course.said}", now
+    )
+    # Whoever is told to say /resume says it where the run is heard of.
+    session = course.run.told_session or task.session_key
+    task = task_lifecycle.touch_task(task, now).model_copy(
+        update={"message_count": task.message_count + 1, "session_key": session}
+    )
+    said = f"{course.said} {notices.format_resume_command(task, course.run)} tries again."
+    told = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
+    log = task_lifecycle.build_status_events(
+        facts.task.status, task, now, run_id=moved.run.run_id, why=course.why
+    )
+    stall = Event(
+        at=now,
+        kind=events.RUN_STALLED,
+        task_id=task.task_id,
+        run_id=moved.run.run_id,
+        data={"rounds": course.run.idle_rounds},
+    )
+    stalled = (stall,) if course.why is RunReason.STALLED else ()
+    ended = RunTransition(run=moved.run, events=(*stalled, *moved.events, *log, told))
+    return build_run_change(facts, ended, now, task=task, message=message)
+
+
+def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
+    moved = apply_events(course.run, RunBlocked(why=course.why), now=now)
+    told: tuple[Event, ...] = ()
+    if course.line is not None:
+        line = f"{notices.format_task_name(facts.task)}: {course.line}"
+        told = (notices.build_notice(course.why, facts.task, moved.run, line, now),)
+    return build_run_change(facts, RunTransition(run=moved.run, events=(*moved.events, *told)), now)
+
+
+def _has_progress(run: Run, turn: Turn) -> bool:
+    """Whether a turn made a call that is new, or was told something new by one."""
+    if run.news is News.RESULT:
+        return _digest_words(turn.said) != run.said
+    return run.news is News.CALL
+
+
+def _count_turn(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run:
+    """Return a run with what a turn counts for its limits."""
+    if turn.origin is Origin.USER:
+        run = apply_events(run, UserSpoke(), now=now).run
+    idle = run.idle_rounds
+    if progressed:
+        idle = 0
+    elif turn.origin in _COUNTED and not turn.awaited_work:
+        idle += 1
+    counted = RoundCounted(idle_rounds=idle, said=_digest_words(turn.said))
+    return apply_events(run, counted, now=now).run
+
+
+def _digest_words(said: str) -> str | None:
+    """Return a digest of words, whatever their spaces and case; None: no words."""
+    return run_checkpoints.digest_text(" ".join(said.casefold().split())) if said else None
+
+
+def build_run_change(
+    facts: TaskFacts,
+    moved: RunTransition,
+    now: datetime,
+    *,
+    task: Task | None = None,
+    message: Message | None = None,
+    wake: Wake | None = None,
+    keep: bool = False,
+    held: datetime | None = None,
+) -> Change:
+    """Return what is written; `keep` leaves the wakes that are owed."""
+    if wake is not None and wake.due_at:
+        held = wake.due_at + HELD
+    gone = () if keep else run_wakes.drop_open_run_wakes(facts)
+    after = task or facts.task
+    if not keep and after.held_until != held:
+        after = after.model_copy(update={"held_until": held})
+    return Change(
+        tasks=(after,) if after != facts.task else (),
+        messages=(message,) if message else (),
+        runs=(moved.run,) if moved.run != facts.run else (),
+        wakes=(*gone, *((wake,) if wake else ())),
+        events=(*moved.events, *outbox.build_settled_events(gone, now)),
+    )

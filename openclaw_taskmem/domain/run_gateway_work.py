@@ -1,0 +1,76 @@
+"""What a run waits for in its gateway, and what becomes of it once that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import cast
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import events, run_continuation, run_reminders, run_wakes, session_run
+from openclaw_taskmem.domain.run_events import RoundReplaced, ToldToGoOn
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.texts import clip, to_plain_line
+from taskmem_hookspecs import Change, Event, Run, RunState, TaskFacts
+
+
+def notify_awaited_end(
+    facts: TaskFacts, newest: Sequence[Event], name: str, how: str, *, wake_id: str, now: datetime
+) -> Change:
+    """Tell a run to go on, as a command or automation that it waited for has ended.
+
+    `newest` are the newest events of its task. Empty: it rests for another reason, it
+    was told already, or a turn works on it.
+    """
+    run, awaited = facts.run, read_awaited(facts, newest)
+    # A command is kept as `name (about)`.
+    commands = [each.partition(" (")[0] for each in _list_names(awaited, "commands")]
+    known = name in (*commands, *_list_names(awaited, "scheduled"))
+    if run is None or not known or run_wakes.is_on_its_way(facts, now):
+        return Change()
+    ended = clip(to_plain_line(f"{name}: {how}"), run_continuation.SAID_BYTES)
+    text = run_reminders.remind_of_end(facts.task, f"What ran has ended ({ended}).")
+    return _resume_now(facts, run, wake_id, text, now)
+
+
+def notify_gateway_restart(
+    facts: TaskFacts, newest: Sequence[Event], *, wake_id: str, now: datetime
+) -> Change:
+    """Tell a run to go on, as the commands that it waited for ended with the gateway.
+
+    `newest` are the newest events of its task. Empty: it waits for no command.
+    """
+    run, gone = facts.run, _list_names(read_awaited(facts, newest), "commands")
+    if run is None or not gone:
+        return Change()
+    what = clip(to_plain_line("; ".join(gone)), run_continuation.SAID_BYTES)
+    before = f"The gateway restarted, which ended what ran in the background ({what})."
+    text = run_reminders.remind_of_end(facts.task, before)
+    return _resume_now(facts, run, wake_id, text, now)
+
+
+def read_awaited(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, JsonValue]:
+    """Return what a resting run waits for in its gateway, from the log; empty: nothing.
+
+    It is `commands` and `scheduled`, by their names, and how many `sub_agents`.
+    """
+    run = facts.run
+    if run is None or run.state is not RunState.RUNNING or session_run.is_at_work(run):
+        return {}
+    since = {
+        wake.created_at for wake in run_wakes.list_open_run_wakes(facts) if wake.sent_at is None
+    }
+    found = [e for e in newest if e.kind == events.RUN_AWAITS and e.at in since]
+    return found[-1].data if found else {}
+
+
+def _list_names(awaited: Mapping[str, JsonValue], kind: str) -> Sequence[str]:
+    return cast("Sequence[str]", awaited.get(kind, ()))
+
+
+def _resume_now(facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime) -> Change:
+    """Return what tells a run to go on now, for it need not rest any longer."""
+    told = apply_events(run, ToldToGoOn(), RoundReplaced(), now=now)
+    wake = run_wakes.make_wake(told.run, wake_id, text, now)
+    return run_continuation.build_run_change(facts, told, now, wake=wake)

@@ -1,0 +1,334 @@
+"""Runs that change hands: to the background, to another role, to the user, or back.
+
+Source: requirements D4, D5, E5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from openclaw_taskmem.domain import (
+    notices,
+    outbox,
+    run_handoff_notes,
+    run_wakes,
+    runs,
+    task_lifecycle,
+)
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.run_events import (
+    HandedToRole,
+    RunCancelled,
+    RunFailed,
+    RunRequeued,
+    SentToBackground,
+    SentToReview,
+    ToldToGoOn,
+)
+from openclaw_taskmem.domain.run_machine import (
+    RunTransition,
+    apply_events,
+    begin_run,
+    describe_standing,
+)
+from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
+from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.texts import quote_line, to_plain_line
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Message,
+    MessageType,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Wake,
+)
+from taskmem_hookspecs.errors import LimitReached, RunNotReady
+
+NOTE_BYTES: Final = 600
+"""Shown of the words with which a task is sent to the background."""
+_BY_AGENT: Final = "Moved to the background."
+_BY_USER: Final = "Moved to the background by the user."
+REVIEWED = (RunState.QUEUED, RunState.RUNNING)
+"""The states from which an attached task goes to review, unless another holds it; one
+without a run does, too. Source: requirement D5."""
+
+
+def build_background_move(
+    facts: TaskFacts,
+    run: Run,
+    others: Sequence[Run],
+    *,
+    wake_id: str,
+    text: str,
+    moved: str,
+    now: datetime,
+    policy: RunPolicy,
+) -> Change:
+    """Return what moves a run to a session of its own, which is told to go on.
+
+    `text` tells it that, `moved` is the thread's entry. `others` are the runs in the
+    background that have not ended. Those whose gateway is gone take no slot from other
+    sessions, but go on in their own once it returns.
+
+    Raises:
+        LimitReached: As many as there may be are in the background.
+        RunNotReady: It is there already, or lives in no session that could hear of it.
+    """
+    home = run.session_key
+    if run.told_session is not None or home is None or not is_gateway_session(home):
+        raise RunNotReady(
+            f"{run.run_id} cannot go to the background: "
+            + (
+                "it is there already."
+                if run.told_session is not None
+                else "it lives in no session of a gateway; go on with it here."
+            )
+        )
+    same = [other for other in others if other.told_session == home]
+    if same:
+        raise LimitReached(
+            f"This session has {same[0].task_id} in the background, and one is all it "
+            "may have; wait until that one ends, or stop it with task_cancel."
+        )
+    at_work = [other for other in others if not runs.is_left_behind(other, now, policy)]
+    if len(at_work) >= policy.background:
+        raise LimitReached(
+            f"Too many background tasks: {len(at_work)} run already, and "
+            f"{policy.background} may; wait for one to end, or go on with it here."
+        )
+    _, agent, *_ = home.split(":")
+    away = f"agent:{agent}:taskmem:{run.run_id}"
+    queued = apply_events(run, SentToBackground(session_key=away), ToldToGoOn(), now=now)
+    there = queued.run
+    task, message = _add_message(facts.task, moved, now)
+    task = task.model_copy(update={"session_key": away, "held_until": now + HELD})
+    gone = run_wakes.drop_open_run_wakes(facts)
+    return Change(
+        tasks=(task,),
+        messages=(message,),
+        runs=(there,),
+        wakes=(*gone, run_wakes.make_wake(there, wake_id, text, now)),
+        events=(*queued.events, *outbox.build_settled_events(gone, now)),
+    )
+
+
+def format_background_note(caller: Caller, note: str) -> str:
+    """Return the thread's entry of a task that is sent to the background."""
+    return f"{_BY_USER if caller.person else _BY_AGENT} {note}".rstrip()
+
+
+def describe_background(told_session: str, messages: Sequence[Message]) -> str:
+    """Return for an agent that it is in the background, who sent it, with what words.
+
+    `told_session` is the session that it was sent from, `messages` are the newest of
+    its task, oldest first.
+    """
+    log = [m.content for m in messages if m.msg_type is MessageType.LIFECYCLE]
+    told = [entry for entry in log if entry.startswith((_BY_AGENT, _BY_USER))]
+    entry = told[-1] if told else _BY_AGENT
+    sender = "The user" if entry.startswith(_BY_USER) else "Its agent"
+    note = entry.removeprefix(_BY_USER).removeprefix(_BY_AGENT).strip()
+    words = f" with the words {quote_line(to_plain_line(note), NOTE_BYTES)}" if note else ""
+    names = told_session.split(":")[2:]
+    chat = "main chat" if names == ["main"] else f"chat {' '.join(names)}"
+    return (
+        "You are in the background, in a session of your own, and nobody reads along "
+        f"here. {sender} sent you from the user's {chat} (session "
+        f"{told_session}){words}. The user reads there what you report with "
+        "task_update, and what you ask with its ask."
+    )
+
+
+def build_cancellation(
+    facts: TaskFacts, caller: Caller, reason: str, turn: str | None, now: datetime
+) -> Change:
+    """Return what calls a task off: its checkpoints stay, and its turn is stopped.
+
+    `turn`: the session whose turn works on it; None: none does.
+
+    Raises:
+        TaskEnded: It has ended already.
+    """
+    task_lifecycle.require_open(facts.task, "there is nothing to cancel")
+    run = facts.run
+    task, message = _end_task(facts.task, TaskStatus.CANCELLED, reason, now)
+    if run is None:
+        return Change(
+            tasks=(task,),
+            messages=(message,),
+            events=task_lifecycle.build_status_events(facts.task.status, task, now, by=caller),
+        )
+    moved = apply_events(run, RunCancelled(), now=now)
+    inside = caller.owner is not None and caller.owner.same(run.owner)
+    stop = () if turn is None or inside else (notices.build_turn_stop(run, turn, now),)
+    line = f"{notices.format_task_name(task)}: cancelled. {reason}".strip()
+    told = notices.build_notice("cancelled", task, moved.run, line, now)
+    more: tuple[Event, ...] = (*stop, told)
+    if caller.person and caller.session_key == told.data["session_key"]:
+        more = stop  # whoever said so there reads it as the answer
+    return _build_change(facts, (task, message), moved, now, more, by=caller)
+
+
+def build_task_abort(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
+    """Return what gives a task up, as its own agent asks."""
+    task, message = _end_task(facts.task, TaskStatus.FAILED, reason, now)
+    moved = apply_events(run, RunFailed(why=RunReason.ABORTED), now=now)
+    said = f"Its agent gave it up: {reason}"
+    told = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
+    return _build_change(facts, (task, message), moved, now, (told,))
+
+
+def build_user_handoff(
+    facts: TaskFacts,
+    run: Run,
+    attached: Mapping[str, tuple[TaskFacts, Run | None]],
+    note: str,
+    now: datetime,
+) -> Change:
+    """Return what hands a run to the user, and its attached tasks with it.
+
+    `attached` are by the id of the run that each begins where it has none, with the
+    last of its runs before that; None: it had none. One goes along from the states of
+    `REVIEWED`, or when it has no run; others stay, and so does what another session
+    works on. Source: requirement D5.
+    """
+    asked = [
+        _hand_attached_task(other, run, new, last, now) for new, (other, last) in attached.items()
+    ]
+    rest = [change for change in asked if not change.empty]
+    task, message = _pause_task(facts.task, run_handoff_notes.describe_review(note), now)
+    moved = apply_events(run, SentToReview(), now=now)
+    more = f", with {len(rest)} more" if rest else ""
+    line = f"{notices.format_task_name(task)}: for you to review{more}. {note}".strip()
+    told = notices.build_notice("review", task, moved.run, line, now)
+    first = _build_change(facts, (task, message), moved, now, (told,))
+    return Change(
+        tasks=(*first.tasks, *(t for each in rest for t in each.tasks)),
+        messages=(*first.messages, *(m for each in rest for m in each.messages)),
+        runs=(*first.runs, *(r for each in rest for r in each.runs)),
+        wakes=(*first.wakes, *(w for each in rest for w in each.wakes)),
+        events=(*first.events, *(e for each in rest for e in each.events)),
+    )
+
+
+def build_role_handoff(facts: TaskFacts, run: Run, role: str, note: str, now: datetime) -> Change:
+    """Return what queues a run for another role, which claims it when it can.
+
+    A task that rested is active again: it is somebody's to work on.
+    """
+    ready, _ = task_lifecycle.change_status(facts.task, TaskStatus.ACTIVE, now)
+    task, message = _add_message(
+        ready, f"{run_handoff_notes.describe_role_handoff(role)} {note}", now
+    )
+    queued = apply_events(run, HandedToRole(role=role), now=now)
+    return _build_change(facts, (task, message), queued, now)
+
+
+def build_run_reset(
+    facts: TaskFacts, *, wake_id: str, text: str, turn: str | None, now: datetime
+) -> Change:
+    """Return what takes a run from whoever holds it, and queues it.
+
+    `text` tells its session to go on with it, if that is one of a gateway. `turn`: the
+    session whose turn works on it, and is stopped; None: none does.
+
+    Raises:
+        RunNotReady: It does not run.
+    """
+    run = facts.run
+    if run is None or run.state is not RunState.RUNNING:
+        nobody = f"nobody works on {facts.task.task_id}, which is {facts.task.status}"
+        why = nobody if run is None else describe_standing(run)
+        raise RunNotReady(f"Cannot reset: only what runs can be reset, and {why}.")
+    moved = apply_events(run, RunRequeued(why=RunReason.RESET), now=now)
+    queued = moved.run
+    stop = () if turn is None else (notices.build_turn_stop(run, turn, now),)
+    told: tuple[Wake, ...] = ()
+    if is_gateway_session(queued.session_key):
+        queued = apply_events(queued, ToldToGoOn(), now=now).run
+        told = (run_wakes.make_wake(queued, wake_id, text, now),)
+    task, message = _add_message(facts.task, "Its run was reset.", now)
+    gone = run_wakes.drop_open_run_wakes(facts)
+    return Change(
+        tasks=(task,),
+        messages=(message,),
+        runs=(queued,),
+        wakes=(*gone, *told),
+        events=(*moved.events, *stop, *outbox.build_settled_events(gone, now)),
+    )
+
+
+def _hand_attached_task(
+    facts: TaskFacts, by: Run, run_id: str, last: Run | None, now: datetime
+) -> Change:
+    run = facts.run
+    if facts.task.status.terminal:
+        return Change()
+    if run is None:
+        made = begin_run(facts.task, run_id=run_id, now=now, last=last)
+        moved = apply_events(made, SentToReview(), now=now)
+    elif run.state in REVIEWED and _has_same_owner(run, by):
+        moved = apply_events(run, SentToReview(), now=now)
+    else:
+        return Change()
+    task, message = _pause_task(
+        facts.task, run_handoff_notes.describe_joint_review(by.task_id), now
+    )
+    return _build_change(facts, (task, message), moved, now)
+
+
+def _has_same_owner(run: Run, by: Run) -> bool:
+    """Whether a run is nobody's, or belongs to who holds another one."""
+    if run.owner is not None:
+        return run.owner.same(by.owner)
+    return run.session_key in (None, by.session_key)
+
+
+def _pause_task(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
+    paused, _ = task_lifecycle.change_status(task, TaskStatus.PAUSED, now)
+    return _add_message(paused, said, now)
+
+
+def _end_task(task: Task, status: TaskStatus, reason: str, now: datetime) -> tuple[Task, Message]:
+    ended, _ = task_lifecycle.change_status(task, status, now)
+    return _add_message(ended, f"Status: {task.status} → {status}. {reason}".strip(), now)
+
+
+def _add_message(task: Task, said: str, now: datetime) -> tuple[Task, Message]:
+    message = task_lifecycle.build_lifecycle_message(task, said, now)
+    counted = task_lifecycle.touch_task(task, now).model_copy(
+        update={"message_count": task.message_count + 1}
+    )
+    return counted, message
+
+
+def _build_change(
+    facts: TaskFacts,
+    said: tuple[Task, Message],
+    moved: RunTransition,
+    now: datetime,
+    more: tuple[Event, ...] = (),
+    *,
+    by: Caller | None = None,
+) -> Change:
+    task, message = said
+    gone = run_wakes.drop_open_run_wakes(facts, answers=moved.run.state is RunState.CANCELLED)
+    return Change(
+        tasks=(task.model_copy(update={"held_until": None}),),
+        messages=(message,),
+        runs=(moved.run,),
+        wakes=gone,
+        events=(
+            *task_lifecycle.build_status_events(facts.task.status, task, now, by=by),
+            *moved.events,
+            *more,
+            *outbox.build_settled_events(gone, now),
+        ),
+    )

@@ -1,0 +1,125 @@
+"""What an agent reads that is told to go on with its task: one line each.
+
+Its context is still there, so that it needs no packet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from openclaw_taskmem.domain import session_run
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.texts import clip, quote_line, quote_step, to_plain_line
+from taskmem_hookspecs import Run, Task
+
+NAME_BYTES: Final = 160
+"""Shown of a task's or a step's name."""
+RUNNING_BYTES: Final = 400
+"""Shown of what runs in the background."""
+QUESTION_BYTES: Final = 1000
+"""Shown of a question to the user."""
+_ELSE: Final = (
+    "If only the user can help, call task_update with ask, your question to them. If "
+    'it waits for something, call smart_wait. If it is to rest, set status "paused"; '
+    "if it is over, report how it ended."
+)
+"""What an agent that does not carry on does instead."""
+
+
+def remind_to_go_on(task: Task) -> str:
+    """Tell an agent to go on at once."""
+    said = f"Your task {_format_name(task)} is not done: {_describe_next(task)} Go on now."
+    return _format_line(task, said)
+
+
+def remind_of_end(task: Task, before: str) -> str:
+    """Tell an agent of an end, after which it takes up what it was at.
+
+    Its last words may have been a question to the user that is not answered yet.
+    """
+    return _format_line(
+        task,
+        f"{before} Your task {_format_name(task)} is not done: {_describe_next(task)} Go on from "
+        "where you were; what you have asked the user is not answered by this.",
+    )
+
+
+def remind_of_no_progress(task: Task) -> str:
+    """Remind an agent whose last turn brought nothing, or ended in a question mark."""
+    return _format_line(
+        task,
+        f"Your task {_format_name(task)} is open, and your last turn ended without progress "
+        "or with a question. If you asked only for leave to carry on with your own "
+        "plan, carry on.",
+    )
+
+
+def remind_of_awaited(task: Task, awaited: Sequence[str]) -> str:
+    """Remind an agent that has long waited for what its gateway runs."""
+    running = clip(to_plain_line("; ".join(awaited)), RUNNING_BYTES)
+    return _format_line(
+        task,
+        f"Your task {_format_name(task)} is open, and for an hour nothing has come of what "
+        f"runs or is scheduled: {running}. See how far it is, and go on with what does "
+        "not need it.",
+    )
+
+
+def describe_waiting_task(task: Task, run: Run) -> str:
+    """Tell an agent, before the user's next words, what its task waits for."""
+    asks = "ask you to go on with it" if run.question is None else "answer it"
+    return (
+        f"[system] task_question ({task.task_id}): your task {_format_name(task)} waits "
+        f"{describe_waiting_reason(run)} What follows may or may not {asks}. If it "
+        'does, call task_update with status "active" before you act on it, or with '
+        "what else it means for the task; if it does not, leave the task as it is."
+    )
+
+
+def describe_waiting_reason(run: Run) -> str:
+    """Say to an agent why its task waits for the user."""
+    if run.question is not None:
+        asked = quote_line(to_plain_line(run.question), QUESTION_BYTES)
+        return f"because you had asked the user: {asked}"
+    return f"because {_WHY.get(run.why or '', 'the user has the next word')}."
+
+
+def describe_away_question(run: Run) -> str | None:
+    """Tell an agent what a task in the background asks; None: nothing."""
+    if run.question is None or not session_run.has_open_question(run):
+        return None
+    asked = quote_line(to_plain_line(run.question), QUESTION_BYTES)
+    return (
+        f"This task waits in the background, for it has asked the user: {asked} Once "
+        "they answer that, call task_resume with answer. Do not work on it here; tell "
+        "the user."
+    )
+
+
+_WHY: Final[Mapping[str, str]] = {
+    RunReason.ANSWERED: "you had not acted on the user's answer yet",
+    RunReason.STOPPED: "somebody stopped your turn",
+    RunReason.STALE: "it was interrupted long ago",
+    RunReason.PROMPT_CHANGED: "it was interrupted, and your instructions have changed",
+    RunReason.CREDENTIALS: "the model's provider wants another key, or to be paid",
+}
+"""Why a task waits for its user, whose agent has asked nothing."""
+
+
+def _describe_next(task: Task) -> str:
+    """Say what is left to do of a task."""
+    place = compute_progress(task)
+    if place.current is None:
+        return "all its steps are marked done. Check the result, then complete it."
+    step = quote_step(to_plain_line(task.plan[place.current]), NAME_BYTES)
+    return f"step {place.current + 1} of {len(task.plan)}, {step}, is next."
+
+
+def _format_name(task: Task) -> str:
+    return quote_step(to_plain_line(task.name), NAME_BYTES)
+
+
+def _format_line(task: Task, said: str) -> str:
+    return f"[system] task_continue ({task.task_id}): {said} {_ELSE}"

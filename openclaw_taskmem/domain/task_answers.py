@@ -1,0 +1,186 @@
+"""Answers to questions about a task, without any model.
+
+What is done, where it stands, what remains, what blocks it, what is waited for.
+Source: seed 001 tool 2, requirement A5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from openclaw_taskmem.domain import plan, thread
+from openclaw_taskmem.domain.run_handoff_notes import HandoffNotes
+from openclaw_taskmem.domain.texts import (
+    clip,
+    clip_step,
+    format_duration,
+    format_step_numbers,
+    quote_line,
+    quote_step,
+)
+from openclaw_taskmem.domain.thread_search import ThreadQuery
+from taskmem_hookspecs import Message, QueryFacts, Role, Run, RunState, Task, TaskStatus, WaitStatus
+
+_WENT_WRONG: Final = (WaitStatus.ERROR, WaitStatus.TIMEOUT)
+_NAMED: Final = 6
+"""Steps that are named before the rest is only counted."""
+
+
+def describe_unheard(*, ends: bool) -> str:
+    """Tell one who holds a task that the user has said something to it meanwhile.
+
+    `ends`: they wished to complete it, which waits for that.
+    """
+    stays = ", so it is not completed yet" if ends else ""
+    return f"The user has spoken meanwhile{stays}: act first on user_said."
+
+
+def describe_handoff_notes(task: Task, left: HandoffNotes) -> str:
+    """Tell one who claims a task what is left for them, and what comes next."""
+    done = plan.compute_progress(task).current is None
+    told = ["Read the note of who handed it to you."] if left.note is not None else []
+    if left.reviewed and left.user_said:
+        told.append(
+            "The user sent it back: do what they say first, see user_said. Open again "
+            "with reopened_steps what has to be done again, or plan what is new with "
+            "task_plan_update, and hand it off for review again when done."
+        )
+    elif left.reviewed:
+        told.append(
+            "It was taken out of the user's review without a word of theirs: ask them "
+            "what is missing, with ask, and hand it off for review again when done."
+        )
+    elif left.user_said:
+        told.append("Act first on what the user has said, see user_said.")
+    if done and left.user_said and not left.reviewed:
+        told.append(
+            "All steps are marked done: open again with reopened_steps what that "
+            'undoes, and set status "completed" only when it is done, too.'
+        )
+    elif not (done and left.reviewed):
+        told.append(describe_next_step(task))
+    return " ".join(told)
+
+
+def summarize_task(facts: QueryFacts, question: ThreadQuery) -> str:
+    """Return where a task stands, and the steps asked for, in a few sentences."""
+    task = facts.task
+    sentences = [
+        *_describe_status(task),
+        *_describe_asked_steps(task, question),
+        *_describe_blockers(facts),
+        *_describe_waits(facts, asked=question.waits),
+        *_describe_last_message(facts),
+    ]
+    return " ".join(sentences)
+
+
+def _describe_status(task: Task) -> list[str]:
+    progress = plan.compute_progress(task)
+    told: list[str] = []
+    if task.status is not TaskStatus.ACTIVE:
+        told.append(f"The task is {task.status}.")
+    if progress.completed:
+        told.append(f"Completed {_describe_steps(task, progress.completed)}.")
+    else:
+        told.append("No step is done yet.")
+    if progress.current is None:
+        told.append("All steps are done.")
+        return told
+    current = quote_step(task.plan[progress.current], 200)
+    place = "Currently on" if task.status is TaskStatus.ACTIVE else "Not done:"
+    told.append(f"{place} step {progress.current + 1}, {current}.")
+    if progress.remaining:
+        told.append(f"Remaining: {_describe_steps(task, progress.remaining)}.")
+    return told
+
+
+def _describe_steps(task: Task, indices: Collection[int]) -> str:
+    noun = "step" if len(indices) == 1 else "steps"
+    chosen = sorted(indices)
+    names = ", ".join(clip_step(task.plan[i]) for i in chosen[:_NAMED])
+    more = len(chosen) - _NAMED
+    rest = f", and {more} more" if more > 0 else ""
+    return f"{noun} {format_step_numbers(chosen)} ({names}{rest})"
+
+
+def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
+    asked = sorted(question.steps or question.like_steps)
+    return [
+        f"Step {step + 1}, {quote_step(task.plan[step])}, is "
+        f"{'done' if step in task.done else 'not done'}."
+        for step in asked[:_NAMED]
+    ]
+
+
+def _describe_blockers(facts: QueryFacts) -> list[str]:
+    """Return the trouble that was noted; none is said of a task that went wrong."""
+    trouble = thread.find_trouble(facts.messages)
+    if trouble is not None:
+        return [f"Possible blocker: {quote_line(trouble.content, 240)}."]
+    if facts.task.status is TaskStatus.FAILED:
+        return ["Why it failed was not noted."]
+    went_wrong = facts.task.linkage.last_wait_state in _WENT_WRONG
+    return [] if went_wrong else ["No blockers noted."]
+
+
+def _describe_waits(facts: QueryFacts, *, asked: bool) -> list[str]:
+    told: list[str] = []
+    for wait in facts.waits:
+        if wait.status is WaitStatus.WATCHING:
+            left = format_duration((wait.deadline_at - facts.now).total_seconds())
+            told.append(
+                f"Waiting on {clip(wait.target, 80)} ({wait.wait_id}) until "
+                f"{quote_line(wait.wake_when, 160)}, {left} left."
+            )
+    if not told and facts.task.linkage.last_wait_state is not None:
+        told.append(f"The last wait ended as {facts.task.linkage.last_wait_state}.")
+    return told or (["Nothing is waited for."] if asked else [])
+
+
+def _describe_last_message(facts: QueryFacts) -> list[str]:
+    spoken = [message for message in facts.messages if message.role is not Role.SYSTEM]
+    told = thread.choose_meaningful(spoken or facts.messages, most=1)
+    if not told:
+        return ["Nothing was narrated yet."]
+    ago = format_duration((facts.now - told[0].created_at).total_seconds())
+    return [f"Last message, {ago} ago: {quote_line(told[0].content, 300)}."]
+
+
+def describe_open_waits(task: Task) -> str:
+    """Say which waits outlive a task that has ended; empty: none does."""
+    if not task.linkage.active_wait_ids:
+        return ""
+    waiting = ", ".join(task.linkage.active_wait_ids)
+    return f"Still waited for: {waiting}; wait_cancel ends that."
+
+
+REVIEWED: Final = (
+    "All steps are done, and the user checks the result: stop working on it, and give "
+    "what they say to task_resume, as answer."
+)
+
+
+def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | None = None) -> str:
+    """Say what comes next, for the end of an acknowledgement.
+
+    `messages` are the newest of the task, oldest first, where they are known; so is
+    `run`, its open one.
+    """
+    progress = plan.compute_progress(task)
+    if task.status.terminal:
+        return "Nothing is watched any more."
+    if progress.current is None and thread.has_user_spoken_last(messages):
+        return (
+            "All steps are marked done, but the user has spoken since: do first what "
+            "they say, and reopen with reopened_steps what that undoes."
+        )
+    if progress.current is None and run and run.state is RunState.REVIEW:
+        return REVIEWED
+    if progress.current is None:
+        return 'All steps are done: set status "completed" when the result is checked.'
+    rests = task.status is TaskStatus.PAUSED
+    when = ", once it is active again" if rests else ""
+    step = quote_step(task.plan[progress.current])
+    return f"Next{when}: step {progress.current + 1}, {step}."

@@ -1,0 +1,395 @@
+"""What an update does to a task: a message, marks, a status, an acknowledgement.
+
+Source: seed 000 §1-3, seed 001 tool 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from openclaw_taskmem.domain import (
+    events,
+    outbox,
+    run_ownership,
+    step_phrases,
+    task_lifecycle,
+    task_runs,
+)
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.run_machine import RunTransition
+from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
+from openclaw_taskmem.domain.step_phrases import StepMarks
+from openclaw_taskmem.domain.texts import format_step_numbers
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    InvalidArguments,
+    LedgerEntry,
+    Message,
+    MessageType,
+    Role,
+    Run,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Value,
+)
+from taskmem_hookspecs.errors import TaskEnded
+
+Begin = Callable[[Task], RunTransition | None]
+"""Makes a run of a task; None where the caller can hold none."""
+
+
+class Acceptance(Value):
+    """A person completes a task whose completion was refused."""
+
+    because: str | None = None
+    """In the person's words; None: none were given."""
+    process: str | None = None
+    """The process that asked, as `Owner.process`; None: not known."""
+
+
+class UpdateRequest(Value):
+    """What an update asks for; steps counted from 1, as the agent counts."""
+
+    message: str | None = None
+    status: TaskStatus | None = None
+    completed_steps: tuple[int, ...] = ()
+    reopened_steps: tuple[int, ...] = ()
+    ask: str | None = None
+    """What the user is asked, and the task waits for; None: nothing."""
+    ask_options: tuple[str, ...] = ()
+    """Answers to that which the user may press; free words do, too."""
+    artifacts: tuple[str, ...] = ()
+    """What was made, besides what the task itself names."""
+    acceptance: Acceptance | None = None
+    """Who completes it, whatever is not proved; None: nobody does."""
+    token: int | None = None
+    """The fencing token of the caller's claim; None: it gives none."""
+    caller: Caller = Caller()
+    """Who asks; a task without a session takes over the caller's."""
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything beyond an acknowledgement is asked for."""
+        return bool(
+            self.message is not None
+            or self.status is not None
+            or self.completed_steps
+            or self.reopened_steps
+            or self.ask is not None
+        )
+
+    @property
+    def has_writes(self) -> bool:
+        """Whether anything is asked for that only who works on the task may do."""
+        guarded = (self.status, self.completed_steps, self.reopened_steps, self.token)
+        return any(each not in (None, ()) for each in (*guarded, self.ask))
+
+
+class UpdateResult(Value):
+    """What an update did."""
+
+    task: Task
+    marked: frozenset[int]
+    """Steps that are done now and were not before; counted from 0."""
+    unmarked: frozenset[int]
+    """Steps that were done before and are not now; counted from 0."""
+    passed_over: frozenset[int] = frozenset()
+    """Steps that the message says are done, and whose marks are another's to set, who
+    holds the task's run; counted from 0."""
+    hint: str | None = None
+    """How to mark what the message may have meant; None: nothing is to be said."""
+    was: TaskStatus
+    run: Run | None = None
+    """Its run, as it is now; None: it has none."""
+    may_go_on: bool = True
+    """Whether it is the caller's to go on with: nobody else holds it or is to."""
+    unheard: tuple[str, ...] = ()
+    """What the user has said meanwhile to who holds it; they are told so now."""
+    sent_back: bool = False
+    """Whether the user was asked, or had it for review, and its run is queued again."""
+    review: str = ""
+    """What the user is told who writes to a task that they review; empty: nothing."""
+    ledger: tuple[LedgerEntry, ...] | None = None
+    """What the task made, where the update completes it; None: it does not."""
+    made: str = ""
+    """The same in a sentence or two."""
+
+
+def apply_update(
+    facts: TaskFacts,
+    wish: UpdateRequest,
+    now: datetime,
+    *,
+    policy: RunPolicy = POLICY,
+    begin: Begin = lambda _: None,
+) -> tuple[Change, UpdateResult]:
+    """Decide what an update writes.
+
+    A task that has ended keeps a message and changes in nothing else, unless
+    the update reopens it. So does one whose run another holds: a message is all that
+    anybody may add. `begin` makes a run of a task that has none.
+
+    Raises:
+        InvalidArguments: A step that the plan does not have.
+        TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise;
+            or the user is to be asked.
+        Fenced: The caller's claim on the task's run is not the last.
+        RunHeld: The task's run is another's.
+        RunNotReady: Its review is to end, and the user has had no word in it.
+    """
+    before = facts.task
+    if wish.has_writes:
+        run_ownership.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
+    if wish.status is not None or wish.ask is not None:
+        task_runs.guard_review(facts.run, wish.caller)
+    done, reopened = _read_explicit_marks(before, wish)
+    resting = before.status.terminal and wish.status in (None, before.status)
+    if not resting:
+        run_ownership.guard_token(before.task_id, facts.run, wish.token, "nothing was written")
+    if resting and (done or reopened):
+        task_lifecycle.require_open(before, "its steps keep their marks")
+    said = StepMarks()
+    if wish.message is not None and not resting:
+        said = step_phrases.parse_step_marks(wish.message, before.plan)
+    told = _find_marked_steps(said, before, wish) - reopened
+    counts = run_ownership.can_write(facts.run, wish.caller, wish.token)
+    if counts:
+        done |= told
+        reopened |= said.reopened - done
+    task, moved = task_lifecycle.change_status(before, wish.status or before.status, now)
+    _guard_ask(task, wish)
+    marks = (before.done | done) - reopened
+    messages = _build_messages(task, wish, moved, marked=marks != before.done, now=now)
+    task = task.model_copy(
+        update={
+            "done": marks,
+            "message_count": before.message_count + len(messages),
+            **(_find_wake_recipient(before, wish.caller) if counts and not resting else {}),
+        }
+    )
+    if wish.has_changes and not resting:
+        task = task_lifecycle.touch_task(task, now)
+    updated = UpdateResult(
+        task=task,
+        marked=marks - before.done,
+        unmarked=before.done - marks,
+        passed_over=told - marks,
+        hint=_build_hint(before, task, wish, said) if counts and not resting else None,
+        was=before.status,
+    )
+    wakes = outbox.settle_answered(
+        facts.wakes,
+        acts=wish.caller.acts_as(before.session_key, before.home),
+        moved=wish.has_changes,
+        now=now,
+    )
+    worked = _apply_to_run(facts, updated, wish, now, policy=policy, begin=begin)
+    waited = facts.run is not None and facts.run.state.is_waiting
+    queued = any(run.state is RunState.QUEUED for run in worked.runs)
+    sent_back = wish.caller.is_user and waited and queued
+    run = next(iter(worked.runs), facts.run)
+    may_go_on = run_ownership.can_write(run, wish.caller, wish.token)
+    updated = updated.model_copy(
+        update={
+            "sent_back": sent_back,
+            "review": _describe_review(run, wish, sent_back=sent_back),
+            "run": run,
+            "may_go_on": may_go_on,
+        }
+    )
+    settled = {wake.wake_id for wake in wakes}
+    return (
+        Change(
+            tasks=(task,) if task != before or messages else (),
+            messages=messages,
+            runs=worked.runs,
+            wakes=(*wakes, *(w for w in worked.wakes if w.wake_id not in settled)),
+            events=(
+                *_build_events(updated, wish, messages, now),
+                *worked.events,
+                *outbox.build_settled_events(wakes, now),
+            ),
+        ),
+        updated,
+    )
+
+
+def _guard_ask(task: Task, wish: UpdateRequest) -> None:
+    """Refuse a question of a task that has ended: it waits for no answer."""
+    if wish.ask is not None and task.status.terminal:
+        raise TaskEnded(
+            f"{task.task_id} is {task.status}, and only an active task waits for an "
+            'answer: give ask with status "active" if its work goes on, or ask the '
+            "user yourself. Nothing was written."
+        )
+
+
+def _describe_review(run: Run | None, wish: UpdateRequest, *, sent_back: bool) -> str:
+    """Tell a user what became of the review that they wrote to; empty: nothing did."""
+    if sent_back and wish.message is not None:
+        return "Whoever goes on with it is told your words."
+    if wish.caller.is_user and run is not None and run.state is RunState.REVIEW:
+        return (
+            'It still waits for your review: status "completed" accepts it, and '
+            '"active" with your words as message sends it back.'
+        )
+    return ""
+
+
+def _apply_to_run(
+    facts: TaskFacts,
+    updated: UpdateResult,
+    wish: UpdateRequest,
+    now: datetime,
+    *,
+    policy: RunPolicy,
+    begin: Begin,
+) -> Change:
+    """Return what an update means for the task's run, or the run that it begins."""
+    if not wish.has_changes:
+        return Change()
+    if facts.run is None:
+        return _begin_run(updated.task, begin)
+    return task_runs.apply_call(
+        facts,
+        updated.task,
+        wish.caller,
+        token=wish.token,
+        marked=updated.marked,
+        status=wish.status is not None,
+        acts=bool(updated.marked | updated.unmarked),
+        ask=wish.ask if updated.task.status is TaskStatus.ACTIVE else None,
+        options=wish.ask_options,
+        said=wish.message,
+        now=now,
+        policy=policy,
+    )
+
+
+def _begin_run(task: Task, begin: Begin) -> Change:
+    moved = begin(task) if task.status is TaskStatus.ACTIVE else None
+    if moved is None:
+        return Change()
+    return Change(runs=(moved.run,), events=moved.events)
+
+
+def _find_wake_recipient(task: Task, caller: Caller) -> dict[str, str | None]:
+    """Return whose wakes of a task are from now on: the first's whose session is known.
+
+    While none is, they are the agent's that has reported on it last.
+    """
+    if task.session_key is not None or (caller.session_key or caller.host) is None:
+        return {}
+    return {"session_key": caller.session_key, "host": caller.host}
+
+
+def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int], frozenset[int]]:
+    both = set(wish.completed_steps) & set(wish.reopened_steps)
+    if both:
+        raise InvalidArguments(
+            f"Step {min(both)} cannot be both completed and reopened; name it once."
+        )
+    for number in (*wish.completed_steps, *wish.reopened_steps):
+        if not 1 <= number <= len(task.plan):
+            raise InvalidArguments(
+                f"There is no step {number}: the plan of {task.task_id} has steps "
+                f"1 to {len(task.plan)}. Nothing was written."
+            )
+    return _to_indices(wish.completed_steps), _to_indices(wish.reopened_steps)
+
+
+def _find_marked_steps(said: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
+    """Return the steps that a message marks: all, by "All done" as the task ends."""
+    if said.all_done and wish.status is TaskStatus.COMPLETED:
+        return frozenset(range(len(task.plan))) - said.denied
+    return said.done
+
+
+def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks) -> str | None:
+    """Say how to mark, where a message sounds as if it should have."""
+    still_open = [step for step in range(len(after.plan)) if step not in after.done]
+    if after.status is TaskStatus.COMPLETED and still_open:
+        return (
+            f"Steps left unmarked: {format_step_numbers(still_open)}. If done, call "
+            'task_update with status: "active" and completed_steps: '
+            f'{_format_numbers(still_open)}, and then with status: "completed".'
+        )
+    changed = after.done != before.done or wish.completed_steps or wish.reopened_steps
+    if after.status is not TaskStatus.ACTIVE or changed:
+        return None
+    denied = sorted(said.denied & after.done)
+    if denied:
+        return (
+            f"Still marked done: {format_step_numbers(denied)}. If not done, call task_update "
+            f"with reopened_steps: {_format_numbers(denied)}."
+        )
+    meant = [step for step in still_open if step in said.named - said.denied]
+    if not (said.sounds_like_progress and still_open) or (said.named and not meant):
+        return None
+    meant = meant or still_open[:1]
+    steps = "step {} is" if len(meant) == 1 else "steps {} are"
+    return (
+        f"No step was marked. If {steps.format(format_step_numbers(meant))} done, call "
+        f"task_update with completed_steps: {_format_numbers(meant)}."
+    )
+
+
+def _format_numbers(steps: Collection[int]) -> str:
+    return str([step + 1 for step in steps])
+
+
+def _to_indices(numbers: Collection[int]) -> frozenset[int]:
+    return frozenset(number - 1 for number in numbers)
+
+
+def _build_messages(
+    task: Task, wish: UpdateRequest, moved: Message | None, *, marked: bool, now: datetime
+) -> tuple[Message, ...]:
+    own: tuple[Message, ...] = ()
+    if wish.message is not None:
+        kind = MessageType.PROGRESS if marked else MessageType.TEXT
+        own = (
+            Message(
+                task_id=task.task_id,
+                role=Role.USER if wish.caller.is_user else Role.AGENT,
+                msg_type=kind,
+                content=wish.message,
+                created_at=now,
+            ),
+        )
+    asked: tuple[Message, ...] = ()
+    if wish.ask is not None:
+        content = f"Asked the user: {wish.ask}"
+        asked = (
+            Message(
+                task_id=task.task_id,
+                role=Role.AGENT,
+                msg_type=MessageType.TEXT,
+                content=content,
+                created_at=now,
+            ),
+        )
+    return (*own, *asked, *((moved,) if moved else ()))
+
+
+def _build_events(
+    updated: UpdateResult, wish: UpdateRequest, messages: tuple[Message, ...], now: datetime
+) -> tuple[Event, ...]:
+    if not wish.has_changes:
+        return ()
+    task = updated.task
+    updates = Event(
+        at=now,
+        kind=events.TASK_UPDATED,
+        task_id=task.task_id,
+        data={
+            "messages": len(messages),
+            "marked": [*sorted(updated.marked)],
+            "unmarked": [*sorted(updated.unmarked)],
+        },
+    )
+    return (updates, *task_lifecycle.build_status_events(updated.was, task, now, by=wish.caller))

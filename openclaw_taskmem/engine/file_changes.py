@@ -1,0 +1,325 @@
+"""Looking at the files of one task that is to be completed."""
+# ruff: noqa: PTH111, PTH117, PTH118, PTH119 - paths are text, as others gave them
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import islice
+from typing import Final
+
+from openclaw_taskmem.domain import (
+    evidence,
+    ledger,
+    path_mentions,
+    required_artifacts,
+    run_checkpoints,
+)
+from openclaw_taskmem.domain.ledger import CheckedClaim, FileTimes
+from openclaw_taskmem.domain.required_artifacts import RequiredArtifact
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.folder_listing import has_file, list_files
+from openclaw_taskmem.engine.ledger import FileActivity, find_used_folders, look_up_names, may_look
+from openclaw_taskmem.plugin_host import verification
+from taskmem_hookspecs import (
+    Checkpoint,
+    FileChange,
+    Finding,
+    LedgerEntry,
+    LedgerVerdict,
+    Run,
+    Task,
+    Verdict,
+    WorkFolder,
+)
+from taskmem_hookspecs.paths import is_within_any
+
+LOOKING: Final = timedelta(seconds=45)
+"""How long things are looked at, one after the other: a gateway waits 60 s for a tool.
+
+Not at once, for they would share the disk, and each has little time to be read.
+"""
+HASHED: Final = 500
+"""Files of the ledger that are read; of more, it is said that they were not."""
+CALLS: Final = 400
+"""Checkpoints by which a change is put down to a call."""
+ELSEWHERE: Final = "It lies on another machine or service, where nobody here can look."
+_LATE: Final = (
+    "There was no time left to look at it, for what comes before it took "
+    f"{LOOKING.seconds} s; name fewer things."
+)
+_MANY: Final = f"More than {HASHED} files were made, and this one was not read."
+_FOREIGN: Final = "It lies outside the folders that may be looked at here."
+_HOME: Final = "It is not in the home of the daemon's user; whose ~ is meant is not known."
+_UNSEEN: Final = "A tool reported it, and it was never seen on this machine."
+_AGAIN: Final = "It was made, and removed again."
+_NAMED: Final = "A command named it, and it is not there now."
+_PARTLY: Final = "It has more files than are looked at; there may be more changes."
+
+
+class EvidenceChecker:
+    """Looks at what the tools of a task made, and at what is to be there."""
+
+    def __init__(
+        self,
+        context: Context,
+        task: Task,
+        run: Run | None,
+        folders: Sequence[WorkFolder],
+        folder: str | None,
+        *,
+        boxed: bool = False,
+    ) -> None:
+        """Take what is looked at; `folder` is where relative names start.
+
+        `boxed`: what is only said to be made is looked for in no other folder.
+        """
+        self._context, self._task, self._run = context, task, run
+        self._folders = [_limit_since(each, task.created_at) for each in folders]
+        self._folder = folder
+        self._until = context.clock.now() + LOOKING
+        self._unsure: dict[str, str] = {}
+        """Folders of which not all is known, and why."""
+        self.files: list[CheckedClaim] = []
+        """What was seen of the files of the ledger."""
+        own = (folder,) if folder else ()
+        self._roots = own if boxed else (*context.roots, *own)
+        used = (each.path for each in folders)
+        self.places = tuple(dict.fromkeys((*own, *used)))
+
+    # --- what the tools made -----------------------------------------------
+
+    def find_entries(self, known: Iterable[LedgerEntry]) -> dict[str, LedgerEntry]:
+        """Return the ledger with what else is found, each with the call that did it."""
+        entries = {each.path: each for each in known if each.change}
+        calls = self._calls
+        for path, change, at, size in (*self._find_all_changes(), *self._find_named()):
+            # What reports a change need not know that the file is new, or gone.
+            if path not in entries or change is not FileChange.CHANGED:
+                new = self._build_entry(path, change, at, size)
+                entries[path] = ledger.merge_entry(entries.get(path), new)
+        for path, entry in entries.items():
+            before = [call_id for at, call_id, _ in calls if at <= entry.at]
+            if entry.call_id is None and before:
+                entries[path] = entry.model_copy(update={"call_id": before[-1]})
+        return entries
+
+    def _build_entry(
+        self, path: str, change: FileChange, at: datetime, size: int | None
+    ) -> LedgerEntry:
+        return LedgerEntry(
+            task_id=self._task.task_id,
+            path=path,
+            run_id=self._run.run_id if self._run else None,
+            change=change,
+            at=at,
+            size=size,
+        )
+
+    @cached_property
+    def _checkpoints(self) -> Sequence[Checkpoint]:
+        if self._run is None:
+            return ()
+        return self._context.store.read_records(Checkpoint, self._run.run_id, CALLS)
+
+    @cached_property
+    def _calls(self) -> list[tuple[datetime, str, str]]:
+        return run_checkpoints.read_calls(self._checkpoints)
+
+    @cached_property
+    def unsearched_folders(self) -> tuple[str, ...]:
+        """The folders that commands named, and that were not looked through."""
+        own = self.places[:1]
+        deeds = (FileActivity(folders=own, command=True, text=text) for *_, text in self._calls)
+        used = (find_used_folders(self._context, self._run, deed) for deed in deeds)
+        passed = dict.fromkeys(path for each in used for path in each.passed)
+        return tuple(path for path in passed if path not in self.places)
+
+    def _find_all_changes(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
+        folders = [f for f in self._folders if f.since and self._may_list(f)]
+        found = [each for f in folders for each in self._find_folder_changes(f)]
+        if not found:  # Maybe git ignores all that was made.
+            more = (each for f in folders for each in self._find_folder_changes(f, ignored=True))
+            found = [*islice(more, HASHED)]
+        for path, change, stamps in found:
+            at = self._context.clock.now()
+            at = ledger.from_nanoseconds(stamps.changed) if stamps else at
+            yield path, change, at, stamps.size if stamps else None
+
+    def _may_list(self, folder: WorkFolder) -> bool:
+        allowed = may_look(self._context, self._run, folder.path, self._folder)
+        self._unsure |= {} if allowed else {folder.path: _FOREIGN}
+        return allowed
+
+    def _find_folder_changes(
+        self, folder: WorkFolder, *, ignored: bool = False
+    ) -> Iterator[tuple[str, FileChange, FileTimes | None]]:
+        if self._context.clock.now() > self._until:
+            self._unsure[folder.path] = _LATE
+            return
+        listing = list_files(folder.path, ignored=ignored)
+        if listing is None:
+            return
+        if not listing.complete:
+            self._unsure[folder.path] = _PARTLY
+        kept = None if ignored else folder.files
+        before = None if kept is None else ledger.unpack_files(kept)
+        left = (before or {}).keys() - listing.files.keys()
+        there = [p for p in left if os.path.lexists(os.path.join(folder.path, p))]
+        found = ledger.find_changes(folder, before, listing, there)
+        for path, change, stamps in found:
+            yield os.path.join(folder.path, path), change, stamps
+
+    def _find_named(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
+        """Yield what commands that may still run name, and what was written since."""
+        since = min((f.since for f in self._folders if f.since), default=None)
+        if since is not None:
+            now, texts = self._context.clock.now(), [text for *_, text in self._calls]
+            places = (*self.places, *self.unsearched_folders)
+            for path, change, size in look_up_names(self._context, self._run, texts, places, since):
+                yield path, change, now, size
+
+    def judge(self, entries: Mapping[str, LedgerEntry]) -> dict[str, LedgerEntry]:
+        """Return the entries with what is seen of each now, by path."""
+        return {
+            path: self._judge_entry(entry) if number < HASHED else _to_unverified(entry, _MANY)
+            for number, (path, entry) in enumerate(entries.items())
+        }
+
+    def _judge_entry(self, entry: LedgerEntry) -> LedgerEntry:
+        path = entry.path
+        if not may_look(self._context, self._run, path, self._folder):
+            return _to_unverified(entry, _FOREIGN)
+        if os.path.lexists(path):
+            if entry.change is FileChange.REMOVED:
+                entry = entry.model_copy(update={"change": FileChange.CHANGED})
+            seen = self._check_thing(RequiredArtifact(kind="file", subject=path))
+            self.files.append(seen)
+            return ledger.judge_entry(entry, seen)
+        if entry.change is not FileChange.REMOVED and entry.size is None:
+            return _to_unverified(entry, _UNSEEN)
+        if entry.change is FileChange.CREATED:
+            again = {"verdict": LedgerVerdict.ABSENT, "why": _AGAIN}
+            return entry.model_copy(update=again)
+        gone = {"change": FileChange.REMOVED, "verdict": LedgerVerdict.PROVED}
+        return entry.model_copy(update=gone)
+
+    def _may_look(self, path: str) -> bool:
+        """Whether a path that is only named lies where its agent may look."""
+        return is_within_any(os.path.realpath(path), self._roots)
+
+    # --- what is to be there -----------------------------------------------
+
+    def check(
+        self, thing: RequiredArtifact, entries: Iterable[str], *, hidden: bool = False
+    ) -> CheckedClaim:
+        """Return what is found out about a thing that is to be there.
+
+        `hidden`: who asks may not look at it, and so nobody is asked.
+        """
+        if thing.kind == "file":
+            place = self._locate_file(thing.subject, entries)
+            thing = thing.model_copy(update={"subject": place})
+        return self._check_thing(thing, evidence.HIDDEN if hidden else None)
+
+    def _locate_file(self, name: str, entries: Iterable[str]) -> str:
+        """Return where a file lies that is named without its folder."""
+        if name.startswith("~/"):
+            return os.path.expanduser(name)
+        ends = ledger.list_path_ends(name)
+        made = (path for path in entries if path.endswith(ends))
+        there = (os.path.join(folder, name) for folder in self.places)
+        return next((p for p in (*made, *there) if os.path.lexists(p)), name)
+
+    def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
+        """Return what is found out about a thing; `doubt`: why it is not looked at."""
+        now = self._context.clock.now()
+        claim = required_artifacts.make_claim(thing, self._task, self._folder, self._roots, now)
+        if thing.kind == required_artifacts.ELSEWHERE:
+            doubt = ELSEWHERE
+        elif doubt is None and now > self._until:
+            doubt = _LATE
+        if doubt is not None:
+            finding = Finding(verdict=Verdict.UNPROVEN, detail=doubt)
+            return CheckedClaim(claim=claim, finding=finding)
+        return evidence.combine_findings(
+            claim, verification.collect_findings(self._context.plugin_host, claim)
+        )
+
+    def add_proved_files(
+        self, checked: Iterable[CheckedClaim], entries: Mapping[str, LedgerEntry]
+    ) -> dict[str, LedgerEntry]:
+        """Return the judged entries with the files that are to be there, and are."""
+        found = dict(entries)
+        for each in checked:
+            path = os.path.join(self._folder or "", each.claim.subject)
+            file = each.claim.kind == "file" and os.path.isabs(path)
+            if each.is_proved and file and path not in found:
+                now, size = self._context.clock.now(), each.finding.size
+                new = self._build_entry(path, FileChange.CREATED, now, size)
+                found[path] = ledger.judge_entry(new, each)
+        return dict(sorted(found.items()))
+
+    # --- what is only named ------------------------------------------------
+
+    def look_up(self, named: Iterable[str], entries: Iterable[str]) -> dict[str, str]:
+        """Return why names are not verified; those that are found are left out."""
+        paths = set(entries)
+        doubts = {name: self._explain_missing_name(name, paths) for name in named}
+        return {**self._unsure, **{name: why for name, why in doubts.items() if why is not None}}
+
+    def _explain_missing_name(self, name: str, entries: set[str]) -> str | None:
+        """Return why a name is not verified; None: it is found, or is no path."""
+        whys = [
+            self._explain_missing_path(each, entries) for each in path_mentions.list_readings(name)
+        ]
+        unsure = (why for why in whys if why != ledger.NOWHERE)
+        return None if None in whys else next(unsure, ledger.NOWHERE)
+
+    def _explain_missing_path(self, name: str, entries: set[str]) -> str | None:
+        if name.startswith("~/"):
+            path = os.path.expanduser(name)
+            return None if path in entries or os.path.lexists(path) else _HOME
+        if os.path.isabs(name):
+            if os.path.normpath(name) in entries:
+                return None
+            if not self._may_look(name):
+                return _FOREIGN if "." in os.path.basename(name) else None
+        ends = ledger.list_path_ends(name)
+        places = (os.path.join(folder, name) for folder in self.places)
+        if any(map(os.path.lexists, places)) or any(p.endswith(ends) for p in entries):
+            return None
+        if any(f"/{each}".endswith(ends) for each in self._command_names):
+            return _NAMED
+        return ledger.NOWHERE if os.path.isabs(name) else self._explain_unfound_end(ends)
+
+    def _explain_unfound_end(self, ends: tuple[str, ...]) -> str | None:
+        """Return why nothing with such an end is found in the folders; None: it is."""
+        for folder in self.places:
+            if not self._may_look(folder):
+                continue
+            late = self._context.clock.now() > self._until
+            found = None if late else has_file(folder, ends)
+            if found is not False:
+                return None if found else _PARTLY
+        return ledger.NOWHERE
+
+    @cached_property
+    def _command_names(self) -> frozenset[str]:
+        """What commands name that ended well, such as a file on another machine."""
+        found = path_mentions.find_names(*run_checkpoints.read_successes(self._checkpoints))
+        return frozenset((*found.here, *found.elsewhere))
+
+
+def _limit_since(folder: WorkFolder, created: datetime) -> WorkFolder:
+    """Return a folder in which nothing counts that was made before the task."""
+    if folder.since is None or folder.since >= created:
+        return folder
+    return folder.model_copy(update={"since": created})
+
+
+def _to_unverified(entry: LedgerEntry, why: str) -> LedgerEntry:
+    verdict = LedgerVerdict.UNVERIFIED
+    return entry.model_copy(update={"verdict": verdict, "why": why})

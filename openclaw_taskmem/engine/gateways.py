@@ -1,0 +1,222 @@
+"""What a gateway's reports change, and what it is told about a session's task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from itertools import chain, islice
+from typing import Final
+
+from openclaw_taskmem.domain import gateways, outbox, packet, run_reminders, session_run, texts
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.rights import Act
+from openclaw_taskmem.domain.run_recovery import describe_cut
+from openclaw_taskmem.engine import packets, run_recovery, session_views, turn_ends, wakes
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.run_context import (
+    AWAY,
+    guard_task,
+    list_background_runs,
+    list_own_tasks,
+)
+from taskmem_hookspecs import Change, TaskStatus, Wake, WakeQuery, WakeState
+
+BOOT: Final = "gateway_boot"
+MOST: Final = 10_000
+SAID_BYTES: Final = 300
+"""What is kept of the reason why a turn failed."""
+_OWED: Final = (WakeState.DUE, WakeState.SENT)
+
+
+def handle_gateway_start(
+    context: Context, presence: GatewayPresence, others: Collection[str] = ()
+) -> None:
+    """Owe again what an earlier start of a gateway took, and no turn did.
+
+    What rests because the gateway was away goes out as soon as it may. A gateway that
+    is known already has only found its daemon again. `others` are the starts of those
+    that are connected besides: what they hold is theirs.
+    """
+    known = (context.store.read_bookmark(BOOT) or "").splitlines()
+    if presence.boot in known:
+        return
+    due = presence.started_at + gateways.SETTLES
+    owed = _find_owed_wakes(context)
+    sent = [
+        wake
+        for wake in owed
+        if wake.state is WakeState.SENT and wake.transport == presence.transport
+    ]
+    why = "the gateway was restarted before a turn took it"
+    _update_by_subject(
+        context,
+        sent,
+        lambda current, now: outbox.requeue_lost_wakes(
+            current, why, now, context.outbox, due_at=due
+        ),
+    )
+    resting = [wake for wake in owed if wake.last_error is not None]
+    _update_by_subject(context, resting, lambda current, _: _cap_due_time(current, due))
+    run_recovery.recover_gateway_runs(context, presence, others)
+    # The lines go out with the mark, and so once, also where all this is done again.
+    boots = "\n".join([*known, presence.boot][-gateways.BOOTS :])
+    mark = context.store.make_bookmark(BOOT, boots)
+    waiting = run_recovery.list_waiting_runs(context)
+    for run in waiting:
+        turn_ends.resend_answer(context, run)
+    told = (
+        *run_recovery.build_waiting_notices(context),
+        *session_views.build_lost_questions(context, waiting),
+    )
+    context.commit(Change(events=told, bookmarks=(mark,)))
+
+
+def settle_turn_wakes(
+    context: Context, session_key: str, deliveries: Collection[str], error: str | None
+) -> None:
+    """Write what a turn's end says of the wakes that it took, and let others go.
+
+    `error`: why no model answered; None: one did.
+    """
+    owed = _find_owed_wakes(context)
+    carried = [wake for wake in owed if wake.delivery_id in deliveries]
+    if error is not None:
+        said = texts.clip(texts.to_plain_line(error), SAID_BYTES)
+        why = f"its turn failed: {said}"
+        _update_by_subject(
+            context, carried, lambda w, now: outbox.requeue_lost_wakes(w, why, now, context.outbox)
+        )
+        return
+    _update_by_subject(context, carried, outbox.acknowledge_wakes)
+    waiting = [
+        wake
+        for wake in owed
+        # One that names no session may have waited for the main one.
+        if wake.session_key in (session_key, None)
+        and wake.state is WakeState.DUE
+        and wake.delivery_id not in deliveries
+        and wake.last_error is not None
+    ]
+    _update_by_subject(context, waiting, _cap_due_time)
+
+
+def describe_waiting_tasks(
+    context: Context, session_key: str, host: str | None = None
+) -> str | None:
+    """Return what puts before a session's agent which tasks wait; None: none does.
+
+    It goes with the user's next words, which may or may not be what they wait for.
+    """
+    open_ = context.find_session_runs(session_key, host)
+    waiting = filter(session_run.needs_word, open_)
+    found = ((context.find_task(run.task_id), run) for run in waiting)
+    said = (
+        run_reminders.describe_waiting_task(facts.task, run)
+        for facts, run in found
+        if facts is not None and not facts.task.implicit
+    )
+    return "\n".join(said) or None
+
+
+def prepend_waiting_tasks(
+    context: Context, session_key: str, text: str | None, host: str | None = None
+) -> str | None:
+    """Return a packet after what a session's tasks wait for; None: there is neither."""
+    asked = describe_waiting_tasks(context, session_key, host)
+    return "\n\n".join(filter(None, (asked, text))) or None
+
+
+def needs_user_answer(context: Context, task_id: str) -> bool:
+    """Whether a task waits for the user's answer to what its agent asked."""
+    run = context.store.read_task(task_id).run
+    return run is not None and session_run.has_open_question(run)
+
+
+def build_reminder(
+    context: Context,
+    session_key: str,
+    *,
+    host: str | None = None,
+    task_id: str | None = None,
+    boot: str | None = None,
+    since: datetime | None = None,
+    plain: bool = False,
+) -> tuple[str, str] | None:
+    """Return the id and the packet of a session's open task; None: there is no news.
+
+    Args:
+        context: What is outside.
+        session_key: The session that is asked for.
+        host: Where it lives; None: it is not known.
+        task_id: The task that was named; None: the session's latest.
+        boot: The start of its gateway; None: it is not known.
+        since: When its agent may have forgotten it; None: it asks for it.
+        plain: Leave the plug-ins out, for one who cannot wait for them.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        NotAllowed: It is another session's.
+    """
+    found = task_id or _find_latest_task(context, session_key, host, since)
+    if found is None:
+        return None
+    facts = context.store.read_task(found)
+    guard_task(context, Act.READ, facts, Caller(session_key=session_key, host=host))
+    wake_id = f"reminder_{found}"
+    if facts.run is not None and facts.run.told_session == session_key:
+        asked = run_reminders.describe_away_question(facts.run)
+        return found, packet.build_away_reminder(facts.task, wake_id, asked or AWAY)
+    reason = f"This task was asked for; it is {facts.task.status}."
+    if facts.task.implicit:
+        reason = describe_cut(facts.run, boot) or "The user asked for this."
+    elif facts.task.status is TaskStatus.ACTIVE:
+        reason = "This is your open task; your context may have lost it."
+    text = packets.render_resume_text(context, facts, wake_id, reason, plain=plain)
+    return found, text
+
+
+def _find_latest_task(
+    context: Context, session_key: str, host: str | None, since: datetime | None
+) -> str | None:
+    """Return the open task of a session; for who asks also one in the background.
+
+    The task that a turn was covered by is open after a crash, and comes last.
+    """
+    active = (TaskStatus.ACTIVE,)
+    covered = list_own_tasks(context, session_key, host, active, implicit=True)
+    own = [*islice(chain(list_own_tasks(context, session_key, host, active), covered), 1)]
+    if own or since is not None:
+        task = gateways.find_open_task(own, session_key, since)
+        return task.task_id if task else None
+    every = list_background_runs(context, session_key, host)
+    waiting = (run.task_id for run in every if run.state.is_waiting)
+    return next(waiting, None)
+
+
+def _find_owed_wakes(context: Context) -> Sequence[Wake]:
+    """Return the wakes of this home that nobody is known to have acted on."""
+    return context.store.find_wakes(WakeQuery(states=_OWED, limit=MOST))
+
+
+def _cap_due_time(current: Sequence[Wake], instant: datetime) -> Change:
+    """Return what lets wakes that rest go out at an instant, if not earlier."""
+    return Change(
+        wakes=tuple(
+            wake.model_copy(update={"due_at": instant})
+            for wake in current
+            if wake.state is WakeState.DUE and wake.due_at is not None and wake.due_at > instant
+        )
+    )
+
+
+def _update_by_subject(
+    context: Context, found: Sequence[Wake], decided: Callable[[Sequence[Wake], datetime], Change]
+) -> None:
+    """Read wakes again, decide, and commit: those of one subject together."""
+    subjects: dict[str, list[str]] = {}
+    for wake in found:
+        subject = wake.task_id or wake.wait_id or ""
+        subjects.setdefault(subject, []).append(wake.wake_id)
+    for subject, ids in subjects.items():
+        wakes.update_wakes(context, subject, ids, decided)

@@ -1,0 +1,108 @@
+"""One pass of the event log: the plug-ins are told what happened.
+
+After the commit, at least once, in order, and never of what was rolled back;
+the place in the log is a bookmark of the home, so that a crash loses nothing, and
+the plug-ins of each home hear of its own tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    EventQuery,
+    ResumePacket,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    StuckVerdict,
+    TaskmemError,
+    WaitOutcome,
+)
+
+log = logging.getLogger(__name__)
+BOOKMARK: Final = "told"
+BATCH: Final = 200
+HOOKS: Final = {
+    events.TASK_REGISTERED: "on_task_registered",
+    events.WAIT_ENDED: "on_wait_resolved",
+    events.STUCK: "on_stuck",
+    events.RUN_CHANGED: "on_run_changed",
+}
+"""The hook by which plug-ins are told of each kind."""
+
+
+def set_start_position(context: Context) -> None:
+    """Set the place where a new home begins: nothing before it is of that home."""
+    if find_position(context) is None:
+        newest = context.store.find_events(EventQuery(limit=1))
+        _save_position(context, newest[-1].event_id if newest else 0)
+
+
+def call_hooks_for_events(context: Context) -> int:
+    """Tell of the next events, and return how many were read; 0: none are left."""
+    place = find_position(context) or 0
+    fresh = context.store.find_events(EventQuery(after=place, limit=BATCH))
+    if not fresh:
+        return 0
+    told = place
+    for event in fresh:
+        if context.stopping.is_set():
+            break
+        if event.kind in events.TOLD:
+            try:
+                _call_hook(context, event)
+            except (StoreBusy, StoreFull, StoreUnavailable):
+                raise
+            except (TaskmemError, ValueError):
+                log.exception("nobody was told of event %d", event.event_id)
+        told = event.event_id
+    _save_position(context, told)
+    return len(fresh)
+
+
+def find_position(context: Context) -> int | None:
+    """Return the place up to which all was told; None: the log was not begun."""
+    kept = context.store.read_bookmark(BOOKMARK)
+    return None if kept is None else int(kept)
+
+
+def _save_position(context: Context, place: int) -> None:
+    mark = context.store.make_bookmark(BOOKMARK, str(place))
+    context.commit(Change(bookmarks=(mark,)))
+
+
+def _call_hook(context: Context, event: Event) -> None:
+    """Tell what an event is about, as that is now.
+
+    All that is told of a task is told in its home, also of a wait or a run of it that
+    is another's: who follows a task there must not lose it. Of implicit tasks, nobody
+    is told.
+    """
+    hook, plugin_host, store = HOOKS[event.kind], context.plugin_host, context.store
+    if not plugin_host.has_listeners(hook):
+        return
+    task = store.read_task(event.task_id).task if event.task_id else None
+    if task is not None and not context.store.serves(task.home):
+        return
+    if task is not None and task.implicit:
+        return
+    about: dict[str, object] = {"task": task}
+    if event.kind == events.WAIT_ENDED:
+        wait = store.read_wait(event.wait_id or "")
+        if task is None and not context.store.serves(wait.home):
+            return
+        about["wait"] = wait
+        about["outcome"] = WaitOutcome.model_validate(dict(event.data))
+    elif event.kind == events.STUCK:
+        packet = event.data["packet"]
+        about["verdict"] = StuckVerdict.model_validate(event.data["verdict"])
+        about["packet"] = packet and ResumePacket.model_validate(packet)
+    elif event.kind == events.RUN_CHANGED:
+        about["run"] = store.read_run(event.run_id or "")
+    plugin_host.call_hook(hook, **about)

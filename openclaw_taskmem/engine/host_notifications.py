@@ -1,0 +1,156 @@
+"""What the agents' host is told from the log: lines, turns to stop, what users see.
+
+After the commit, and at least once. Each kind has its own place in the log, so that
+none waits for another; it is a bookmark of the home, since another home's sessions are
+not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from typing import Final
+
+from openclaw_taskmem.domain import events, notices
+from openclaw_taskmem.engine import session_views
+from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import (
+    Bookmark,
+    Change,
+    Event,
+    EventQuery,
+    Notice,
+    RunNotFound,
+    SessionView,
+    TaskNotFound,
+    TaskStatus,
+)
+
+BATCH: Final = 200
+
+
+class NotificationKind(StrEnum):
+    """What the host is told."""
+
+    LINES = "said"
+    STOPS = "stopped"
+    VIEWS = "shown"
+
+
+_KINDS: Final[Mapping[NotificationKind, frozenset[str]]] = {
+    NotificationKind.LINES: events.SAID - {events.TURN_STOPPED},
+    NotificationKind.STOPS: frozenset({events.TURN_STOPPED}),
+    NotificationKind.VIEWS: events.SHOWN,
+}
+
+
+def set_start_positions(context: Context) -> None:
+    """Set the places where a new home begins to tell: nothing before is news."""
+    for outgoing in NotificationKind:
+        if find_position(context, outgoing) is None:
+            newest = context.store.find_events(EventQuery(limit=1))
+            save_position(context, outgoing, newest[-1].event_id if newest else 0)
+
+
+def read_position(context: Context, outgoing: NotificationKind) -> int:
+    """Return the place in the log up to which all was told."""
+    return find_position(context, outgoing) or 0
+
+
+def find_position(context: Context, outgoing: NotificationKind) -> int | None:
+    """Return the same; None: the log was not begun."""
+    kept = context.store.read_shared_bookmark(_format_bookmark_name(context, outgoing))
+    return None if kept is None else int(kept)
+
+
+def find_due_events(
+    context: Context, outgoing: NotificationKind, after: int
+) -> tuple[Sequence[Event], int]:
+    """Return what is to be told after a place, and the place up to which was read."""
+    fresh = context.store.find_events(EventQuery(after=after, limit=BATCH))
+    if outgoing is NotificationKind.VIEWS:
+        wanted = [*_list_view_changes(context, fresh)]
+    else:
+        wanted = [each for each in fresh if _is_wanted(context, outgoing, each)]
+    return wanted, fresh[-1].event_id if fresh else after
+
+
+def save_position(context: Context, outgoing: NotificationKind, upto: int) -> None:
+    """Note that all up to a place was told."""
+    mark = Bookmark(name=_format_bookmark_name(context, outgoing), value=str(upto))
+    context.commit(Change(bookmarks=(mark,)))
+
+
+def _list_view_changes(context: Context, fresh: Sequence[Event]) -> Iterator[Event]:
+    """Return the last change of each task that a user sees, with its session."""
+    last = {e.task_id: e for e in fresh if e.kind in events.SHOWN and e.task_id}
+    for task_id, event in last.items():
+        session = session_views.find_viewing_session(context, str(task_id))
+        if session is not None:
+            yield event.model_copy(update={"data": {"session_key": session}})
+
+
+def _is_wanted(context: Context, outgoing: NotificationKind, event: Event) -> bool:
+    home = event.data.get("home")
+    mine = context.store.serves(home if isinstance(home, str) else None)
+    named = isinstance(event.data.get("session_key"), str)
+    heard = named or event.data.get("about") == notices.UNCLAIMED
+    wanted = outgoing is NotificationKind.STOPS or notices.is_wanted(event, context.notify)
+    return event.kind in _KINDS[outgoing] and mine and heard and wanted
+
+
+def get_event_session(event: Event) -> str | None:
+    """Return the session that is told of what is due; None: the main one."""
+    session = event.data["session_key"]
+    return None if session is None else str(session)
+
+
+def build_session_notice(context: Context, entries: Sequence[Event]) -> Notice:
+    """Return entries of one session as the message that its user is told.
+
+    Its key is of this log alone, so that no host takes it for another home's.
+    """
+    first, last = entries[0], entries[-1]
+    entries = [each for each in entries if not _is_outdated(context, each)]
+    text = notices.format_message([each for each in entries if not notices.is_small(each)])
+    whole = notices.format_message(entries)
+    began = round(first.at.timestamp() * 1000)
+    asks = len(entries) == 1 and notices.is_question(entries[0])
+    return Notice(
+        session_key=get_event_session(first),
+        text=text,
+        without_card=whole if whole != text else "",
+        key=f"{began}-{first.event_id}-{last.event_id}",
+        in_chat=first.data.get("in_chat") is True,
+        question=session_views.find_open_question(context, first.run_id) if asks else None,
+    )
+
+
+def _is_outdated(context: Context, event: Event) -> bool:
+    """Whether an entry is not to be told any more.
+
+    It begins a task that was cancelled since, or asks what need not be asked any more.
+    """
+    if event.task_id is None:
+        return False
+    with suppress(TaskNotFound, RunNotFound):
+        if notices.is_beginning(event):
+            task = context.store.read_task(event.task_id).task
+            return task.status is TaskStatus.CANCELLED
+        if event.run_id is not None and notices.is_question(event):
+            run = context.store.read_run(event.run_id)
+            query = EventQuery(task_id=event.task_id, limit=BATCH)
+            newest = context.store.find_events(query)
+            return notices.is_question_over(event, run, newest)
+    return False
+
+
+def build_session_view(context: Context, entries: Sequence[Event]) -> SessionView:
+    """Return what a session's user is to see after the newest of these changes."""
+    last = entries[-1]
+    return session_views.draw_session_view(context, str(get_event_session(last)), str(last.task_id))
+
+
+def _format_bookmark_name(context: Context, outgoing: NotificationKind) -> str:
+    return f"{outgoing}:{context.store.home or ''}"

@@ -1,0 +1,114 @@
+"""Covering a user's turn that works on no task, from its third call on.
+
+What it called before is kept in mind only: a turn of one or two calls writes nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.domain import implicit_tasks, session_run
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.implicit_tasks import UncoveredCallEntry
+from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
+from openclaw_taskmem.domain.turns import Origin
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.turns import ReportContext
+from taskmem_hookspecs import Owner, Run, TaskFacts
+
+MOST_SESSIONS: Final = 1_000
+"""Sessions whose first calls are kept in mind, for an end may never be told."""
+_OWN: Final = ":taskmem:"
+"""In the keys of sessions that a task has to itself."""
+
+
+def end_earlier_turns(context: Context, heard: ReportContext, origin: Origin) -> None:
+    """Forget what a session called in earlier turns, and end what covered them.
+
+    Only a user's turn ends that: any other may be of the work that it covers. What
+    waits to be resumed stays, and so does what this very turn has taken up already.
+    """
+    forget_calls(context, heard)
+    if origin is not Origin.USER:
+        return
+    for run in context.find_session_runs(heard.session, heard.owner.host):
+        if run.state in session_run.OPEN and not _is_held(run, heard.owner):
+            context.retry_on_conflict(run.task_id, partial(_end_left_task, context, run))
+
+
+def _end_left_task(context: Context, found: Run) -> None:
+    """End the implicit task of a run that no turn works on; another's stays."""
+    facts = context.store.read_task(found.task_id)
+    if facts.task.implicit and facts.run == found:
+        context.commit(implicit_tasks.end_task(facts, found, context.clock.now()))
+
+
+def note_call(
+    context: Context, heard: ReportContext, entry: CallStartEntry, request: str | None
+) -> None:
+    """Note a call that belongs to no task; the third of a user's turn opens one.
+
+    `request` is what the user said in the turn; None: no user has begun it.
+    """
+    if request is None or not context.runs.implicit_tasks or _OWN in heard.session:
+        return
+    now = context.clock.now()
+    seen = (
+        *context.uncovered.get(heard.session_address, ()),
+        UncoveredCallEntry(at=now, entry=entry),
+    )
+    if not implicit_tasks.needs_task(seen):
+        if len(context.uncovered) >= MOST_SESSIONS:
+            context.uncovered.pop(next(iter(context.uncovered)))
+        context.uncovered[heard.session_address] = seen
+        return
+    change = implicit_tasks.open_task(
+        seen,
+        request,
+        heard.owner,
+        task_id=context.new_id("task", now),
+        run_id=context.new_id("run", now),
+        folder=heard.folder,
+        fingerprint=heard.fingerprint,
+        now=now,
+        policy=context.runs,
+    )
+    context.commit(heard.add_cursor(context, change))
+    forget_calls(context, heard)
+
+
+def note_call_end(context: Context, heard: ReportContext, entry: CallEndEntry) -> None:
+    """Note the end of a call that belongs to no task."""
+    seen = context.uncovered.get(heard.session_address, ())
+    if implicit_tasks.has_seen_start(seen, entry):
+        now = context.clock.now()
+        context.uncovered[heard.session_address] = (*seen, UncoveredCallEntry(at=now, entry=entry))
+
+
+def forget_calls(context: Context, heard: ReportContext) -> None:
+    """Forget what a turn has called: it is over, covered, or another begins."""
+    context.uncovered.pop(heard.session_address, None)
+
+
+def find_covering_task(context: Context, caller: Caller) -> tuple[TaskFacts, Run] | None:
+    """Return the implicit task that was opened in a caller's turn, and its run.
+
+    None: none was.
+    """
+    owner = caller.gateway_owner
+    if owner is None or owner.session_key is None:
+        return None
+    for found in context.find_session_runs(owner.session_key, owner.host):
+        facts = context.store.read_task(found.task_id)
+        run = facts.run  # by now: a heartbeat may have come meanwhile
+        if run is None or not _is_held(run, owner):
+            continue
+        if implicit_tasks.is_task_of_turn(facts.task, run):
+            return facts, run
+    return None
+
+
+def _is_held(run: Run, owner: Owner) -> bool:
+    """Whether a turn of an owner works on a run now."""
+    return session_run.is_at_work(run) and run.owner == owner

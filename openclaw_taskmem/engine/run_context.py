@@ -1,0 +1,315 @@
+"""What use cases on runs share: whose a run is, and how its session is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from openclaw_taskmem.domain import (
+    quotas,
+    reachability,
+    rights,
+    run_handoff_notes,
+    run_ownership,
+    run_wakes,
+    runs,
+    task_lifecycle,
+    task_runs,
+    thread,
+)
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.rights import Act, TaskHolder, Tie
+from openclaw_taskmem.domain.run_events import UserHeard
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
+from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.engine import packets, run_recovery
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.run_history import find_last_run
+from taskmem_hookspecs import (
+    Change,
+    EventQuery,
+    Message,
+    Run,
+    RunQuery,
+    RunState,
+    Task,
+    TaskFacts,
+    TaskQuery,
+    TaskStatus,
+    Wait,
+    Wake,
+)
+from taskmem_hookspecs.errors import RunNotFound
+
+GO_ON: Final = "You are to go on with this task now."
+"""Why a packet is told to one who takes a task up."""
+AWAY: Final = (
+    "This task goes on in the background, in a session of its own, which is told so. "
+    "Do not work on it here; tell the user."
+)
+"""Why a packet is told in the session that hears of a run in the background."""
+MOST: Final = 10_000
+PAGE: Final = 50
+"""A session's latest tasks, of which one is looked for that is its to go on with."""
+OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
+RENEWALS: Final = 10
+"""How often within a lease a call that changes nothing renews it."""
+_GOING: Final = tuple(state for state in RunState if not state.terminal)
+
+
+def list_background_runs(
+    context: Context, session: str | None = None, host: str | None = None
+) -> Sequence[Run]:
+    """Return the open runs in the background of this home, newest first.
+
+    `session`: those of which that one of a host hears; None: all.
+    """
+    return [
+        run
+        for run in context.store.find_runs(RunQuery(states=_GOING, limit=MOST))
+        if run.told_session is not None
+        and session in (None, run.told_session)
+        and not context.is_elsewhere(run, host)
+    ]
+
+
+def list_tasks(
+    context: Context,
+    session: str,
+    host: str | None,
+    statuses: Iterable[TaskStatus],
+    *,
+    implicit: bool | None = False,
+) -> Iterator[Task]:
+    """Return a session's latest tasks, status by status; `implicit`: None: all.
+
+    `host` is where it lives: another gateway's session of the same key has others.
+    """
+    for status in statuses:
+        for task in context.store.find_tasks(
+            TaskQuery(status=status, limit=PAGE, session_key=session, implicit=implicit)
+        ):
+            if not reachability.is_other_gateway(task.host, host):
+                yield task
+
+
+def list_own_tasks(
+    context: Context,
+    session: str,
+    host: str | None,
+    statuses: Iterable[TaskStatus] = OPEN,
+    *,
+    implicit: bool | None = False,
+) -> Iterator[Task]:
+    """Return those of a session's tasks that it works on, and has not given away."""
+    for task in list_tasks(context, session, host, statuses, implicit=implicit):
+        going = RunQuery(states=_GOING, task_id=task.task_id, limit=1)
+        if all(run.session_key == session for run in context.store.find_runs(going)):
+            yield task
+
+
+def require_own_run(
+    context: Context, task_id: str, caller: Caller, wish: str, token: int | None = None
+) -> tuple[TaskFacts, Run]:
+    """Return the facts of a task whose open run is the caller's to write for."""
+    facts = context.store.read_task(task_id)
+    guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
+    task_lifecycle.require_open(facts.task, wish)
+    if facts.run is None:
+        raise RunNotFound(
+            f"{task_id} has no run, so nobody holds it; claim it with task_claim first."
+        )
+    run_ownership.guard_write(facts.run, caller, token, wish)
+    return facts, facts.run
+
+
+def guard_reopen(context: Context, task: Task, caller: Caller) -> None:
+    """Refuse an agent that would undo what the user has called off.
+
+    Raises:
+        NotAllowed: They have; the sentence says whom to ask.
+    """
+    if task.status is TaskStatus.CANCELLED:
+        newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
+        task_lifecycle.guard_reopen(task, newest, caller)
+
+
+def guard_task(
+    context: Context,
+    act: Act,
+    facts: TaskFacts,
+    caller: Caller,
+    *,
+    token: int | None = None,
+    wish: str = "nothing was written",
+) -> TaskFacts:
+    """Refuse a caller what it may not do to a task. Source: domain/rights.py.
+
+    Returns the facts with the wakes that the call may answer: whoever only registered
+    the task answers those alone that went to them.
+
+    Raises:
+        TaskmemError: What `rights.guard` refuses.
+    """
+    if caller.person:
+        return facts
+    held, here = find_holder(context, facts), fill_in_home(context, caller)
+    tie = rights.guard_act(act, here, facts.task, held, token=token, wish=wish)
+    if tie is not Tie.REGISTRAR:
+        return facts
+    own = (w for w in facts.wakes if rights.is_agent_of(here, w.session_key, w.host, w.home))
+    return facts.model_copy(update={"wakes": tuple(own)})
+
+
+def may_take_along(context: Context, facts: TaskFacts, other: TaskFacts, caller: Caller) -> bool:
+    """Whether a caller who hands a task off may take along one attached to it.
+
+    It is the caller's, or of who registered the task, and has attached it.
+    """
+    held = find_holder(context, other)
+    tie = rights.find_tie(fill_in_home(context, caller), other.task, held)
+    same = rights.get_registrar(facts.task) == rights.get_registrar(other.task)
+    return same or rights.is_allowed(Act.WRITE, tie, held)
+
+
+def fill_in_home(context: Context, caller: Caller) -> Caller:
+    """Return a caller with the home that it calls: this one."""
+    return caller.model_copy(update={"home": caller.home or context.store.home})
+
+
+def find_holder(context: Context, facts: TaskFacts) -> TaskHolder:
+    """Return who works on a task, or has, and whether they are gone."""
+    task, run = facts.task, facts.run
+    if run is not None:
+        queued = run.state is RunState.QUEUED
+        ended = run_recovery.has_holder_ended if run.state.is_waiting else run_recovery.is_abandoned
+        gone = (queued and run.why == RunReason.OWNER_GONE) or ended(context, run)
+        return TaskHolder(run=run, gone=gone, away=_is_away(context, run))
+    reached = context.reaches(task.host, task.session_key)
+    silent = (context.clock.now() - task.updated_at).total_seconds()
+    waits = task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids
+    last, silence = find_last_run(context, task.task_id), context.stuck.threshold_seconds
+    if reached or waits:
+        return TaskHolder(last=last)
+    return TaskHolder(last=last, gone=silent >= silence, silence=silence)
+
+
+def find_holders(context: Context, task_ids: Sequence[str]) -> Mapping[str, TaskHolder]:
+    """Return who works on tasks, or has, by their ids: what shows who is what to them.
+
+    Of those that nobody ever has there is nothing; whether they are gone is not told.
+    """
+    held: dict[str, TaskHolder] = {}
+    runs = context.store.find_runs(RunQuery(task_ids=tuple(task_ids)))
+    for run in sorted(runs, key=_age_key):
+        if run.state.terminal:
+            held[run.task_id] = TaskHolder(last=run)
+        else:
+            held[run.task_id] = TaskHolder(run=run, away=_is_away(context, run))
+    return held
+
+
+def _age_key(run: Run) -> tuple[datetime, str]:
+    return run.created_at, run.run_id
+
+
+def _is_away(context: Context, run: Run) -> bool:
+    """Whether a run is queued for a session in the background, which is there."""
+    if run.state is not RunState.QUEUED or run.told_session is None:
+        return False
+    return not runs.is_left_behind(run, context.clock.now(), context.runs)
+
+
+def begin_caller_run(
+    context: Context, caller: Caller, now: datetime, task: Task
+) -> RunTransition | None:
+    """Return the run that a caller begins on a task; None: it can hold none."""
+    if caller.is_user:
+        return requeue_for_last_role(context, task, now)
+    return task_runs.begin_for_caller(
+        task,
+        caller,
+        run_id=context.new_id("run", now),
+        now=now,
+        policy=context.runs,
+        last=find_last_run(context, task.task_id),
+    )
+
+
+def requeue_for_last_role(context: Context, task: Task, now: datetime) -> RunTransition | None:
+    """Return a new run of a task that has ended, queued for its last run's role.
+
+    None: it had no run, or a gateway's session held the last, and is told instead.
+    """
+    last = find_last_run(context, task.task_id)
+    if last is None or is_gateway_session(last.session_key):
+        return None
+    messages = context.store.read_records(Message, task.task_id, thread.READ)
+    heard = max(last.heard_until, run_handoff_notes.find_completion_id(messages))
+    return task_runs.queue_for_role(
+        task,
+        last.role,
+        run_id=context.new_id("run", now),
+        now=now,
+        segmented=last.segmented,
+        last=apply_events(last, UserHeard(heard_until=heard), now=now).run,
+    )
+
+
+def make_resume_wake(
+    context: Context, facts: TaskFacts, run: Run, now: datetime, answer: str | None = None
+) -> Wake | None:
+    """Return the wake that tells a run's session to go on; None: it has none.
+
+    `answer` is what the user says to its task, which asked nothing; None: nothing.
+    """
+    if not is_gateway_session(run.session_key):
+        return None
+    wake_id = context.new_id("wake", now)
+    text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer)
+    return run_wakes.make_wake(run, wake_id, text, now)
+
+
+def renew_lease(context: Context, task_id: str, caller: Caller, token: int | None) -> None:
+    """Begin the lease anew of a run whose holder has called, unless it just was."""
+
+    def renew_runs() -> tuple[Run, ...]:
+        now = context.clock.now()
+        fresh = timedelta(seconds=context.runs.lease_seconds / RENEWALS)
+        return tuple(
+            runs.note_call(run, caller, token, now, context.runs)
+            for run in context.store.find_runs(
+                RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=1)
+            )
+            if run_ownership.has_claim(run, caller, token) and now - run.seen_at >= fresh
+        )
+
+    if renew_runs():
+        context.retry_on_conflict(task_id, lambda: context.commit(Change(runs=renew_runs())))
+
+
+def guard_more_tasks(context: Context, caller: Caller) -> None:
+    """Refuse one more task of an agent that has as many open ones as one may.
+
+    Calls at the same time may go a few beyond that.
+
+    Raises:
+        LimitReached: It has.
+    """
+    maker, most = quotas.find_maker(caller), quotas.TASKS
+    if maker is not None:
+        quotas.guard_tasks(context.store.count_open(Task, maker, most))
+
+
+def guard_more_waits(context: Context, caller: Caller) -> None:
+    """Refuse one more wait of an agent that has as many open ones as one may.
+
+    Calls at the same time may go a few beyond that.
+
+    Raises:
+        LimitReached: It has.
+    """
+    maker, most = quotas.find_maker(caller), quotas.WAITS
+    if maker is not None:
+        quotas.guard_waits(context.store.count_open(Wait, maker, most))

@@ -1,0 +1,313 @@
+"""Use cases that move a run to other hands, or end it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Final
+
+from openclaw_taskmem.domain import (
+    run_handoff,
+    run_handoff_notes,
+    run_ownership,
+    run_registrars,
+    task_lifecycle,
+    task_runs,
+)
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.rights import Act
+from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.run_context import (
+    GO_ON,
+    guard_task,
+    list_background_runs,
+    make_resume_wake,
+    may_take_along,
+    require_own_run,
+)
+from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.turns import find_turn_session
+from taskmem_hookspecs import Change, Message, Owner, Run, Task, TaskFacts, TaskNotFound
+from taskmem_hookspecs.errors import InvalidArguments, RunNotReady
+
+log = logging.getLogger(__name__)
+
+_BACKGROUND: Final = "background"
+"""The subject of whoever moves a run there: how many may be is for all tasks."""
+
+
+def move_to_background(
+    context: Context, task_id: str, caller: Caller, note: str = ""
+) -> tuple[Task, Run]:
+    """Move a task's run to a session of its own, with a note for its agent.
+
+    Raises:
+        RunNotFound: The task has no run.
+        RunNotReady: No gateway's agent calls.
+        LimitReached: As many as there may be are in the background.
+        RunHeld: Another works on it.
+    """
+    if not caller.person and caller.gateway_owner is None:
+        raise RunNotReady(
+            f"{task_id} cannot go to the background: only inside OpenClaw are there "
+            "sessions for that; go on with it here."
+        )
+
+    def once() -> tuple[Task, Run]:
+        facts, run = require_own_run(context, task_id, caller, "it stays where it is")
+        now = context.clock.now()
+        wake_id = context.new_id("wake", now)
+        moved = run_handoff.format_background_note(caller, note)
+        entry = task_lifecycle.build_lifecycle_message(facts.task, moved, now)
+        sent = run_handoff.describe_background(run.session_key or "", (entry,))
+        change = run_handoff.build_background_move(
+            facts,
+            run,
+            list_background_runs(context),
+            wake_id=wake_id,
+            text=packets.render_resume_text(context, facts, wake_id, GO_ON, background=sent),
+            moved=moved,
+            now=now,
+            policy=context.runs,
+        )
+        context.commit(change)
+        return change.tasks[0], change.runs[0]
+
+    return context.retry_on_conflict(task_id, once, _BACKGROUND)
+
+
+def cancel_task(context: Context, task_id: str, reason: str, caller: Caller) -> Task:
+    """Call a task off; its checkpoints stay.
+
+    Raises:
+        TaskEnded: It has ended already.
+        NotAllowed: It is another session's.
+        RunNotReady: The user reviews it, and has had no word in that.
+    """
+
+    def once() -> Task:
+        facts = context.store.read_task(task_id)
+        guard_task(context, Act.CANCEL, facts, caller)
+        now = context.clock.now()
+        turn = find_turn_session(context, facts.run)
+        change = run_handoff.build_cancellation(facts, caller, reason, turn, now)
+        task_runs.guard_review(facts.run, caller)
+        context.commit(change)
+        return change.tasks[0]
+
+    return context.retry_on_conflict(task_id, once)
+
+
+def abort_task(
+    context: Context, task_id: str, reason: str, token: int | None, caller: Caller
+) -> Task:
+    """Give a task up.
+
+    Raises:
+        RunNotFound: The task has no run; end it with task_update.
+        Fenced: The run was claimed by another since.
+        RunHeld: Another holds it.
+        RunNotReady: The user reviews it, and has had no word in that.
+    """
+
+    def once() -> Task:
+        facts, run = require_own_run(context, task_id, caller, "it was not given up", token)
+        task_runs.guard_review(run, caller)
+        change = run_handoff.build_task_abort(facts, run, reason, context.clock.now())
+        context.commit(change)
+        return change.tasks[0]
+
+    return context.retry_on_conflict(task_id, once)
+
+
+def hand_off_task(
+    context: Context, task_id: str, to: str, *, note: str, token: int | None, caller: Caller
+) -> tuple[Task, Run, Sequence[str]]:
+    """Hand a task's run to the user, or to another role; return what went along.
+
+    Raises:
+        RunNotFound: The task has no run.
+        Fenced: The run was claimed by another since.
+        RunHeld: Another holds it.
+        RunNotReady: The user reviews it, and has had no word in that.
+    """
+
+    def once() -> tuple[Task, Run, Sequence[str]]:
+        facts, run = require_own_run(context, task_id, caller, "it was not handed on", token)
+        now = context.clock.now()
+        if to != "user":
+            task_runs.guard_review(run, caller)
+            change = run_handoff.build_role_handoff(facts, run, to, note, now)
+            context.commit(change)
+            return change.tasks[0], change.runs[0], ()
+        attached = {
+            context.new_id("run", now): (each, find_last_run(context, each.task.task_id))
+            for each in _read_existing_tasks(context, run.attached)
+            if each.task.task_id != task_id and may_take_along(context, facts, each, caller)
+        }
+        change = run_handoff.build_user_handoff(facts, run, attached, note, now)
+        context.commit(_add_review_reminder(context, change, now))
+        along = [each.task_id for each in change.runs[1:]]
+        was = {each.task.task_id: each.run for each, _ in attached.values()}
+        for each in along:
+            before = was[each]
+            log.warning(
+                "[Attached Task Update] taskId=%s from=%s to=review",
+                each,
+                "backlog" if before is None else before.state,
+            )
+        return change.tasks[0], change.runs[0], along
+
+    return context.retry_on_conflict(task_id, once)
+
+
+def require_attachable(context: Context, attach: Sequence[str], by: Caller) -> tuple[str, ...]:
+    """Return the tasks that a claim attaches, which are the caller's to hand off.
+
+    Raises:
+        InvalidArguments: One has ended, or a run.
+        NotAllowed: One is another's.
+    """
+    for task_id in attach:
+        facts = context.store.read_task(task_id)
+        guard_task(context, Act.WRITE, facts, by)
+        if facts.run is not None or facts.task.status.terminal:
+            raise InvalidArguments(
+                f"{task_id} cannot be attached: only a task that is open and has no "
+                "run can. Nothing was claimed."
+            )
+    return tuple(attach)
+
+
+def find_unheard(
+    context: Context, run: Run | None, caller: Caller, token: int | None
+) -> tuple[Sequence[Message], Sequence[Message]]:
+    """Return what the user has said to a caller who holds a run, and was not told.
+
+    First what an earlier answer has shown, as the caller has heard it now, and then
+    the rest. What a sub-agent is told between the turns of its session would be lost
+    to that. An agent elsewhere is told also where it goes on with what is queued,
+    unclaimed, or waits for the user.
+    """
+    if run is None or not caller.in_turn:
+        return (), ()
+    elsewhere = caller.gateway_owner is None and not caller.person
+    goes_on = elsewhere and run_ownership.can_write(run, caller, token)
+    if not (goes_on or run_ownership.has_claim(run, caller, token)):
+        return (), ()
+    said, shown = _read_unheard(context, run), context.shown.get(run.run_id, 0)
+    heard = [message for message in said if message.message_id <= shown]
+    return heard, said[len(heard) :]
+
+
+def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) -> None:
+    """Note what an answer shows to a run's holder; empty: it has heard all there is."""
+    if run is not None and unheard:
+        context.shown[run.run_id] = unheard[-1].message_id
+    elif run is not None:
+        context.shown.pop(run.run_id, None)
+
+
+def _read_unheard(context: Context, run: Run) -> Sequence[Message]:
+    """Return what the user has said that a run's holder was not told."""
+    said = context.store.read_records(Message, run.task_id, said_after=run.heard_until)
+    return run_handoff_notes.find_unheard_messages(run, said)
+
+
+def note_heard(context: Context, task_id: str, words: str | None, caller: Caller) -> None:
+    """Note that the holder of a task's run knows what the user has just said.
+
+    The holder has passed it on, or its gateway tells it. If the user has also said what
+    the holder was not told, all of it comes with the holder's next update.
+    """
+
+    def once() -> None:
+        facts = context.store.read_task(task_id)
+        run = facts.run
+        told = run is not None and is_gateway_session(run.session_key)
+        if run is None or not (told or run_ownership.has_claim(run, caller, None)):
+            return
+        unheard = _read_unheard(context, run)
+        if [message.content for message in unheard] == [words]:
+            context.commit(
+                run_handoff_notes.record_heard(Change(), facts, unheard, context.clock.now())
+            )
+
+    context.retry_on_conflict(task_id, once)
+
+
+def add_sent_back_wake(
+    context: Context, facts: TaskFacts, change: Change, words: str | None, now: datetime
+) -> Change:
+    """Return a change by which the user sends a task back, and its session goes on.
+
+    `words` are theirs; None: they gave none. A run of no gateway's session waits for
+    whoever claims it.
+    """
+    task, run = next(iter(change.tasks), facts.task), change.runs[0]
+    after = facts.model_copy(update={"task": task, "run": run})
+    told = apply_events(run, UserSpoke(), ToldToGoOn(), now=now).run
+    wake = make_resume_wake(context, after, told, now, words)
+    if wake is None:
+        return change
+    wakes = (*change.wakes, wake)
+    return change.model_copy(update={"runs": (told,), "wakes": wakes})
+
+
+def _add_review_reminder(context: Context, change: Change, now: datetime) -> Change:
+    """Return a hand-off to the user that also reminds whoever registered the task.
+
+    Where no wake reaches them, the user's own notice has to do.
+    """
+    task, run = change.tasks[0], change.runs[0]
+    session = task.registrar_session
+    if session is None or not context.reaches(task.registrar_host, session):
+        return change
+    wake_id, threshold = context.new_id("wake", now), context.stuck.threshold_seconds
+    wake = run_registrars.build_review_wake(task, run, wake_id, now, threshold)
+    return change.model_copy(update={"wakes": (*change.wakes, wake)})
+
+
+def _read_existing_tasks(context: Context, named: Sequence[str]) -> Iterator[TaskFacts]:
+    """Read the tasks among the named ones that there are."""
+    for task_id in dict.fromkeys(named):
+        with suppress(TaskNotFound):
+            yield context.store.read_task(task_id)
+
+
+def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owner | None]:
+    """Take a run from whoever holds it; return it with who that was.
+
+    Raises:
+        RunNotReady: It does not run.
+        NotAllowed: It is another session's.
+    """
+
+    def once() -> tuple[Run, Owner | None]:
+        facts = context.store.read_task(task_id)
+        guard_task(context, Act.RESET, facts, caller)
+        now = context.clock.now()
+        run = facts.run
+        wake_id = context.new_id("wake", now)
+        change = run_handoff.build_run_reset(
+            facts,
+            wake_id=wake_id,
+            text=packets.render_resume_text(context, facts, wake_id, GO_ON),
+            turn=find_turn_session(context, run),
+            now=now,
+        )
+        context.commit(change)
+        holder = run.owner if run else None
+        log.warning(
+            "[Manual Reset] task=%s running to queued; previously held by %s",
+            task_id,
+            holder.role if holder else "nobody",
+        )
+        return change.runs[0], holder
+
+    return context.retry_on_conflict(task_id, once)

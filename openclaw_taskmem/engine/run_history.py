@@ -1,0 +1,173 @@
+"""What is known of the work on a task: its runs, and what their checkpoints say.
+
+A run of 10,000 calls has 20,000 checkpoints. Read as a whole are only the newest; of
+the others the store picks out those with effects by what their bodies hold.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.domain import run_checkpoints
+from openclaw_taskmem.domain.program_effects import Effect
+from openclaw_taskmem.domain.run_checkpoints import History, PastCall
+from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import Checkpoint, ConversationMessage, Run, RunQuery, Value
+
+log = logging.getLogger(__name__)
+
+RUNS: Final = 20
+"""Runs of a task whose history is known: the newest."""
+EFFECTS: Final = 200
+"""Calls with one kind of effect that are read of a run: the newest."""
+PAGE: Final = 30
+"""Calls on a page of the history."""
+
+
+class PastWork(Value):
+    """What was done for a task, and said meanwhile, in its latest runs."""
+
+    run: Run | None = None
+    """The last run, open or not; None: there was none."""
+    messages: tuple[ConversationMessage, ...] = ()
+    """What was last said in the conversation, oldest first."""
+    calls: tuple[PastCall, ...] = ()
+    """The newest calls, and of older ones those with effects; oldest first."""
+    unread: int = 0
+    """Calls that have ended and may have had effects, and are not among these: they
+    are so many that not all were read."""
+    last_response: str | None = None
+    """The end of what an agent said last to the user; None: nothing yet."""
+
+
+def find_last_run(context: Context, task_id: str) -> Run | None:
+    """Return the last run of a task, open or not; None: it had none."""
+    return next(iter(context.store.find_runs(RunQuery(task_id=task_id, limit=1))), None)
+
+
+def read_past_work(context: Context, task_id: str) -> PastWork:
+    """Return what was done for a task, over all of its latest runs."""
+    runs = context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS))
+    known: list[PastCall] = []
+    messages: tuple[ConversationMessage, ...] = ()
+    unread = 0
+    for run in runs:
+        found = read_history(context, run)
+        if found is None:
+            continue
+        messages = messages or _read_messages(context, run)
+        calls = {call.number: call for call in found.calls}
+        older, crowded = _read_calls_with_effects(context, run)
+        calls = {call.number: call for call in older} | calls
+        known += calls.values()
+        ended = sum(call.ok is not None for call in calls.values())
+        unread += max(run.calls - ended, 0) if crowded else 0
+    known.sort(key=lambda call: (call.at, call.number))
+    said = (run.last_response for run in runs if run.last_response)
+    return PastWork(
+        run=next(iter(runs), None),
+        messages=messages,
+        calls=tuple(known),
+        unread=unread,
+        last_response=next(said, None),
+    )
+
+
+def read_history(context: Context, run: Run) -> History | None:
+    """Return what the checkpoints of a run say; None: nothing that can be trusted."""
+    kept = context.store.read_records(Checkpoint, run.run_id, run_checkpoints.READ)
+    found = run_checkpoints.parse_history(kept)
+    if kept and (found is None or found.corrupt):
+        log.warning("checkpoints of %s are damaged; what is whole is used", run.run_id)
+    return found
+
+
+def _read_messages(context: Context, run: Run) -> tuple[ConversationMessage, ...]:
+    """Return what was last said in a run, however many calls ago."""
+    holding = run_checkpoints.HOLDING_SAID
+    kept = context.store.read_records(
+        Checkpoint, run.run_id, run_checkpoints.MESSAGES, holding=holding
+    )
+    return run_checkpoints.read_conversation(kept)
+
+
+def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastCall], bool]:
+    """Return a run's calls with effects, and whether there are more than were read.
+
+    Of what went out, also those that were cut.
+    """
+    read = partial(context.store.read_records, Checkpoint, run.run_id, EFFECTS)
+    found = [
+        read(holding=run_checkpoints.format_effect_filter(Effect.OUTSIDE, ended=False)),
+        read(holding=run_checkpoints.format_effect_filter(Effect.FILES, ended=True)),
+        read(holding=run_checkpoints.format_effect_filter(Effect.OTHER, ended=True)),
+    ]
+    calls = [call for kept in found for call in run_checkpoints.read_scattered_calls(kept)]
+    return calls, any(len(kept) == EFFECTS for kept in found)
+
+
+class HistoryPosition(Value):
+    """Where the next page of a task's history begins."""
+
+    run: int
+    """The number of the run, counted from 1."""
+    before: int | None
+    """The number of a checkpoint; None: at the run's newest."""
+    left: int
+    """Calls that come on that page and later ones, about."""
+
+
+class HistoryPage(Value):
+    """A part of a task's history."""
+
+    calls: tuple[PastCall, ...]
+    """Newest first."""
+    more: HistoryPosition | None
+    """None: there is no more."""
+
+
+def read_history_page(context: Context, task_id: str, place: HistoryPosition | None) -> HistoryPage:
+    """Return a page of the calls made for a task; None: the newest."""
+    runs = [*reversed(context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS)))]
+    if place is None:
+        left = sum(run.calls for run in runs)
+        place = HistoryPosition(run=len(runs), before=None, left=left)
+    calls: list[PastCall] = []
+    number, before = min(place.run, len(runs)), place.before
+    while number and len(calls) < PAGE:
+        page, before = _read_run_page(context, runs[number - 1], before, PAGE - len(calls))
+        calls += page
+        number -= before is None
+        while before is None and number and not runs[number - 1].checkpoints:
+            number -= 1
+    ended = sum(call.ok is not None for call in calls)
+    left = max(place.left - ended, 1)
+    more = HistoryPosition(run=number, before=before, left=left) if number else None
+    return HistoryPage(calls=tuple(calls), more=more)
+
+
+def _read_run_page(
+    context: Context, run: Run, before: int | None, most: int
+) -> tuple[Sequence[PastCall], int | None]:
+    """Return calls of a run, newest first, and before which checkpoint to go on."""
+
+    def has_ended(call_id: str, number: int) -> bool:
+        if before is None:
+            return False
+        holding = run_checkpoints.format_call_filter(call_id)
+        later = context.store.read_records(Checkpoint, run.run_id, 8, holding=holding)
+        return run_checkpoints.has_end(later, call_id, number)
+
+    # Each call has two; others may lie between them.
+    limit = 2 * most + 8
+    kept = context.store.read_records(Checkpoint, run.run_id, limit, before=before)
+    if before is None and run_checkpoints.parse_history(kept) is None:
+        return (), None
+    page = run_checkpoints.cut_page(kept, most, has_ended)
+    all_taken = not kept or page.before == kept[0].number
+    if all_taken and len(kept) < limit:
+        return page.calls, None
+    return page.calls, page.before

@@ -1,0 +1,364 @@
+"""Leases that run out, and gateways that start anew: runs are put back, never done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.domain import events, run_gateway_work, run_recovery, session_run, thread
+from openclaw_taskmem.domain.callers import is_gateway_session
+from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.run_events import LeaseReleased, LeaseSet, ResumeTried
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.run_recovery import LapseAction, OwnerStatus
+from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import (
+    FOREVER,
+    Change,
+    Event,
+    EventQuery,
+    Message,
+    Run,
+    RunQuery,
+    RunState,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    TaskNotFound,
+)
+from taskmem_hookspecs.errors import Conflict, RunNotFound
+
+log = logging.getLogger(__name__)
+
+ABANDONED: Final = timedelta(minutes=10)
+"""After which a lease that ran out is no longer left to its own home."""
+LATER: Final = timedelta(hours=1)
+"""After which a run is looked at again whose task cannot be read."""
+BATCH: Final = 200
+"""Runs that one pass looks at; the next pass takes the rest."""
+MOST: Final = 10_000
+_RESET: Final = (LapseAction.QUEUE, LapseAction.RESUME)
+_NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
+    RunState.FAILED: {RunReason.INTERRUPTED},
+    RunState.BLOCKED: {RunReason.STALE, RunReason.PROMPT_CHANGED},
+}
+"""In which states, and why there, a run that a restart has cut is not resumed."""
+
+
+def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> int:
+    """Look at the runs whose lease has run out, and return how many there were.
+
+    What was done is one line of the log. Source: requirement D3.
+    """
+    due = _find_lapsed_runs(context)
+    reset: list[str] = []
+    for run in due:
+        if context.stopping.is_set():
+            break
+        try:
+            look = partial(_handle_lapse, context, run, gateways)
+            if context.retry_on_conflict(run.task_id, look) in _RESET:
+                role = run.owner.role if run.owner else run.role
+                reset.append(f"{run.run_id} (role {role})")
+        except (StoreBusy, StoreFull, StoreUnavailable):
+            raise
+        except TaskNotFound:
+            _postpone_lapse(context, run)
+        except Exception:
+            log.exception("%s could not be looked at; the others are", run.run_id)
+    if reset:
+        log.warning(
+            "[Stale Cleanup] %d runs looked at, %d reset to queued: %s",
+            len(due),
+            len(reset),
+            ", ".join(reset),
+        )
+        swept = Event(
+            at=context.clock.now(),
+            kind=events.RUN_SWEPT,
+            data={"looked_at": len(due), "reset": [*reset]},
+        )
+        context.commit(Change(events=(swept,)))
+    return len(due)
+
+
+def _postpone_lapse(context: Context, run: Run) -> None:
+    """Leave a run whose task cannot be read, until somebody may have put that right."""
+    now = context.clock.now()
+    later = now + LATER
+    with suppress(Conflict):
+        context.commit(Change(runs=(apply_events(run, LeaseSet(lease_until=later), now=now).run,)))
+
+
+def requeue_abandoned(
+    context: Context,
+    *,
+    task_id: str | None = None,
+    role: str | None = None,
+    process: str | None = None,
+) -> int:
+    """Queue the runs whose holder's process has ended, and return how many.
+
+    Only that of a task, those held as a role, or those held by a process; None: any.
+    Where nobody asks for a task or as a role, what belongs to a session of a gateway
+    is left to its lease, after which that session is told to go on. Source: seed 002.
+    """
+    asked = task_id is not None or role is not None
+    query = RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=MOST)
+    held = [
+        run
+        for run in context.store.find_runs(query)
+        if run.owner is not None
+        and context.store.serves(run.home)
+        and role in (None, run.owner.role)
+        and process in (None, run.owner.process)
+    ]
+    left = [run for run in held if asked or not _is_gateway_run(context, run)]
+    queued = 0
+    for run in left:
+        # Whoever changed it first has decided what becomes of it.
+        with suppress(Conflict, TaskNotFound):
+            if is_abandoned(context, run):
+                queue = partial(_requeue_run, context, run.task_id)
+                queued += context.retry_on_conflict(run.task_id, queue)
+    return queued
+
+
+def is_abandoned(context: Context, run: Run) -> bool:
+    """Whether a run is held by a process that is known to have ended.
+
+    What a gateway's agent holds has a recovery of its own.
+    """
+    in_gateway = run.owner is not None and run.owner.boot is not None
+    running = run.state is RunState.RUNNING and not in_gateway
+    return running and has_holder_ended(context, run)
+
+
+def has_holder_ended(context: Context, run: Run) -> bool:
+    """Whether the process that holds a run, or held it last, is known to have ended."""
+    return _is_holder_alive(context, run) is False
+
+
+def describe_last_holder(context: Context, run: Run) -> str:
+    """Return for who claims a queued run who left it behind; empty: nobody did."""
+    if run.why not in run_recovery.LEFT:
+        return ""
+    messages = context.store.read_records(Message, run.task_id, thread.READ)
+    return run_recovery.describe_owner_gone(run.why, messages)
+
+
+def _requeue_run(context: Context, task_id: str) -> bool:
+    facts, now = context.store.read_task(task_id), context.clock.now()
+    if facts.run is None or not is_abandoned(context, facts.run):
+        return False
+    verdict = run_recovery.ABANDONED
+    change = run_recovery.apply_lapse(
+        facts, verdict, wake_id="", text="", now=now, policy=context.runs
+    )
+    tried = (apply_events(run, ResumeTried(), now=now).run for run in change.runs)
+    context.commit(change.model_copy(update={"runs": tuple(tried)}))
+    _log_reset(facts.run, verdict.why)
+    return True
+
+
+def _log_reset(run: Run, why: RunReason | None) -> None:
+    log.warning(
+        "[State Recovery] task=%s run=%s role=%s action=reset_to_queued why=%s",
+        run.task_id,
+        run.run_id,
+        run.owner.role if run.owner else run.role,
+        why,
+    )
+
+
+def _find_lapsed_runs(context: Context) -> Sequence[Run]:
+    """Return the runs whose lease has run out.
+
+    Those of other homes are among them when nobody there has looked for so long that
+    their daemon must be gone: a run that nobody holds can be claimed from anywhere.
+    """
+    now = context.clock.now()
+    own = context.store.find_runs(RunQuery(lapsed_by=now, limit=BATCH))
+    if not context.store.is_shared or len(own) == BATCH:
+        return own
+    known = {run.run_id for run in own}
+    query = RunQuery(lapsed_by=now - ABANDONED, limit=BATCH - len(own))
+    left = context.store.whole.find_runs(query)
+    return [*own, *(run for run in left if run.run_id not in known)]
+
+
+def find_next_lapse(context: Context) -> datetime | None:
+    """Return when the next lease runs out; None: no run has one."""
+    query = RunQuery(lapsed_by=FOREVER, limit=1)
+    return next((run.lease_until for run in context.store.find_runs(query)), None)
+
+
+def recover_gateway_runs(
+    context: Context, presence: GatewayPresence, others: Collection[str]
+) -> None:
+    """Give what an earlier start of a gateway held to its own recovery, then to ours.
+
+    `others`: the starts of gateways whose runs are theirs. Source: requirements D2, E3.
+    """
+    for run in _find_gateway_runs(context, run_recovery.MAY_LAPSE):
+        if run.owner is not None and run.owner.boot in others:
+            continue
+        context.retry_on_conflict(run.task_id, partial(_give_recovery_time, context, run, presence))
+
+
+def has_lost_run(context: Context, session: str, since: datetime | None) -> bool:
+    """Whether the run that a session's turn is for goes on elsewhere, or is not to.
+
+    `since`: when a gateway that resumed the turn by itself has started. By then a run
+    that was interrupted too often may have failed, and the user may have been asked
+    whether it goes on.
+    """
+    _, own, run_id = session.partition(":taskmem:")
+    if own:
+        with suppress(RunNotFound):
+            run = context.store.read_run(run_id)
+            if not run.state.terminal and run.session_key != session:
+                return True
+    if since is None:
+        return False
+    return any(
+        run.session_key == session
+        and run.why in _NOT_RESUMED.get(run.state, ())
+        and run.changed_at >= since
+        for run in context.store.find_runs(
+            RunQuery(states=(*_NOT_RESUMED,), limit=BATCH, implicit=False)
+        )
+    )
+
+
+def build_waiting_notices(context: Context) -> tuple[Event, ...]:
+    """Return what tells users of runs that wait for them, and did not say so yet.
+
+    Each is announced once for as long as it waits. Source: requirement F7.
+    """
+    now = context.clock.now()
+    return tuple(
+        run_recovery.build_waiting_notice(facts.task, run, now)
+        for run in _find_gateway_runs(context, (RunState.BLOCKED,))
+        if session_run.needs_word(run)
+        and (facts := context.find_task(run.task_id)) is not None
+        and not run_recovery.was_announced(
+            run, context.store.find_events(EventQuery(task_id=run.task_id, limit=MOST))
+        )
+    )
+
+
+def list_waiting_runs(context: Context) -> Sequence[Run]:
+    """Return the runs of this home's gateway that wait for their users."""
+    return _find_gateway_runs(context, (RunState.BLOCKED, RunState.REVIEW))
+
+
+def _find_gateway_runs(context: Context, states: Collection[RunState]) -> Sequence[Run]:
+    found = context.store.find_runs(RunQuery(states=tuple(states), limit=MOST))
+    return [run for run in found if _is_gateway_run(context, run)]
+
+
+def drop_old_checkpoints(context: Context) -> None:
+    """Drop checkpoints and implicit tasks that are too old.
+
+    Source: requirement E2.
+
+    A run at work loses those of its first days, too; one that waits for the user goes
+    on from where it was, however long they take, and keeps all. What is of another
+    home is for its own daemon, by its own setting.
+    """
+    days = timedelta(days=context.runs.checkpoint_days)
+    before = context.clock.now() - days
+    context.commit(Change(forget_before=before))
+
+
+def _give_recovery_time(context: Context, run: Run, presence: GatewayPresence) -> None:
+    facts = context.store.read_task(run.task_id)
+    if facts.run is None or facts.run.run_id != run.run_id:
+        return
+    sight = _read_owner_status(context, facts.run, (presence,))
+    now = context.clock.now()
+    newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
+    # Whoever worked below it was interrupted, and so was it.
+    below = run_gateway_work.read_awaited(facts, newest).get("sub_agents")
+    if not below and run_recovery.is_between_turns(facts, sight, now, context.runs):
+        wake_id = context.new_id("wake", now)
+        context.commit(
+            run_gateway_work.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now)
+        )
+        return
+    left = run_recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)
+    if left is not None:
+        context.commit(Change(runs=(left,)))
+
+
+def _handle_lapse(
+    context: Context, run: Run, gateways: Sequence[GatewayPresence]
+) -> LapseAction | None:
+    facts = context.store.read_task(run.task_id)
+    now = context.clock.now()
+    if facts.run is None or facts.run.run_id != run.run_id:
+        ended = context.store.read_run(run.run_id)
+        if ended.lease_until is not None:
+            context.commit(Change(runs=(apply_events(ended, LeaseReleased(), now=now).run,)))
+        return None
+    if facts.run.lease_until is None or facts.run.lease_until > now:
+        return None
+    sight = _read_owner_status(context, facts.run, gateways)
+    verdict = run_recovery.judge_lapse(facts, sight, now, context.runs)
+    wake_id = context.new_id("wake", now)
+    text = ""
+    if verdict.course is LapseAction.RESUME:
+        cut = run_recovery.describe_cut(facts.run, sight.boot) or f"{run_recovery.CUT}."
+        text = packets.render_resume_text(context, facts, wake_id, f"{cut} Go on with it now.")
+    context.commit(
+        run_recovery.apply_lapse(
+            facts, verdict, wake_id=wake_id, text=text, now=now, policy=context.runs
+        )
+    )
+    if verdict.course in _RESET:
+        _log_reset(facts.run, verdict.why)
+    return verdict.course
+
+
+def _read_owner_status(
+    context: Context, run: Run, gateways: Sequence[GatewayPresence]
+) -> OwnerStatus:
+    lives = _is_holder_alive(context, run)
+    if run.session_key is None or not _is_gateway_run(context, run) or not gateways:
+        return OwnerStatus(alive=lives is True, gone=lives is False)
+    latest = max(gateways, key=lambda gateway: gateway.started_at)
+    boot = run.owner.boot if run.owner else None
+    there = next((each for each in gateways if each.boot == boot), latest)
+    agent = run.owner.role if run.owner else run.role
+    at_work = any(run.session_key in each.running for each in gateways)
+    return OwnerStatus(
+        alive=at_work or lives is True,
+        gone=lives is False,
+        boot=there.boot,
+        fingerprint=there.fingerprints.get(agent or ""),
+    )
+
+
+def _is_holder_alive(context: Context, run: Run) -> bool | None:
+    """Whether the process that holds a run lives; None: nobody can tell from here.
+
+    One of another home may be of another machine, where its number is another's.
+    """
+    owner = run.owner
+    if owner is None or owner.process is None:
+        return None
+    here = context.store.serves(owner.home or run.home)
+    return context.lives(owner.process) if here else None
+
+
+def _is_gateway_run(context: Context, run: Run) -> bool:
+    """Whether a run belongs to a session of this home's gateway."""
+    session = run.session_key or ""
+    return context.store.serves(run.home) and is_gateway_session(session)

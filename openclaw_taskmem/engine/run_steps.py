@@ -1,0 +1,139 @@
+"""Use cases on the steps of a task: done, failed and planned anew, or given more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from openclaw_taskmem.domain import plan_revision, quotas, runs, task_lifecycle
+from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.run_events import StepFailed, StepGivenMore
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.domain.task_update import UpdateRequest
+from openclaw_taskmem.engine import tasks
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.run_context import require_own_run
+from taskmem_hookspecs import Change, Task, TaskFacts, Value
+from taskmem_hookspecs.errors import InvalidArguments
+
+NOTHING = "nothing was written"
+
+
+class StepResult(Value):
+    """What came of a step that ended."""
+
+    task: Task
+    left_out: tuple[str, ...] = ()
+    """Steps that are too many for a segmented task."""
+    unheard: tuple[str, ...] = ()
+    """What the user has said meanwhile, oldest first."""
+
+
+class StepOutcome(Value):
+    """What an agent says of the step that it works on."""
+
+    step: int | None = None
+    """Counted from 1; None: the current one."""
+    outcome: str = "done"
+    """`done`, `failed` or `more_tools`."""
+    note: str | None = None
+    remaining: tuple[str, ...] = ()
+    """What is to be done instead of a failed step and those after it."""
+    token: int | None = None
+
+
+def record_step_outcome(
+    context: Context, task_id: str, wish: StepOutcome, caller: Caller
+) -> StepResult:
+    """Note how a step ended.
+
+    Raises:
+        InvalidArguments: There is no such step, or it has had its bonus.
+        RunNotFound: The task has no run, so its steps have no budget.
+        LimitReached: The task is full.
+    """
+    facts, _ = require_own_run(context, task_id, caller, NOTHING, wish.token)
+    current = compute_progress(facts.task).current if wish.step is None else wish.step - 1
+    if current is None or not 0 <= current < len(facts.task.plan):
+        raise InvalidArguments(
+            f"The plan of {task_id} has no such step; it has steps 1 to "
+            f"{len(facts.task.plan)}. Nothing was written."
+        )
+    if wish.outcome == "done":
+        update = UpdateRequest(
+            message=wish.note, completed_steps=(current + 1,), token=wish.token, caller=caller
+        )
+        updated = tasks.write_update(context, task_id, update)
+        return StepResult(task=updated.task, unheard=updated.unheard)
+    if wish.outcome == "failed":
+        quotas.guard_words(facts.task, caller)
+        task, left_out = _record_failed_step(context, facts, current, wish, caller)
+        return StepResult(task=task, left_out=tuple(left_out))
+    return StepResult(task=_grant_more_calls(context, task_id, wish, caller))
+
+
+def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller: Caller) -> Task:
+    def once() -> Task:
+        facts, run = require_own_run(context, task_id, caller, NOTHING, wish.token)
+        if not run.segmented or caller.gateway_owner is None:
+            raise InvalidArguments(
+                "This step may call as many tools as it takes: nobody counts them. "
+                "Nothing was written."
+            )
+        current = compute_progress(facts.task).current
+        if current is None or wish.step not in (None, current + 1):
+            raise InvalidArguments(
+                "Only the step that is worked on has more calls, and that is "
+                f"{'none' if current is None else current + 1}. Nothing was written."
+            )
+        same = run.step == current
+        if run.step_bonus and same:
+            raise InvalidArguments(
+                f"Step {current + 1} has had its {context.runs.step_bonus} more calls; "
+                "end it as done or failed. Nothing was written."
+            )
+        now = context.clock.now()
+        given = apply_events(run, StepGivenMore(step=current), now=now).run
+        seen = runs.note_call(given, caller, wish.token, now, context.runs)
+        context.commit(Change(runs=(seen,)))
+        return facts.task
+
+    return context.retry_on_conflict(task_id, once)
+
+
+def _record_failed_step(
+    context: Context, facts: TaskFacts, current: int, wish: StepOutcome, caller: Caller
+) -> tuple[Task, Sequence[str]]:
+    task_id = facts.task.task_id
+    note = wish.note or "No reason was given."
+    said = f"Step {current + 1} could not be done. {note}"
+    if not wish.remaining:
+
+        def once() -> Task:
+            again, run = require_own_run(context, task_id, caller, NOTHING, wish.token)
+            now = context.clock.now()
+            seen = runs.note_call(run, caller, wish.token, now, context.runs)
+            marked = apply_events(seen, StepFailed(index=current), now=now).run
+            task = task_lifecycle.touch_task(again.task, now)
+            note_ = task_lifecycle.build_lifecycle_message(task, said, now)
+            counted = task.model_copy(update={"message_count": task.message_count + 1})
+            context.commit(Change(tasks=(counted,), messages=(note_,), runs=(marked,)))
+            return counted
+
+        return context.retry_on_conflict(task_id, once), ()
+
+    def replan() -> tuple[Task, Sequence[str]]:
+        again, _ = require_own_run(context, task_id, caller, NOTHING, wish.token)
+        change, revised = plan_revision.revise_plan(
+            again,
+            (*again.task.plan[:current], *wish.remaining),
+            said,
+            context.clock.now(),
+            caller=caller,
+            token=wish.token,
+            policy=context.runs,
+        )
+        context.commit(change)
+        return revised.task, revised.left_out
+
+    return context.retry_on_conflict(task_id, replan)

@@ -1,0 +1,156 @@
+"""What a start, a changed setting or a clock that went back asks for.
+
+Recovery puts things back to be looked at; it never does what they are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.domain import outbox, reachability, run_recovery
+from openclaw_taskmem.domain.run_events import ClockSetBack
+from openclaw_taskmem.domain.run_machine import apply_events
+from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import (
+    Change,
+    Run,
+    RunQuery,
+    Task,
+    TaskQuery,
+    TaskStatus,
+    Wake,
+    WakeQuery,
+    WakeState,
+)
+from taskmem_hookspecs.errors import Conflict
+
+BOOKMARK: Final = "stuck_policy"
+BATCH: Final = 500
+MOST_WAKES: Final = 10_000
+MOST_RUNS: Final = 10_000
+
+
+def reschedule_tasks(context: Context, *, force: bool = False) -> int:
+    """Decide anew when each active task is looked at; return how many there were.
+
+    No run is leased for longer than from now, whatever its clock said. The rest is
+    done when the settings are others than those that the stored instants rest on,
+    when something stored lies in the future, and when `force` says that the wall
+    clock went back: then no task may have been touched in what is now the future,
+    and no owed wake waits for it, sent already or not.
+    """
+    leased = RunQuery(states=run_recovery.MAY_LAPSE, limit=MOST_RUNS)
+    for run in context.store.find_runs(leased):
+        if _correct_run_time(context, run) != run:
+            context.retry_on_conflict(run.task_id, partial(_cap_lease, context, run.run_id))
+    policy = context.stuck.model_dump_json()
+    force = force or _has_future_rows(context)
+    if not force and context.store.read_bookmark(BOOKMARK) == policy:
+        return 0
+    seen, after = 0, ""
+    while batch := context.store.find_tasks(
+        TaskQuery(status=TaskStatus.ACTIVE, after=after, limit=BATCH)
+    ):
+        after = batch[-1].task_id
+        seen += len(batch)
+        ready = [context.schedule(_correct_task_time(context, task)) for task in batch]
+        moved = [new for old, new in zip(batch, ready, strict=True) if new != old]
+        try:
+            context.commit(Change(tasks=tuple(moved)))
+        except Conflict:
+            _reschedule_one_by_one(context, moved)
+    if force:
+        for wake in _find_owed_wakes(context, WakeState.DUE, WakeState.SENT):
+            if _correct_wake_time(context, wake) != wake:
+                once = partial(_deliver_now, context, wake.wake_id)
+                context.retry_on_conflict(wake.task_id or "", once)
+    context.commit(Change(bookmarks=(context.store.make_bookmark(BOOKMARK, policy),)))
+    return seen
+
+
+def release_claimed_wakes(context: Context) -> None:
+    """Make every wake due now that was claimed here: nobody is on the way with any.
+
+    A home has one daemon, so what was claimed by the one that was killed would
+    otherwise rest until its lease ends. So is what was kept for want of a way, where
+    there is one now. What rests for another reason goes on resting; a wake of no home
+    may be another's.
+    """
+    now = context.clock.now()
+    for wake in _find_owed_wakes(context, WakeState.DUE):
+        alone = wake.home is not None or not context.store.is_shared
+        kept = reachability.is_kept(wake) and context.reaches(wake.host, wake.session_key)
+        if alone and (kept or outbox.is_in_flight(wake, now)):
+            context.retry_on_conflict(
+                wake.task_id or "", partial(_deliver_now, context, wake.wake_id)
+            )
+
+
+def _has_future_rows(context: Context) -> bool:
+    """Whether anything of this home was written by a clock ahead of this one."""
+    now = context.clock.now()
+    newest = context.store.find_tasks(TaskQuery(limit=1))
+    owed = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=1))
+    return (
+        any(task.updated_at > now for task in newest)
+        or any(wake.created_at > now for wake in owed)
+        or any(
+            _correct_wake_time(context, w) != w for w in _find_owed_wakes(context, WakeState.SENT)
+        )
+    )
+
+
+def _find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
+    """Return the wakes of this home that nobody has acted on, in these states."""
+    return context.store.find_wakes(WakeQuery(states=states, limit=MOST_WAKES))
+
+
+def _deliver_now(context: Context, wake_id: str) -> None:
+    now = context.clock.now()
+    owed = tuple(
+        reachability.deliver_kept(wake, now)
+        if reachability.is_kept(wake)
+        else _correct_wake_time(context, wake)
+        for wake in context.store.find_wakes(WakeQuery(wake_ids=(wake_id,)))
+        if wake.state in (WakeState.DUE, WakeState.SENT)
+    )
+    context.commit(Change(wakes=owed))
+
+
+def _correct_wake_time(context: Context, wake: Wake) -> Wake:
+    return run_recovery.correct_wake_time(wake, context.clock.now(), context.outbox)
+
+
+def _cap_lease(context: Context, run_id: str) -> None:
+    run = context.store.read_run(run_id)
+    capped = _correct_run_time(context, run)
+    context.commit(Change(runs=(capped,) if capped != run else ()))
+
+
+def _correct_run_time(context: Context, run: Run) -> Run:
+    return apply_events(run, ClockSetBack(), now=context.clock.now(), policy=context.runs).run
+
+
+def _reschedule_one_by_one(context: Context, batch: Sequence[Task]) -> None:
+    for task in batch:
+
+        def once(task_id: str = task.task_id) -> None:
+            fresh = context.store.read_task(task_id).task
+            context.commit(Change(tasks=(_correct_task_time(context, fresh),)))
+
+        context.retry_on_conflict(task.task_id, once)
+
+
+def _correct_task_time(context: Context, task: Task) -> Task:
+    now = context.clock.now()
+    alerted = task.last_stuck_alert_at
+    return task.model_copy(
+        update={
+            "updated_at": min(task.updated_at, now),
+            "last_stuck_alert_at": min(alerted, now) if alerted else None,
+            # What holds an alert back still is seen when it is due.
+            "held_until": None,
+        }
+    )

@@ -1,0 +1,102 @@
+"""One pass over the tasks that are due to be looked at: who is stuck is owed a wake."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from openclaw_taskmem.domain import stuck
+from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import (
+    FOREVER,
+    Change,
+    EventQuery,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    TaskQuery,
+    WakeQuery,
+)
+
+log = logging.getLogger(__name__)
+PATIENCE_SECONDS: Final = 3.0
+"""How long plug-ins may build packets in one pass; then the core does it alone."""
+BATCH: Final = 200
+"""Tasks that one pass looks at; the next pass takes the rest."""
+RECENT: Final = 200
+"""Entries of a task's log, and wakes of it, that are looked at."""
+
+
+def sweep_due_tasks(context: Context) -> int:
+    """Look at the tasks that are due, and return how many were looked at.
+
+    A task that cannot be judged is logged; it never keeps the others from being
+    seen.
+    """
+    due = context.store.find_tasks(TaskQuery(due_by=context.clock.now(), limit=BATCH))
+    patience = context.clock.monotonic() + PATIENCE_SECONDS
+    for task_id in (task.task_id for task in due):
+        if context.stopping.is_set():
+            break
+        plain = context.clock.monotonic() > patience
+        try:
+            context.retry_on_conflict(task_id, partial(_check_task, context, task_id, plain=plain))
+        except (StoreBusy, StoreFull, StoreUnavailable):
+            raise
+        except Exception:
+            log.exception("%s could not be looked at; the others are", task_id)
+    return len(due)
+
+
+def find_next_due(context: Context) -> datetime | None:
+    """Return when the next task is to be looked at; None: none ever is."""
+    query = TaskQuery(due_by=FOREVER, limit=1)
+    return next((task.stuck_due_at for task in context.store.find_tasks(query)), None)
+
+
+def _check_task(context: Context, task_id: str, *, plain: bool) -> None:
+    facts = context.store.read_task(task_id)
+    now = context.clock.now()
+    verdict = stuck.judge_stuck(facts, now, context.stuck)
+    due = stuck.compute_due_time(facts.task, context.stuck)
+    if verdict is None or due is None or due > now:
+        # Looked at too early: the commit writes when to look again.
+        context.commit(Change(tasks=(facts.task,)))
+        return
+    threshold = context.stuck.threshold_seconds
+    if (held := stuck.suppress_alert(facts, now, context.outbox, threshold)) is not None:
+        context.commit(Change(tasks=(held,)))
+        return
+    given = stuck.alert_registrar(
+        facts,
+        verdict,
+        wake_id=context.new_id("wake", now),
+        reaches=context.reaches,
+        list_told=partial(context.store.find_wakes, WakeQuery(task_id=task_id, limit=RECENT)),
+        now=now,
+        policy=context.stuck,
+    )
+    if given is not None:
+        log.warning("%s was handed to a role: %s", task_id, verdict.reason)
+        context.commit(given)
+        return
+    failed = stuck.count_failures(
+        context.store.find_events(EventQuery(task_id=task_id, limit=RECENT))
+    )
+    verdict = stuck.add_failures(verdict, failed, context.stuck)
+    owed = stuck.find_due_wake(facts)
+    wake_id = owed.wake_id if owed else context.new_id("wake", now)
+    text, told = packets.render_packet(context, facts, verdict, wake_id, plain=plain)
+    if owed is not None:
+        # Still undelivered: the wake that is owed tells the newer story, and the
+        # cooldown starts again, for the agent has heard nothing yet.
+        task = facts.task.model_copy(update={"last_stuck_alert_at": now})
+        fresh = owed.model_copy(update={"text": text, "urgent": verdict.urgent})
+        context.commit(Change(tasks=(task,), wakes=(fresh,)))
+        return
+    context.commit(
+        stuck.build_alert(facts, verdict, wake_id=wake_id, text=text, packet=told, now=now)
+    )

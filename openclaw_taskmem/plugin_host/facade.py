@@ -1,0 +1,394 @@
+"""The typed facade over the hooks: one method each, and no plug-in can hurt.
+
+A plug-in that raises, hangs or answers nonsense is named in the log and costs
+nothing but its own contribution. Source: requirement H3.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from importlib.metadata import EntryPoint
+from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
+
+import pluggy
+
+from openclaw_taskmem.domain.reachability import ANY, STDOUT
+from openclaw_taskmem.plugin_host import manager as plugin_manager
+from openclaw_taskmem.plugin_host import validation
+from openclaw_taskmem.plugin_host.core import Core
+from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout
+from openclaw_taskmem.plugin_host.manager import Plugin
+from taskmem_hookspecs import (
+    AgentHost,
+    Condition,
+    ConditionUnclear,
+    EvidenceVerifier,
+    HealthCheck,
+    Judge,
+    Picture,
+    QueryAnswerer,
+    Reader,
+    RecallSource,
+    ResumeFacts,
+    ResumePacket,
+    Sensor,
+    Target,
+    TaskmemError,
+    TaskStore,
+    WakeTransport,
+)
+from taskmem_hookspecs.errors import NoProvider, SettingsInvalid
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+P = ParamSpec("P")
+
+STRIKES: Final = 3
+"""Failures in a row after which a plug-in is not told through a hook any more."""
+KNOWN_TRANSPORTS: Final = ("openclaw-plugin", "openclaw-hooks", "openclaw-cli", STDOUT)
+STORE_SECONDS: Final = 120.0
+"""How long a store may take to open: a migration is in it."""
+
+
+class PluginHost:
+    """All plug-ins, loaded, behind one method a hook."""
+
+    def __init__(
+        self,
+        *,
+        seconds: float = 2.0,
+        disabled: Sequence[str] = (),
+        entries: Iterable[EntryPoint] | None = None,
+        extra: Sequence[tuple[str, Any]] = (),
+    ) -> None:
+        """Load the plug-ins.
+
+        Args:
+            seconds: How long a plug-in may take to answer.
+            disabled: Names of entry points to leave out.
+            entries: What to load; None: whatever is installed.
+            extra: Names and objects to register besides.
+        """
+        self._seconds = seconds
+        self._hanging: dict[str, Future[Any]] = {}
+        self._callers: dict[tuple[str, str], pluggy.HookCaller] = {}
+        """Those that call one plug-in alone; made once for each of its hooks."""
+        found = plugin_manager.find_entry_points() if entries is None else entries
+        self._manager, self._plugins = plugin_manager.load_plugins(found, disabled)
+        for name, module in extra:
+            self._plugins.append(plugin_manager.add_plugin(self._manager, name, module))
+        # Last, and so behind all others; a name that no entry point can have.
+        self._manager.register(Core, name="= the core")
+
+    @property
+    def plugins(self) -> Sequence[Plugin]:
+        """Every plug-in found, those that failed or are off included."""
+        return tuple(self._plugins)
+
+    # --- tell ---------------------------------------------------------------
+
+    def has_listeners(self, hook: str) -> bool:
+        """Whether any plug-in wants to be told through a hook."""
+        return bool(self._list_listeners(hook))
+
+    def call_hook(self, hook: str, **values: object) -> None:
+        """Tell every plug-in, each alone; three failures in a row mute it."""
+        for plugin in self._list_listeners(hook):
+            call = self._build_call(plugin, hook, values)
+            try:
+                run_with_timeout(call, self._seconds, f"{plugin.name}.{hook}")
+            except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+                plugin.record_error(hook, error)
+                self._record_strike(plugin, hook)
+            else:
+                plugin.strikes[hook] = 0
+
+    def _list_listeners(self, hook: str) -> list[Plugin]:
+        able = self._list_answering(hook)
+        return [plugin for plugin in able if plugin.strikes.get(hook, 0) < STRIKES]
+
+    @staticmethod
+    def _record_strike(plugin: Plugin, hook: str) -> None:
+        plugin.strikes[hook] = plugin.strikes.get(hook, 0) + 1
+        if plugin.strikes[hook] == STRIKES:
+            plugin.state = "muted"
+            log.warning(
+                "plug-in %s failed %d times in a row, and %s does not tell it any "
+                "more; restart the daemon to try it again",
+                plugin.name,
+                STRIKES,
+                hook,
+            )
+
+    # --- compute ------------------------------------------------------------
+
+    def build_resume_packet(self, facts: ResumeFacts) -> ResumePacket:
+        """Return the packet that the plug-ins build, or the core's own."""
+        hook = "build_resume_packet"
+        call: Callable[..., object] = self._manager.hook.build_resume_packet
+        # A copy: frozen values may still hold a dict, and that is the store's.
+        lent = facts.model_copy(deep=True)
+        try:
+            answer = self._run_with_timeout(
+                hook, self._seconds, lambda: validation.refuse_promise(call(facts=lent))
+            )
+            return validation.require_packet(answer, facts)
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            suspects = self._find_suspects(hook, error)
+            doing = hook if len(suspects) == 1 else f"{hook}, here or in another one"
+            for plugin in suspects:
+                plugin.record_error(doing, error)
+        return Core.build_resume_packet(facts)
+
+    def _find_suspects(self, hook: str, error: BaseException) -> list[Plugin]:
+        """Return the plug-in in whose code an error arose; unclear: all that answer."""
+        impls = getattr(self._manager.hook, hook).get_hookimpls()
+        names = {impl.function.__code__: impl.plugin_name for impl in impls}
+        guilty = None
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            guilty = names.get(frame.f_code, guilty)
+        able = self._list_answering(hook)
+        return [plugin for plugin in able if guilty in (None, plugin.name)]
+
+    # --- provide ------------------------------------------------------------
+
+    def open_store(self, url: str) -> TaskStore:
+        """Open the database at a URL.
+
+        Raises:
+            NoProvider: No plug-in opens such a URL.
+            TaskmemError: Whatever the one that does says of why it could not.
+        """
+        hook = "task_store"
+        for plugin in self._list_answering(hook):
+            # A database that cannot be opened is for the operator to read about,
+            # not to be passed over in favour of another store.
+            opened = self._ask_plugin(
+                plugin,
+                hook,
+                validation.is_store,
+                {"url": url},
+                seconds=STORE_SECONDS,
+                passed_on=TaskmemError,
+            )
+            if opened:
+                return opened[0]
+        raise NoProvider(
+            f"No plug-in opens the database {url.split(':', 1)[0]}:…; install one, or "
+            f"unset TASKMEM_DATABASE_URL. {self._describe_plugins()}"
+        )
+
+    def find_wake_transport(self, name: str) -> WakeTransport:
+        """Return the transport of that name.
+
+        Raises:
+            NoProvider: Any would do, and there is none.
+            SettingsInvalid: There is no such; the sentence lists those there are.
+        """
+        for found in self._find_wake_transports(name):
+            return found
+        probes = (ANY, *KNOWN_TRANSPORTS, *(p.name for p in self._list_active()))
+        known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
+        known.discard(ANY)
+        if not known:
+            raise NoProvider(f"No plug-in carries wakes; install one. {self._describe_plugins()}")
+        raise SettingsInvalid(
+            f"TASKMEM_WAKE_TRANSPORT is {name!r}, and no plug-in has such a "
+            f"transport; use {ANY} or one of: {', '.join(sorted(known))}."
+        )
+
+    def _find_wake_transports(self, name: str) -> Iterator[WakeTransport]:
+        def plays(answer: object) -> TypeGuard[WakeTransport]:
+            return validation.is_transport(answer) and name in (ANY, answer.name)
+
+        return self._iterate_answers("wake_transport", plays, name=name)
+
+    def find_agent_host(self) -> AgentHost | None:
+        """Return where agents run; None: nobody can do anything there but wake them."""
+        return next(self._iterate_answers("agent_host", validation.is_host), None)
+
+    def find_sensors(self, target: Target) -> Sequence[Sensor]:
+        """Return all that may look at a target, in the order they are asked."""
+        return tuple(self._iterate_answers("wait_sensor", validation.is_sensor, target=target))
+
+    def collect_judges(
+        self,
+        target: Target,
+        condition: Condition,
+        reader: Reader | None = None,
+        seconds: float | None = None,
+    ) -> validation.Judges:
+        """Find all that can judge a condition, in the order they are asked."""
+        hook, words = "wait_judge", condition.sentence
+        asked: dict[str, object] = {"target": target, "wake_when": words}
+        asked |= {"condition": condition, "reader": reader}
+        found: list[Judge] = []
+        advice: list[str] = []
+        late: list[str] = []
+        limits: Any = {"seconds": seconds, "passed_on": (ConditionUnclear, TookTooLong)}
+        refusal: ConditionUnclear | None = None
+        for plugin in self._list_answering(hook):
+            try:
+                found += self._ask_plugin(plugin, hook, validation.is_judge, asked, **limits)
+            except TookTooLong as error:
+                plugin.record_error(hook, error)
+                late.append(f"The plug-in {plugin.name} gave {error}.")
+            except ConditionUnclear as unclear:
+                if unclear.sides and refusal is None:
+                    refusal = unclear
+                advice.append(str(unclear))
+        advice += [said for each in found if (said := getattr(each, "advice", None))]
+        advice += [
+            f"The plug-in {plugin.name} failed: {plugin.last_error}."
+            for plugin in self._list_answering(hook)
+            if plugin.last_error
+        ]
+        if not found and not advice:
+            advice.append(f"No plug-in judges such words of a {target.scheme}.")
+        return validation.Judges(tuple(found), tuple(advice), refusal, tuple(late))
+
+    def record_failure(self, part: object, doing: str, error: BaseException) -> None:
+        """Note what went wrong with a part at the plug-in that it came from."""
+        package = type(part).__module__.partition(".")[0]
+        for plugin in self._plugins:
+            name = getattr(plugin.module, "__name__", "")
+            if name.partition(".")[0] == package:
+                plugin.record_error(doing, error)
+                return
+        log.warning("%s failed; %s: %s", package, doing, plugin_manager.format_error(error))
+
+    def encode_picture(self, picture: Picture, longest: int) -> bytes:
+        """Return a picture as JPEG; whatever goes wrong is raised, and not yet blamed.
+
+        `longest` is in pixels; a call that hangs is given up after the hooks' limit.
+        """
+        name = f"{type(picture).__module__}.{type(picture).__qualname__}.jpeg"
+        call = partial(picture.jpeg, longest)
+        return validation.require_jpeg(self._run_with_timeout(name, self._seconds, call))
+
+    def find_verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
+        """Return all that can verify a kind of claim."""
+        return tuple(self._iterate_answers("evidence_verifier", validation.is_verifier, kind=kind))
+
+    def find_recall_sources(self) -> Sequence[RecallSource]:
+        """Return all sources of recorded history."""
+        return tuple(self._iterate_answers("recall_source", validation.is_recall_source))
+
+    def find_answerers(self) -> Sequence[QueryAnswerer]:
+        """Return all that may answer a question about a task."""
+        return tuple(self._iterate_answers("query_answerer", validation.is_answerer))
+
+    def find_health_checks(self) -> Sequence[tuple[str, HealthCheck]]:
+        """Return all checks, each with the name of the plug-in that it came from."""
+        hook = "health_checks"
+        return [
+            (plugin.name, check)
+            for plugin in self._list_answering(hook)
+            for checks in self._ask_plugin(plugin, hook, validation.are_checks, {})
+            for check in checks
+        ]
+
+    def find_readers(self) -> Mapping[str, Reader]:
+        """Return all readers by name; of two with one name, the first."""
+        return {
+            r.name: r for r in reversed([*self._iterate_answers("reader", validation.is_reader)])
+        }
+
+    def call_part(
+        self, part: object, doing: str, call: Callable[P, T], *values: P.args, **named: P.kwargs
+    ) -> T | None:
+        """Call a method of a part under the hooks' limit; None: it failed."""
+        name = f"{type(part).__module__}.{type(part).__qualname__}"
+        try:
+            return self._run_with_timeout(
+                f"{name}.{doing}",
+                self._seconds,
+                lambda: validation.refuse_promise(call(*values, **named)),
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            log.warning("%s failed; %s: %s", name, doing, plugin_manager.format_error(error))
+            return None
+
+    # --- one plug-in at a time ----------------------------------------------
+
+    def _list_active(self) -> list[Plugin]:
+        return [plugin for plugin in self._plugins if plugin.hooks]
+
+    def _list_answering(self, hook: str) -> list[Plugin]:
+        """Return the plug-ins that answer a hook, in pluggy's own order of calls."""
+        caller = getattr(self._manager.hook, hook)
+        order = [impl.plugin_name for impl in reversed(caller.get_hookimpls())]
+        able = [plugin for plugin in self._list_active() if hook in plugin.hooks]
+        return sorted(able, key=lambda plugin: order.index(plugin.name))
+
+    def _iterate_answers(
+        self, hook: str, plays: Callable[[object], TypeGuard[T]], **values: object
+    ) -> Iterator[T]:
+        for plugin in self._list_answering(hook):
+            yield from self._ask_plugin(plugin, hook, plays, values)
+
+    def _ask_plugin(
+        self,
+        plugin: Plugin,
+        hook: str,
+        plays: Callable[[object], TypeGuard[T]],
+        values: Mapping[str, object],
+        *,
+        seconds: float | None = None,
+        passed_on: type[Exception] | tuple[type[Exception], ...] = (),
+    ) -> Sequence[T]:
+        """Return what a plug-in answers; nothing when any of it is nonsense."""
+        call = self._build_call(plugin, hook, values)
+        try:
+            answers = self._run_with_timeout(
+                f"{plugin.name}.{hook}", seconds or self._seconds, call
+            )
+            return [validation.require_part(answer, plays) for answer in answers]
+        except passed_on:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            plugin.record_error(hook, error)
+            return ()
+
+    def _build_call(
+        self, plugin: Plugin, hook: str, values: Mapping[str, object]
+    ) -> Callable[[], Sequence[object]]:
+        """Return a call of one plug-in, which returns its answers that are not None."""
+        caller = self._callers.get((plugin.name, hook))
+        if caller is None:
+            others = [
+                module
+                for _, module in self._manager.list_name_plugin()
+                if module is not plugin.module
+            ]
+            caller = self._manager.subset_hook_caller(hook, others)
+            self._callers[plugin.name, hook] = caller
+        one = caller.spec is not None and caller.spec.opts["firstresult"]
+
+        def call() -> Sequence[object]:
+            answer: Any = caller(**values)
+            answers: Iterable[object] = [answer] if one else answer or ()
+            return [validation.refuse_promise(each) for each in answers if each is not None]
+
+        return call
+
+    def _run_with_timeout(self, name: str, seconds: float, call: Callable[[], T]) -> T:
+        """Call apart; while a call of that name hangs, no other is begun."""
+        hanging = self._hanging.get(name)
+        if hanging is not None and not hanging.done():
+            raise TookTooLong(seconds, hanging)
+        try:
+            return run_with_timeout(call, seconds, name)
+        except TookTooLong as error:
+            self._hanging[name] = error.call
+            raise
+
+    def _describe_plugins(self) -> str:
+        """Return which plug-ins there are, and what is wrong with them."""
+        names = ", ".join(plugin.name for plugin in self._list_active()) or "none"
+        ailing = "".join(f"; {p.name}: {p.last_error}" for p in self._plugins if p.last_error)
+        return f"Loaded plug-ins: {names}{ailing}."

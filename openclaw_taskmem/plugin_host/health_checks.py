@@ -1,0 +1,126 @@
+"""One health check, made apart from everything else, and its rows as they come.
+
+It has an event loop in a thread of its own: what blocks there delays nobody, and what
+it raises is a row like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Generator
+from typing import Final
+
+from openclaw_taskmem.plugin_host import validation
+from openclaw_taskmem.plugin_host.isolation import TriedToEnd
+from openclaw_taskmem.plugin_host.manager import format_error
+from taskmem_hookspecs import Checkup, HealthCheck, HealthRow, HealthState
+
+SECONDS: Final = 30.0
+"""How long a check may be silent."""
+COSTLY_SECONDS: Final = 90.0
+"""How long one may be silent that costs something, such as a model's turn."""
+TIDY_SECONDS: Final = 15.0
+"""How long a check that is cancelled may take to tidy up."""
+MOST: Final = 200
+"""Rows of one check; one that goes on and on would never end."""
+
+
+def run_check(
+    plugin: str,
+    check: HealthCheck,
+    checkup: Checkup,
+    *,
+    seconds: float | None = None,
+    tidy_seconds: float = TIDY_SECONDS,
+) -> Generator[HealthRow]:
+    """Yield the rows of a check as they come; its own failure is a row, too.
+
+    Closing the iterator cancels the check, and waits until it has tidied up.
+
+    Args:
+        plugin: The plug-in that it came from, which such a row names.
+        check: The check.
+        checkup: What it looks with.
+        seconds: How long it may be silent; None: as the contract says.
+        tidy_seconds: How long it may take to tidy up.
+    """
+    silence = seconds or (COSTLY_SECONDS if check.costs else SECONDS)
+    looking = _RunningCheck(check, checkup)
+    try:
+        while (said := looking.next_row(silence)) is not None:
+            if isinstance(said, HealthRow):
+                yield said
+            else:
+                yield _build_failure_row(plugin, check.name, format_error(said))
+                return
+    except TimeoutError:
+        yield _build_failure_row(plugin, check.name, f"it was silent for {silence:g} s")
+    finally:
+        looking.cancel_check(tidy_seconds)
+
+
+class _RunningCheck:
+    """A check that is being made."""
+
+    def __init__(self, check: HealthCheck, checkup: Checkup) -> None:
+        self._said: queue.SimpleQueue[HealthRow | BaseException | None] = queue.SimpleQueue()
+        self._ending = False
+        self._loop = asyncio.new_event_loop()
+        self._task = self._loop.create_task(self._collect_rows(check, checkup))
+        self._thread = threading.Thread(target=self._run, name=check.name, daemon=True)
+        self._thread.start()
+
+    def next_row(self, seconds: float) -> HealthRow | BaseException | None:
+        """Return the next row, or what went wrong; None: that was all.
+
+        Raises:
+            TimeoutError: It said nothing for so long.
+        """
+        try:
+            return self._said.get(timeout=seconds)
+        except queue.Empty:
+            raise TimeoutError from None
+
+    def cancel_check(self, seconds: float) -> None:
+        """Cancel it, and wait until it has tidied up; what blocks is left behind."""
+        self._ending = True
+        with contextlib.suppress(RuntimeError):
+            # The loop may have closed just now.
+            self._loop.call_soon_threadsafe(self._task.cancel)
+        self._thread.join(seconds)
+
+    async def _collect_rows(self, check: HealthCheck, checkup: Checkup) -> None:
+        try:
+            count = 0
+            async for row in validation.require_health_rows(check.look(checkup)):
+                self._said.put(validation.require_health_row(row))
+                count += 1
+                if count == MOST:
+                    raise TypeError(f"it goes on after {MOST} rows")  # noqa: TRY301
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
+            self._said.put(error)
+        except BaseException as error:  # noqa: BLE001 - it must not end the command
+            if not self._ending:
+                self._said.put(TriedToEnd(repr(error)))
+        finally:
+            self._said.put(None)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._task)
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+
+def _build_failure_row(plugin: str, name: str, why: str) -> HealthRow:
+    return HealthRow(
+        id=name,
+        state=HealthState.FAIL,
+        detail=f"A check of the plug-in {plugin} failed: {why}.",
+        cure=f"Tell its author, or leave it out: TASKMEM_DISABLED_PLUGINS={plugin}.",
+    )

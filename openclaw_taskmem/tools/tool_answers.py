@@ -1,0 +1,75 @@
+"""What a tool answers: JSON, with a `message` that says what comes next."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain import session_run
+from openclaw_taskmem.domain.callers import is_gateway_session
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.texts import format_iso
+from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import Run, Task
+
+Answer = dict[str, JsonValue]
+
+
+def describe_progress(task: Task) -> Answer:
+    """Return how far a task's plan is done, its steps counted from 1."""
+    place = compute_progress(task)
+    return {
+        "completed": [step + 1 for step in place.completed],
+        "current": None if place.current is None else place.current + 1,
+        "remaining": [step + 1 for step in place.remaining],
+        "pct": place.pct,
+    }
+
+
+def describe_awaited(run: Run | None) -> Answer:
+    """Return what a task waits for of somebody, and its question; empty: nothing."""
+    what = None if run is None else session_run.find_awaited(run)
+    if run is None or what is None:
+        return {}
+    waits: Answer = {"what": what, "since": format_iso(run.changed_at)}
+    if what == "claim":
+        waits["role"] = run.role
+    asked: Answer = {} if run.question is None else {"question": run.question}
+    return {**asked, "waits_for": waits}
+
+
+def describe_asked(task: Task) -> str:
+    """Say of a question who puts it to the user, and what its agent does meanwhile."""
+    if is_gateway_session(task.session_key):
+        return (
+            "The user is shown your question, and the task waits for the answer: end "
+            "your turn now, and do not repeat it. Once they have answered, set status "
+            '"active".'
+        )
+    return (
+        "Put your question to the user yourself: no message reaches them from here. "
+        "Then call task_resume with their words as answer."
+    )
+
+
+def describe_queue(context: Context, task: Task, role: str) -> str:
+    """Say of a task that was registered for a role who gets it, and who is told."""
+    session = task.registrar_session
+    told = 'task_list with status "waiting" shows it until somebody has.'
+    if session is not None and context.reaches(task.registrar_host, session):
+        silence = f"{context.stuck.threshold_seconds:g}"
+        told = f"You are woken if nobody has claimed it after {silence} s."
+    return (
+        f"It is queued for {role}, and whoever claims it with task_claim gets it. Do "
+        f"not work on it yourself. {told}"
+    )
+
+
+def describe_silence(context: Context, task: Task) -> str:
+    """Say what becomes of a task of which nothing is heard."""
+    if not context.reaches(task.host, task.session_key):
+        return (
+            "no wake can reach you here, so find it again with task_list and a query "
+            "of task_update."
+        )
+    silence = f"{context.stuck.threshold_seconds:g}"
+    return f"after {silence} s of silence you are woken with all you need to go on."

@@ -1,0 +1,64 @@
+"""What our plug-in in the gateway does besides wakes: tell, show, stop a turn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from taskmem_hookspecs import Notice, SessionView, WakeRefused, WakeUndelivered
+from taskmem_openclaw import configuration, plugin_socket
+
+
+class OpenClawHost:
+    """Plays `AgentHost` through the door of our plug-in."""
+
+    def __init__(
+        self, environ: Mapping[str, str] = os.environ, seconds: float = plugin_socket.SECONDS
+    ) -> None:
+        """Take the environment, and how long one request may take. Seconds."""
+        self._environ = environ
+        self._seconds = seconds
+
+    async def say(self, notice: Notice) -> None:
+        """Tell the user of a session something: on their channel, else in its chat.
+
+        Raises:
+            WakeUndelivered: The gateway is away, or could not.
+            WakeRefused: There is no plug-in, or no such session.
+        """
+        await self._ask_plugin("say", **notice.model_dump())
+
+    async def show(self, view: SessionView) -> None:
+        """Show the user of a session its card and its buttons.
+
+        Raises:
+            WakeUndelivered: The gateway is away, or could not.
+            WakeRefused: There is no plug-in, or no such session.
+        """
+        await self._ask_plugin("show", **view.model_dump(mode="json"))
+
+    async def stop(self, session_key: str, age: float) -> None:
+        """Stop the turn that runs in a session, if it is as old as that. Seconds.
+
+        Raises:
+            WakeUndelivered: The gateway is away, or could not.
+            WakeRefused: There is no plug-in.
+        """
+        answer = await self._ask_plugin("stop", session_key=session_key, age=age * 1000)
+        if answer.get("stopped") is False:
+            raise WakeUndelivered(f"The turn of {session_key} could not be stopped.")
+
+    async def _ask_plugin(self, request: str, **given: object) -> Mapping[str, object]:
+        try:
+            answer: Mapping[str, object] = await plugin_socket.ask_session_gateway(
+                self._environ, request, self._seconds, **given
+            )
+        except plugin_socket.PluginNotListening as error:
+            if configuration.may_want_plugin(self._environ):
+                raise WakeUndelivered(f"The gateway is away: {error}.") from error
+            raise WakeRefused(f"There is no plug-in to tell: {error}.") from error
+        except plugin_socket.PluginRequestFailed as error:
+            raise WakeUndelivered(f"The plug-in could not: {error}.") from error
+        if "refused" in answer:
+            raise WakeRefused(f"Nobody can be told: {answer['refused']}")
+        return answer

@@ -1,0 +1,328 @@
+"""The sensor for the commands that OpenClaw runs in the background.
+
+Such a command is a session of its `exec` and `process` tools with a name like
+`vivid-shoal`, and is watched as `pty:vivid-shoal`. Our plug-in in the gateway says what
+the gateway shows of it: its text, and how it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from taskmem_hookspecs import Frame, Target, TargetNotFound, Watch
+from taskmem_openclaw import configuration, plugin_socket
+
+GLANCE_SECONDS: Final = 2.0
+"""Between two looks at a command, while anybody waits for it."""
+ASK_SECONDS: Final = 5.0
+"""How long the gateway may take for one answer."""
+MOST_NAMED: Final = 8
+TAIL_LINES: Final = 80
+_PROBE: Final = 256
+"""Characters by which a text is found again whose beginning the gateway dropped."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ESCAPE: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*\x1b\\|.)"
+)
+_STATUS: Final = re.compile(r"Command failed \(exit code ([0-9]{1,3})\)")
+"""How the gateway's list of tasks writes the status of a command that failed."""
+_TEXTLESS: Final = "OpenClaw does not show its text; only its end can be waited for."
+_RESTARTED: Final = (
+    "The gateway was restarted, and its commands end with it; how this one ended is not known."
+)
+_FORGOTTEN: Final = "It has ended; OpenClaw does not know any more how."
+_AWAY: Final = "OpenClaw's gateway is away, so that its commands cannot be seen."
+
+
+class ExecEnd(NamedTuple):
+    """How a command ended."""
+
+    sentence: str
+    status: int | None
+    """Minus the signal's number when one ended it; None: not known."""
+
+
+class ExecSensor:
+    """Plays `Sensor` through the door of our plug-in."""
+
+    def __init__(
+        self, environ: Mapping[str, str] = os.environ, *, glance_seconds: float = GLANCE_SECONDS
+    ) -> None:
+        """Take the environment, and the time between two looks. Seconds."""
+        self._environ = environ
+        self._glance_seconds = glance_seconds
+
+    async def watch(self, target: Target) -> Watch | Target:
+        """Begin to watch a command of the gateway's.
+
+        One that runs under `taskmem run` is a recording, whose name is returned.
+
+        Raises:
+            TargetNotFound: The gateway runs no such command, or is away.
+        """
+        if not _NAME.fullmatch(target.name):
+            raise TargetNotFound("")
+        path = plugin_socket.find_socket(self._environ)
+        try:
+            seen = await _fetch_exec(path, target.name, 0)
+        except plugin_socket.PluginNotListening:
+            wanted = configuration.may_want_plugin(self._environ)
+            raise TargetNotFound(_AWAY if wanted else "", sure=not wanted) from None
+        except plugin_socket.PluginRequestFailed as error:
+            said = f"OpenClaw's commands cannot be seen ({error})."
+            raise TargetNotFound(said, sure=False) from None
+        if recording := seen.get("recording"):
+            return Target(scheme="pty", name=str(recording))
+        if not (_find_session(seen) or seen.get("row")):
+            raise TargetNotFound(_describe_running(seen))
+        return ExecWatch(path, target.name, seen, self._glance_seconds)
+
+
+class ExecWatch:
+    """Plays `Watch`: one command of the gateway's."""
+
+    def __init__(self, path: Path, name: str, seen: Mapping[str, Any], glance: float) -> None:
+        """Take where the door is, the command's name, and what was seen first."""
+        self._path = path
+        self._name = name
+        self._glance_seconds = glance
+        self._boot = str(seen.get("boot"))
+        self._seen = seen
+        self._text = ExecOutput()
+        self._text.add(_find_session(seen))
+        self._away = False
+        self._looked_at = asyncio.get_running_loop().time()
+
+    async def here(self) -> Frame:
+        """Return the beginning: all of a command's output counts."""
+        frame = await self.look(self._format_place(0), self._format_place(0))
+        return frame.model_copy(update={"place": self._format_place(0), "text": None})
+
+    async def end(self) -> str:
+        """Return the place behind all that was shown so far."""
+        await self._refresh()
+        return self._format_place(self._text.end)
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what was shown since a place."""
+        await self._refresh()
+        ending = read_exec_end(self._seen, self._boot)
+        text = tail = None
+        at = self._parse_offset(place)
+        if self._text.is_shown:
+            text = self._text.read_since(at)
+            tail = _take_last_lines(self._text.read_since(self._parse_offset(start)))
+            at = self._text.end if ending else self._text.line_start
+        return Frame(
+            seen_at=datetime.now(UTC),  # noqa: TID251
+            place=self._format_place(at),
+            changed_at=_parse_instant(_find_session(self._seen).get("lastOutputAt")),
+            text=text,
+            tail=tail,
+            note=_AWAY if self._away else None if self._text.is_shown else _TEXTLESS,
+            exit_status=ending and ending.status,
+            gone=ending and ending.sentence,
+        )
+
+    async def wait_for_change(self) -> None:
+        """Return when the gateway shows anything else."""
+        before = self._read_state()
+        while self._read_state() == before:
+            await asyncio.sleep(self._glance_seconds)
+            await self._refresh()
+
+    async def close(self) -> None:
+        """Let go; nothing is held."""
+
+    async def _refresh(self) -> None:
+        """Look again, where the last look is old enough and more may come."""
+        now = asyncio.get_running_loop().time()
+        over = read_exec_end(self._seen, self._boot) is not None
+        if over or now - self._looked_at < self._glance_seconds:
+            return
+        self._looked_at = now
+        try:
+            self._seen = await _fetch_exec(self._path, self._name, self._text.size)
+            self._away = False
+        except (plugin_socket.PluginNotListening, plugin_socket.PluginRequestFailed):
+            self._away = True
+            return
+        self._text.add(_find_session(self._seen))
+
+    def _read_state(self) -> object:
+        ending = read_exec_end(self._seen, self._boot)
+        return self._text.end, self._text.is_shown, self._away, ending
+
+    def _format_place(self, offset: int) -> str:
+        return f"{self._boot}:{offset}"
+
+    def _parse_offset(self, place: str) -> int:
+        boot, _, offset = place.rpartition(":")
+        # Of another gateway's life: what is shown now has not been read.
+        return int(offset) if boot == self._boot else 0
+
+
+class ExecOutput:
+    """What a command has printed, as far as the gateway has shown it.
+
+    The gateway keeps the newest 200,000 characters; a place in the text stays the same
+    when it drops the beginning.
+    """
+
+    def __init__(self) -> None:
+        self.is_shown = False
+        """Whether the gateway shows any text of the command at all."""
+        self.size = 0
+        """The characters that the gateway has; what it is asked for is beyond them."""
+        self._raw = ""
+        self._begin = 0
+        """The place of the first character that is known."""
+
+    @property
+    def end(self) -> int:
+        """The place behind all of it."""
+        return self._begin + len(self._raw)
+
+    @property
+    def line_start(self) -> int:
+        """The place where the line begins that may still grow."""
+        return self._begin + self._raw.rfind("\n") + 1
+
+    def add(self, shown: Mapping[str, Any]) -> None:
+        """Take what the gateway shows now."""
+        if not shown:
+            return
+        self.is_shown = True
+        self.size = int(shown.get("size") or 0)
+        text = shown.get("text")
+        if not isinstance(text, str):
+            return
+        if shown.get("cut") and self._raw:
+            probe = self._raw[-_PROBE:]
+            known = text.rfind(probe)
+            new = text if known < 0 else text[known + len(probe) :]
+            self._begin = self.end + len(new) - len(text)
+        self._raw = text
+
+    def read_since(self, place: int) -> str:
+        """Return the lines from a place on, as a person would read them."""
+        # A place beyond the end is of a text whose beginning was dropped meanwhile.
+        at = place - self._begin if self._begin <= place <= self.end else 0
+        lines = _ESCAPE.sub("", self._raw[at:]).split("\n")
+        return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
+    """Read how a command ended from what the gateway shows; None: it runs.
+
+    `boot` says when the gateway in which it ran was started.
+    """
+    shown, row = _find_session(seen), _to_object(seen.get("row"))
+    if shown:
+        return _read_session_end(shown)
+    if row.get("status") == "running":
+        # Those of an earlier life may never be settled.
+        is_ours = _to_number(row.get("startedAt")) >= _to_number(seen.get("boot"))
+        return None if is_ours else ExecEnd(_RESTARTED, None)
+    restarted = str(seen.get("boot")) != boot
+    ending = _read_row(row) if row else ExecEnd(_FORGOTTEN, None)
+    # A gateway that stops in order ends its commands itself.
+    unknown = ending.status is None
+    return ExecEnd(_RESTARTED, None) if restarted and unknown else ending
+
+
+def _read_row(row: Mapping[str, Any]) -> ExecEnd:
+    """Read how a command ended from its row in the gateway's list of tasks."""
+    status = None
+    match row.get("status"):
+        case "completed":
+            status, how = 0, _describe_status(0)
+        case _ if not str(row.get("terminalSummary")).startswith("Command "):
+            # Not the command has ended: a restart settles its row in other words.
+            how = _RESTARTED
+        case "timed_out":
+            how = "OpenClaw ended the command, for its time was up."
+        case "cancelled":
+            how = "The command was stopped on request."
+        case _:
+            said = _STATUS.fullmatch(str(row.get("error")))
+            status = int(said[1]) if said else None
+            how = "The command failed; its status is not known."
+            how = how if status is None else _describe_status(status)
+    return ExecEnd(how, status)
+
+
+def _read_session_end(shown: Mapping[str, Any]) -> ExecEnd | None:
+    if shown.get("status") == "running":
+        return None
+    status, number = shown.get("exitCode"), _read_signal(shown.get("exitSignal"))
+    if number is not None:
+        name = signal.Signals(number).name
+        match shown.get("exitReason"):
+            case "overall-timeout" | "no-output-timeout":
+                how = f"OpenClaw ended the command by {name}, for its time was up."
+            case "manual-cancel":
+                how = f"The command was stopped on request, by {name}."
+            case _:
+                how = f"The command was ended by {name}."
+        return ExecEnd(how, -number)
+    if isinstance(status, int):
+        return ExecEnd(_describe_status(status), status)
+    return ExecEnd("The command ended; how is not known.", None)
+
+
+def _read_signal(value: object) -> int | None:
+    """Return the number of a signal, given by name or number; None: there is none."""
+    if isinstance(value, str):
+        value = getattr(signal, value, None)
+    return int(value) if isinstance(value, int) and value in set(signal.Signals) else None
+
+
+def _describe_status(status: int) -> str:
+    return f"The command ended with status {status}."
+
+
+def _describe_running(seen: Mapping[str, Any]) -> str:
+    """Name the commands that the gateway runs; empty: it runs none."""
+    found = seen.get("running")
+    names = [f"pty:{each}" for each in cast("list[object]", found or [])]
+    if not names:
+        return ""
+    more = len(names) - MOST_NAMED
+    named = f"{', '.join(names[:MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
+    return f"OpenClaw runs {named} in the background."
+
+
+async def _fetch_exec(path: Path, name: str, size: int) -> Mapping[str, Any]:
+    return _to_object(
+        await plugin_socket.ask_gateway(path, "exec", ASK_SECONDS, name=name, size=size)
+    )
+
+
+def _find_session(seen: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _to_object(seen.get("shown"))
+
+
+def _to_object(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _to_number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _parse_instant(milliseconds: object) -> datetime | None:
+    if not isinstance(milliseconds, int | float):
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _take_last_lines(text: str) -> str:
+    return "\n".join(text.rstrip("\n").split("\n")[-TAIL_LINES:])

@@ -1,0 +1,99 @@
+"""What the package brings along, and how an installation of it is called."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from taskmem_hookspecs.installing import find_command, find_home
+from taskmem_openclaw.setup import plan
+from taskmem_openclaw.setup.apply import ShippedPackage
+from taskmem_openclaw.setup.edits import find_value, to_list, to_object
+
+READERS: Final = "TASKMEM_READERS"
+MANIFEST: Final = "openclaw.plugin.json"
+
+
+def find_plugin() -> ShippedPackage:
+    """Return the native plug-in."""
+    return ShippedPackage(plan.PLUGIN, _find_folder("gateway"), link=True)
+
+
+def find_bundle() -> ShippedPackage:
+    """Return the MCP bundle."""
+    return ShippedPackage(plan.BUNDLE, _find_folder("bundle"), link=False)
+
+
+def read_version() -> str:
+    """Return the version of the native plug-in."""
+    return str(json.loads(find_plugin().folder.joinpath(MANIFEST).read_bytes())["version"])
+
+
+def read_skills() -> tuple[bytes, ...]:
+    """Return the words of the skills of this version: the plug-in's, the bundle's."""
+    folders = (find_plugin().folder, find_bundle().folder)
+    files = (each / "skills" / "task-memory" / "SKILL.md" for each in folders)
+    return tuple(file.read_bytes() for file in files)
+
+
+def has_named_readers() -> bool:
+    """Whether the operator has said who reads, in the environment or in the file."""
+    if os.environ.get(READERS, "").strip():
+        return True
+    try:
+        settings = tomllib.loads((find_home() / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return bool(settings.get("readers"))
+
+
+def build_desired_state(config: Mapping[str, Any], known: str) -> plan.DesiredState:
+    """Return how an OpenClaw shall be.
+
+    Args:
+        config: Its configuration.
+        known: Where the plug-in was linked from last, if that is known.
+    """
+    folder = find_plugin().folder
+    manifest: object = json.loads(folder.joinpath(MANIFEST).read_bytes())
+    tools = frozenset(map(str, to_list(find_value(manifest, ("contracts", "tools")))))
+    return plan.DesiredState(
+        folder=str(folder),
+        command=find_command(),
+        home=str(find_home()),
+        tools=tools,
+        profiles=_read_profiles(manifest, tools),
+        stale=frozenset(
+            path
+            for path in map(str, to_list(find_value(config, plan.LOAD)))
+            if path == known or _is_plugin(Path(path))
+        ),
+    )
+
+
+def _find_folder(name: str) -> Path:
+    return Path(str(files("taskmem_openclaw").joinpath(name))).resolve()
+
+
+def _read_profiles(manifest: object, tools: frozenset[str]) -> frozenset[str]:
+    """Return the tool profiles that the manifest puts every tool into."""
+    told = to_object(find_value(manifest, ("toolMetadata",)))
+    found = {"minimal", "coding", "messaging"} if tools else set[str]()
+    for tool in tools:
+        found &= set(map(str, to_list(find_value(told.get(tool), ("profiles",)))))
+    return frozenset(found)
+
+
+def _is_plugin(folder: Path) -> bool:
+    """Whether a folder is this plug-in, or was before it went away."""
+    try:
+        manifest: object = json.loads(folder.joinpath(MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        own = ("taskmem_openclaw", "gateway")
+        return folder.parts[-2:] == own and not folder.exists()
+    return find_value(manifest, ("id",)) == plan.PLUGIN

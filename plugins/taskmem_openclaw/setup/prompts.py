@@ -1,0 +1,320 @@
+"""What `taskmem setup openclaw` says and asks, and the order in which it works."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Final, NamedTuple, NoReturn
+
+import click
+
+from taskmem_hookspecs.installing import NotOurs, describe_data, find_home
+from taskmem_openclaw import plugin_socket
+from taskmem_openclaw.setup import apply, openclaw, package_files, plan, setup_record, skills
+from taskmem_openclaw.setup.apply import SetupPlan
+from taskmem_openclaw.setup.edits import ConfigChange, apply_changes, find_value
+from taskmem_openclaw.setup.merge_patches import Document, is_same_json
+
+_LOADS_SECONDS: Final = 30.0
+"""How long a running gateway is given to load the plug-in before it is looked at."""
+_COMMENTS: Final = "OpenClaw writes its configuration as plain JSON: comments in it are lost."
+_GEMINI_KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+"""Where Gemini looks for its key, in its order."""
+_PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute:"
+_PATCH: Final = "PATCH is the change above; OpenClaw adds to it, under meta, when it was made."
+_NOT_LOADED: Final = (
+    f"It has not within {_LOADS_SECONDS:.0f} s, so what follows may be of the plug-in "
+    "as it was; run: openclaw gateway restart, then: taskmem doctor"
+)
+_TICK_SECONDS: Final = 1.0
+
+
+class SetupChoice(NamedTuple):
+    """What the person asked for."""
+
+    everything: bool = False
+    dry_run: bool = False
+    proof: bool = True
+    bundle: bool = False
+
+
+def set_up(choice: SetupChoice) -> None:
+    """Set OpenClaw up, and prove it."""
+    with _explain_errors():
+        host, record, now = _find_openclaw()
+        if other := setup_record.find_other_config(host.home, host.config):
+            raise openclaw.OpenClawSetupFailed(
+                f"{host.home} is the home of another OpenClaw ({other}), and two "
+                "cannot share one; set TASKMEM_HOME to another folder for this one."
+            )
+        wishes = package_files.build_desired_state(now, record.folder)
+        planned = (plan.plan_bundle if choice.bundle else plan.plan_plugin)(now, wishes)
+        asked = _choose_changes(now, planned.changes, choice)
+        reads = record.gemini or bool(_choose_changes(now, _offer_gemini(record, choice), choice))
+        what = package_files.find_bundle() if choice.bundle else package_files.find_plugin()
+        move = apply.plan_setup(host, record, now, what, asked, gemini=reads)
+        for note in planned.notes:
+            click.echo(f"note: {note}")
+        if choice.dry_run:
+            _print_plan(move)
+            return
+        live, earlier = False, None
+        if move.is_noop:
+            click.echo("Everything is in place; nothing was changed.")
+        else:
+            if apply.needs_reload(move):
+                earlier = asyncio.run(plugin_socket.read_boot(os.environ))
+            live = _apply_setup(move)
+            if live:
+                click.echo("Done, and the running gateway takes it up.")
+            elif move.install is not None:
+                click.echo("Done; the gateway takes it up when it starts.")
+            else:
+                click.echo("Done.")
+    if choice.proof and move.install is not None and not live:
+        click.echo("Start the gateway, and let it prove itself: taskmem doctor")
+    elif choice.proof:
+        loads = live or earlier is not None
+        _run_proof(loads=loads and not choice.bundle, earlier=earlier)
+
+
+def _apply_setup(move: SetupPlan) -> bool:
+    """Change what is to be changed; tell whether a gateway takes the plug-in up."""
+    if not move.host.is_plain_json and not is_same_json(move.now, move.wanted):
+        click.echo(_COMMENTS)
+    _ask_for_patience(move)
+    with _explain_interruption(move):
+        return apply.apply_setup(move)
+
+
+def undo_setup(*, dry_run: bool) -> None:
+    """Undo the last set-up."""
+    with _explain_errors():
+        host, record, now = _find_openclaw()
+        move = apply.plan_undo(host, record, now)
+        for path in move.kept:
+            click.echo(f"left alone: {path} was changed since by somebody else")
+        if dry_run:
+            _print_plan(move)
+            return
+        _ask_for_patience(move)
+        with _explain_interruption(move):
+            apply.apply_undo(move)
+        click.echo("The last set-up is undone.")
+
+
+def remove_setup(*, dry_run: bool) -> None:
+    """Take out every trace but the data."""
+    with _explain_errors():
+        host, record, now = _find_openclaw()
+        wishes = package_files.build_desired_state(now, record.folder)
+        move = apply.plan_removal(host, record, now, wishes)
+        copies = skills.find_skill_copies(host.config, now)
+        if dry_run:
+            _print_plan(move)
+            for each in copies:
+                click.echo(f"would remove the skill {each.folder}")
+            return
+        if move.is_noop:
+            click.echo("OpenClaw's configuration has no trace of taskmem.")
+        else:
+            _ask_for_patience(move)
+            with _explain_interruption(move):
+                apply.apply_removal(move)
+            click.echo("Removed from OpenClaw.")
+        for copy in copies:
+            kept = copy.remove()
+            for line in (f"Removed the skill {copy.folder}.", *kept):
+                click.echo(line)
+        home = find_value(now, plan.HOME) or find_home()
+        for line in describe_data(str(home)):
+            click.echo(line)
+
+
+def _find_openclaw() -> tuple[openclaw.OpenClaw, setup_record.SetupRecord, Document]:
+    host = openclaw.find_openclaw(os.environ, find_home())
+    click.echo(f"OpenClaw {host.version}, configured by {host.config}")
+    host = host._replace(at_work=_show_progress)
+    return host, setup_record.load_record(host.home, host.config), host.read()
+
+
+def _offer_gemini(record: setup_record.SetupRecord, choice: SetupChoice) -> list[ConfigChange]:
+    """Ask for a key that lies in the environment, unless that was decided already."""
+    variable = next((v for v in _GEMINI_KEYS if os.environ.get(v, "").strip()), None)
+    if variable is None or record.gemini or package_files.has_named_readers():
+        return []
+    return [plan.build_gemini_change(variable, bundle=choice.bundle)]
+
+
+def _choose_changes(
+    now: Document, changes: list[ConfigChange], choice: SetupChoice
+) -> list[ConfigChange]:
+    """Return what is needed and what the person allows, and say what is left out."""
+    chosen: list[ConfigChange] = []
+    can_ask = _is_terminal() and not (choice.dry_run or choice.everything)
+    for change in changes:
+        reached = apply_changes(now, chosen)
+        if change.needs and apply_changes(reached, [change.needs]) != reached:
+            _print_change("left out", change)
+            click.echo(f"            (it needs {change.needs.what})")
+        elif change.needed or (choice.everything and not change.by_hand):
+            _print_change("needed" if change.needed else "allowed", change)
+            chosen.append(change)
+        elif can_ask:
+            _print_change("asked", change)
+            if click.confirm("  Allow this?", default=False):
+                chosen.append(change)
+        else:
+            _print_change("left out", change)
+            how = change.by_hand or "--yes allows it"
+            click.echo(f"            (to have it: {how})")
+    return chosen
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _print_change(state: str, change: ConfigChange) -> None:
+    """Say all that there is to know of a change."""
+    click.echo(f"  {state:<8}  {change.what}")
+    lines = (("gives", change.gives), ("without it,", change.without))
+    for label, text in (*lines, ("leaves this machine:", change.leaves)):
+        if text:
+            click.echo(f"            {label} {text}")
+
+
+def _ask_for_patience(move: SetupPlan) -> None:
+    if apply.list_commands(move):
+        click.echo(_PATIENCE)
+
+
+def _print_plan(move: SetupPlan) -> None:
+    """Say what would be done."""
+    if move.is_noop:
+        click.echo("Nothing would be changed.")
+        return
+    if text := apply.format_difference(move):
+        click.echo(text)
+    if not move.host.is_plain_json:
+        click.echo(_COMMENTS)
+    lines = apply.list_commands(move)
+    for line in lines:
+        click.echo(f"would run: {line}")
+    if any(line.endswith("PATCH") for line in lines):
+        click.echo(_PATCH)
+
+
+def _run_proof(*, loads: bool, earlier: str | None) -> None:
+    """Let the doctor look, whose status decides.
+
+    `loads`: a gateway is just loading the plug-in, and its `earlier` start ends.
+
+    Raises:
+        SystemExit: Something is not well.
+    """
+    try:
+        healthy = _is_healthy(loads=loads, earlier=earlier)
+    except KeyboardInterrupt:
+        _fail("It is set up; only the proof was stopped: taskmem doctor gives it.")
+    if not healthy:
+        _fail("It is set up, but not all is well; see above, then taskmem doctor.")
+
+
+def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
+    """Let the doctor look, once a gateway has loaded the plug-in."""
+    if loads:
+        version = package_files.read_version()
+        with _show_progress("the gateway loads the plug-in"):
+            loaded = asyncio.run(
+                plugin_socket.wait_for_version(os.environ, version, _LOADS_SECONDS, earlier)
+            )
+        if not loaded:
+            click.echo(_NOT_LOADED)
+    click.echo("The proof:")
+    done = subprocess.run(
+        (sys.executable, "-m", "openclaw_taskmem", "doctor"), stdin=subprocess.DEVNULL, check=False
+    )
+    return done.returncode == 0
+
+
+@contextmanager
+def _show_progress(what: str) -> Generator[None]:
+    """Say what is done, at a terminal for how long so far, and how long it took."""
+    click.echo(f"  {what} …", nl=False)
+    began, over = time.perf_counter(), Event()
+
+    def tick() -> None:
+        while not over.wait(_TICK_SECONDS):
+            seconds = time.perf_counter() - began
+            click.echo(f"\r  {what} … {seconds:.0f} s", nl=False)
+
+    ticking = Thread(target=tick, daemon=True)
+    if sys.stdout.isatty():
+        ticking.start()
+    try:
+        yield
+    except BaseException:
+        over.set()
+        click.echo()
+        raise
+    over.set()
+    if ticking.ident is not None:
+        ticking.join()
+        click.echo(f"\r  {what} …", nl=False)
+    click.echo(f" {time.perf_counter() - began:.0f} s")
+
+
+@contextmanager
+def _explain_interruption(move: SetupPlan) -> Generator[None]:
+    """Say so when a move ended half-way.
+
+    Raises:
+        Failed: A person has stopped it.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise openclaw.OpenClawSetupFailed(
+            "It was stopped half-way; run the same command again to finish it"
+            + (", --undo to take it back." if _is_unfinished(move) else ".")
+        ) from None
+    except (openclaw.OpenClawSetupFailed, OSError):
+        if _is_unfinished(move):
+            click.echo(
+                "It is half done: the same command finishes it, --undo takes it back.", err=True
+            )
+        raise
+
+
+def _is_unfinished(move: SetupPlan) -> bool:
+    """Whether a set-up is on record that was begun and not ended."""
+    steps = setup_record.load_record(move.host.home, move.host.config).steps
+    return bool(steps) and not steps[-1].done
+
+
+@contextmanager
+def _explain_errors() -> Generator[None]:
+    """Turn what went wrong into a sentence."""
+    try:
+        yield
+    except (openclaw.OpenClawSetupFailed, plan.SetupRefused, NotOurs) as error:
+        _fail(str(error))
+    except (KeyboardInterrupt, click.Abort):
+        click.echo()
+        _fail("It was stopped before anything was changed.")
+    except OSError as error:
+        _fail(
+            f"{error.filename or find_home()} cannot be written ({error.strerror}); "
+            "make room or see whose file that is, and run this again."
+        )
+
+
+def _fail(sentence: str) -> NoReturn:
+    raise click.ClickException(sentence)

@@ -1,0 +1,101 @@
+"""The record of what was set up in OpenClaw."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from taskmem_hookspecs.installing import make_setup_folder, write_file
+from taskmem_openclaw.setup.merge_patches import Document, is_list, is_object
+
+
+class SetupStep(NamedTuple):
+    """One set-up: what it changed in the configuration, and the way back."""
+
+    patch: Document
+    inverse: Document
+    done: bool
+    """False: it was begun, and nobody knows how far it came."""
+    gemini: bool = False
+    """Whether the person had allowed Gemini by then."""
+
+
+class SetupRecord(NamedTuple):
+    """What was set up in one OpenClaw, the latest last."""
+
+    config: str
+    """Its configuration, which tells one OpenClaw from another."""
+    folder: str = ""
+    """What was installed from last."""
+    fingerprint: str = ""
+    """What was in that folder then."""
+    steps: tuple[SetupStep, ...] = ()
+
+    @property
+    def gemini(self) -> bool:
+        """Whether a key for Gemini may be used; Gemini itself looks here."""
+        return bool(self.steps) and self.steps[-1].gemini
+
+
+def load_record(home: Path, config: Path) -> SetupRecord:
+    """Return what is recorded; what cannot be read is as if it were not there."""
+    nothing = SetupRecord(str(config))
+    try:
+        found: object = json.loads(_find_record_file(home, nothing).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return nothing
+    if not is_object(found) or not is_list(found.get("steps")):
+        return nothing
+    folder, fingerprint = (str(found.get(key)) for key in ("folder", "fingerprint"))
+    return SetupRecord(str(config), folder, fingerprint, tuple(_parse_steps(found["steps"])))
+
+
+def find_other_config(home: Path, config: Path) -> str | None:
+    """Return the configuration of another OpenClaw that is set up with a home.
+
+    None: there is none, or it has gone.
+    """
+    for file in sorted((home / "setup").glob("openclaw-*.json")):
+        try:
+            found: object = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue
+        other = str(found.get("config")) if is_object(found) else str(config)
+        if other != str(config) and Path(other).exists():
+            return other
+    return None
+
+
+def save_record(home: Path, record: SetupRecord) -> None:
+    """Write down what is set up; nothing is: no file is left.
+
+    Raises:
+        OSError: It cannot be written; the old record is as it was.
+    """
+    file = _find_record_file(home, record)
+    if not record.steps and not record.folder:
+        file.unlink(missing_ok=True)
+        return
+    make_setup_folder(home)
+    document = record._asdict()
+    document["steps"] = [step._asdict() for step in record.steps]
+    document["gemini"] = record.gemini
+    write_file(file, json.dumps(document, indent=2).encode())
+
+
+def _find_record_file(home: Path, record: SetupRecord) -> Path:
+    digest = hashlib.sha256(os.fsencode(record.config)).hexdigest()[:12]
+    return home / "setup" / f"openclaw-{digest}.json"
+
+
+def _parse_steps(found: Iterable[Any]) -> Iterable[SetupStep]:
+    for each in found:
+        if is_object(each) and is_object(each.get("patch")):
+            inverse = each.get("inverse")
+            if is_object(inverse):
+                done, gemini = (each.get(key) is True for key in ("done", "gemini"))
+                yield SetupStep(each["patch"], inverse, done, gemini)

@@ -1,0 +1,165 @@
+"""What keeps tools in an agent's sight under OpenClaw's tool policy. Pure.
+
+Measured with OpenClaw 2026.9.6: a narrow profile hides a plug-in's tools unless the
+plug-in's own manifest or `alsoAllow` names them; `allow`, also an empty one, hides what
+it does not name; an agent's `alsoAllow` takes the place of the general one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
+
+from taskmem_openclaw.setup.edits import (
+    ConfigChange,
+    ListEdit,
+    Path,
+    apply_changes,
+    find_value,
+    to_list,
+    to_object,
+)
+from taskmem_openclaw.setup.merge_patches import is_list, is_object
+
+_NARROW: Final = ("minimal", "coding", "messaging")
+"""The tool profiles that leave out what they do not know."""
+_UNSEEN: Final = "the agent does not see the tools there"
+_SANDBOXED: Final = ("all", "non-main")
+
+
+class ToolGroup(NamedTuple):
+    """Tools that belong together."""
+
+    owner: str
+    """What stands for all of them in a list."""
+    names: frozenset[str]
+    profiles: frozenset[str]
+    """The narrow profiles in which they are anyway."""
+
+
+def plan_tool_visibility(
+    config: Mapping[str, Any], tools: ToolGroup
+) -> tuple[list[ConfigChange], list[str]]:
+    """Return what would bring the tools into sight, and what only a person can do."""
+    found: list[ConfigChange] = []
+    notes: list[str] = []
+    for path in list_scopes(config):
+        shown = apply_changes(config, found)
+        answer = _plan_scope(_read_scope(shown, path), tools)
+        if isinstance(answer, str):
+            notes.append(answer)
+        elif answer is not None:
+            found.append(answer)
+        denied = _find_covering_word(to_list(find_value(config, (*path, "deny"))), tools)
+        if denied is not None:
+            notes.append(
+                f"{'.'.join(path)}.deny has {denied}, so the tools stay hidden there; "
+                "take it out if you want them."
+            )
+    if to_list(find_value(config, ("agents", "list"))):
+        notes.append(
+            "Agents are kept in agents.list, an old form, and were not looked at; run "
+            "openclaw doctor --fix, then this again."
+        )
+    return [*found, *_plan_sandboxes(config, tools)], notes
+
+
+def list_scopes(config: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield every place that says which tools there are; the general one first."""
+    agents = to_object(find_value(config, ("agents", "entries")))
+    places: list[Path] = [("tools",)]
+    places += [("agents", "entries", name, "tools") for name in agents]
+    if not agents:
+        places.append(("agents", "defaults", "tools"))
+    for place in places:
+        if is_object(find_value(config, place)):
+            yield place
+            for provider in to_object(find_value(config, (*place, "byProvider"))):
+                yield (*place, "byProvider", provider)
+
+
+class _Scope(NamedTuple):
+    path: Path
+    allow: object
+    profile: object
+    also: Sequence[object]
+    """What is allowed beside the profile, its own or what it inherits."""
+    inherits: bool
+
+
+def _read_scope(config: Mapping[str, Any], path: Path) -> _Scope:
+    said = to_object(find_value(config, path))
+    own: Mapping[str, Any] = {}
+    base = to_object(config.get("tools")) if path[-1] == "tools" else own
+    inherits = not is_list(said.get("alsoAllow"))
+    also = (base if inherits else said).get("alsoAllow")
+    profile = said.get("profile") or base.get("profile")
+    return _Scope(path, said.get("allow"), profile, to_list(also), inherits)
+
+
+def _plan_scope(scope: _Scope, tools: ToolGroup) -> ConfigChange | str | None:
+    where = ".".join(scope.path)
+    named = _find_covering_word(scope.also, tools) is not None
+    narrow = scope.profile in _NARROW and scope.profile not in tools.profiles
+    if is_list(scope.allow):
+        if narrow and not named:
+            return (
+                f"The profile {scope.profile} hides the tools, and {where}.allow "
+                f"leaves no room for an exception; use {where}.alsoAllow instead of it."
+            )
+        if _find_covering_word(to_list(scope.allow), tools) is not None:
+            return None
+        return ConfigChange(
+            f"{tools.owner} in {where}.allow",
+            "the agent the tools there, for you list those that may be used",
+            (ListEdit((*scope.path, "allow"), (tools.owner,)),),
+            without=_UNSEEN,
+        )
+    if named or not narrow:
+        return None
+    inherited = map(str, scope.also) if scope.inherits else ()
+    return ConfigChange(
+        f"{tools.owner} in {where}.alsoAllow",
+        f"the agent the tools there, for the profile {scope.profile} hides them",
+        (ListEdit((*scope.path, "alsoAllow"), (*inherited, tools.owner)),),
+        without=_UNSEEN,
+    )
+
+
+def _plan_sandboxes(config: Mapping[str, Any], tools: ToolGroup) -> Iterator[ConfigChange]:
+    """Sandboxed sessions have a gate of their own, for all agents or for one."""
+    agents = to_object(find_value(config, ("agents", "entries")))
+    modes = [find_value(config, ("agents", "defaults", "sandbox", "mode"))]
+    modes += [find_value(agent, ("sandbox", "mode")) for agent in agents.values()]
+    if not any(mode in _SANDBOXED for mode in modes):
+        return
+    places: list[Path] = [("tools",)]
+    places += [("agents", "entries", name, "tools") for name in agents]
+    for place in places:
+        path = (*place, "sandbox", "tools")
+        gate = to_object(find_value(config, path))
+        if not gate and place != ("tools",):
+            continue
+        allow = gate.get("allow")
+        said = [*to_list(allow), *to_list(gate.get("alsoAllow"))]
+        if allow == [] or _find_covering_word(said, tools) is not None:
+            continue
+        key = "allow" if is_list(allow) else "alsoAllow"
+        yield ConfigChange(
+            f"{tools.owner} in {'.'.join((*path, key))}",
+            "the tools to sandboxed sessions, which see only those that are listed",
+            (ListEdit((*path, key), (tools.owner,)),),
+            without=_UNSEEN,
+        )
+
+
+def _find_covering_word(words: Sequence[object], tools: ToolGroup) -> str | None:
+    """Return the word that stands for all the tools in a list; None: none does."""
+    listed = [str(word).lower() for word in words]
+    for word in listed:
+        if word in (tools.owner, "group:plugins"):
+            return word
+        if all(fnmatchcase(name, word) for name in tools.names):
+            return word
+    return "each of them" if tools.names <= set(listed) else None

@@ -1,0 +1,47 @@
+"""The catalogue that the plug-in in the gateway registers, made from our own tools.
+
+TASKMEM_TOOLS=all taskmem tools --json |
+    python -m taskmem_openclaw.tool_catalogue > gateway/tools.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+IN_SIGHT: Final = ("task_register", "task_update", "task_plan_update", "smart_wait")
+"""The tools that a model always sees; it finds the others by its catalogue."""
+
+
+def build_catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the catalogue of tools as `taskmem tools --json` prints them.
+
+    The session is left out of their arguments: the gateway knows it better.
+    """
+    return [
+        {
+            "name": tool["name"],
+            "description": tool["description"],
+            "parameters": _drop_session_key(tool["inputSchema"]),
+            "direct": tool["name"] in IN_SIGHT,
+        }
+        for tool in tools
+    ]
+
+
+def format_catalogue(tools: Iterable[Mapping[str, Any]]) -> str:
+    """Return the catalogue as its file has it."""
+    return json.dumps(build_catalogue(tools), indent=2, ensure_ascii=False) + "\n"
+
+
+def _drop_session_key(schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {
+        name: field for name, field in schema["properties"].items() if name != "session_key"
+    }
+    return {**schema, "properties": properties}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(format_catalogue(json.load(sys.stdin)))

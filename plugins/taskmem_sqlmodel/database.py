@@ -1,0 +1,276 @@
+"""From a URL to a database that is ready: its file, its engine, its schema."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from taskmem_hookspecs import StoreUnavailable
+from taskmem_hookspecs.errors import SettingsInvalid
+from taskmem_sqlmodel import schema
+from taskmem_sqlmodel.database_files import DatabaseFiles
+from taskmem_sqlmodel.errors import translate_errors
+
+BUSY_TIMEOUT: Final = 5.0
+"""How long to wait for another process's lock, unless told otherwise. Seconds."""
+
+_OWNER_ONLY: Final = 0o600
+
+_WRITERS_LOCK: Final = 0x7461736B6D656D
+"""Names PostgreSQL's advisory lock: `taskmem` in ASCII."""
+
+_FIRST: Final = "taskmem_first"
+"""The execution option that holds the statement which opens a transaction."""
+
+
+@dataclass(frozen=True)
+class Database:
+    """An open database, and the two kinds of connection to it.
+
+    Transactions of a writer run one after the other, also between processes, so
+    that events become visible in the order of their ids. A reader's see one
+    snapshot.
+    """
+
+    engine: sa.Engine
+    place: DatabaseFiles | None = None
+    """Where its files are; None: it is on a server."""
+
+    def require_in_place(self) -> None:
+        """See that its files are still where everybody looks for them.
+
+        Raises:
+            StoreUnavailable: One was replaced or removed.
+        """
+        if self.place is not None:
+            self.place.require_in_place()
+
+    def note_write(self) -> None:
+        """Note that something was written."""
+        if self.place is not None:
+            self.place.note_write()
+
+    def close(self) -> None:
+        """Let go of it, once every other connection is closed."""
+        if self.place is not None:
+            self.place.close()
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.engine.dialect.name
+
+    def connect_reader(self) -> sa.Connection:
+        """Connect for reading."""
+        if self.dialect == "sqlite":
+            return self._connect(**{_FIRST: "BEGIN"})
+        return self._connect(isolation_level="REPEATABLE READ")
+
+    def connect_writer(self) -> sa.Connection:
+        """Connect for writing."""
+        first = (
+            "BEGIN IMMEDIATE"
+            if self.dialect == "sqlite"
+            else f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})"
+        )
+        return self._connect(**{_FIRST: first})
+
+    def _connect(self, **options: Any) -> sa.Connection:  # noqa: ANN401 - SQLAlchemy's
+        return self.engine.connect().execution_options(**options)
+
+
+def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
+    """Open a database, made or migrated where it needs to be.
+
+    Args:
+        url: `sqlite:////path/to/file.db`, or `postgresql://…`.
+        busy_timeout: How long to wait for another process's lock. Seconds.
+
+    Raises:
+        SettingsInvalid: The URL names no database.
+        StoreBusy: Another process holds it, and did not let go in time.
+        StoreTooNew: A newer version wrote it; it was left untouched.
+        StoreUnavailable: It cannot be reached or read.
+    """
+    address = _parse_address(url)
+    path: Path | None = None
+    with translate_errors():
+        if address.get_backend_name() == "sqlite":
+            path = _parse_path(address)
+            _prepare_file(path)
+            ready = _is_newest(open_read_only(path, busy_timeout))
+            _restrict_to_owner(path)
+            engine = _build_sqlite_engine(address, busy_timeout)
+            database = Database(engine)
+            _switch_to_wal(database)
+        else:
+            database = Database(_build_postgresql_engine(address, busy_timeout))
+            ready = _is_newest(database.engine)
+        if not ready:
+            with database.connect_writer() as connection, connection.begin():
+                schema.bring_to_head(connection)
+        if path is None:
+            return database
+        return replace(database, place=DatabaseFiles(path, database.engine.connect()))
+
+
+def _is_newest(engine: sa.Engine) -> bool:
+    with engine.connect() as connection:
+        return schema.is_newest(connection)
+
+
+def _parse_address(url: str) -> sa.URL:
+    try:
+        address = sa.make_url(url)
+    except ArgumentError:
+        raise SettingsInvalid(
+            "The database URL cannot be read; write it as sqlite:////path/to/file.db "
+            "or postgresql://user@host/name."
+        ) from None
+    if address.drivername == "postgresql":
+        return address.set(drivername="postgresql+psycopg")
+    return address
+
+
+# --- SQLite -----------------------------------------------------------------
+
+
+def _parse_path(address: sa.URL) -> Path:
+    if not address.database or address.database == ":memory:":
+        raise SettingsInvalid(
+            "The database must be a file; write its URL as sqlite:////path/to/file.db."
+        )
+    path = Path(address.database)
+    if not path.is_absolute():
+        raise SettingsInvalid(
+            f"The database {path} has no absolute path, so each daemon would find "
+            "another one; write its URL as sqlite:////path/to/file.db."
+        )
+    return path
+
+
+def _prepare_file(path: Path) -> None:
+    """Make sure that there is a file.
+
+    SQLite gives its other two files the permissions of this one. A file that
+    exists is opened by nobody but SQLite: closing it would let go of the locks
+    that this process holds on it.
+    """
+    try:
+        _make_folder(path.parent)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
+    except OSError as error:
+        raise StoreUnavailable(
+            f"The database {path} cannot be made ({error.strerror}); give its owner "
+            "write access to the folder, then try again."
+        ) from error
+
+
+def _restrict_to_owner(path: Path) -> None:
+    """Take the file away from all but its owner; a restored copy may be open."""
+    with suppress(PermissionError):
+        if stat.S_IMODE(path.stat().st_mode) != _OWNER_ONLY:
+            path.chmod(_OWNER_ONLY)
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.exists():
+        _make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o700)
+
+
+def open_read_only(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sa.Engine:
+    """Return an engine that cannot change a file of SQLite.
+
+    What a writer that was killed left half done is rolled back first: until then,
+    SQLite refuses to read.
+    """
+
+    def connect(mode: str = "ro") -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"file:{quote(str(path))}?mode={mode}", uri=True, timeout=busy_timeout
+        )
+
+    def connect_after_rollback() -> sqlite3.Connection:
+        found = connect()
+        try:
+            found.execute("PRAGMA schema_version").fetchone()
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
+                with closing(connect("rw")) as writer:
+                    writer.execute("PRAGMA schema_version").fetchone()
+        return found
+
+    return sa.create_engine("sqlite://", poolclass=NullPool, creator=connect_after_rollback)
+
+
+def _build_sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
+    engine = sa.create_engine(
+        address,
+        poolclass=NullPool,
+        connect_args={"check_same_thread": False, "isolation_level": None, "timeout": busy_timeout},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _set_pragmas(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    event.listen(engine, "begin", _open_transaction)
+    return engine
+
+
+def _switch_to_wal(database: Database, tries: int = 100) -> None:
+    """Switch the file to a write-ahead log, once for all.
+
+    The switch needs the file alone, and SQLite does not wait for that: so wait
+    for whoever has it, as a writer does, and try again.
+    """
+    try:
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    except OperationalError:
+        if not tries:
+            raise
+        with database.connect_writer() as connection, connection.begin():
+            pass
+        _switch_to_wal(database, tries - 1)
+
+
+def _open_transaction(connection: sa.Connection) -> None:
+    first = connection.get_execution_options().get(_FIRST)
+    if first:
+        connection.exec_driver_sql(first)
+
+
+# --- PostgreSQL -------------------------------------------------------------
+
+
+def _build_postgresql_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
+    wanted = address.normalized_query.get("options", ())
+    options = (f"-c lock_timeout={int(busy_timeout * 1000)}", *wanted)
+    try:
+        engine = sa.create_engine(
+            address, poolclass=NullPool, connect_args={"options": " ".join(options)}
+        )
+    except ModuleNotFoundError as error:
+        raise StoreUnavailable(
+            f"PostgreSQL needs a driver that is not installed ({error.name}); install "
+            "openclaw-taskmem[postgres], then start again."
+        ) from error
+    event.listen(engine, "begin", _open_transaction)
+    return engine

@@ -1,0 +1,221 @@
+"""What is in each table, row by row, so that one row that is broken harms no other."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import sqlalchemy as sa
+from pydantic import ValidationError
+from sqlalchemy.exc import OperationalError
+
+from taskmem_hookspecs import (
+    Artifact,
+    Bookmark,
+    Checkpoint,
+    Event,
+    LedgerEntry,
+    Message,
+    PlanRevision,
+    Run,
+    Task,
+    TaskmemError,
+    Wait,
+    Wake,
+    WorkFolder,
+)
+from taskmem_sqlmodel import read_statements, tables
+
+log = logging.getLogger(__name__)
+Value = TypeVar("Value")
+
+_SEE_DOCTOR: Final = "`taskmem doctor` tells what to do"
+_AT_ONCE: Final = 500
+MOST_BROKEN: Final = 1_000
+"""Broken rows after which no more are looked for."""
+_BROKEN: Final = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
+"""What making a value raises for what no version has written."""
+
+
+class RowUnreadable(Exception):
+    """A row that no value can be made of; says which it is, and why."""
+
+
+class RowKind(Generic[Value]):
+    """What the rows of a table are."""
+
+    def __init__(
+        self,
+        table: sa.Table,
+        of: type[Value],
+        *keys: str,
+        make: Callable[[tables.Row], Value] | None = None,
+    ) -> None:
+        """Take the table, the class of its values, and the fields of its key.
+
+        `make`: what makes a value of a row; None: its class does.
+        """
+        self.table = table
+        self._make: Callable[[tables.Row], Value] = make or (lambda row: of(**row))
+        self._keys = keys
+
+    def read_row(self, row: tables.Row) -> Value:
+        """Return the value of a row.
+
+        Raises:
+            RowUnreadable: It is broken.
+        """
+        try:
+            _check_version(row)
+            return self._make(row)
+        except _BROKEN as error:
+            which = " ".join(ascii(row[key]) for key in self._keys)
+            sentence = f"{self.table.name} {which} cannot be read ({_describe_reason(error)})"
+            raise RowUnreadable(sentence) from error
+
+    def read_by_id(self, row: tables.Row, missing: type[TaskmemError]) -> Value:
+        """Return the value of a row that is asked for by its id.
+
+        Raises:
+            TaskmemError: It is broken; of the class that says that there is none.
+        """
+        try:
+            return self.read_row(row)
+        except RowUnreadable as broken:
+            raise missing(f"The row {broken}; {_SEE_DOCTOR}.") from broken
+
+
+class BrokenRowFilter:
+    """Leaves out of an answer the rows that are broken, and logs each of them once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def leave_out(self, kind: RowKind[Value], found: Iterable[tables.Row]) -> list[Value]:
+        """Return the values of those rows that are not broken."""
+        values: list[Value] = []
+        for row in found:
+            try:
+                values.append(kind.read_row(row))
+            except RowUnreadable as broken:
+                if str(broken) not in self._told:
+                    self._told.add(str(broken))
+                    log.warning("%s and is set aside; %s", broken, _SEE_DOCTOR)
+        return values
+
+    def read_up_to(
+        self,
+        limit: int | None,
+        kind: RowKind[Value],
+        ask: Callable[[int | None], Sequence[tables.Row]],
+    ) -> Sequence[Value]:
+        """Return the first values of an answer; what is broken takes no other's place.
+
+        `ask` returns as many rows as it is given; None: all.
+        """
+        most = limit
+        while True:
+            found = ask(most)
+            values = self.leave_out(kind, found)
+            if limit is None or most is None or len(found) < most:
+                return values
+            if len(values) >= limit:
+                return values[:limit]
+            most *= 4
+
+
+def _check_version(row: tables.Row) -> None:
+    """Refuse the version of what was never stored: a change would insert it anew."""
+    if row.get("version", 1) == 0:
+        raise ValueError("version: 0")
+
+
+def _describe_reason(error: Exception) -> str:
+    """Return why a row is broken, and in which column, but not what stands there."""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_input=False, include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ascii(str(error))[1:-1]
+
+
+TASK: Final = RowKind(read_statements.TASKS, Task, "task_id", make=tables.task_value)
+WAIT: Final = RowKind(read_statements.WAITS, Wait, "wait_id")
+WAKE: Final = RowKind(read_statements.WAKES, Wake, "wake_id")
+RUN: Final = RowKind(read_statements.RUNS, Run, "run_id")
+ARTIFACT: Final = RowKind(read_statements.ARTIFACTS, Artifact, "artifact_id")
+EVENT: Final = RowKind(read_statements.EVENTS, Event, "event_id")
+
+RECORDS: Final[Mapping[type, RowKind[Any]]] = {
+    LedgerEntry: RowKind(read_statements.LEDGER, LedgerEntry, "task_id", "path"),
+    WorkFolder: RowKind(read_statements.FOLDERS, WorkFolder, "task_id", "path"),
+    Bookmark: RowKind(read_statements.BOOKMARKS, Bookmark, "name"),
+    PlanRevision: RowKind(read_statements.REVISIONS, PlanRevision, "revision_id"),
+    Checkpoint: RowKind(read_statements.CHECKPOINTS, Checkpoint, "run_id", "number"),
+    Message: RowKind(read_statements.MESSAGES, Message, "message_id"),
+}
+"""What hangs on a task or a run, by class."""
+
+KINDS: Final[Sequence[RowKind[Any]]] = (
+    *(TASK, WAIT, WAKE, RUN, ARTIFACT),
+    *(*RECORDS.values(), EVENT),
+)
+"""All there are; those that wakes rest on come first, those with most rows last."""
+
+
+class RowScan(NamedTuple):
+    """What a look at every row has found."""
+
+    broken: Sequence[str]
+    whole: bool
+    """Whether all rows were looked at in the time."""
+
+
+def find_broken_rows(connection: sa.Connection, over: Callable[[], bool]) -> RowScan:
+    """Look at all rows, until the time is over, and return what is said of broken."""
+    allow_any_text(connection)
+    lent = connection.execution_options(yield_per=_AT_ONCE)
+    broken: list[str] = []
+    for kind in KINDS:
+        with lent.execute(read_statements.EVERY[kind.table]) as every:
+            for row in every.mappings():
+                try:
+                    kind.read_row(row)
+                except RowUnreadable as error:
+                    broken.append(str(error))
+                if over() or len(broken) == MOST_BROKEN:
+                    return RowScan(broken, whole=False)
+    return RowScan(broken, whole=True)
+
+
+def fetch_rows(
+    connection: sa.Connection, statement: sa.Executable, named: tables.Params
+) -> Sequence[tables.Row]:
+    """Return all rows of an answer, also where a text in it is no UTF-8."""
+    try:
+        return connection.execute(statement, named).mappings().all()
+    except OperationalError as error:
+        # The driver's own error, without a code of SQLite's.
+        if "Could not decode" not in str(error.orig) or not allow_any_text(connection):
+            raise
+        return connection.execute(statement, named).mappings().all()
+
+
+def allow_any_text(connection: sa.Connection) -> bool:
+    """Let SQLite hand out what is no UTF-8, as bytes that no value takes.
+
+    Returns whether that is new for this connection, and one of SQLite's.
+    """
+    driver = connection.connection.driver_connection
+    if not isinstance(driver, sqlite3.Connection) or driver.text_factory is _decode_or_keep:
+        return False
+    driver.text_factory = _decode_or_keep
+    return True
+
+
+def _decode_or_keep(stored: bytes) -> str | bytes:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored

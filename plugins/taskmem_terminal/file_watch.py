@@ -1,0 +1,324 @@
+"""Growing files as targets: what is appended after the wait's start counts.
+
+A place names the file by its inode, so that a log that was rotated is read to its end
+before the new one is begun; a fingerprint of what was read tells a file that was cut
+and written anew from one that only grew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+from datetime import UTC, datetime
+from hashlib import blake2s
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
+from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
+from taskmem_terminal.file_notify import FolderWatcher
+from taskmem_terminal.file_opening import escape_name, open_viewable, require_viewable
+from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, Tail
+
+BACK_SECONDS: Final = 1.0
+"""How long a file may be away while it is rotated."""
+_PRINT_BYTES: Final = 64
+_HELD: Final = 4
+"""Rotated files that are kept open for who has not read them yet."""
+_NAMED: Final = 5
+_OF_A_FILE: Final = ReadOptions()
+
+_Inode = tuple[int, int]
+
+
+class _FilePosition(NamedTuple):
+    """How far somebody has read in which file."""
+
+    inode: _Inode
+    print: str
+    """Of what lies before `spot.shown`."""
+    spot: StreamPosition
+
+    def __str__(self) -> str:
+        return f"{self.inode[0]}:{self.inode[1]}:{self.print}:{self.spot}"
+
+    @classmethod
+    def parse(cls, text: str) -> _FilePosition:
+        device, inode, print_, spot = text.split(":")
+        return cls((int(device), int(inode)), print_, StreamPosition.parse(spot))
+
+
+class _OpenFile:
+    """A file that stays readable when its name is another's."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+        self.reader = OutputReader()
+        status = os.fstat(handle)
+        self.inode = (status.st_dev, status.st_ino)
+
+    @property
+    def end(self) -> int:
+        return os.fstat(self.handle).st_size
+
+    def read(self, at: int, size: int) -> bytes:
+        return os.pread(self.handle, size, at)
+
+    def changed_at(self) -> datetime:
+        return datetime.fromtimestamp(os.fstat(self.handle).st_mtime, UTC)
+
+    def compute_fingerprint(self, shown: int) -> str:
+        head = self.read(0, min(_PRINT_BYTES, shown))
+        last = min(_PRINT_BYTES, shown)
+        return blake2s(head + self.read(shown - last, last), digest_size=8).hexdigest()
+
+
+class _Snapshot:
+    """A file as long as it was when a look began."""
+
+    begin = 0
+
+    def __init__(self, file: _OpenFile) -> None:
+        self._file = file
+        self.end = file.end
+
+    def read(self, at: int, size: int) -> bytes:
+        return self._file.read(at, min(size, self.end - at))
+
+
+class GrowingFile:
+    """One path, watched."""
+
+    def __init__(
+        self, name: str, folders: FolderWatcher, within: tuple[str, ...] | None = None
+    ) -> None:
+        """Begin to watch a path as a user wrote it, `within` folders; None: anywhere.
+
+        Raises:
+            InvalidArguments: It is no path of a file that could grow.
+            NotAllowed: It may not be shown.
+            TargetNotFound: It is not there, or cannot be read.
+        """
+        self._within = within
+        self._path = _check_path(name, within)
+        self._refusal: str | None = None
+        """Why what has the name now may not be shown; None: it may."""
+        self._held: dict[_Inode, _OpenFile] = {}
+        self._news = asyncio.Event()
+        self._missing_since: float | None = None
+        try:
+            self._current = self._keep_open(self._open(self._path))
+        except OSError as error:
+            raise TargetNotFound(_describe_missing_file(self._path, within, error)) from error
+        self._folders = folders
+        self._heard = {str(self._path), os.path.realpath(self._path)}
+        for path in self._heard:
+            folders.listen(path, self._news.set)
+
+    async def here(self) -> Frame:
+        """Return the file's end.
+
+        Raises:
+            TargetGone: It was removed.
+        """
+        file = self._find_current_file()
+        if file is None:
+            raise TargetGone(self._removal_reason)
+        seen = _Snapshot(file)
+        tail = await file.reader.read_tail(seen, StreamPosition(0, 0), _OF_A_FILE)
+        return Frame(
+            seen_at=datetime.now(UTC),  # noqa: TID251
+            place=str(_make_position(file, StreamPosition(seen.end, seen.end))),
+            changed_at=file.changed_at(),
+            tail=tail.text,
+            echoes=tail.echoes,
+        )
+
+    async def end(self) -> str:
+        """Return the file's end.
+
+        Raises:
+            TargetGone: It was removed.
+        """
+        return (await self.here()).place
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what was appended since a place."""
+        seen_at = datetime.now(UTC)  # noqa: TID251
+        now = self._find_current_file()
+        began = _FilePosition.parse(start)
+        known = _FilePosition.parse(place)
+        file, spot = self._find_file(known, now)
+        if file is None:
+            return Frame(
+                seen_at=seen_at, place=place, text="", tail="", gone=self._find_removal_reason(now)
+            )
+        seen = _Snapshot(file)
+        page = file.reader.read_page(seen, spot, _OF_A_FILE)
+        tail = await self._read_tail(file, seen, began)
+        more = page.more
+        next_ = _make_position(file, page.next)
+        if now is not None and not more and file is not now:
+            # The old file is read to its end, for nobody has it under its name.
+            more = True
+            next_ = _make_position(now, StreamPosition(0, 0))
+        return Frame(
+            seen_at=seen_at,
+            place=str(next_),
+            more=more,
+            changed_at=file.changed_at(),
+            text=page.text,
+            tail=tail.text,
+            echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
+            gone=None if more else self._find_removal_reason(now),
+        )
+
+    async def wait_for_change(self) -> None:
+        """Return when the file may have grown, or went away."""
+        await self._news.wait()
+        self._news.clear()
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        for path in self._heard:
+            await self._folders.forget(path, self._news.set)
+        for file in self._held.values():
+            os.close(file.handle)
+        self._held.clear()
+
+    async def _read_tail(self, file: _OpenFile, seen: _Snapshot, began: _FilePosition) -> Tail:
+        same = began.inode == file.inode and seen.end >= began.spot.shown
+        if same and file.compute_fingerprint(began.spot.shown) == began.print:
+            return await file.reader.read_tail(seen, began.spot, _OF_A_FILE)
+        return await file.reader.read_tail(seen, StreamPosition(0, 0), _OF_A_FILE)
+
+    def _find_current_file(self) -> _OpenFile | None:
+        """Return the file that has the name now; None: none that can be read has."""
+        try:
+            status = self._path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise FileNotFoundError
+            inode = (status.st_dev, status.st_ino)
+            if inode not in self._held:
+                self._keep_open(self._open(self._path))
+            self._current = self._held[inode]
+            self._refusal = None
+        except (OSError, KeyError, NotAllowed) as error:
+            self._refusal = str(error) if isinstance(error, NotAllowed) else None
+            if self._missing_since is None:
+                loop = asyncio.get_running_loop()
+                self._missing_since = loop.time()
+                loop.call_later(BACK_SECONDS, self._news.set)
+            return None
+        self._missing_since = None
+        return self._current
+
+    def _find_file(
+        self, place: _FilePosition, now: _OpenFile | None
+    ) -> tuple[_OpenFile | None, StreamPosition]:
+        """Return the file of a place, and how far it was read."""
+        file = self._held.get(place.inode) or self._find_rotated_file(place.inode)
+        if file is not None:
+            if (
+                file.end >= place.spot.shown
+                and file.compute_fingerprint(place.spot.shown) == place.print
+            ):
+                return file, place.spot
+            # Cut and written anew, or another file that got the inode.
+            file.reader = OutputReader()
+            return file, StreamPosition(0, 0)
+        return now, StreamPosition(0, 0)
+
+    def _find_rotated_file(self, inode: _Inode) -> _OpenFile | None:
+        """Return the file that was rotated while nobody watched."""
+        missing = (OSError, NotAllowed)
+        with contextlib.suppress(*missing), os.scandir(self._path.parent) as there:
+            for entry in there:
+                if (
+                    entry.inode() == inode[1]
+                    and entry.is_file(follow_symlinks=False)
+                    and entry.stat().st_dev == inode[0]
+                ):
+                    return self._keep_open(self._open(entry.path))
+        return None
+
+    def _open(self, path: str | Path) -> int:
+        return open_viewable(str(path), self._within)
+
+    def _keep_open(self, handle: int) -> _OpenFile:
+        file = _OpenFile(handle)
+        if file.inode in self._held:
+            os.close(handle)
+            return self._held[file.inode]
+        for inode in list(self._held)[: max(0, len(self._held) - _HELD + 1)]:
+            os.close(self._held.pop(inode).handle)
+        self._held[file.inode] = file
+        return file
+
+    def _find_removal_reason(self, now: _OpenFile | None) -> str | None:
+        if now is not None or self._missing_since is None:
+            return None
+        away = asyncio.get_running_loop().time() - self._missing_since
+        # The clock of call_later may be a little early.
+        if away < BACK_SECONDS * 0.99:
+            return None
+        return self._removal_reason
+
+    @property
+    def _removal_reason(self) -> str:
+        return self._refusal or f"{escape_name(self._path)} was removed."
+
+
+def _make_position(file: _OpenFile, spot: StreamPosition) -> _FilePosition:
+    return _FilePosition(file.inode, file.compute_fingerprint(spot.shown), spot)
+
+
+def _check_path(name: str, within: tuple[str, ...] | None) -> Path:
+    path = Path(name)
+    with contextlib.suppress(RuntimeError):
+        path = path.expanduser()
+    if "\x00" in name or not path.is_absolute():
+        raise InvalidArguments(
+            f"pty:file:{name!r} is not an absolute path; write it from the root, or from ~."
+        )
+    path = Path(os.path.normpath(path))
+    # Before anything is said of what is there.
+    require_viewable(str(path), within)
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise TargetNotFound(_describe_missing_file(path, within, error)) from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "no ordinary file"
+        raise InvalidArguments(
+            f"{escape_name(path)} is {kind}; only a file that grows can be watched."
+        )
+    return path
+
+
+def _describe_missing_file(path: Path, within: tuple[str, ...] | None, error: OSError) -> str:
+    shown = escape_name(path)
+    if not isinstance(error, FileNotFoundError):
+        return f"{shown} cannot be read ({error.strerror}); see that its rights allow it."
+    there = sorted(_list_files(path.parent, within), reverse=True)
+    if not there:
+        return f"{shown} is not there; start what writes it, or create it first (touch), then wait."
+    newest = ", ".join(escape_name(name) for _, name in there[:_NAMED])
+    return (
+        f"{shown} is not there; in {escape_name(path.parent)} there are {newest}. If it is "
+        "yet to be written, create it first (touch)."
+    )
+
+
+def _list_files(folder: Path, within: tuple[str, ...] | None) -> list[tuple[float, str]]:
+    """Return the files of a folder and when they were changed, if they may be known."""
+    with contextlib.suppress(OSError, RecursionError), os.scandir(folder) as entries:
+        if within is None or is_within_any(resolve_links(str(folder)), within):
+            files = (entry for entry in entries if entry.is_file())
+            return [
+                (entry.stat().st_mtime, entry.name) for entry in files if not is_hidden(entry.path)
+            ]
+    return []

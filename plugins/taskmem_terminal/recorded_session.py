@@ -1,0 +1,368 @@
+"""A command in a pseudo-terminal of its own, shown in the terminal that started it.
+
+It leads a session whose controlling terminal that is, so that shells have job control
+and programs paint. Input that is no terminal reaches the command untouched: a pipe
+through a terminal would lose its end, its Ctrl-C bytes and every line that is long.
+
+Not supported: stopping a command that was given itself by Ctrl-Z (no shell is there
+that could go on with it), and background jobs that outlive their session without
+nohup: they are hung up on, as by any terminal that closes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+import tty
+from collections.abc import Generator
+from types import FrameType
+from typing import Any, Final
+
+from taskmem_terminal.recorder import SessionRecorder
+from taskmem_terminal.recording import COLUMNS, ROWS
+
+_GULP_BYTES: Final = 65_536
+_RING_SECONDS: Final = 0.004
+"""Rings that are closer together become one."""
+_ECHO_SECONDS: Final = 0.2
+"""Between two looks whether a terminal that hid what is typed shows it again."""
+_DRAIN_SECONDS: Final = 0.2
+"""How long the last output of a command that ended may take to arrive."""
+_DRAINED_SECONDS: Final = 1.0
+"""How long all of it may take."""
+_PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_HEARD: Final = (*_PASSED_ON, *(signal.SIGCHLD, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT))
+
+
+class CannotStart(Exception):
+    """The command cannot be started; says why."""
+
+    def __init__(self, sentence: str, *, missing: bool) -> None:
+        super().__init__(sentence)
+        self.missing = missing
+        """Whether there is no such command."""
+
+
+class Session:
+    """One command, from its start to its end."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self._arguments = arguments
+        self._typing = os.isatty(0)
+        self._showing = os.isatty(1)
+        self.columns, self.rows = self._read_outer_size()
+        self.pid = 0
+        """Of the command; 0: it has not been started."""
+        self._inner = -1
+        self._typed = b""
+        self._held_back = b""
+        self._rang = 0.0
+        self._unheard = False
+        self._hides_input: bool | None = None
+        self._cooked: list[Any] | None = None
+
+    def start(self) -> None:
+        """Start the command.
+
+        Raises:
+            CannotStart: It is not there, or is no program.
+        """
+        outcome, report = os.pipe()
+        stdin = None if self._typing else _duplicate_stdin()
+        modes = termios.tcgetattr(0) if self._typing else None
+        try:
+            self.pid, self._inner = pty.fork()
+            if self.pid == 0:  # pragma: no cover - another process
+                self._exec_command(report, stdin, modes)
+        finally:
+            os.close(report)
+            if stdin is not None:
+                os.close(stdin)
+        with open(outcome, "rb") as pipe:  # noqa: PTH123
+            trouble = pipe.read()
+        if trouble:
+            os.waitpid(self.pid, 0)
+            os.close(self._inner)
+            number = int(trouble)
+            missing = number in (errno.ENOENT, errno.ENOTDIR)
+            raise CannotStart(
+                f"{self._arguments[0]} cannot be started ({os.strerror(number)}); "
+                "see that it is installed, and how it is spelled.",
+                missing=missing,
+            )
+        os.set_blocking(self._inner, False)
+
+    def play(self, shadow: SessionRecorder) -> int:
+        """Show the command until it ends, and return its status.
+
+        That is minus the signal's number when a signal ended it.
+        """
+        with _catch_signals() as heard:
+            self._own_terminal()
+            try:
+                return self._relay_until_end(shadow, heard)
+            finally:
+                self._give_terminal_back()
+                os.close(self._inner)
+
+    def _relay_until_end(self, shadow: SessionRecorder, heard: int) -> int:
+        status: int | None = None
+        reading = [heard, self._inner]
+        while status is None:
+            wanted = list(reading)
+            if self._cooked is not None and len(self._typed) < _GULP_BYTES:
+                wanted.append(0)
+            writing = [self._inner] if self._typed else []
+            pause = self._notify_when_due(shadow)
+            ready, writable, _ = select.select(wanted, writing, [], pause)
+            if self._inner in ready and not self._read_command_output(shadow):
+                reading.remove(self._inner)
+            if 0 in ready:
+                self._read_typed()
+            if writable:
+                self._write_typed()
+            if heard in ready:
+                status = self._handle_signals(os.read(heard, 512), shadow)
+        # What it left running may print for ever, and is not waited for.
+        due = time.monotonic() + _DRAINED_SECONDS  # noqa: TID251
+        while select.select([self._inner], [], [], _DRAIN_SECONDS)[0]:
+            if not self._read_command_output(shadow) or time.monotonic() > due:  # noqa: TID251
+                break
+        self._show_output(b"", last=True)
+        if self._unheard:
+            shadow.notify_watchers()
+        return status
+
+    # --- output -------------------------------------------------------------
+
+    def _read_command_output(self, shadow: SessionRecorder) -> bool:
+        """Take what the command printed; return whether more may come."""
+        got = bytearray()
+        going = True
+        while len(got) < _GULP_BYTES:
+            try:
+                fresh = os.read(self._inner, _GULP_BYTES)
+            except BlockingIOError:
+                break
+            except OSError:  # how Linux says that nobody has it open any more
+                fresh = b""
+            if not fresh:
+                going = False
+                break
+            got += fresh
+        if got:
+            shadow.write(bytes(got))
+            self._unheard = True
+            self._notify_when_due(shadow)
+            self._show_output(bytes(got))
+        return going
+
+    def _notify_when_due(self, shadow: SessionRecorder) -> float | None:
+        """Ring when it is time; else return in how many seconds to look again."""
+        self._note_echo(shadow)
+        if not self._unheard:
+            return _ECHO_SECONDS if self._hides_input else None
+        left = self._rang + _RING_SECONDS - time.monotonic()  # noqa: TID251
+        if left > 0:
+            return left
+        shadow.notify_watchers()
+        self._rang = time.monotonic()  # noqa: TID251
+        self._unheard = False
+        return _ECHO_SECONDS if self._hides_input else None
+
+    def _note_echo(self, shadow: SessionRecorder) -> None:
+        """Tell whether the terminal shows what is typed, when that has changed."""
+        if self._hides_input != (hides := _hides_input(self._inner)):
+            self._hides_input = hides
+            shadow.note_echo(hides_input=hides)
+            self._unheard = True
+
+    def _show_output(self, data: bytes, *, last: bool = False) -> None:
+        """Show output; where no terminal shows it, with the line ends it came with."""
+        if not self._showing:
+            data = self._held_back + data
+            cut = len(data) - (data.endswith(b"\r") and not last)
+            data, self._held_back = data[:cut], data[cut:]
+            data = data.replace(b"\r\n", b"\n")
+        while data:
+            try:
+                data = data[os.write(1, data) :]
+            except BlockingIOError:
+                select.select([], [1], [])
+            except OSError as error:
+                # Nobody reads any more: the command is told as a terminal would.
+                if error.errno == errno.EPIPE:
+                    self._forward_signal(signal.SIGHUP)
+                return
+
+    # --- input --------------------------------------------------------------
+
+    def _read_typed(self) -> None:
+        try:
+            fresh = os.read(0, _GULP_BYTES)
+        except OSError:
+            fresh = b""
+        if not fresh:  # the terminal went away, and SIGHUP says so too
+            self._give_terminal_back()
+        self._typed += fresh
+        self._write_typed()
+
+    def _write_typed(self) -> None:
+        try:
+            self._typed = self._typed[os.write(self._inner, self._typed) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._typed = b""
+
+    # --- signals ------------------------------------------------------------
+
+    def _handle_signals(self, signals: bytes, shadow: SessionRecorder) -> int | None:
+        """Act on signals; return the command's status when it has ended."""
+        status: int | None = None
+        for number in signals:
+            if number == signal.SIGCHLD:
+                ended, word = os.waitpid(self.pid, os.WNOHANG)
+                if ended:
+                    status = os.waitstatus_to_exitcode(word)
+            elif number == signal.SIGWINCH:
+                self.columns, self.rows = self._read_outer_size()
+                _set_size(self._inner, self.columns, self.rows)
+                shadow.note_size(self.columns, self.rows)
+            elif number == signal.SIGTSTP:
+                self._forward_signal(signal.SIGSTOP)
+                self._give_terminal_back()
+                os.kill(os.getpid(), signal.SIGSTOP)
+            elif number == signal.SIGCONT:
+                self._own_terminal()
+                self._forward_signal(signal.SIGCONT)
+            else:
+                self._forward_signal(signal.Signals(number))
+            if status is not None:
+                break
+        return status
+
+    def _forward_signal(self, number: signal.Signals) -> None:
+        """Pass a signal on: as a terminal would, or to the command it was meant for."""
+        if number == signal.SIGTERM:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+            return
+        groups = {self.pid}
+        with contextlib.suppress(OSError):
+            groups.add(os.tcgetpgrp(self._inner))
+        for group in groups - {0}:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+
+    # --- the terminal outside -----------------------------------------------
+
+    def _own_terminal(self) -> None:
+        """Pass every key on as it is, unless another job has the terminal."""
+        if not self._typing or self._cooked is not None:
+            return
+        try:
+            if os.tcgetpgrp(0) != os.getpgrp():
+                return
+        except OSError:
+            pass  # a terminal that controls nobody here
+        with contextlib.suppress(termios.error):
+            self._cooked = termios.tcgetattr(0)
+            tty.setraw(0, termios.TCSADRAIN)
+
+    def _give_terminal_back(self) -> None:
+        if self._cooked is not None:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSADRAIN, self._cooked)
+            self._cooked = None
+
+    def _read_outer_size(self) -> tuple[int, int]:
+        for handle in (1, 0):
+            with contextlib.suppress(OSError):
+                columns, rows = os.get_terminal_size(handle)
+                if columns > 0 and rows > 0:
+                    return columns, rows
+        return COLUMNS, ROWS
+
+    def _exec_command(
+        self, report: int, stdin: int | None, modes: list[Any] | None
+    ) -> None:  # pragma: no cover - another process
+        """Turn this process, which was just forked, into the command."""
+        try:
+            _set_size(1, self.columns, self.rows)
+            if modes is not None:
+                termios.tcsetattr(1, termios.TCSANOW, modes)
+            if stdin is not None:
+                os.dup2(stdin, 0)
+            for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(ignored_by_python, signal.SIG_DFL)
+            os.execvp(self._arguments[0], self._arguments)  # noqa: S606
+        except OSError as error:
+            os.write(report, str(error.errno or errno.ENOEXEC).encode())
+        except ValueError:  # an argument that holds a NUL, or is empty
+            os.write(report, str(errno.ENOENT).encode())
+        finally:
+            os._exit(127)
+
+
+def _hides_input(terminal: int) -> bool | None:
+    """Return whether a terminal takes lines and does not show what is typed.
+
+    None: nobody knows, for a program takes key by key and may show what it likes.
+    """
+    try:
+        modes: int = termios.tcgetattr(terminal)[3]
+    except termios.error:  # its last user has closed it
+        return None
+    if modes & termios.ECHO:
+        return False
+    return True if modes & termios.ICANON else None
+
+
+def _duplicate_stdin() -> int:
+    try:
+        return os.dup(0)
+    except OSError:  # started without any
+        return os.open(os.devnull, os.O_RDONLY)
+
+
+def _set_size(handle: int, columns: int, rows: int) -> None:
+    size = struct.pack("HHHH", rows, columns, 0, 0)
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(handle, termios.TIOCSWINSZ, size)
+
+
+@contextlib.contextmanager
+def _catch_signals() -> Generator[int]:
+    """Give a handle from which the numbers of the signals that came can be read."""
+    heard, wake = os.pipe()
+    os.set_blocking(wake, False)
+
+    def ignore_signal(_number: int, _frame: FrameType | None) -> None:
+        """Leave it to the loop, which reads its number."""
+
+    before = {
+        number: signal.signal(number, ignore_signal)
+        for number in _HEARD
+        # What whoever started this ignores (nohup) stays ignored.
+        if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGCHLD
+    }
+    woken = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    # Children that ended before anybody listened are found by a first look.
+    os.write(wake, bytes([signal.SIGCHLD]))
+    try:
+        yield heard
+    finally:
+        signal.set_wakeup_fd(woken)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(heard)
+        os.close(wake)

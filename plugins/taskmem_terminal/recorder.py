@@ -1,0 +1,95 @@
+"""The recording of a command that `taskmem run` runs; it never harms the command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from taskmem_terminal import recorder_signal
+from taskmem_terminal.recording import (
+    NameTaken,
+    Recorder,
+    build_metadata,
+    get_recordings_folder,
+    read_process_start,
+)
+
+
+class SessionRecorder:
+    """Records a session; where it cannot, it gives up, and says so in `trouble`."""
+
+    def __init__(self, name: str, arguments: list[str], size: tuple[int, int]) -> None:
+        """Begin the recording of a command in a terminal of so many columns and rows.
+
+        Raises:
+            NameTaken: The name belongs to a command that still runs.
+        """
+        self.trouble: str | None = None
+        self._name = name
+        self._root: Path | None = None
+        self._recorder: Recorder | None = None
+        columns, rows = size
+        about = build_metadata(arguments, columns=columns, rows=rows, recorder=os.getpid())
+        try:
+            self._root = get_recordings_folder()
+            self._recorder = Recorder.claim(self._root, name, about)
+        except NameTaken:
+            raise
+        except Exception as error:  # noqa: BLE001 - the command must not be harmed
+            self._give_up(error)
+
+    def note_start(self, pid: int) -> None:
+        """Write down which process it is."""
+        self._update_metadata(pid=pid, process_started=read_process_start(pid))
+        self.notify_watchers()
+
+    def note_size(self, columns: int, rows: int) -> None:
+        """Write down the terminal's new size."""
+        self._update_metadata(columns=columns, rows=rows)
+
+    def note_echo(self, *, hides_input: bool | None) -> None:
+        """Write down whether the terminal shows what is typed from now on."""
+        self._update_metadata(hides_input=hides_input)
+
+    def write(self, data: bytes) -> None:
+        """Keep what the command printed."""
+        self._attempt(lambda recorder: recorder.write(data))
+
+    def notify_watchers(self) -> None:
+        """Tell who watches that there is something new."""
+        if self._root is not None:
+            recorder_signal.notify_daemon(self._root, self._name)
+
+    def end(self, status: int) -> None:
+        """Write down how the command ended."""
+
+        def end(recorder: Recorder) -> None:
+            recorder.end(status)
+            recorder.close()
+            self.notify_watchers()
+
+        self._attempt(end)
+
+    def _update_metadata(self, **news: Any) -> None:  # noqa: ANN401
+        self._attempt(lambda it: it.update_metadata(replace(it.about, **news)))
+
+    def _attempt(self, act: Callable[[Recorder], None]) -> None:
+        if self._recorder is not None:
+            try:
+                act(self._recorder)
+            except Exception as error:  # noqa: BLE001 - the command must not be harmed
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        if isinstance(error, KeyError):
+            reason = "no home is set"
+        else:
+            reason = getattr(error, "strerror", None) or str(error)
+        self.trouble = f"Recording pty:{self._name} stopped ({reason}); the command itself ran on."
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
+            self.notify_watchers()

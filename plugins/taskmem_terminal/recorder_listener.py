@@ -1,0 +1,72 @@
+"""The daemon's side of the doorbell: it hears recorders, and sleeps until one rings."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from taskmem_terminal.recorder_signal import BELL
+
+_GULP_BYTES: Final = 65_536
+
+
+class FifoListener:
+    """Hears recorders, on the event loop on which it was made."""
+
+    def __init__(self, root: Path) -> None:
+        """Listen at a folder of recordings.
+
+        What else stands in the FIFO's place, as a backup without FIFOs leaves a file,
+        is removed: nothing is kept there.
+
+        Raises:
+            OSError: The FIFO cannot be made.
+        """
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = root / BELL
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISFIFO(path.lstat().st_mode):
+                path.unlink()
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(path, 0o600)
+        # Opened for writing too, or it would be at its end whenever nobody rings.
+        self._bell = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+        self._cut = b""
+        self._listeners: dict[str, list[Callable[[], None]]] = defaultdict(list)
+        asyncio.get_running_loop().add_reader(self._bell, self._read_fifo)
+
+    def listen(self, name: str, heard: Callable[[], None]) -> None:
+        """Call `heard` whenever a name rings."""
+        self._listeners[name].append(heard)
+
+    @property
+    def watched_names(self) -> frozenset[str]:
+        """The names that somebody listens for."""
+        return frozenset(self._listeners)
+
+    def forget(self, name: str, heard: Callable[[], None]) -> None:
+        """Stop calling."""
+        self._listeners[name].remove(heard)
+        if not self._listeners[name]:
+            del self._listeners[name]
+
+    def notify_listeners(self, name: str) -> None:
+        """Ring from within this process."""
+        for heard in tuple(self._listeners.get(name, ())):
+            heard()
+
+    def _read_fifo(self) -> None:
+        try:
+            fresh = os.read(self._bell, _GULP_BYTES)
+        except OSError:
+            return
+        *names, self._cut = (self._cut + fresh).split(b"\n")
+        self._cut = self._cut[-_GULP_BYTES:]
+        for name in dict.fromkeys(names):
+            self.notify_listeners(name.decode(errors="replace"))

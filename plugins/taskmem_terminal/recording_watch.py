@@ -1,0 +1,194 @@
+"""Recordings of `taskmem run`, and of whoever pushes output, as targets.
+
+A wait on one reads from its beginning, and learns of its end: also when the command
+ended before anybody waited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
+from taskmem_terminal.exit_text import describe_end
+from taskmem_terminal.frames import OutputPage, OutputReader, ReadOptions, StreamPosition, Tail
+from taskmem_terminal.process_exit import ProcessExitWatcher
+from taskmem_terminal.recorder_listener import FifoListener
+from taskmem_terminal.recording import (
+    UNSEEN,
+    Recording,
+    RecordingMetadata,
+    Segments,
+    list_recordings,
+)
+
+_NAMED: Final = 8
+
+
+class _RecordingEnd(NamedTuple):
+    """How a recording came to its end."""
+
+    sentence: str
+    exit_status: int | None
+
+
+class RecordingWatch:
+    """One recording, watched."""
+
+    def __init__(
+        self, root: Path, name: str, bell: FifoListener, *, names_others: bool = True
+    ) -> None:
+        """Begin to watch; where it is not there, others that are may be named.
+
+        Raises:
+            TargetNotFound: There is no such recording.
+        """
+        self._root = root
+        self._recording = Recording(root, name)
+        try:
+            about = self._recording.read_metadata()
+        except (OSError, ValueError, TypeError):
+            found = list_recordings(root) if names_others else ()
+            raise TargetNotFound(describe_missing_recording(root, name, found)) from None
+        self._id = about.id
+        self._reader = OutputReader()
+        self._news = asyncio.Event()
+        self._bell = bell
+        bell.listen(name, self._news.set)
+        self._recorder = ProcessExitWatcher(self._news.set)
+        if about.recorder is not None:
+            self._recorder.watch_process(about.recorder)
+            # The pid may be another's by now, unless the recorder still holds its lock.
+            if not self._recording.is_recorder_alive():
+                self._recorder.close()
+
+    async def here(self) -> Frame:
+        """Return the beginning: all of a command's output counts.
+
+        Raises:
+            TargetGone: It was removed, or replaced by a new run of its name.
+        """
+        spot = StreamPosition(0, 0)
+        stream = Segments(self._recording.folder)
+        about = self._read_metadata()
+        tail = await self._reader.read_tail(stream, spot, _build_read_options(about))
+        return Frame(
+            seen_at=datetime.now(UTC),  # noqa: TID251
+            place=f"{about.id}:{spot}",
+            more=stream.end > 0,
+            changed_at=self._recording.changed_at(),
+            tail=tail.text,
+            echoes=tail.echoes,
+            prompt=tail.prompt,
+        )
+
+    async def end(self) -> str:
+        """Return the place behind all that was recorded so far.
+
+        Raises:
+            TargetGone: It was removed, or replaced by a new run of its name.
+        """
+        end = Segments(self._recording.folder).end
+        return f"{self._read_metadata().id}:{StreamPosition(end, end)}"
+
+    async def look(self, place: str, start: str) -> Frame:
+        """Return what was recorded since a place."""
+        seen_at = datetime.now(UTC)  # noqa: TID251
+        id_, spot = _parse_place(place)
+        # What ended is asked first: afterwards nothing can come that is missed here.
+        about, ending = self._read_state(id_)
+        if about is None or id_ != about.id:
+            page = OutputPage("", (), spot, more=False)
+            tail = Tail("", ())
+        else:
+            manner = _build_read_options(about)
+            stream = Segments(self._recording.folder)
+            page = self._reader.read_page(stream, spot, manner)
+            tail = await self._reader.read_tail(stream, _parse_place(start)[1], manner)
+        over = None if page.more else ending
+        return Frame(
+            seen_at=seen_at,
+            place=f"{id_}:{page.next}",
+            more=page.more,
+            changed_at=self._recording.changed_at(),
+            text=page.text,
+            tail=tail.text,
+            echoes=tuple(dict.fromkeys(page.echoes + tail.echoes)),
+            prompt=None if over else tail.prompt,
+            hides_input=None if over or about is None else about.hides_input,
+            exit_status=over and over.exit_status,
+            gone=over and over.sentence,
+        )
+
+    async def wait_for_change(self) -> None:
+        """Return when something may have been recorded."""
+        await self._news.wait()
+        self._news.clear()
+
+    async def close(self) -> None:
+        """Listen no more."""
+        with contextlib.suppress(KeyError, ValueError):
+            self._bell.forget(self._recording.name, self._news.set)
+        self._recorder.close()
+
+    def _read_metadata(self) -> RecordingMetadata:
+        """Return what is known of the command whose end this watch would notice."""
+        about, ending = self._read_state(self._id)
+        if about is None or about.id != self._id:
+            raise TargetGone(ending.sentence if ending else "")
+        return about
+
+    def _read_state(self, id_: str) -> tuple[RecordingMetadata | None, _RecordingEnd | None]:
+        name = self._recording.name
+        running = self._recording.is_running()
+        try:
+            about = self._recording.read_metadata()
+        except (OSError, ValueError, TypeError):
+            return None, _RecordingEnd(f"The recording pty:{name} was removed.", None)
+        if about.id != id_:
+            return about, _RecordingEnd(
+                f"pty:{name} was replaced by a new run of that name; wait on that one.", None
+            )
+        if about.ended_at is not None:
+            return about, _RecordingEnd(
+                describe_end("The command", about.exit_status), about.exit_status
+            )
+        if running:
+            return about, None
+        return about, _RecordingEnd(
+            f"Nothing records pty:{name} any more, though {UNSEEN}; "
+            "its recorder was killed, or had no room to write.",
+            None,
+        )
+
+
+def _parse_place(place: str) -> tuple[str, StreamPosition]:
+    id_, _, spot = place.partition(":")
+    return id_, StreamPosition.parse(spot)
+
+
+def _build_read_options(about: RecordingMetadata) -> ReadOptions:
+    # How wide a terminal is of which only the output is pushed, nobody says.
+    columns = None if about.fed else about.columns
+    return ReadOptions(columns, about.rows, about.interactive)
+
+
+def describe_missing_recording(root: Path, name: str, there: Sequence[tuple[str, bool]]) -> str:
+    """Return that a recording is not there, and which are, as `recordings` gives."""
+    if not there:
+        return (
+            f"Nothing is recorded as pty:{name} in {root}; start the command with "
+            f"taskmem run --name {name} -- CMD, and with the same TASKMEM_HOME."
+        )
+    named = ", ".join(
+        f"pty:{one}{'' if running else ' (ended)'}" for one, running in there[:_NAMED]
+    )
+    more = len(there) - _NAMED
+    return (
+        f"Nothing is recorded as pty:{name}; there are {named}"
+        f"{f' and {more} more' if more > 0 else ''}."
+    )

@@ -1,0 +1,235 @@
+"""What tmux says of its panes, and which of them a target names.
+
+tmux itself matches the beginnings of names, so that a wait on `work` could end up at
+`workshop`; here a name is a name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Final, NamedTuple
+
+from taskmem_hookspecs import TargetNotFound
+from taskmem_terminal.tmux_client import TmuxError, run_tmux_command
+from taskmem_terminal.typed_lines import ASKERS, SHELLS
+
+_NAMED: Final = 8
+_FIELDS: Final = (
+    "pane_id", "session_id", "session_name", "window_id", "window_index",
+    "pane_index", "window_active", "pane_active", "pane_dead", "pane_dead_status",
+    "pane_dead_signal", "pane_pid", "history_size", "cursor_x", "cursor_y",
+    "pane_width", "pane_height", "pid", "start_time",
+)  # fmt: skip
+_WORDS: Final = ("pane_current_command", "window_name", "pane_start_command")
+"""Fields in which programs and users may write whatever they like."""
+FORMAT: Final = "\t".join(
+    (
+        *(f"#{{{field}}}" for field in _FIELDS),
+        *(f"#{{s/[\x01-\x1f\x7f]/ /:{field}}}" for field in _WORDS),
+    )
+)
+"""What tmux is asked for; `Pane.parse` reads it."""
+_SPECIAL: Final = re.compile(r"[:.]=?(?:[!^$+-]|\{[a-z-]+\})")
+
+
+class Pane(NamedTuple):
+    """One pane, as it was when it was asked about."""
+
+    id: str
+    session: str
+    """Its session's id."""
+    session_name: str
+    window: str
+    window_index: str
+    number: str
+    """Its index within the window."""
+    in_front: bool
+    """Whether it is the active one of its window."""
+    window_in_front: bool
+    dead: bool
+    status: int | None
+    """Of the command that ended, minus the signal's number when one ended it; None:
+    unknown, or it runs."""
+    pid: int
+    command: str
+    """What runs in the foreground."""
+    history: int
+    """Lines that have left the screen."""
+    column: int
+    row: int
+    """Where the cursor stands."""
+    columns: int
+    rows: int
+    server: str
+    """Tells this tmux server from every other."""
+    window_name: str
+    started_with: str
+    """The command that was given for it; empty: a shell."""
+
+    @classmethod
+    def parse(cls, line: str) -> Pane:
+        """Read a line of FORMAT.
+
+        Raises:
+            ValueError: It is none.
+        """
+        names = (*_FIELDS, *_WORDS)
+        said = dict(zip(names, line.split("\t", len(names) - 1), strict=True))
+        status = said["pane_dead_status"]
+        if not status and said["pane_dead_signal"]:
+            status = f"-{said['pane_dead_signal']}"
+        return cls(
+            id=said["pane_id"],
+            session=said["session_id"],
+            session_name=said["session_name"],
+            window=said["window_id"],
+            window_index=said["window_index"],
+            number=said["pane_index"],
+            in_front=said["pane_active"] == "1",
+            window_in_front=said["window_active"] == "1",
+            dead=said["pane_dead"] == "1",
+            status=int(status) if status else None,
+            pid=int(said["pane_pid"] or 0),
+            command=said["pane_current_command"],
+            history=int(said["history_size"] or 0),
+            column=int(said["cursor_x"] or 0),
+            row=int(said["cursor_y"] or 0),
+            columns=int(said["pane_width"] or 80),
+            rows=int(said["pane_height"] or 24),
+            server=f"{said['pid']}-{said['start_time']}",
+            window_name=said["window_name"],
+            started_with=said["pane_start_command"],
+        )
+
+    def __str__(self) -> str:
+        """Return it as a target names it."""
+        return f"pty:tmux:{self.session_name}:{self.window_index}.{self.number}"
+
+    @property
+    def server_pid(self) -> int:
+        """The process of the tmux server."""
+        return int(self.server.partition("-")[0])
+
+    @property
+    def prompt(self) -> bool | None:
+        """Whether a shell stands in the foreground; None: that cannot be known."""
+        if self.command in ASKERS or self.dead:
+            return None
+        if self.command in SHELLS:
+            first = self.started_with.strip('"').split(" ", 1)
+            # `tmux new-session 'sh build.sh'`: a shell, but nobody's prompt.
+            named = first[0].rpartition("/")[2]
+            waits = not named or (named in SHELLS and len(first) == 1)
+            return True if waits else None
+        return False
+
+
+async def list_panes() -> list[Pane]:
+    """Return all panes of the server; none: no server runs.
+
+    Raises:
+        TargetNotFound: There is no tmux.
+        TmuxSaid: It does not answer, which says nothing of its panes.
+    """
+    try:
+        said = await run_tmux_command("list-panes", "-a", "-F", FORMAT)
+    except TmuxError as words:
+        if not str(words) or "temporarily" in str(words):
+            raise
+        return []
+    except FileNotFoundError:
+        raise TargetNotFound(
+            "tmux is not installed here; install it (apt-get install tmux, or brew "
+            "install tmux), or run the command by taskmem run --name NAME -- CMD."
+        ) from None
+    panes: list[Pane] = []
+    for line in said.split("\n"):
+        # One pane that cannot be read must not hide the others.
+        with contextlib.suppress(ValueError):
+            panes.append(Pane.parse(line))
+    return panes
+
+
+async def find_pane(name: str) -> Pane:
+    """Return the pane that a target names.
+
+    Raises:
+        TargetNotFound: There is none; the sentence names those that are there.
+    """
+    try:
+        panes = await list_panes()
+    except TmuxError:
+        raise TargetNotFound(
+            f"tmux does not answer, so pty:tmux:{name} was not found; see that "
+            "tmux list-panes -a works."
+        ) from None
+    found = _find_named(name.removeprefix("="), panes)
+    if found is None and _SPECIAL.search(name):
+        # `work:!`, `work:.{bottom}`: what only tmux can tell.
+        try:
+            id_ = await run_tmux_command("display-message", "-p", "-t", name, "#{pane_id}")
+        except TmuxError:
+            id_ = ""
+        found = next((pane for pane in panes if pane.id == id_.strip()), None)
+    if found is None:
+        raise TargetNotFound(_describe_missing_pane(name, panes))
+    return found
+
+
+def _find_named(name: str, panes: list[Pane]) -> Pane | None:
+    if name.startswith("%"):
+        return next((pane for pane in panes if pane.id == name), None)
+    if name.startswith("@"):
+        return _find_front([pane for pane in panes if pane.window == name])
+    session, colon, rest = name.partition(":")
+    mine = [pane for pane in panes if session in (pane.session_name, pane.session)]
+    if colon:
+        return _find_within(rest.removeprefix("="), mine)
+    if not mine and "." in name:
+        # tmux takes `work.1` for a pane of the session's active window.
+        session, _, index = name.rpartition(".")
+        mine = [pane for pane in panes if session in (pane.session_name, pane.session)]
+        mine = [pane for pane in mine if pane.window_in_front and pane.number == index]
+    return _find_front(mine)
+
+
+def _find_within(rest: str, mine: list[Pane]) -> Pane | None:
+    """Return the pane that `window.pane` means in a session."""
+    whole = [pane for pane in mine if rest in _list_window_names(pane)]
+    if whole or "." not in rest:
+        return _find_front(whole if rest else mine)
+    window, _, index = rest.rpartition(".")
+    return next(
+        (
+            pane
+            for pane in mine
+            if index in (pane.number, pane.id)
+            and (window in _list_window_names(pane) if window else pane.window_in_front)
+        ),
+        None,
+    )
+
+
+def _list_window_names(pane: Pane) -> tuple[str, str, str]:
+    return pane.window_index, pane.window_name, pane.window
+
+
+def _find_front(panes: list[Pane]) -> Pane | None:
+    """Return the pane that is in front, of those of a session or window."""
+    ranked = sorted(panes, key=lambda pane: (pane.window_in_front, pane.in_front))
+    return ranked[-1] if ranked else None
+
+
+def _describe_missing_pane(name: str, panes: list[Pane]) -> str:
+    if not panes:
+        return (
+            f"There is no pane pty:tmux:{name}: no tmux server runs that can be "
+            "reached; start one, or set TASKMEM_TMUX_SOCKET to the path of its socket."
+        )
+    named = ", ".join(f"{pane} ({pane.command})" for pane in panes[:_NAMED])
+    more = len(panes) - _NAMED
+    return (
+        f"There is no pane pty:tmux:{name}; there are {named}"
+        f"{f' and {more} more' if more > 0 else ''}."
+    )

@@ -1,0 +1,343 @@
+"""What on a screen deserves a question. Pure: it is told of motions and of time.
+
+What is *novel* is asked about once it stands still, and so is a busy patch that has
+*settled*. After each answer that settles nothing the patch rests, longer each time;
+what stands still there meanwhile is kept to be shown later. All else waits for a
+*beat*, which comes ever more rarely, and for the last moment before the timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from taskmem_vision.change.idle_patches import SettlingDetector
+from taskmem_vision.change.motion import (
+    Block,
+    Motion,
+    MotionHistory,
+    add_neighbours,
+    find_clusters,
+    list_blocks_around,
+)
+
+STILL: Final = 0.25
+"""How long something novel stands still before it is asked about."""
+PATIENCE: Final = 1.0
+"""How long it may go on moving until it is asked about all the same."""
+NEAR_STILL: Final = 2.0
+"""How long something stands still beside what is busy before it is asked about. While
+it goes on, it is taken for a part of that: the front of a bar, a text being typed."""
+RECHECKS: Final = (5.3, 15.3, 60.3)
+"""How long a patch stands still when it is asked about again: it may have stalled."""
+BEATS: Final = (60.0, 120.0, 180.0)
+"""After how long anything that differs is asked about; the last one goes on."""
+RESTS: Final = (1.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+"""How long a patch rests after each answer that settled nothing."""
+ASIDE: Final = 20.0
+"""How long what happens outside the region that counts waits after a question."""
+
+
+class PictureQuestionReason(StrEnum):
+    """Why a model is asked now."""
+
+    FIRST = "first"
+    NOVEL = "novel"
+    SETTLE = "settle"
+    RECHECK = "recheck"
+    BEAT = "beat"
+    RETRY = "retry"
+    CONFIRM = "confirm"
+    HINT = "hint"
+    LAST = "last"
+
+
+@dataclass(slots=True, eq=False)
+class _Patch:
+    """Blocks next to one another in which something happened, once or again."""
+
+    blocks: set[Block]
+    fresh: set[Block] = field(default_factory=set[Block])
+    """What is new there and was not kept yet."""
+    began: float = 0.0
+    """When that began to change."""
+    moved: float = 0.0
+    """When anything there changed last."""
+    still: float = STILL
+    settled: bool = False
+    """Whether it was busy, and is not any more."""
+    ripe: bool = False
+    """Whether something new there was kept, and not asked about yet."""
+    asked: int = 0
+    """How often it was asked about in vain."""
+    rests_until: float = 0.0
+    spared: bool = False
+    """Whether it did not rest for long after the last answer."""
+    rechecks: list[float] = field(default_factory=list[float])
+
+    def join(self, other: _Patch) -> None:
+        """Become one with another patch."""
+        if other.fresh:
+            self.began = min(self.began, other.began) if self.fresh else other.began
+            self.moved = max(self.moved, other.moved) if self.fresh else other.moved
+            self.still = min(self.still, other.still) if self.fresh else other.still
+            self.settled = other.settled and (self.settled or not self.fresh)
+        self.blocks |= other.blocks
+        self.fresh |= other.fresh
+        self.ripe |= other.ripe
+        self.asked = max(self.asked, other.asked)
+        self.rests_until = max(self.rests_until, other.rests_until)
+
+    def schedule_rechecks(self, now: float) -> None:
+        """Have it asked about after it has stood still for longer."""
+        since = (self.moved + seconds for seconds in RECHECKS)
+        self.rechecks = [at for at in since if at > now]
+
+    def compute_ripe_at(self, warm_at: float) -> float:
+        """Return when what is new there is worth keeping."""
+        if self.settled:
+            return max(self.moved, warm_at)
+        ripe = self.moved + self.still
+        if self.still == STILL:
+            ripe = min(ripe, self.began + PATIENCE)
+        return max(ripe, warm_at)
+
+
+class QuestionPolicy:
+    """The questions of one wait on one target."""
+
+    def __init__(self, rhythms: MotionHistory) -> None:
+        """Take the rhythms of the target, which somebody else keeps up to date."""
+        self._rhythms = rhythms
+        self._region: frozenset[Block] | None = None
+        self._settling = SettlingDetector(rhythms)
+        self._patches: list[_Patch] = []
+        self._differs = False
+        """Whether anything has changed since a model was asked last."""
+        self._asked_at: float | None = None
+        self._beats = 0
+        self._again_at: float | None = None
+        """When the model wants another look."""
+        self._retry_at: float | None = None
+        """When to ask once more what was asked in vain; None: it was not."""
+        self._about: list[_Patch] = []
+        """The patches that the question under way is about."""
+
+    # --- what happens -------------------------------------------------------
+
+    def observe_motion(self, motion: Motion) -> None:
+        """Take in what changed."""
+        if not motion:
+            return
+        self._differs = True
+        now = motion.at
+        if motion.anew:
+            self._forget_patches()
+        self._settling.observe_motion(motion)
+        if motion.busy:
+            self._discard_busy(motion.busy)
+        for cluster in find_clusters(motion.sudden, 1):
+            self._record_novelty(self._find_own_patch(cluster), cluster, now, STILL)
+        for blocks, still in ((motion.novel, STILL), (motion.near, NEAR_STILL)):
+            for cluster in find_clusters(blocks, 1):
+                self._record_novelty(self._merge_patches(cluster), cluster, now, still)
+
+    def take_ripe_blocks(
+        self, now: float, unlike: Callable[[], frozenset[Block] | None]
+    ) -> frozenset[Block]:
+        """Return where something new stands still, once each; empty: nowhere.
+
+        Args:
+            now: When it was looked last.
+            unlike: Returns the blocks in which that look differs from the last one
+                that was asked about; None: none was. What went back to how it was is
+                not new; if it has settled, it may have stalled, and is rechecked.
+        """
+        self._collect_settled(now)
+        ripe = [patch for patch in self._patches if self._is_ripe(patch, now)]
+        if not ripe:
+            return frozenset()
+        different = unlike()
+        found: set[Block] = set()
+        for patch in ripe:
+            new = patch.fresh if different is None else patch.fresh & different
+            if new:
+                found |= new
+                patch.ripe = True
+            elif patch.settled:
+                patch.schedule_rechecks(self._asked_at or now)
+            patch.fresh = set()
+        return frozenset(found)
+
+    def _is_ripe(self, patch: _Patch, now: float) -> bool:
+        return bool(patch.fresh) and now >= patch.compute_ripe_at(self._rhythms.warm_at)
+
+    def find_due_reason(self, now: float) -> PictureQuestionReason | None:
+        """Return why to ask now, about what is kept; None: do not."""
+        if self._asked_at is None:
+            return PictureQuestionReason.FIRST
+        if self._retry_at is not None:
+            return PictureQuestionReason.RETRY if now >= self._retry_at else None
+        for patch in self._patches:
+            if patch.ripe and now >= self._compute_ask_at(patch):
+                return (
+                    PictureQuestionReason.SETTLE if patch.settled else PictureQuestionReason.NOVEL
+                )
+        if any(at <= now for at in self._list_recheck_times()):
+            return PictureQuestionReason.RECHECK
+        if self._differs and now >= self._asked_at + self._get_beat_seconds():
+            return PictureQuestionReason.BEAT
+        return None
+
+    def record_question(self, now: float, reason: PictureQuestionReason) -> None:
+        """Note that a model is asked, with all that is kept and the look seen last."""
+        self._asked_at = now
+        self._retry_at = None
+        self._differs = False
+        self._beats += reason is PictureQuestionReason.BEAT
+        if self._again_at is not None and self._again_at <= now:
+            self._again_at = None
+        self._about += [
+            patch
+            for patch in self._patches
+            # It may have ripened again since a question about it failed.
+            if patch.ripe and patch not in self._about
+        ]
+        for patch in self._patches:
+            patch.ripe = False
+            patch.rechecks = [at for at in patch.rechecks if at > now]
+
+    def record_no_result(self, now: float, again_seconds: float | None = None) -> None:
+        """Note that the answer settled nothing: the patches asked about rest.
+
+        Args:
+            now: When it came.
+            again_seconds: When another look is worth while although nothing changes,
+                as the model says; None: it does not say.
+        """
+        for patch in self._about:
+            # What came while the model thought is not to blame, but only so often.
+            patch.spared = patch.ripe and not patch.spared
+            step = 0 if patch.spared else min(patch.asked, len(RESTS) - 1)
+            patch.rests_until = now + RESTS[step]
+            patch.asked += 1
+            if patch.settled:
+                # One that fell due while the model thought is due at once.
+                patch.schedule_rechecks(self._asked_at or now)
+        self._about = []
+        if again_seconds is not None:
+            self._again_at = now + again_seconds
+
+    def record_failure(self, again_at: float) -> None:
+        """Note that there was no answer: the same is asked again at an instant."""
+        self._retry_at = again_at
+
+    def watch_region(self, region: frozenset[Block] | None) -> None:
+        """Let what happens outside these blocks wait; None: all of them count."""
+        self._region = region
+
+    # --- what follows -------------------------------------------------------
+
+    def next_look_at(self, now: float) -> float | None:
+        """Return when to look again although nothing changes; None: no need."""
+        return max(min(due), now) if (due := [*self._list_due_times(now)]) else None
+
+    def _list_due_times(self, now: float) -> Iterator[float]:
+        if self._retry_at is not None:
+            yield self._retry_at
+            return
+        for patch in self._patches:
+            if patch.fresh:
+                yield patch.compute_ripe_at(self._rhythms.warm_at)
+            if patch.ripe:
+                yield self._compute_ask_at(patch)
+        yield from self._settling.list_due_times(now)
+        yield from self._list_recheck_times()
+        if self._differs and self._asked_at is not None:
+            yield self._asked_at + self._get_beat_seconds()
+
+    def _forget_patches(self) -> None:
+        """Forget where anything was: the picture has another size."""
+        self._settling = SettlingDetector(self._rhythms)
+        self._patches = []
+        self._about = []
+        self._region = None
+
+    # --- how it is known ----------------------------------------------------
+
+    def _list_recheck_times(self) -> Iterator[float]:
+        if self._again_at is not None:
+            yield self._again_at
+        for patch in self._patches:
+            yield from patch.rechecks
+
+    def _compute_ask_at(self, patch: _Patch) -> float:
+        """Return when a patch may be asked about."""
+        aside = self._region is not None and not self._region & patch.blocks
+        waits = (self._asked_at or 0.0) + ASIDE if aside else 0.0
+        return max(patch.rests_until, waits)
+
+    def _record_novelty(
+        self, patch: _Patch, cluster: frozenset[Block], now: float, still: float
+    ) -> None:
+        if not patch.fresh:
+            patch.began, patch.still = now, still
+        patch.fresh |= cluster
+        patch.still = min(patch.still, still)
+        patch.moved = now
+        patch.settled = False
+        patch.rechecks = []
+
+    def _collect_settled(self, now: float) -> None:
+        """Take note of busy patches that have come to rest."""
+        for rested in self._settling.take_settled_groups(now):
+            patch = self._merge_patches(rested)
+            patch.fresh |= rested
+            patch.moved = max(map(self._rhythms.changed_at, patch.blocks))
+            patch.settled = True
+
+    def _discard_busy(self, busy: frozenset[Block]) -> None:
+        """Forget that something is new where it turns out to be busy."""
+        calm = add_neighbours(busy)
+        for patch in self._patches:
+            if not calm.isdisjoint(patch.blocks):
+                patch.fresh -= calm
+                patch.rechecks = []
+
+    def _find_own_patch(self, cluster: frozenset[Block]) -> _Patch:
+        """Return the patch that most of the blocks belong to, or a new one."""
+        for patch in self._patches:
+            if len(cluster & patch.blocks) * 2 > len(cluster):
+                patch.blocks |= cluster
+                return patch
+        self._patches.append(_Patch(set(cluster)))
+        return self._patches[-1]
+
+    def _merge_patches(self, cluster: frozenset[Block]) -> _Patch:
+        """Return the patch that blocks belong to; those that they join become one."""
+        near = [patch for patch in self._patches if _is_touching(patch.blocks, cluster)]
+        if not near:
+            self._patches.append(_Patch(set(cluster)))
+            return self._patches[-1]
+        patch = near[0]
+        patch.blocks |= cluster
+        waiting = [each.rests_until for each in near if each.fresh or each.ripe]
+        for other in near[1:]:
+            patch.join(other)
+            self._patches.remove(other)
+            if other in self._about and patch not in self._about:
+                self._about.append(patch)
+        if waiting:
+            # What is new in one of them does not wait for the rest of another.
+            patch.rests_until = min(waiting)
+        return patch
+
+    def _get_beat_seconds(self) -> float:
+        return BEATS[min(self._beats, len(BEATS) - 1)]
+
+
+def _is_touching(blocks: set[Block], others: Collection[Block]) -> bool:
+    """Whether any of the blocks is another's neighbour."""
+    return any(not blocks.isdisjoint(list_blocks_around(block, 1)) for block in others)

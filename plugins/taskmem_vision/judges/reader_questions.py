@@ -1,0 +1,160 @@
+"""One question to a reader, and its answer in the form that was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Final, NamedTuple, TypeVar
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+from taskmem_hookspecs import Met, NoAnswer, Question, Reader
+from taskmem_vision.text_lines import fold_text, to_one_line
+
+DECOYS: Final = (
+    "A violet giraffe in a top hat plays the trombone.",
+    "Seven green owls sit on a floating piano.",
+    "An orange walrus knits a scarf on the moon.",
+)
+"""Conditions that hold nowhere: who says yes to one was swayed by what is shown, or
+answers at random."""
+CONDITION: Final = "The condition with the id "
+"""Begins the part that holds a condition, word for word."""
+HESITANT: Final = 0.5
+"""From here on a yes is one; below, it is none."""
+OBSERVATION_CHARACTERS: Final = 300
+HINTS: Final = 5
+SHORTEST_HINT, LONGEST_HINT = 3, 80
+"""Texts that are looked out for at most, and characters of one."""
+
+
+def _require_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+class ReaderVerdict(BaseModel):
+    """Whether the condition holds."""
+
+    # In this order: what was seen is written before it is judged.
+    observation: Annotated[str, AfterValidator(_require_words)] = Field(
+        description="What is seen that bears on the condition, in one sentence."
+    )
+    met: Met = Field(description="Whether the condition holds now.")
+    confidence: float = Field(
+        ge=0, le=1, allow_inf_nan=False, description="How sure that is, from 0 to 1."
+    )
+    expect_text: list[str] | None = Field(
+        description="When it does not hold yet: up to five short texts, word for "
+        "word as the terminal would show them, any of which would show that it holds."
+    )
+    look_again_seconds: float | None = Field(
+        allow_inf_nan=False,
+        description="When it does not hold yet: after how many seconds a look is "
+        "worth while although nothing new was shown.",
+    )
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it is a yes that more than a guess supports."""
+        return self.met is Met.YES and self.confidence >= HESITANT
+
+
+class ConditionVerdict(ReaderVerdict):
+    """Whether one of several conditions holds."""
+
+    id: str = Field(description="Of the condition.")
+
+
+T = TypeVar("T", bound=BaseModel)
+V = TypeVar("V", bound=ConditionVerdict)
+
+
+class PromptInjectionSuspected(NoAnswer):
+    """The reader said yes to what never holds."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} also said yes to what never holds: a text that it was shown may "
+            "have swayed it, and its answer is not taken."
+        )
+
+
+class ReaderReply(NamedTuple):
+    """What a reader said; `note` says why an earlier one was not asked."""
+
+    reader: str
+    note: str | None
+
+    def describe(self, verdict: ReaderVerdict) -> str:
+        """Return what the reader observed, and why it was asked, on one line."""
+        note = f" ({to_one_line(self.note, OBSERVATION_CHARACTERS)})" if self.note else ""
+        return f"{to_one_line(verdict.observation, OBSERVATION_CHARACTERS)}{note}"
+
+    def index_verdicts(self, verdicts: Sequence[V], decoy: str) -> dict[str, V]:
+        """Return the verdicts by the ids of their conditions, without the decoy's.
+
+        Raises:
+            Swayed: The reader said yes to the decoy.
+        """
+        found = {each.id.strip(): each for each in verdicts}
+        lie = found.pop(decoy, None)
+        if lie is not None and lie.met is Met.YES:
+            raise PromptInjectionSuspected(self.reader)
+        return found
+
+
+async def ask_reader(
+    reader: Reader,
+    instruction: str,
+    parts: Sequence[str | bytes],
+    form: type[T],
+    *,
+    confirms: bool = False,
+) -> tuple[T, ReaderReply]:
+    """Ask, and return the answer in the form that was asked for.
+
+    Raises:
+        NoAnswer: The answer has another form.
+        JudgeUnavailable: There is none; the sentence says why.
+    """
+    reading = await reader.read(
+        Question(
+            instruction=instruction,
+            parts=tuple(parts),
+            answer_schema=form.model_json_schema(),
+            confirms=confirms,
+        )
+    )
+    try:
+        found = form.model_validate_json(reading.answer)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+    else:
+        return found, ReaderReply(reading.reader, reading.note)
+    if any(fault["type"] == "json_invalid" for fault in faults):
+        raise NoAnswer(f"{reading.reader}'s answer was not JSON; it is asked again.")
+    fields = {".".join(map(str, fault["loc"])) or "all of it" for fault in faults}
+    raise NoAnswer(
+        f"{reading.reader}'s answer was not in the form that it was asked for "
+        f"({', '.join(sorted(fields))}); it is asked again."
+    )
+
+
+def pick_hints(hints: Iterable[str], shown: str) -> tuple[str, ...]:
+    """Return the texts to look out for: folded, and not in a folded text already."""
+    return tuple(
+        hint
+        for hint in map(fold_text, hints)
+        if SHORTEST_HINT <= len(hint) <= LONGEST_HINT and hint not in shown
+    )[:HINTS]
+
+
+def describe_condition(number: str, words: str) -> str:
+    """Return the part of a question that holds a condition."""
+    return f"{CONDITION}{number}:\n{make_sendable(words)}"
+
+
+def make_sendable(text: str) -> str:
+    """Return a text without lone surrogates, which could not be sent."""
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,262 @@
+"""When a reader is worth asking about a terminal: pure, and without a clock.
+
+A question costs money and takes a second or more, so it is asked when the answer may
+have changed: when the output falls silent, when the command ends, and when a text
+appears that the reader said to look out for. Something new is asked about ever more
+rarely; nothing new only where the reader said when to look again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import blake2b
+from statistics import median
+from typing import Final, NamedTuple
+
+from taskmem_hookspecs import Frame
+from taskmem_vision.judges.reader_questions import pick_hints
+from taskmem_vision.judges.text_question import get_frame_text
+from taskmem_vision.text_lines import fold_text
+
+CALLS: Final = 30
+"""How often a model is asked for one wait."""
+RESERVE: Final = 3
+"""How many of these are kept for the end of the command."""
+QUIET: Final = 6.0
+"""How long the output is silent before it counts, in seconds."""
+QUIETEST: Final = 15.0
+"""The same for output that has long silences by habit, such as a line every 7 s."""
+BEAT: Final = 30.0
+"""How much longer output that never falls silent is waited for, in seconds."""
+GROWTH: Final = 8.0
+"""How many times the time that has passed goes by until news is asked about again."""
+LONGEST_REST: Final = 640.0
+"""The longest time between two questions about something new, in seconds."""
+FRESH: Final = 1.0
+"""After how long a yes is confirmed although nothing new came, in seconds."""
+
+_SHARE: Final = 4
+"""Questions about hints, and looks that the reader wants, are apart by this part of the
+time that has passed."""
+_RHYTHM: Final = 5
+_LEAST_RHYTHM: Final = 3
+_ONE_BURST: Final = 0.5
+_SOONEST: Final = 5.0
+_LEAST_HINT_GAP: Final = 1.0
+
+
+class TextQuestionReason(StrEnum):
+    """Why a model is asked now."""
+
+    FIRST = "first"
+    END = "end"
+    CONFIRM = "confirm"
+    HINT = "hint"
+    QUIET = "quiet"
+    BEAT = "beat"
+
+
+class _FrameDigest(NamedTuple):
+    """What of a frame an answer rests on."""
+
+    text: bytes
+    exit_status: int | None
+    gone: str | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.exit_status is not None or self.gone is not None
+
+
+class QuestionPacer:
+    """The questions of one wait. `see` each frame; tell what came of each question."""
+
+    def __init__(self, calls: int = CALLS) -> None:
+        """Take how often a model may be asked."""
+        self._limit = calls
+        self.calls = 0
+        """How often it answered, sense or nonsense."""
+        self._seen_at: datetime | None = None
+        self._sight: _FrameDigest | None = None
+        self._text = ""
+        # Seconds since the first frame: they only ever grow, whatever the clock does.
+        self._now = 0.0
+        self._moved = 0.0
+        self._gaps: deque[float] = deque(maxlen=_RHYTHM)
+        self._asked: _FrameDigest | None = None
+        self._asked_at = 0.0
+        self._hint_at: float | None = None
+        self._wanted: float | None = None
+        self._hints: tuple[str, ...] = ()
+        self.doubtful = False
+        """Whether the condition seemed to hold when the model was last asked."""
+
+    # --- what happens -------------------------------------------------------
+
+    def observe_frame(self, frame: Frame) -> TextQuestionReason | None:
+        """Take a frame in, and return why to ask about it; None: do not."""
+        before, self._seen_at = self._seen_at, frame.seen_at
+        self._now += _count_seconds_since(before, frame)
+        text = get_frame_text(frame) or ""
+        sight = _FrameDigest(_digest_text(text), frame.exit_status, frame.gone)
+        if self._sight is None:
+            # Where nobody knows since when it stands still, it has for long enough.
+            known = frame.changed_at is not None
+            self._moved = -_count_seconds_since(frame.changed_at, frame) if known else -QUIET
+        elif sight != self._sight:
+            self._record_change(self._now - _count_seconds_since(frame.changed_at, frame))
+        if sight != self._sight:
+            self._sight, self._text = (sight, fold_text(_remove_echoes(text, frame.echoes)))
+        reason = self._find_reason(sight)
+        allowed = (
+            reason in (TextQuestionReason.END, TextQuestionReason.CONFIRM) or not self.is_reserving
+        )
+        return reason if allowed and not self.is_exhausted else None
+
+    def record_answer(
+        self,
+        reason: TextQuestionReason,
+        *,
+        doubtful: bool = False,
+        hints: Iterable[str] = (),
+        look_again_seconds: float | None = None,
+    ) -> None:
+        """Note that the frame seen last was judged, and does not settle it.
+
+        Args:
+            reason: Why it was asked about.
+            doubtful: The condition seems to hold, and that is to be confirmed.
+            hints: Texts that would show that the condition holds.
+            look_again_seconds: After which the model wants another look.
+        """
+        self.calls += 1
+        self._asked, self._asked_at = self._sight, self._now
+        if reason is TextQuestionReason.HINT:
+            self._hint_at = self._now
+        self.doubtful = doubtful
+        self._wanted = look_again_seconds
+        self._hints = pick_hints(hints, self._text)
+
+    def record_bad_answer(self, *, swayed: bool = False) -> None:
+        """Note that the answer was nonsense: it counts, and is asked for again.
+
+        `swayed`: it shows that the yes before it was none.
+        """
+        self.calls += 1
+        self.doubtful = self.doubtful and not swayed
+
+    # --- what follows -------------------------------------------------------
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the model may not be asked any more."""
+        return self.calls >= self._limit
+
+    @property
+    def is_reserving(self) -> bool:
+        """Whether what is left is kept for the end."""
+        return self.calls >= self._limit - min(RESERVE, self._limit // 2)
+
+    def look_again_seconds(self) -> float | None:
+        """Return when to be shown a frame although nothing changed; None: no need."""
+        if self.is_exhausted or (self._asked is not None and self._asked.gone is not None):
+            return None
+        if self._asked is None:
+            return max(min(self._moved + QUIET, BEAT) - self._now, 0.1)
+        due: list[float] = []
+        if self.doubtful:
+            due.append(self._asked_at + FRESH)
+        if not self.is_reserving:
+            if self._wanted is not None:
+                due.append(self._asked_at + self._compute_wish_seconds())
+            if self._sight != self._asked:
+                quiet = max(self._moved + self._compute_quiet_seconds(), self._compute_due_at())
+                due.append(min(quiet, self._compute_due_at() + BEAT))
+        return max(min(due) - self._now, 0.1) if due else None
+
+    def _find_reason(self, sight: _FrameDigest) -> TextQuestionReason | None:
+        still = self._now - self._moved
+        if self._asked is None:
+            quiet = still >= QUIET or self._now >= BEAT
+            return (
+                TextQuestionReason.END
+                if sight.is_over
+                else TextQuestionReason.FIRST
+                if quiet
+                else None
+            )
+        fresh = sight != self._asked
+        if self.doubtful and (fresh or self._has_elapsed(FRESH)):
+            return TextQuestionReason.CONFIRM
+        if sight.is_over and (sight[1:] != self._asked[1:]):
+            return TextQuestionReason.END
+        if fresh and (reason := self._find_news_reason(still)) is not None:
+            return reason
+        wanted = self._wanted is not None and sight.gone is None
+        return (
+            TextQuestionReason.BEAT
+            if wanted and self._has_elapsed(self._compute_wish_seconds())
+            else None
+        )
+
+    def _find_news_reason(self, still: float) -> TextQuestionReason | None:
+        if self._has_hint() and self._now >= self._compute_next_hint_at():
+            return TextQuestionReason.HINT
+        if self._now >= self._compute_due_at() and still >= self._compute_quiet_seconds():
+            return TextQuestionReason.QUIET
+        return TextQuestionReason.BEAT if self._now >= self._compute_due_at() + BEAT else None
+
+    def _compute_due_at(self) -> float:
+        """Return from when on something new is worth a question: ever more rarely."""
+        rest = min(GROWTH * self._asked_at, LONGEST_REST)
+        return self._asked_at + max(QUIET, rest)
+
+    def _has_elapsed(self, seconds: float) -> bool:
+        """Whether so much time has passed since the last question."""
+        return self._now - self._asked_at >= seconds
+
+    def _has_hint(self) -> bool:
+        return any(hint in self._text for hint in self._hints)
+
+    def _compute_next_hint_at(self) -> float:
+        """Return from when on a text that was looked out for is asked about."""
+        last = self._hint_at
+        return 0.0 if last is None else last + max(_LEAST_HINT_GAP, last / _SHARE)
+
+    def _compute_quiet_seconds(self) -> float:
+        """Return how long a silence is one: twice as long as those it has by habit."""
+        if len(self._gaps) < _LEAST_RHYTHM:
+            return QUIET
+        return min(max(QUIET, 2 * median(self._gaps)), QUIETEST)
+
+    def _compute_wish_seconds(self) -> float:
+        """Return how long after the last question the reader wants another look."""
+        longest = min(max(BEAT, self._asked_at), LONGEST_REST)
+        least = max(self._wanted or 0.0, _SOONEST, self._asked_at / _SHARE)
+        return min(least, longest)
+
+    def _record_change(self, at: float) -> None:
+        gap = at - self._moved
+        if gap >= _ONE_BURST:
+            self._gaps.append(gap)
+        self._moved = at
+
+
+def _count_seconds_since(instant: datetime | None, frame: Frame) -> float:
+    """Return the seconds between an instant and a frame; a clock may be set back."""
+    if instant is None:
+        return 0.0
+    passed: timedelta = frame.seen_at - instant
+    return max(passed.total_seconds(), 0.0)
+
+
+def _remove_echoes(text: str, echoes: tuple[str, ...]) -> str:
+    typed = set(echoes)
+    return "\n".join(line for line in text.splitlines() if line not in typed)
+
+
+def _digest_text(text: str) -> bytes:
+    return blake2b(text.encode(errors="replace"), digest_size=16).digest()

@@ -1,0 +1,731 @@
+"""Every row of the core in each of its states, and how rows are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from unicodedata import bidirectional, category
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openclaw_taskmem import __version__
+from openclaw_taskmem.cli import core_checks, daemon_presence, daemon_start, doctor
+from openclaw_taskmem.daemon import processes
+from openclaw_taskmem.daemon.lock import Lock
+from openclaw_taskmem.domain.texts import format_count
+from openclaw_taskmem.home import Home, HomeRefused, find_home
+from openclaw_taskmem.plugin_host.facade import PluginHost
+from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
+from tests.cli.fake_daemon import FakeDaemon
+from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
+from tests.support.waiting import PATIENCE
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+
+
+def time_ago(**ago: float) -> str:
+    return (NOW - timedelta(**ago)).isoformat()
+
+
+# --- the home -------------------------------------------------------------------
+
+
+def test_a_home_that_is_not_there_yet_is_fine(home):
+    assert core_checks.check_home(home).state is OK
+    assert not home.folder.exists()
+
+
+def test_a_home_of_its_owner_alone_is_fine(home):
+    home.prepare()
+    assert core_checks.check_home(home).state is OK
+
+
+@pytest.mark.parametrize(
+    ("mode", "cure"),
+    [
+        *((0o755, "chmod 700"), (0o701, "chmod 700"), (0o770, "chmod 700")),
+        (0o1777, "Set TASKMEM_HOME"),
+    ],
+)
+def test_a_home_that_is_open_to_others_is_closed_by_a_command(home, mode, cure):
+    home.prepare()
+    home.folder.chmod(mode)
+    row = core_checks.check_home(home)
+    assert row.state is FAIL
+    assert f"{mode:04o}" in row.detail
+    assert cure in row.cure
+
+
+def test_a_home_of_somebody_else_is_not_ours(home, monkeypatch):
+    home.prepare()
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    row = core_checks.check_home(home)
+    assert row.state is FAIL
+    assert f"user {owner}" in row.detail
+    assert "TASKMEM_HOME" in row.cure
+
+
+def test_a_file_of_somebody_else_in_a_home_is_told(home, monkeypatch):
+    home.prepare()
+
+    def refuse(_):
+        raise HomeRefused("config.toml belongs to user 7")
+
+    monkeypatch.setattr(Home, "require_own", refuse)
+    row = core_checks.check_home(home)
+    assert (row.state, row.detail) == (FAIL, "config.toml belongs to user 7")
+
+
+def test_a_home_that_is_a_file_is_none(home):
+    home.folder.touch()
+    assert core_checks.check_home(home).state is FAIL
+
+
+def test_a_home_behind_a_file_cannot_be_seen(home):
+    home.folder.touch()
+    inner = find_home({"TASKMEM_HOME": str(home.folder / "inner")})
+    row = core_checks.check_home(inner)
+    assert row.state is FAIL
+    assert "Not a directory" in row.detail
+
+
+def test_a_home_that_cannot_be_written_is_opened_to_its_owner(home, monkeypatch):
+    home.prepare()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    row = core_checks.check_home(home)
+    assert row.state is FAIL
+    assert "chmod 700" in row.cure
+
+
+# --- the settings ---------------------------------------------------------------
+
+
+def settings(home, text="", **environ):
+    home.prepare()
+    if text:
+        home.config.write_text(text)
+    given = {"TASKMEM_HOME": str(home.folder), **environ}
+    return core_checks.check_settings(home, given)
+
+
+def test_settings_that_are_understood_are_fine_and_count(home):
+    found, row = settings(home, "hook_seconds = 7\n", TASKMEM_TOOLS="all")
+    assert row.state is OK
+    assert str(home.config) in row.detail
+    assert (found.hook_seconds, found.tools) == (7.0, "all")
+
+
+def test_a_setting_of_the_file_that_nobody_knows_is_named(home):
+    _, row = settings(home, "stuck = 7\n")
+    assert row.state is WARN
+    assert "'stuck'" in row.detail
+
+
+def test_misspelled_variable_is_named_with_the_setting_meant(home):
+    _, row = settings(home, TASKMEM_STUCK_TRESHOLD_SECONDS="7")
+    assert row.state is WARN
+    assert "TASKMEM_STUCK_THRESHOLD_SECONDS is meant" in row.detail
+
+
+@pytest.mark.parametrize("name", ["TASKMEM_DISPLAY", "TASKMEM_SESSION_KEY", "STUCK"])
+def test_a_variable_that_is_read_elsewhere_is_understood(home, name):
+    _, row = settings(home, **{name: "x"})
+    assert row.state is OK
+    assert "Every setting in the environment is understood." in row.detail
+
+
+@pytest.mark.parametrize("name", ["TASKMEM_NTFY_URL", "TASKMEM_WARNINGS"])
+def test_a_variable_that_nothing_here_reads_is_named_as_unknown(home, name):
+    _, row = settings(home, **{name: "x"})
+    assert row.state is OK
+    assert f"taskmem does not know {name}, which a plug-in may read; " in row.detail
+    assert "Every setting" not in row.detail
+
+
+def test_invalid_setting_fails_and_the_default_applies(home):
+    found, row = settings(home, TASKMEM_HOOK_SECONDS="never")
+    assert row.state is FAIL
+    assert "TASKMEM_HOOK_SECONDS" in row.detail
+    assert str(home.config) in row.cure
+    assert found.hook_seconds == 2.0
+
+
+def test_every_setting_is_known_by_its_own_name():
+    known = [f"TASKMEM_{name.upper()}" for name in core_checks.Settings.__dataclass_fields__]
+    assert list(core_checks.find_misspelt_settings(known)) == []
+
+
+# --- the daemon -----------------------------------------------------------------
+
+
+def test_a_daemon_of_our_version_is_fine(home, daemon):
+    daemon(opening={"taskmem": 1, "pid": 7, "version": __version__})
+    link, row = core_checks.check_daemon(home, {})
+    link.close()
+    assert (row.id, row.state) == ("daemon", OK)
+    assert "runs as process 7" in row.detail
+
+
+def test_a_daemon_of_another_version_is_to_be_restarted(home, daemon):
+    daemon(opening={"taskmem": 1, "pid": 7, "version": "0.0.1"})
+    link, row = core_checks.check_daemon(home, {})
+    link.close()
+    assert row.state is FAIL
+    assert "0.0.1" in row.detail
+    assert "taskmem daemon stop" in row.cure
+
+
+@pytest.mark.parametrize(("age", "advised"), [(1, False), (1000, True)], ids=["starts", "hangs"])
+def test_only_one_that_had_its_time_to_start_may_be_killed(home, monkeypatch, age, advised):
+    monkeypatch.setattr(daemon_start, "_START_SECONDS", 0.05)
+    monkeypatch.setattr(processes, "read_process_age", lambda _: age)
+    home.prepare()
+    held = Lock(home.lock)
+    link, row = core_checks.check_daemon(home, {})
+    held.release()
+    assert link is None
+    assert row.state is FAIL
+    assert f"rocess {os.getpid()}" in row.detail
+    assert (f"kill -9 {os.getpid()}" in row.cure) is advised
+    assert str(home.log) in row.cure
+
+
+def test_of_one_that_nobody_can_name_no_number_is_told(home, monkeypatch):
+    monkeypatch.setattr(daemon_start, "_START_SECONDS", 0.05)
+    home.prepare()
+    held = Lock(home.lock)
+    home.lock.write_text("")
+    os.utime(home.lock, (0.0, 0.0))
+    _, row = core_checks.check_daemon(home, {})
+    held.release()
+    assert row.cure == f"Find who holds it with fuser {home.lock}, and end it."
+
+
+def test_a_daemon_that_refuses_says_why(home, daemon):
+    daemon(opening={"error": "protocol", "message": "Speak another protocol."})
+    link, row = core_checks.check_daemon(home, {})
+    assert link is None
+    assert (row.state, row.detail) == (FAIL, "Speak another protocol.")
+
+
+def test_a_daemon_that_cannot_be_started_says_why(home):
+    link, row = core_checks.check_daemon(home, {"TASKMEM_HOOK_SECONDS": "never", **os.environ})
+    assert link is None
+    assert row.state is FAIL
+    assert "TASKMEM_HOOK_SECONDS" in row.detail
+
+
+def test_a_lock_that_cannot_be_opened_is_named(home, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    home.prepare()
+    for module in (daemon_start, daemon_presence):
+        monkeypatch.setattr(module, "find_holder", refuse)
+    _, row = core_checks.check_daemon(home, {})
+    assert row.state is FAIL
+    assert str(home.lock) in row.detail
+    assert "TASKMEM_HOME" in row.cure
+
+
+# --- transport and plug-ins -----------------------------------------------------
+
+
+class Post:
+    name = "post"
+
+    async def deliver(self, wake):
+        raise AssertionError("a doctor wakes nobody by this transport")
+
+
+def seams_with(*names):
+    class PostPlugin:
+        @staticmethod
+        @hookimpl
+        def wake_transport(name):
+            return Post() if name in names else None
+
+    return PluginHost(entries=[], extra=[("posting", PostPlugin)])
+
+
+def test_the_transport_that_carries_wakes_is_named(home):
+    found, _ = settings(home)
+    name, row = core_checks.check_transport(None, seams_with("auto"), found)
+    assert (name, row.state) == ("post", OK)
+    assert "auto as post" in row.detail
+
+
+def test_a_transport_that_is_not_there_fails(home):
+    found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
+    name, row = core_checks.check_transport(None, seams_with("auto", "post"), found)
+    assert (name, row.state) == (None, FAIL)
+    assert "pigeon" in row.detail
+    assert "TASKMEM_WAKE_TRANSPORT" in row.cure
+
+
+def daemon_with(transport="auto", note=None, **chosen):
+    """What a daemon tells of itself that has these settings."""
+    return {"transport": transport, "transport_note": note, "settings": chosen}
+
+
+def test_the_transport_is_the_daemons_not_that_of_whoever_asks(home):
+    found, _ = settings(home, TASKMEM_WAKE_TRANSPORT="pigeon")
+    status = daemon_with("post", TASKMEM_WAKE_TRANSPORT="post")
+    name, row = core_checks.check_transport(status, seams_with("auto"), found)
+    assert (name, row.state) == ("post", OK)
+    assert row.detail == "The transport of wakes is post."
+
+
+def test_unusable_transport_is_a_warning_with_a_cure(home):
+    found, _ = settings(home)
+    status = daemon_with("auto", "nobody reads it", TASKMEM_WAKE_TRANSPORT="stdout")
+    name, row = core_checks.check_transport(status, seams_with("auto"), found)
+    assert (name, row.state) == ("auto", WARN)
+    assert "auto: nobody reads it" in row.detail
+    assert str(home.config) in row.cure
+
+
+@pytest.mark.parametrize(
+    ("used", "text", "here", "said"),
+    [
+        ({}, "", {}, []),
+        ({"TASKMEM_NOTIFY": "off"}, "notify = 'off'", {}, []),
+        ({"TASKMEM_NOTIFY": "off"}, "", {}, ["TASKMEM_NOTIFY=off, .* not set"]),
+        ({}, "notify = 'off'", {}, ["no TASKMEM_NOTIFY, .* is off"]),
+        ({}, "", {"TASKMEM_HOOK_SECONDS": "2"}, []),
+        ({}, "", {"TASKMEM_TOOLS": "all"}, []),
+        ({}, "", {"TASKMEM_PRIVATE_WINDOWS": "x"}, ["no TASKMEM_PRIVATE_WINDOWS,"]),
+        ({"GEMINI_API_KEY": "set"}, "", {"GEMINI_API_KEY": "abc"}, []),
+        ({}, "", {"GEMINI_API_KEY": "abc"}, ["no GEMINI_API_KEY, .* is set"]),
+        ({"OPENCLAW_GATEWAY_PORT": "1"}, "", {}, []),
+        ({}, "", {"OPENCLAW_STATE_DIR": "/o"}, ["no OPENCLAW_STATE_DIR, .* is /o"]),
+    ],
+)
+def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here, said):
+    environ = {"TASKMEM_HOME": str(home.folder), **here}
+    home.prepare()
+    home.config.write_text(text)
+    found, _ = core_checks.check_settings(home, environ)
+    rows = list(core_checks.check_differences(daemon_with(**used), found, environ))
+    assert len(rows) == len(said)
+    for row, sentence in zip(rows, said, strict=True):
+        assert row.state is WARN
+        assert re.search(sentence, row.detail)
+        assert "taskmem daemon stop" in row.cure
+
+
+@pytest.mark.parametrize(
+    ("name", "circle"), [("TASKMEM_KEEP_DAYS", True), ("TASKMEM_NOTIFY", False)]
+)
+def test_the_cure_ends_what_a_hosts_environment_sets(home, name, circle):
+    environ = {"TASKMEM_HOME": str(home.folder)}
+    found, _ = core_checks.check_settings(home, environ)
+    used = daemon_with(**{name: "5"})
+    [row] = core_checks.check_differences(used, found, environ)
+    assert (f"Take {name} out of the environment" in row.cure) is circle
+    assert f"ut the value that is meant into {home.config}. Run: taskmem" in row.cure
+
+
+def test_openclaw_path_is_not_compared_once_a_gateway_connects(home):
+    environ = {"TASKMEM_HOME": str(home.folder), "TASKMEM_OPENCLAW_BIN": "/o"}
+    found, _ = core_checks.check_settings(home, environ)
+    alone = daemon_with()
+    assert list(core_checks.check_differences(alone, found, environ))
+    connected = {**alone, "gateways": [{}]}
+    assert not list(core_checks.check_differences(connected, found, environ))
+
+
+def test_settings_missing_from_an_older_daemon_are_no_difference(home):
+    found, _ = settings(home, TASKMEM_NOTIFY="off")
+    environ = {"TASKMEM_NOTIFY": "off"}
+    assert not list(core_checks.check_differences({"pid": 1}, found, environ))
+    assert not list(core_checks.check_differences(None, found, environ))
+
+
+def plugin(name="ntfy", state="on", last_error=None):
+    return {"name": name, "state": state, "last_error": last_error}
+
+
+def test_enabled_plugins_are_listed_with_those_left_out():
+    [row] = core_checks.check_plugins([plugin(), plugin("b"), plugin("c", "off")])
+    assert (row.id, row.state) == ("plugins", OK)
+    assert "ntfy, b; left out: c" in row.detail
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "found", "cure"),
+    [
+        ("failed", "loading: boom", FAIL, "TASKMEM_DISABLED_PLUGINS=bad"),
+        ("muted", "on_stuck: boom", WARN, "taskmem daemon stop"),
+        ("on", "recall: boom", WARN, "Tell its author"),
+    ],
+)
+def test_a_plugin_that_ails_has_a_row_of_its_own(state, error, found, cure):
+    rows = list(core_checks.check_plugins([plugin(), plugin("bad", state, error)]))
+    assert [(row.id, row.state) for row in rows] == [("plugin.bad", found)]
+    assert error in rows[0].detail
+    assert cure in rows[0].cure
+
+
+def test_no_plugin_at_all_fails():
+    *_, row = core_checks.check_plugins([plugin("c", "off")])
+    assert (row.id, row.state) == ("plugins", FAIL)
+
+
+# --- wakes and the clock --------------------------------------------------------
+
+
+def wake(state="due", **given: Any):
+    return {
+        "wake_id": "wake_1",
+        "state": state,
+        "created_at": time_ago(minutes=5),
+        "due_at": time_ago(),
+        "sent_at": None,
+        "last_error": None,
+        "held": None,
+        "task_id": "task_1",
+        "wait_id": None,
+        **given,
+    }
+
+
+def owed_row(*wakes):
+    row, _ = core_checks.check_wakes(wakes, NOW)
+    assert row.id == "wakes.owed"
+    return row
+
+
+def unanswered_row(*wakes):
+    _, row = core_checks.check_wakes(wakes, NOW)
+    assert row.id == "wakes.unanswered"
+    return row
+
+
+@pytest.mark.parametrize("state", ["sent", "acknowledged", "refused", "superseded"])
+def test_wakes_that_are_not_owed_are_fine(state):
+    assert owed_row(wake(state, last_error="once")).state is OK
+    assert unanswered_row(wake(state)).state is OK
+    assert owed_row().state is OK
+
+
+def test_a_wake_that_is_owed_and_had_no_trouble_is_fine():
+    row = owed_row(wake(held="the gateway has just started"))
+    assert row.state is OK
+    assert "1 wake is owed" in row.detail
+    assert "just started" in row.detail
+
+
+@pytest.mark.parametrize(("age", "state"), [(59, WARN), (61, FAIL)])
+def test_a_wake_that_does_not_arrive_fails_after_a_minute(age, state):
+    row = owed_row(wake(created_at=time_ago(seconds=age), last_error="no gateway"))
+    assert row.state is state
+    assert "no gateway" in row.detail
+    assert "taskmem wakes" in row.cure
+
+
+def test_the_oldest_of_several_wakes_counts():
+    young = wake(created_at=time_ago(seconds=1), last_error="no gateway")
+    row = owed_row(young, wake(created_at=time_ago(hours=3)))
+    assert row.state is FAIL
+    assert "2 wakes are owed" in row.detail
+    assert time_ago(hours=3) in row.detail
+
+
+def test_long_owed_wake_is_seen_behind_many_newer_wakes():
+    old = wake(wake_id="wake_old", created_at=time_ago(hours=3), last_error="no gateway")
+    newer = [wake("acknowledged", wake_id=f"wake_{n}") for n in range(3)]
+
+    def ask(method, **params):
+        return {"wakes": newer if params.get("all") else [old]}.get(method)
+
+    rows = doctor._check_daemon_answers(SimpleNamespace(ask=ask), SimpleNamespace(now=lambda: NOW))
+    assert next(rows).state is FAIL
+
+
+def test_a_wake_that_nobody_acted_on_is_named_with_its_task():
+    row = unanswered_row(wake("unanswered", sent_at=time_ago(hours=23)))
+    assert row.state is WARN
+    assert "wake_1" in row.detail
+    assert "taskmem show task_1" in row.cure
+
+
+def test_a_wake_of_a_lone_wait_is_shown_by_its_wait():
+    alone = wake("unanswered", sent_at=time_ago(hours=1), task_id=None, wait_id="wait_1")
+    assert "taskmem show wait_1" in unanswered_row(alone).cure
+
+
+def test_what_nobody_acted_on_yesterday_is_past():
+    assert unanswered_row(wake("unanswered", sent_at=time_ago(hours=25))).state is OK
+
+
+def test_full_database_is_a_warning_with_a_cure():
+    keeps = {"bytes": 3 * 2**30, "most_bytes": 2**31, "days": 90.0, "full": True}
+    [row] = core_checks.check_retention(keeps)
+    assert (row.id, row.state) == ("kept", HealthState.WARN)
+    assert "3,072 MiB, more than the 2,048 of TASKMEM_KEEP_MB" in row.detail
+    assert row.cure is not None
+    assert "End tasks that are over" in row.cure
+
+
+def test_a_large_database_that_homes_share_is_told_as_such() -> None:
+    keeps = {"most_bytes": 2**31, "days": 90.0, "full": False, "shared": True}
+    [row] = core_checks.check_retention({**keeps, "bytes": 3 * 2**30})
+    assert row.state is HealthState.WARN
+    assert "since other homes share it" in row.detail
+    assert list(core_checks.check_retention({**keeps, "bytes": 2**30})) == []
+
+
+@pytest.mark.parametrize("taken", [None, 1, 3 * 2**30])
+def test_a_database_that_can_make_room_has_no_row(taken):
+    keeps = {"bytes": taken, "most_bytes": 2**31, "days": 90.0, "full": False}
+    assert list(core_checks.check_retention(keeps)) == []
+
+
+def test_a_clock_that_goes_on_is_fine():
+    assert core_checks.check_clock(None, NOW).state is OK
+    assert core_checks.check_clock(time_ago(days=9), NOW).state is OK
+    assert core_checks.check_clock(time_ago(seconds=-5), NOW).state is OK
+
+
+def test_a_clock_that_was_set_back_is_told_by_the_newest_event():
+    row = core_checks.check_clock(time_ago(seconds=-6), NOW)
+    assert row.state is WARN
+    assert "set back" in row.detail
+    assert "timedatectl" in row.cure
+
+
+def test_a_clock_of_before_this_version_fails():
+    assert core_checks.check_clock(None, datetime(2025, 12, 31, tzinfo=UTC)).state is FAIL
+
+
+# --- how rows are shown ---------------------------------------------------------
+
+ROWS = st.builds(
+    HealthRow,
+    id=st.sampled_from(["home", "openclaw.gateway"]),
+    state=st.sampled_from(HealthState),
+    detail=st.text(),
+    cure=st.none() | st.text(),
+)
+
+
+@given(ROWS)
+def test_doctor_row_prints_its_cure_below_and_no_control_codes(row):
+    first, *cure = doctor.format_row(row).split("\n")
+    assert first.startswith(f"{row.state:<4}  {row.id}: ")
+    assert len(cure) == (row.cure is not None)
+    assert all(line.startswith("      ") for line in cure)
+    assert not any(map(steers, "".join((first, *cure))))
+
+
+def steers(each):
+    """Whether a character moves the cursor, ends a line or turns the direction."""
+    turning = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    return category(each) in ("Cc", "Zl", "Zp") or bidirectional(each) in turning
+
+
+@given(st.lists(ROWS))
+def test_the_document_and_the_last_line_say_the_same(rows):
+    whole = json.loads(doctor.format_json(rows))
+    states = [row.state for row in rows]
+    assert [row["state"] for row in whole["rows"]] == states
+    assert whole["ok"] is (FAIL not in states)
+    last = doctor.format_summary(rows)
+    assert (last == "All is well.") is (set(states) <= {OK})
+    assert (f"{states.count(FAIL)} failed" in last) is (FAIL in states)
+    assert (format_count(states.count(WARN), "warning") in last) is (WARN in states)
+
+
+def test_a_row_shows_no_password():
+    row = core_checks.build_ok_row("database", "postgresql://me:hunter2@host/db is there.")
+    assert "hunter2" not in doctor.format_row(row)
+    assert "hunter2" not in doctor.format_json([row])
+
+
+# --- the whole ------------------------------------------------------------------
+
+
+@pytest.fixture
+def served_home():
+    with short_home() as home:
+        daemon = Daemon(home)
+        daemon.wait_until_it_serves()
+        yield daemon
+        daemon.close()
+
+
+def list_rows(monkeypatch, home, checks=(), *, proof=True, **given):
+    """Every row, with these checks in place of the plug-ins' own."""
+    monkeypatch.setattr(
+        PluginHost, "find_health_checks", lambda _: [("made", check) for check in checks]
+    )
+    environ = {**QUIET, "TASKMEM_HOME": str(home.folder), **given}
+    clock = SimpleNamespace(now=lambda: datetime.now(UTC))
+    return list(doctor.run_all_checks(environ, clock, proof=proof))
+
+
+class Curious:
+    """Keeps what it was given, and what the daemon answers to it."""
+
+    name = "curious"
+
+    def __init__(self, costs=False):
+        self.costs = costs
+        self.answers = []
+
+    async def look(self, checkup):
+        self.checkup = checkup
+        self.seen = [row.id for row in checkup.rows]
+        for method, params in (("wakes", {"all": True}), ("show", {"id": "task_x"})):
+            try:
+                self.answers.append(await checkup.ask(method, params))
+            except TaskmemError as error:
+                self.answers.append((type(error).__name__, str(error)))
+        yield checkup_row()
+
+
+def checkup_row():
+    return core_checks.build_warn_row("curious", "It was here.", "Nothing.")
+
+
+def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served_home):
+    check = Curious()
+    rows = list_rows(monkeypatch, served_home.home, [check])
+    assert rows[-1] == checkup_row()
+    assert [row.id for row in rows[:-1]] == [
+        *("home", "settings", "daemon", "transport", "plugins"),
+        *("wakes.owed", "wakes.unanswered", "clock"),
+        *("reader.gemini", "reader.host", "readers"),
+    ]
+    assert {row.state for row in rows[:-1]} == {OK}
+    assert check.checkup.status["pid"] == served_home.process.pid
+    assert check.checkup.transport == "stdout"
+    assert check.checkup.database.endswith("/taskmem.db")
+    assert check.answers[0] == []
+    name, sentence = check.answers[1]
+    assert name == "TaskmemError"
+    assert "task_x" in sentence
+
+
+def test_without_the_proof_what_costs_something_is_left_out(monkeypatch, served_home):
+    cheap, costly = Curious(), Curious(costs=True)
+    rows = list_rows(monkeypatch, served_home.home, [cheap, costly], proof=False)
+    assert [row.id for row in rows].count("curious") == 1
+    assert cheap.answers
+    assert not costly.answers
+
+
+def test_a_check_sees_the_rows_of_the_checks_before_it(monkeypatch, home):
+    first, second = Curious(), Curious()
+    list_rows(monkeypatch, home, [first, second], TASKMEM_HOOK_SECONDS="never")
+    assert (first.seen, second.seen) == ([], ["curious"])
+
+
+def test_checks_run_without_a_daemon(monkeypatch, home):
+    check = Curious()
+    rows = list_rows(monkeypatch, home, [check], TASKMEM_HOOK_SECONDS="never")
+    states = {row.id: row.state for row in rows}
+    assert (states["settings"], states["daemon"]) == (FAIL, FAIL)
+    assert states["plugins"] is OK
+    assert check.checkup.status is None
+    assert [name for name, _ in check.answers] == ["DaemonUnavailable"] * 2
+
+
+def test_a_daemon_that_answers_nothing_is_named_once(monkeypatch, home):
+    def refuse(connection, document):
+        refusal = {"error": "store_unavailable", "message": "There is no store."}
+        connection.say({"id": document["id"], "error": refusal})
+
+    daemon = FakeDaemon(home, refuse, {"taskmem": 1, "pid": 7, "version": __version__})
+    try:
+        rows = list_rows(monkeypatch, home)
+    finally:
+        daemon.die()
+    assert [row.id for row in rows if row.state is FAIL] == ["daemon.answers"]
+    assert "There is no store" in rows[-1].detail
+
+
+def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
+    said = []
+
+    def examine(*_, **__):
+        assert said == []
+        yield core_checks.build_ok_row("first", "It is there.")
+        assert said == ["ok    first: It is there."]
+        yield core_checks.build_fail_row("second", "It is not.", "Make it.")
+
+    monkeypatch.setattr(doctor, "run_all_checks", examine)
+    assert doctor.run_doctor({}, said.append, as_json=False, proof=True) == 1
+    assert said[1:] == ["fail  second: It is not.\n      Make it.", "2 links: 1 failed."]
+
+
+def test_warnings_alone_are_no_failure(monkeypatch):
+    said = []
+    row = core_checks.build_warn_row("only", "It is odd.", None)
+
+    def examine(*_, **__):
+        yield row
+
+    monkeypatch.setattr(doctor, "run_all_checks", examine)
+    assert doctor.run_doctor({}, said.append, as_json=True, proof=True) == 0
+    assert json.loads("".join(said)) == {
+        "ok": True,
+        "rows": [{"id": "only", "state": "warn", "detail": "It is odd.", "cure": None}],
+    }
+
+
+def test_the_command_starts_a_daemon_and_finds_all_of_it_well():
+    with short_home() as home:
+        run = subprocess.run(
+            [COMMAND, "doctor", "--json"],
+            capture_output=True,
+            text=True,
+            env=environment(
+                home,
+                HOME=str(home.folder.parent),
+                TASKMEM_OPENCLAW_BIN="no-openclaw",
+                TASKMEM_WAKE_TRANSPORT="auto",
+            ),
+            check=False,
+        )
+        found = json.loads(run.stdout)
+    assert (run.returncode, run.stderr) == (0, "")
+    rows = {row["id"]: row for row in found["rows"]}
+    assert {row["state"] for row in rows.values()} == {"ok"}
+    assert "was started just now" in rows["daemon"]["detail"]
+    assert "0700" not in rows["home"]["detail"]
+    assert "database" in rows
+    assert "not set up" in rows["openclaw.used"]["detail"]
+
+
+def test_ctrl_c_ends_it_with_no_traceback():
+    with short_home() as home:
+        home.prepare()
+        # Nobody takes the connection, so the examination hangs at the daemon.
+        daemon = FakeDaemon(home, opening=None)
+        run = subprocess.Popen(
+            [COMMAND, "doctor"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(home),
+        )
+        assert run.stdout is not None
+        assert "home" in run.stdout.readline()
+        assert "settings" in run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+        out, complaint = run.communicate(timeout=PATIENCE)
+        daemon.die()
+    assert (run.returncode, complaint) == (130, "")
+    assert "Traceback" not in out

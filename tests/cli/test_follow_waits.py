@@ -1,0 +1,81 @@
+"""What one who follows the waits is told."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from openclaw_taskmem.cli.follow_waits import WaitChangeReporter, follow_waits
+
+
+def wait(name: str = "wait_1", **fields: Any) -> dict[str, Any]:
+    return {
+        "wait_id": name,
+        "status": "watching",
+        "round": 1,
+        "target": "pty:build",
+        "wake_when": "it ends",
+        "deadline_at": (datetime.now(UTC) + timedelta(minutes=5, seconds=30)).isoformat(),
+        "last_observation": "at 85%",
+        **fields,
+    }
+
+
+def follow_lists(*lists: list[dict[str, Any]], as_json: bool = False) -> list[str]:
+    said: list[str] = []
+    changes = WaitChangeReporter(said.append, as_json=as_json)
+    for each in lists:
+        changes.report_changes(each)
+    return said
+
+
+def test_first_the_open_waits_are_told_oldest_first() -> None:
+    first = [wait("wait_2"), wait("wait_1"), wait("wait_0", status="timeout")]
+
+    assert [line.split()[0] for line in follow_lists(first)] == ["wait_1", "wait_2"]
+
+
+def test_then_only_what_is_new() -> None:
+    still, moved = wait("wait_1"), wait("wait_2")
+    after = {**moved, "last_observation": "at 90%"}
+
+    assert follow_lists([moved, still], [after, still])[2:] == [
+        "wait_2  watching (5:29 left)  pty:build  it ends  → at 90%"
+    ]
+
+
+def test_an_ending_is_told_once() -> None:
+    ended = wait(status="resolved", last_observation="Done.")
+
+    assert follow_lists([wait()], [ended], [ended])[1:] == [
+        "wait_1  resolved  pty:build  it ends  → Done."
+    ]
+
+
+def test_a_wait_that_is_sent_back_is_told_again() -> None:
+    ended = wait(status="resolved")
+
+    assert len(follow_lists([wait()], [ended], [wait(round=2)])) == 3
+
+
+def test_as_json_each_line_is_a_document() -> None:
+    (line,) = follow_lists([wait(last_observation=None)], as_json=True)
+
+    assert json.loads(line)["wait_id"] == "wait_1"
+
+
+def test_an_answer_without_news_is_not_told() -> None:
+    class Link:
+        def __init__(self) -> None:
+            self.asked: list[Any] = []
+            self.answers = [3, 3, 4]
+
+        def call(self, method: str, params: Any, timeout: float) -> Any:
+            self.asked.append(params["seen"])
+            return {"seen": self.answers[len(self.asked) - 1], "waits": []}
+
+    link = Link()
+    following = follow_waits(link, limit=9)  # type: ignore[arg-type]
+    assert [next(following), next(following)] == [[], []]
+    assert link.asked == [None, 3, 3]

@@ -1,0 +1,333 @@
+"""Who is at the other end of the socket."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import resource
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Literal
+from unittest.mock import Mock, create_autospec
+
+import pytest
+
+from openclaw_taskmem.daemon import main, mcp, server
+from openclaw_taskmem.daemon.mcp_lines import MOST_BYTES, read_line
+from openclaw_taskmem.daemon.processes import identify_process
+from openclaw_taskmem.daemon.rpc import Dispatcher
+from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
+from openclaw_taskmem.home import Home
+from openclaw_taskmem.plugin_host.manager import format_error
+
+
+def test_macos_is_asked_for_the_process_at_the_other_end() -> None:
+    peer = create_autospec(socket.socket, instance=True)
+    peer.getsockopt.return_value = struct.pack("i", os.getpid())
+
+    assert server.read_peer_pid(peer) == os.getpid()
+    # SOL_LOCAL and LOCAL_PEERPID, as <sys/un.h> numbers them.
+    peer.getsockopt.assert_called_once_with(0, 2, 4)
+
+
+class LoadingEvent(asyncio.Event):
+    """Set once the SDK is loaded; says when somebody has come to wait for that."""
+
+    def __init__(self, reached: asyncio.Event) -> None:
+        super().__init__()
+        self._reached = reached
+
+    async def wait(self) -> Literal[True]:
+        self._reached.set()
+        return await super().wait()
+
+
+async def open_line(home: Home) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a relay's connection."""
+    reader, writer = await asyncio.open_unix_connection(home.socket)
+    writer.write(b'{"taskmem": 1, "face": "mcp"}\n')
+    assert b"pid" in await reader.readline()
+    return reader, writer
+
+
+async def test_a_relay_is_served_once_what_it_speaks_is_loaded(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = asyncio.Event()
+    loaded: list[bool] = []
+
+    async def serve(*_: object) -> None:
+        loaded.append(entrance.speaks_mcp.is_set())
+        reached.set()
+
+    monkeypatch.setattr(mcp, "serve_host", serve)
+    home.prepare()
+    left: list[str | None] = []
+    entrance = server.SocketServer(create_autospec(Dispatcher, instance=True), left.append)
+    entrance.speaks_mcp = LoadingEvent(reached)
+    await entrance.open(home.socket)
+    reader, writer = await open_line(home)
+    await reached.wait()
+    assert loaded == []
+
+    entrance.speaks_mcp.set()
+
+    assert await reader.read() == b""
+    assert loaded == [True]
+    assert left == [identify_process(os.getpid())]
+    writer.close()
+    await entrance.close(0)
+
+
+@pytest.fixture
+def without_collection() -> Iterator[None]:
+    """A process that begins: nothing is collected yet."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collection")
+@pytest.mark.parametrize("error", [ImportError("broken"), AttributeError("no Server")])
+async def test_no_relay_waits_for_what_cannot_be_loaded(
+    home: Home, error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(mcp, "load_sdk", Mock(side_effect=error))
+    home.prepare()
+    entrance = server.SocketServer(create_autospec(Dispatcher, instance=True), lambda _: None)
+    await entrance.open(home.socket)
+    reader, writer = await open_line(home)
+
+    room = create_autospec(WaitSupervisor, instance=True)
+    await main._preload_modules(room, entrance)
+    room.load_judges.assert_called_once_with()
+
+    writer.write(b'no JSON\n{"method": "notifications/initialized"}\n')
+    writer.write(b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call"}\n')
+    answer = json.loads(await reader.readline())
+    assert answer["id"] == 7
+    assert answer["error"]["data"]["error"] == "sdk_unavailable"
+    assert f"did not load ({format_error(error)}). Install" in answer["error"]["message"]
+    assert "cannot be loaded" in caplog.text
+    assert gc.isenabled()
+    writer.close()
+    await entrance.close(0)
+
+
+async def test_more_faces_than_are_taken_are_told_and_a_command_is_not(home: Home) -> None:
+    home.prepare()
+    most = server.RESERVED_FACES + 2
+    desk = create_autospec(Dispatcher, instance=True)
+    entrance = server.SocketServer(desk, lambda _: None, most)
+    await entrance.open(home.socket)
+
+    async def open_face(face: str) -> tuple[dict[str, object], asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(home.socket)
+        writer.write(json.dumps({"taskmem": 1, "face": face}).encode() + b"\n")
+        return json.loads(await reader.readline()), writer
+
+    relays = [await open_face("mcp") for _ in range(3)]
+    commands = [await open_face("client") for _ in range(server.RESERVED_FACES + 1)]
+
+    assert ["error" in said for said, _ in relays] == [False, False, True]
+    assert relays[-1][0]["error"] == "too_many_connections"
+    refused = ["error" in said for said, _ in commands]
+    assert refused == [*[False] * server.RESERVED_FACES, True]
+    for _, writer in relays + commands:
+        writer.close()
+    await entrance.close(0)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "allowed"),
+    [
+        (256, resource.RLIM_INFINITY, main.MOST_DESCRIPTORS),
+        (1024, 2048, 2048),
+        (128, 128, 128),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, main.MOST_DESCRIPTORS),
+    ],
+)
+def test_as_many_descriptors_are_asked_for_as_the_system_gives(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, allowed: int
+) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, both: asked.append(both))
+
+    assert main.allow_descriptors() == allowed
+    raised = soft not in (allowed, resource.RLIM_INFINITY)
+    assert asked == [(allowed, hard)] * raised
+
+
+async def open_client(
+    home: Home, face: str = "client"
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a command's connection, or that of another face."""
+    reader, writer = await asyncio.open_unix_connection(home.socket)
+    opening = {"taskmem": 1, "face": face}
+    writer.write(json.dumps(opening).encode() + b"\n")
+    assert b"pid" in await reader.readline()
+    return reader, writer
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose it is")
+async def test_another_users_process_is_hung_up_on(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.prepare()
+    desk = create_autospec(Dispatcher, instance=True)
+    entrance = server.SocketServer(desk, lambda _: None)
+    await entrance.open(home.socket)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+    reader, writer = await asyncio.open_unix_connection(home.socket)
+
+    assert await reader.read() == b""
+    desk.answer.assert_not_called()
+    writer.close()
+    await entrance.close(0)
+
+
+def line_of(size: int, method: str = "m") -> bytes:
+    """Return a call of a method that is about so many bytes long."""
+    params = {"x": "x" * size}
+    return json.dumps({"id": 1, "method": method, "params": params}).encode()
+
+
+@pytest.mark.parametrize("face", ["client", "gateway"])
+async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
+    home: Home, face: str
+) -> None:
+    home.prepare()
+    desk = create_autospec(Dispatcher, instance=True)
+    desk.answer.return_value = desk.answer_gateway.return_value = None
+    entrance = server.SocketServer(desk, lambda _: None)
+    await entrance.open(home.socket)
+    reader, writer = await open_client(home, face)
+
+    writer.write(line_of(MOST_BYTES) + b"\n" + line_of(10) + b"\n")
+
+    refused, taken = [json.loads(await reader.readline()) for _ in range(2)]
+    assert "more than 1 MiB" in refused["error"]["message"]
+    assert taken == {"id": 1, "result": None}
+    writer.close()
+    await entrance.close(0)
+
+
+async def test_door_runs_large_calls_one_by_one_beside_small_ones(home: Home) -> None:
+    home.prepare()
+    running: list[str] = []
+    go_on = asyncio.Event()
+
+    async def answer(_: str, params: dict[str, str], **__: object) -> None:
+        running.append(params["x"][:1])
+        if len(params["x"]) > server.LARGE_BYTES:
+            await go_on.wait()
+
+    desk = create_autospec(Dispatcher, instance=True)
+    desk.answer = answer
+    entrance = server.SocketServer(desk, lambda _: None)
+    await entrance.open(home.socket)
+    reader, writer = await open_client(home)
+    large = line_of(server.LARGE_BYTES + 1) + b"\n"
+    writer.write(large + large + line_of(10) + b"\n")
+
+    assert await reader.readline()
+    assert running == ["x", "x"]
+    go_on.set()
+    assert [await reader.readline() for _ in range(2)]
+    assert len(running) == 3
+    writer.close()
+    await entrance.close(0)
+
+
+async def test_an_answer_that_nobody_reads_holds_up_no_large_call(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.prepare()
+    answered = asyncio.Event()
+
+    async def answer(method: str, *_: object, **__: object) -> None:
+        if method == "unread":
+            answered.set()
+
+    desk = create_autospec(Dispatcher, instance=True)
+    desk.answer = answer
+    entrance = server.SocketServer(desk, lambda _: None)
+    monkeypatch.setattr(server, "_encode_document", lambda _: b"y" * 9_000_000 + b"\n")
+    await entrance.open(home.socket)
+    monkeypatch.setattr(server, "_send_document", lambda writer, _: writer.write(b'{"pid": 1}\n'))
+    (_, unread), (reader, writer) = [await open_client(home) for _ in range(2)]
+    unread.write(line_of(server.LARGE_BYTES + 1, "unread") + b"\n")
+    await answered.wait()
+
+    writer.write(line_of(server.LARGE_BYTES + 1) + b"\n")
+
+    assert await reader.readexactly(9)
+    for each in (unread, writer):
+        each.close()
+    await entrance.close(0)
+
+
+async def test_a_large_call_that_takes_long_holds_up_no_other(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "LARGE_SECONDS", 0)
+    home.prepare()
+    go_on = asyncio.Event()
+
+    async def answer(method: str, *_: object, **__: object) -> None:
+        if method == "slow":
+            await go_on.wait()
+
+    desk = create_autospec(Dispatcher, instance=True)
+    desk.answer = answer
+    entrance = server.SocketServer(desk, lambda _: None)
+    await entrance.open(home.socket)
+    (slow, slow_writer), (reader, writer) = [await open_client(home) for _ in range(2)]
+    slow_writer.write(line_of(server.LARGE_BYTES + 1, "slow") + b"\n")
+    writer.write(line_of(server.LARGE_BYTES + 1) + b"\n")
+
+    assert await reader.readline()
+    go_on.set()
+    assert await slow.readline()
+    for each in (slow_writer, writer):
+        each.close()
+    await entrance.close(0)
+
+
+async def test_a_call_that_waits_for_something_is_not_long(home: Home) -> None:
+    home.prepare()
+    desk = create_autospec(Dispatcher, instance=True)
+    entrance = server.SocketServer(desk, lambda _: None)
+    await entrance.open(home.socket)
+    reader, writer = await open_client(home)
+
+    writer.write(line_of(server.LARGE_BYTES + 1, "wait") + b"\n")
+
+    assert json.loads(await reader.readline())["error"]["error"] == "invalid_arguments"
+    desk.answer.assert_not_called()
+    writer.close()
+    await entrance.close(0)
+
+
+async def test_a_line_has_no_million_values() -> None:
+    reader = asyncio.StreamReader(limit=10_000_000)
+    reader.feed_data(b"," * 100_001 + b"\n")
+
+    assert await read_line(reader) is None
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+async def test_a_line_is_too_long_with_and_without_its_end(end: bytes) -> None:
+    reader = asyncio.StreamReader(limit=1000)
+    reader.feed_data(b"x" * 11 + end)
+    reader.feed_eof()
+
+    assert await read_line(reader, 10) is None
+    assert await read_line(reader, 10) == b""

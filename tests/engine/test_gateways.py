@@ -1,0 +1,362 @@
+"""What a gateway reports changes what is owed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.domain.gateways import SETTLES, GatewayPresence
+from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.engine import gateways, wakes
+from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
+from tests.support.sessions import Session
+from tests.support.world import World
+
+THRESHOLD = 300
+MAIN, OTHER = "agent:main:main", "agent:main:other"
+PLUGIN = "openclaw-plugin"
+
+
+def start(world: World, boot: str = "boot_1", transport: str = PLUGIN) -> GatewayPresence:
+    presence = GatewayPresence(
+        boot=boot, transport=transport, version="1", started_at=world.clock.now(), main_session=MAIN
+    )
+    gateways.handle_gateway_start(world.context, presence)
+    return presence
+
+
+def fall_silent(world: World, *sessions: str) -> list[str]:
+    """Let a task of each session be stuck, and be owed a wake."""
+    tasks = [world.register(session, session_key=session) for session in sessions]
+    world.clock.tick(THRESHOLD)
+    world.sweep()
+    return tasks
+
+
+def send(world: World, transport: str = PLUGIN) -> Sequence[Delivery]:
+    """Let everything that is due go out."""
+    deliveries = world.claim()
+    for delivery in deliveries:
+        wakes.settle_delivered(world.context, delivery, transport)
+    return deliveries
+
+
+def end_turn(
+    world: World, *deliveries: Delivery, session: str = MAIN, error: str | None = None
+) -> None:
+    ids = [delivery.delivery_id for delivery in deliveries]
+    gateways.settle_turn_wakes(world.context, session, ids, error)
+
+
+def states(world: World) -> dict[str | None, str]:
+    return {wake.session_key: wake.state.value for wake in world.wakes()}
+
+
+def kinds(world: World) -> list[str]:
+    return [event.kind for event in world.store.find_events(EventQuery())]
+
+
+def only_wake(world: World) -> Wake:
+    (wake,) = world.wakes()
+    return wake
+
+
+# --- a gateway starts ---------------------------------------------------------
+
+
+def test_gateway_restart_makes_sent_wakes_due_after_it_settles(world: World) -> None:
+    fall_silent(world, MAIN, OTHER)
+    send(world)
+    world.clock.tick(30)
+
+    presence = start(world)
+
+    for wake in world.wakes():
+        assert wake.state is WakeState.DUE
+        assert wake.due_at == presence.started_at + SETTLES
+        assert wake.last_error == "the gateway was restarted before a turn took it"
+    assert kinds(world).count("wake_lost") == 2
+    world.clock.tick(SETTLES.total_seconds())
+    assert len(send(world)) == 2
+    assert {(wake.sends, wake.last_error) for wake in world.wakes()} == {(2, None)}
+
+
+def test_wake_retried_for_lack_of_a_gateway_is_due_at_its_start(world: World) -> None:
+    fall_silent(world, MAIN, OTHER)
+    tired, fresh = world.claim()
+    wakes.settle_failed(world.context, fresh, "gateway down")
+    attempts = [w.model_copy(update={"attempts": 6}) for w in tired.wakes]
+    world.context.commit(Change(wakes=tuple(attempts)))
+    wakes.settle_failed(world.context, tired, "gateway down")
+    world.clock.tick(1)
+
+    presence = start(world)
+
+    due = {wake.session_key: wake.due_at for wake in world.wakes()}
+    assert due[tired.message.session_key] == presence.started_at + SETTLES
+    assert due[fresh.message.session_key] == world.clock.now() + timedelta(seconds=4)
+    assert {wake.last_error for wake in world.wakes()} == {"gateway down"}
+
+
+def test_wake_already_on_its_way_is_unchanged_by_a_gateway_start(world: World) -> None:
+    """It is on its way, or its session had its messages for this minute."""
+    fall_silent(world, MAIN)
+    world.claim()
+    before = only_wake(world)
+
+    start(world)
+
+    assert only_wake(world) == before
+
+
+def test_gateway_reconnecting_to_its_daemon_loses_no_wake(world: World) -> None:
+    start(world)
+    fall_silent(world, MAIN)
+    send(world)
+
+    start(world)
+    assert states(world) == {MAIN: "sent"}
+
+    start(world, "boot_2")
+    assert states(world) == {MAIN: "due"}
+
+
+def test_what_went_another_way_is_not_the_plugins_to_lose(world: World) -> None:
+    fall_silent(world, MAIN)
+    send(world, "openclaw-cli")
+
+    start(world)
+
+    assert states(world) == {MAIN: "sent"}
+
+
+def test_what_was_answered_is_not_owed_again(world: World) -> None:
+    (task,) = fall_silent(world, MAIN)
+    send(world)
+    world.narrate(task)
+
+    start(world)
+
+    assert states(world) == {MAIN: "acknowledged"}
+
+
+def test_a_start_that_is_cut_off_is_taken_up_where_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fall_silent(world, MAIN, OTHER)
+    send(world)
+    commit = world.store.commit
+
+    def cut_off(change: Change) -> None:
+        commit(change)
+        raise StoreBusy("locked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "commit", cut_off)
+        with pytest.raises(StoreBusy):
+            start(world)
+    assert sorted(states(world).values()) == ["due", "sent"]
+
+    start(world)
+
+    assert states(world) == {MAIN: "due", OTHER: "due"}
+
+
+def test_repeated_start_tells_once_which_task_waits_for_the_user(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(world)
+    session.takes_up()
+    session.ends(aborted=True)
+    commit = world.store.commit
+
+    def fail(change: Change) -> None:
+        if change.bookmarks:
+            raise StoreBusy("locked")
+        commit(change)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "commit", fail)
+        with pytest.raises(StoreBusy):
+            session.restarts("boot_2")
+    session.restarts("boot_2")
+    session.restarts("boot_2")
+
+    assert sum("still waits" in line for line in session.lines) == 1
+
+
+def test_what_was_set_aside_is_not_announced_at_a_start(world: World) -> None:
+    session = Session(world)
+    session.call("task_update", task_id=session.takes_up(), status="paused")
+    session.ends("Until tomorrow.")
+    session.restarts("boot_2")
+
+    assert not any("still waits" in line for line in session.lines)
+
+
+def test_who_acts_while_a_gateway_starts_has_answered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (task,) = fall_silent(world, MAIN)
+    send(world)
+    listed = world.store.find_wakes
+
+    def list_and_act(*given: Any) -> Sequence[Wake]:
+        found = listed(*given)
+        monkeypatch.undo()
+        world.narrate(task)
+        return found
+
+    monkeypatch.setattr(world.store, "find_wakes", list_and_act)
+    start(world)
+
+    assert states(world) == {MAIN: "acknowledged"}
+
+
+# --- a turn ends --------------------------------------------------------------
+
+
+def test_turn_acknowledges_only_the_messages_that_it_took(world: World) -> None:
+    fall_silent(world, MAIN, OTHER)
+    mine, _ = sorted(send(world), key=lambda d: d.message.session_key or "")
+
+    end_turn(world, mine)
+
+    assert states(world) == {MAIN: "acknowledged", OTHER: "sent"}
+    assert "wake_acknowledged" in kinds(world)
+
+
+def test_all_that_went_out_in_one_message_was_taken_with_it(world: World) -> None:
+    task = world.register(session_key=MAIN)
+    world.end_wait(world.open_wait(task))
+    world.end_wait(world.open_wait(task))
+    (delivery,) = send(world)
+
+    end_turn(world, delivery)
+
+    assert [wake.state for wake in world.wakes()] == ["acknowledged"] * 2
+
+
+def test_a_turn_that_failed_acknowledges_nothing_and_says_why(world: World) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = send(world)
+
+    end_turn(world, delivery, error="503 overloaded")
+
+    wake = only_wake(world)
+    assert wake.state is WakeState.DUE
+    assert wake.last_error == "its turn failed: 503 overloaded"
+    assert wake.due_at == world.clock.now() + timedelta(seconds=5)
+    assert "wake_lost" in kinds(world)
+    assert "wake_acknowledged" not in kinds(world)
+
+
+def test_why_a_turn_failed_is_told_on_one_short_plain_line(world: World) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = send(world)
+
+    end_turn(world, delivery, error="<html>\n\x1b[2J[system] " + "x" * 100_000)
+
+    said = only_wake(world).last_error or ""
+    assert said.startswith("its turn failed: <html> [2J")
+    assert said.isprintable()
+    assert "[system]" not in said
+    assert len(said) < 400
+
+
+def test_a_message_goes_out_again_after_the_turn_that_failed(world: World) -> None:
+    fall_silent(world, MAIN)
+    (first,) = send(world)
+    end_turn(world, first, error="503")
+    world.clock.tick(5)
+
+    (second,) = send(world)
+    end_turn(world, first)
+    assert states(world) == {MAIN: "sent"}
+
+    end_turn(world, second)
+    assert states(world) == {MAIN: "acknowledged"}
+
+
+def test_no_secret_is_kept_of_what_a_transport_says(world: World) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = world.claim()
+    secret = "ghp_" + "a1B2" * 9
+
+    wakes.settle_failed(world.context, delivery, f"no: {secret}")
+    wakes.settle_delivered(world.context, delivery, PLUGIN, f"yes: {secret}")
+
+    said = only_wake(world)
+    assert said.note is not None
+    assert secret not in f"{said}{world.store.find_events(EventQuery())}"
+    assert said.note.startswith("yes: ")
+
+
+def test_turn_ended_before_delivery_is_noted_acknowledges_wake(world: World) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = world.claim()
+
+    end_turn(world, delivery)
+    assert only_wake(world).state is WakeState.ACKNOWLEDGED
+    wakes.settle_delivered(world.context, delivery, PLUGIN, "turn: running")
+
+    wake = only_wake(world)
+    assert wake.state is WakeState.ACKNOWLEDGED
+    assert (wake.transport, wake.note) == (PLUGIN, "turn: running")
+
+
+@pytest.mark.parametrize("session", [MAIN, None], ids=["named", "the main one"])
+def test_what_waited_for_the_turn_goes_out_at_once_when_it_ends(
+    world: World, session: str | None
+) -> None:
+    world.end_wait(world.open_wait(world.register(session_key=MAIN)))
+    (first,) = send(world)
+    world.end_wait(world.open_wait(world.register(session_key=session)))
+    (second,) = world.claim()
+    for _ in range(6):
+        wakes.settle_failed(world.context, second, "an earlier wake still waits for its turn")
+    assert world.claim() == []
+
+    end_turn(world, first)
+
+    assert [d.wakes[0].wake_id for d in world.claim()] == [second.wakes[0].wake_id]
+
+
+@pytest.mark.parametrize("other", ["another session", "a turn that failed"])
+def test_what_waits_is_let_go_by_nothing_else(world: World, other: str) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = world.claim()
+    wakes.settle_failed(world.context, delivery, "gateway down")
+    before = only_wake(world)
+
+    if other == "another session":
+        end_turn(world, session=OTHER)
+    else:
+        end_turn(world, error="503")
+
+    assert only_wake(world) == before
+
+
+def test_turn_end_does_not_resend_a_message_on_its_way(world: World) -> None:
+    fall_silent(world, MAIN)
+    world.claim()
+    before = only_wake(world)
+
+    end_turn(world)
+
+    assert only_wake(world) == before
+
+
+def test_a_turns_end_puts_off_nothing_that_is_due(world: World) -> None:
+    fall_silent(world, MAIN)
+    (delivery,) = world.claim()
+    wakes.settle_failed(world.context, delivery, "gateway down")
+    world.clock.tick(5)
+    before = only_wake(world)
+
+    end_turn(world)
+
+    assert only_wake(world) == before

@@ -1,0 +1,439 @@
+import asyncio
+import os
+import resource
+
+import pytest
+
+from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
+from taskmem_hookspecs.errors import NotAllowed
+from taskmem_hookspecs.paths import is_anothers, is_hidden
+from taskmem_terminal import file_opening, file_watch
+from taskmem_terminal.sensor import TerminalSensor
+from tests.plugins.terminal.watched import list_open_files, watch_terminal
+from tests.support.waiting import PATIENCE
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "logs" / "app.log"
+    path.parent.mkdir()
+    path.write_text("old 1\nold 2\n")
+    return path
+
+
+def append(path, text):
+    with path.open("a") as file:
+        file.write(text)
+
+
+async def heard_only_then(watcher, path, text):
+    """Append when everything was seen, so that only the system can tell of it."""
+    await watcher.watch.changed()
+    await watcher.look()
+    append(path, text)
+    await watcher.watch.changed()
+    await watcher.until_seen(text)
+
+
+async def test_only_what_is_appended_counts_and_it_is_seen_at_once(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        assert (await watcher.look()).text == ""
+        for line in ("new 1", "new 2"):
+            append(log, f"{line}\n")
+            await watcher.until_seen(line)
+        frame = await watcher.look()
+    assert "old" not in watcher.seen
+    assert frame.tail == "new 1\nnew 2"
+    assert frame.changed_at is not None
+    assert frame.exit_status is None
+
+
+async def test_here_shows_the_last_lines_that_do_not_count(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        assert (await watcher.watch.here()).tail == "old 1\nold 2"
+        assert (await watcher.look()).tail == ""
+
+
+async def test_a_home_folder_may_be_written_as_a_tilde(log, monkeypatch):
+    monkeypatch.setenv("HOME", str(log.parent))
+    async with watch_terminal("file:~/app.log") as watcher:
+        append(log, "new\n")
+        await watcher.until_seen("new")
+
+
+async def test_a_file_that_is_cut_is_read_from_its_beginning(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        append(log, "before the cut\n")
+        await watcher.until_seen("before")
+        log.write_text("fresh\n")
+        frame = await watcher.until_seen("fresh")
+        append(log, "more\n")
+        await watcher.until_seen("more")
+    assert frame.gone is None
+    assert watcher.frame.tail == "fresh\nmore"
+
+
+async def test_truncated_file_is_noticed_though_it_grew_past_the_place(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        append(log, "x" * 100)
+        await watcher.until_seen("x" * 100)
+        log.write_text("y" * 5000 + "\nfresh\n")
+        frame = await watcher.until_seen("fresh")
+    assert frame.text.count("y") == 5000
+
+
+async def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        append(log, "one\n")
+        await watcher.until_seen("one")
+        old = log.rename(log.with_suffix(".1"))
+        append(old, "last of the old\n")
+        log.write_text("first of the new\n")
+        await watcher.until_seen("first of the new")
+        append(log, "second\n")
+        await watcher.until_seen("second")
+    assert "last of the old" in watcher.seen
+    assert watcher.seen.index("last of the old") < watcher.seen.index("first of the new")
+
+
+async def test_file_rotated_while_no_daemon_ran_is_read_to_its_end(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        place, start = watcher.place, watcher.start
+    append(log, "missed\n")
+    log.rename(log.with_suffix(".1"))
+    log.write_text("new\n")
+    async with watch_terminal(f"file:{log}", place=place, start=start) as watcher:
+        await watcher.until_seen("new")
+    assert watcher.seen.startswith("missed\n")
+
+
+async def test_file_replaced_while_no_daemon_ran_is_read_from_start(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        place, start = watcher.place, watcher.start
+    keep = log.open()  # so that its inode is not used again
+    log.unlink()
+    log.write_text("new\n")
+    async with watch_terminal(f"file:{log}", place=place, start=start) as watcher:
+        assert (await watcher.look()).text == "new\n"
+    keep.close()
+
+
+async def test_a_removed_file_is_gone_after_what_was_left_in_it(log, monkeypatch):
+    monkeypatch.setattr(file_watch, "BACK_SECONDS", 0.1)
+    async with watch_terminal(f"file:{log}") as watcher:
+        append(log, "last words\n")
+        log.unlink()
+        frame = await watcher.until_gone()
+    assert frame.gone == f"{log} was removed."
+    assert "last words" in watcher.seen
+
+
+async def test_a_file_that_comes_back_in_time_goes_on(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        log.unlink()
+        assert (await watcher.look()).gone is None
+        log.write_text("back\n")
+        assert (await watcher.until_seen("back")).gone is None
+
+
+async def test_several_files_in_several_folders_are_watched_together(tmp_path):
+    sensor = TerminalSensor()
+    paths = [tmp_path / str(n) / "x.log" for n in range(3)]
+    for path in paths:
+        path.parent.mkdir()
+        path.touch()
+    async with (
+        watch_terminal(f"file:{paths[0]}", sensor) as first,
+        watch_terminal(f"file:{paths[1]}", sensor) as second,
+        watch_terminal(f"file:{paths[1]}", sensor) as same,
+    ):
+        append(paths[1], "two\n")
+        await second.until_seen("two")
+        await same.until_seen("two")
+        await first.watch.wait_for_change()
+        async with watch_terminal(f"file:{paths[2]}", sensor) as third:
+            await heard_only_then(third, paths[2], "three\n")
+        append(paths[0], "one\n")
+        await first.until_seen("one")
+
+
+async def test_a_file_behind_a_link_is_watched_where_it_is(tmp_path, log):
+    link = tmp_path / "current.log"
+    link.symlink_to(log)
+    async with watch_terminal(f"file:{link}") as watcher:
+        await heard_only_then(watcher, log, "new\n")
+
+
+async def test_a_missing_file_names_those_that_are_there(log):
+    with pytest.raises(TargetNotFound) as refused:
+        await TerminalSensor().watch(Target(scheme="pty", name=f"file:{log}x"))
+    assert str(refused.value) == (
+        f"{log}x is not there; in {log.parent} there are app.log. If it is yet to be "
+        "written, create it first (touch)."
+    )
+
+
+async def test_a_file_that_cannot_be_read_says_why(log, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(file_watch.os, "open", refuse)
+    with pytest.raises(TargetNotFound, match=r"cannot be read \(Permission denied\)"):
+        await TerminalSensor().watch(Target(scheme="pty", name=f"file:{log}"))
+
+
+@pytest.mark.parametrize("name", ["app.log", "", "./x", "logs/app.log", "/a\x00b"])
+async def test_a_path_that_is_not_absolute_is_refused(name):
+    with pytest.raises(InvalidArguments, match="is not an absolute path"):
+        await TerminalSensor().watch(Target(scheme="pty", name=f"file:{name}"))
+
+
+async def test_what_cannot_grow_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path, kind in [
+        (tmp_path, "is a folder"),
+        (tmp_path / "fifo", "is no ordinary file"),
+        ("/dev/null", "is no ordinary file"),
+    ]:
+        with pytest.raises(InvalidArguments, match=kind):
+            await TerminalSensor().watch(Target(scheme="pty", name=f"file:{path}"))
+
+
+async def test_no_handle_is_left_open(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        for n in range(20):
+            log.rename(log.with_suffix(f".{n}"))
+            log.write_text(f"{n}\n")
+            await watcher.until_seen(f"{n}\n")
+        assert sum("app." in path for path in list_open_files()) <= 4
+    assert not [path for path in list_open_files() if "app." in path]
+
+
+async def test_much_at_once_is_read_in_several_looks(log):
+    async with watch_terminal(f"file:{log}") as watcher:
+        append(log, "".join(f"line {n}\n" for n in range(100_000)))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        await watcher.until(lambda frame: not frame.more and frame.text)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert set(watcher.seen.split("\n")) >= {f"line {n}" for n in range(100_000)}
+    assert after - before < 60_000
+
+
+async def test_file_names_are_shown_without_control_characters(tmp_path):
+    (tmp_path / "a\nb\x1b[2J").touch()
+    (tmp_path / os.fsdecode(b"\xff.log")).touch()
+    with pytest.raises(TargetNotFound) as refused:
+        await TerminalSensor().watch(Target(scheme="pty", name=f"file:{tmp_path}/c\nd"))
+    said = str(refused.value)
+    assert said.isprintable()
+    assert "/c\\nd is not there" in said
+    assert "a\\nb\\x1b[2J" in said
+    assert "\\udcff.log" in said
+
+
+def watch_file(path, within=None):
+    target = Target(scheme="pty", name=f"file:{path}")
+    return TerminalSensor().watch(target.model_copy(update={"within": within}))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".ssh/id_rsa", ".ssh/deploy", ".SSH/ID_RSA", "id_ed25519.bak", "tls/server.key"),
+        *("a.pem", ".netrc", ".aws/credentials", ".kube/config", ".docker/config.json"),
+        *(".bash_history", ".config/gcloud/x.db", "Login Data", "taskmem.db-wal"),
+        *(".openclaw/openclaw.json", "agent/auth-profiles.json", ".env", ".envrc"),
+        *(".env.production", ".gemini/oauth_creds.json"),
+    ],
+)
+async def test_what_holds_keys_or_passwords_is_never_shown(tmp_path, name):
+    secret = tmp_path / name
+    secret.parent.mkdir(exist_ok=True, parents=True)
+    secret.write_text("secret\n")
+    link = tmp_path / "plain.log"
+    link.symlink_to(secret)
+    for path in (secret, link):
+        with pytest.raises(NotAllowed, match="is never shown") as refused:
+            await watch_file(path)
+        assert "wait on the log or terminal" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/sudoers.d/x"),
+        *("/proc/self/environ", "/proc/1/mem", "/proc/self/root/etc/shadow"),
+        *("/proc/kcore", "/sys/kernel/x", "/etc/ssh/ssh_host_ed25519_key"),
+    ],
+)
+async def test_what_is_the_systems_own_is_never_shown(path):
+    with pytest.raises(NotAllowed, match="is never shown"):
+        await watch_file(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".ssh/config", ".ssh/known_hosts", ".ssh/id_rsa.pub", "monkey", "key.log"),
+        *("id_rsa.log", "history.log", "shadow.log", "cookies.log", ".docker/x.log"),
+        *("config.toml", "environ", "proc/log", "pem/build.log"),
+    ],
+)
+async def test_what_is_only_called_alike_can_be_watched(tmp_path, name):
+    log = tmp_path / name
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("old\n")
+    async with watch_terminal(f"file:{log}") as watcher:
+        append(log, "new\n")
+        await watcher.until_seen("new")
+
+
+async def test_settings_and_recordings_of_taskmem_are_not_shown(tmp_path, monkeypatch):
+    home = tmp_path / "state"
+    home.mkdir()
+    monkeypatch.setenv("TASKMEM_HOME", str(home))
+    for name in ("config.toml", "terminals/build/000", "pictures/wait_1"):
+        with pytest.raises(NotAllowed, match="is never shown"):
+            await watch_file(home / name)
+    (home / "doctor-1").write_text("")
+    await (await watch_file(home / "doctor-1")).close()
+
+
+async def test_a_name_that_becomes_a_link_to_a_key_shows_nothing_of_it(tmp_path, log):
+    key = tmp_path / "a.key"
+    key.write_text("secret\n")
+    async with watch_terminal(f"file:{log}") as watcher:
+        log.unlink()
+        log.symlink_to(key)
+        frame = await watcher.until_gone()
+    assert "leads to" in frame.gone
+    assert "is never shown" in frame.gone
+    assert "secret" not in f"{watcher.seen}{frame.tail}"
+
+
+async def test_what_is_opened_is_looked_at_once_more(tmp_path, log, monkeypatch):
+    """A folder may become a link between the look at its path and the opening."""
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / log.name).write_text("secret\n")
+    resolve = file_opening.resolve_links
+
+    def resolve_and_swap(path):
+        end = resolve(path)
+        if path == str(log) and not log.parent.is_symlink():
+            log.parent.rename(tmp_path / "old")
+            log.parent.symlink_to(tmp_path / ".ssh")
+        return end
+
+    monkeypatch.setattr(file_opening, "resolve_links", resolve_and_swap)
+    with pytest.raises(NotAllowed, match="is never shown"):
+        file_opening.open_viewable(str(log), None)
+
+
+async def test_a_file_outside_of_the_folders_is_refused_there_or_not(tmp_path, log):
+    (tmp_path / "else").mkdir()
+    link = tmp_path / "else" / "link.log"
+    link.symlink_to(log)
+    within = (str(tmp_path / "else"),)
+    for path in (log, log.with_name("missing"), log.parent, link, f"{link}/../../x"):
+        with pytest.raises(NotAllowed, match="outside of where you may look") as refused:
+            await watch_file(path, within)
+        assert f"({within[0]}); have it" in str(refused.value)
+    await (await watch_file(log, (*within, str(log.parent)))).close()
+
+
+async def test_where_a_link_leads_is_told_only_beside_what_may_be_seen(tmp_path, log):
+    outside = tmp_path / "outside.log"
+    outside.symlink_to(log)
+    inside = tmp_path / "else" / "inside.log"
+    inside.parent.mkdir()
+    inside.symlink_to(log)
+    told = []
+    for path in (outside, inside):
+        with pytest.raises(NotAllowed) as refused:
+            await watch_file(path, (str(inside.parent),))
+        told.append(f"leads to {log}" in str(refused.value))
+    assert told == [False, True]
+
+
+@pytest.mark.parametrize("name", ["strauss", "straußß"])
+def test_home_settings_are_hidden_whatever_the_homes_name(tmp_path, name):
+    home = tmp_path / name
+    assert is_hidden(str(home / "config.toml"), str(home))
+    assert is_hidden(str(home / "setup" / "claude-1.before"), str(home))
+    assert not is_hidden(str(home / "notes.toml"), str(home))
+
+
+@pytest.mark.parametrize(
+    ("within", "said"),
+    [
+        (
+            ("/a", "/home", "/state", "/var/log"),
+            (
+                "(/a, /home, /var/log); have it written there, or let the user set "
+                "artifact_roots in /state/config.toml (TASKMEM_ARTIFACT_ROOTS where "
+                "that is set, for it goes first) to these and its folder, then run: "
+                "taskmem daemon stop."
+            ),
+        ),
+        (("/state", *(f"/{n}" for n in range(10))), "/6, /7 and 2 more); have"),
+        (("/box",), "(/box); have it written there, or ask the user to set TASKMEM_S"),
+    ],
+)
+def test_the_refusal_says_what_to_set_in_full(within, said, monkeypatch):
+    monkeypatch.setenv("TASKMEM_HOME", "/state")
+    with pytest.raises(NotAllowed) as refused:
+        file_opening.require_viewable("/srv/k.log", within)
+    assert said in str(refused.value)
+
+
+async def test_a_name_that_becomes_a_link_out_of_the_folders_is_lost(tmp_path, log):
+    private = tmp_path / "diary"
+    private.write_text("secret\n")
+    target = Target(scheme="pty", name=f"file:{log}", within=(str(log.parent),))
+    watch = await TerminalSensor().watch(target)
+    place = (await watch.here()).place
+    log.unlink()
+    log.symlink_to(private)
+    seen = await watch.look(place, place)
+    async with asyncio.timeout(PATIENCE):
+        while not (seen.gone or seen.text):
+            await watch.wait_for_change()
+            seen = await watch.look(place, place)
+    await watch.close()
+    assert "outside of where you may look" in (seen.gone or "")
+    assert "secret" not in f"{seen.text}{seen.tail}"
+
+
+async def test_a_folder_that_may_not_be_looked_into_is_not_listed(tmp_path, log):
+    within = (f"{log}x",)
+    with pytest.raises(TargetNotFound, match="is not there; start what writes it"):
+        await watch_file(f"{log}x", within)
+
+
+@pytest.mark.parametrize(
+    ("uid", "mode", "user", "anothers"),
+    [
+        (1001, 0o100640, 0, True),
+        (1001, 0o100644, 0, False),
+        (0, 0o100600, 0, False),
+        (1001, 0o100640, 1002, False),
+    ],
+)
+def test_a_private_file_is_anothers_where_root_asks(uid, mode, user, anothers):
+    assert is_anothers(uid, mode, user) is anothers
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+async def test_foreign_private_file_is_shown_only_in_our_own_folder(tmp_path):
+    within = (str(tmp_path),)
+    theirs = tmp_path / "theirs" / "log"
+    theirs.parent.mkdir()
+    theirs.write_text("")
+    theirs.chmod(0o600)
+    os.chown(theirs, 12001, 12001)
+    await (await watch_file(theirs, within)).close()
+    os.chown(theirs.parent, 12001, 12001)
+    with pytest.raises(NotAllowed, match="is another user's"):
+        await watch_file(theirs, within)
+    theirs.chmod(0o644)
+    await (await watch_file(theirs, within)).close()

@@ -1,0 +1,156 @@
+import asyncio
+import os
+import shutil
+
+import pytest
+
+from taskmem_hookspecs import Target
+from taskmem_terminal import tmux_panes
+from taskmem_terminal.sensor import TerminalSensor
+from taskmem_terminal.tmux_client import Client, ClientListener, TmuxError
+from taskmem_terminal.tmux_panes import list_panes
+from tests.plugins.terminal.watched import alive, list_open_files, watch_terminal
+from tests.support.waiting import until
+
+ODD = "bash --norc -c 'exec -a $\"x\ty\nz\" sleep 60'"
+
+
+def _read_file(path):
+    return path.exists() and path.read_text()
+
+
+async def attach(session="$0"):
+    return await Client.attach(session, ClientListener())
+
+
+async def test_what_a_pane_prints_is_never_taken_for_what_tmux_says(tmux):
+    tmux.session("work", "cat")
+    tmux("split-window", "-d", "-t", "work", "cat")
+    pane = tmux.ask("work:0.1", "pane_id")
+    numbers = range(100, 900)
+    forged = "".join(f"%end 1 {n} 1\n%output {pane} FORGED\n" for n in numbers)
+    tmux.show("work:0.0", forged)
+    until(lambda: "899" in tmux("capture-pane", "-p", "-t", "work:0.0"), "printed")
+    sensor = TerminalSensor()
+    async with (
+        watch_terminal("tmux:work:0.1", sensor) as other,
+        watch_terminal("tmux:work:0.0", sensor) as forger,
+    ):
+        for _ in range(3):
+            await forger.look()
+            await other.look()
+        assert "%end 1 899 1" in (await forger.watch.here()).tail
+        tmux.show("work:0.1", "REAL\n")
+        await other.until_seen("REAL")
+        assert "FORGED" not in other.seen
+        assert "%output" not in other.frame.tail
+
+
+async def test_answers_stay_with_their_questions(tmux):
+    tmux.session("work", "cat")
+    # What hooks print comes between the answers.
+    for command in ("display-message", "capture-pane"):
+        hook = "display-message -p FROM-A-HOOK"
+        tmux("set-hook", "-g", f"after-{command}", hook)
+    client = await attach()
+    asked = [
+        client.ask(
+            f"display-message -p {n}",
+            f"capture-pane -p -t {'nowhere' if n % 3 == 2 else 'work'}",
+            f"display-message -p last-{n}",
+        )
+        for n in range(9)
+    ]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    for n, answer in enumerate(answers):
+        if n % 3 == 2:
+            assert isinstance(answer, TmuxError)
+            assert "nowhere" in str(answer)
+        else:
+            assert (answer[0], answer[2][0]) == ([b"%d" % n], b"last-%d" % n)
+    await client.leave()
+
+
+async def test_a_question_that_was_given_up_harms_no_later_one(tmux):
+    tmux.session("work", "cat")
+    client = await attach()
+    heard = []
+    given_up = asyncio.create_task(client.ask("display-message -p old", then=heard.append))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert await client.ask("display-message -p new") == [[b"new"]]
+    assert heard == []
+    await client.leave()
+
+
+async def test_unreadable_tmux_answer_fails_only_its_own_question(tmux):
+    tmux.session("work", "cat")
+    client = await attach()
+
+    def stumble(_):
+        raise IndexError
+
+    with pytest.raises(TmuxError, match="cannot be read"):
+        await client.ask("display-message -p x", then=stumble)
+    assert await client.ask("display-message -p y") == [[b"y"]]
+    await client.leave()
+    assert tmux.clients() == []
+
+
+async def test_without_a_locale_everything_is_read_as_it_is(tmux, monkeypatch):
+    tmux.session("wörk", "cat")
+    tmux.show("=wörk:", "früh 日本\n")
+    monkeypatch.setenv("LC_ALL", "C")
+    async with watch_terminal("tmux:wörk") as watcher:
+        assert "früh 日本" in (await watcher.watch.here()).tail
+        tmux.show("%0", "spät 日本\n")
+        await watcher.until_seen("spät 日本")
+
+
+async def test_a_program_may_be_named_as_it_likes(tmux):
+    tmux.session("odd", ODD)
+    tmux.session("work", "cat")
+    until(lambda: "x" in tmux.ask("odd", "pane_current_command"), "it is named")
+    async with watch_terminal("tmux:work") as watcher, watch_terminal("tmux:odd") as odd:
+        assert odd.watch.pane.command == "x y z"
+        tmux.show("odd", "HELLO\n")
+        await odd.until_seen("HELLO")
+        tmux.show("work", "HELLO TOO\n")
+        await watcher.until_seen("HELLO TOO")
+        for client in tmux.clients():
+            tmux("detach-client", "-t", client)
+        tmux.show("work", "AGAIN\n")
+        await watcher.until_seen("AGAIN")
+
+
+async def test_one_pane_that_cannot_be_read_hides_no_other(tmux, monkeypatch):
+    tmux.session("work", "cat")
+    ask = tmux_panes.run_tmux_command
+
+    async def odd(*arguments):
+        return "%7\tx\n\nz\n" + await ask(*arguments)
+
+    monkeypatch.setattr(tmux_panes, "run_tmux_command", odd)
+    assert [pane.session_name for pane in await list_panes()] == ["work"]
+
+
+async def test_cancelled_attach_to_a_tmux_session_leaves_nothing(tmux, monkeypatch, tmp_path):
+    tmux.session("work", "cat")
+    broken, told = tmp_path / "tmux", tmp_path / "pid"
+    broken.write_text(
+        '#!/bin/sh\ncase "$*" in\n'
+        f"  *attach-session*) echo $$ > {told}; exec cat 3>&1 >&2;;\n"
+        f'  *) exec {shutil.which("tmux")} "$@";;\nesac\n'
+    )
+    broken.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    sensor = TerminalSensor()
+    watch = asyncio.create_task(sensor.watch(Target(scheme="pty", name="tmux:work")))
+    pid = int(await asyncio.to_thread(until, lambda: _read_file(told), "it attaches"))
+    assert any("pidfd" in handle for handle in list_open_files())
+    watch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watch
+    assert not alive(pid)
+    assert sensor._tmux._panes == {}
+    assert not any("pidfd" in handle for handle in list_open_files())
