@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from openclaw_taskmem import __version__
 from openclaw_taskmem.daemon.mcp_lines import LinesIn, LinesOut
 from openclaw_taskmem.plugin_host.manager import format_error
-from openclaw_taskmem.tools.tool_answers import Answer
-from openclaw_taskmem.tools.tool_type import Tool
+from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import TaskmemError
 
 if TYPE_CHECKING:

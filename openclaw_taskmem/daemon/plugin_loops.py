@@ -11,11 +11,10 @@ import contextlib
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 
-from openclaw_taskmem.daemon.loop_calls import LoopCallQueue
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.plugin_host.manager import format_error
 
@@ -29,6 +28,38 @@ CLOSE_SECONDS: Final = CLEAN_UP_SECONDS + 0.5
 
 class PluginCallCancelled(Exception):
     """A plug-in ended its own call with what no caller can take for a failure."""
+
+
+class LoopCallQueue:
+    """Carries calls from loop to loop: all that come in one turn go together.
+
+    To wake a loop costs more than most of those calls, and where many waits share a
+    target all of them look at once.
+    """
+
+    def __init__(
+        self, sender: asyncio.AbstractEventLoop, receiver: asyncio.AbstractEventLoop
+    ) -> None:
+        """Take the loop on which calls are posted, and the one that makes them."""
+        self.sender = sender
+        self._receiver = receiver
+        self._calls: list[Callable[[], object]] = []
+
+    def post(self, call: Callable[[], object]) -> None:
+        """Have a call made soon, in order; once the receiver is closed, never."""
+        if not self._calls:
+            self.sender.call_soon(self._send_calls)
+        self._calls.append(call)
+
+    def _send_calls(self) -> None:
+        calls, self._calls = self._calls, []
+        if not self._receiver.is_closed():
+            self._receiver.call_soon_threadsafe(self._schedule_calls, calls)
+
+    def _schedule_calls(self, calls: Sequence[Callable[[], object]]) -> None:
+        for call in calls:
+            # One by one, so that none that fails takes the next with it.
+            self._receiver.call_soon(call)
 
 
 class PluginLoop:

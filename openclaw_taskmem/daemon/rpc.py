@@ -28,8 +28,7 @@ from openclaw_taskmem.domain.texts import format_iso_millis, quote_line, to_plai
 from openclaw_taskmem.engine import evidence, gateways, runs, task_commands, tasks, turns, waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import catalog, views
-from openclaw_taskmem.tools.tool_answers import Answer
-from openclaw_taskmem.tools.tool_type import Tool
+from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError
 from taskmem_hookspecs.errors import UnknownTool
 

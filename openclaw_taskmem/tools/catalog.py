@@ -18,15 +18,15 @@ from openclaw_taskmem.engine import role_queues, task_standing, tasks
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_context import renew_lease
 from openclaw_taskmem.tools import arguments, forms, recall, runs, thread_pages, wait_forms, waits
-from openclaw_taskmem.tools.tool_answers import (
+from openclaw_taskmem.tools.tool import (
     Answer,
+    Tool,
     describe_asked,
     describe_awaited,
     describe_progress,
     describe_queue,
     describe_silence,
 )
-from openclaw_taskmem.tools.tool_type import Tool
 from taskmem_hookspecs import TaskStatus
 from taskmem_hookspecs.errors import TaskmemError, UnknownTool
 

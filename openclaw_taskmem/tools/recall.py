@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, cast
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import format_count, format_iso, quote_line
-from openclaw_taskmem.engine import recall
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import forms
-from openclaw_taskmem.tools.tool_answers import Answer
-from openclaw_taskmem.tools.tool_type import Tool
+from openclaw_taskmem.tools.tool import Answer, Tool
+from taskmem_hookspecs import Recollection
 
 
 def memory_recall(context: Context, form: forms.MemoryRecall, caller: Caller) -> Answer:
     """Search, and say how many matches there are, or that nothing can be searched."""
     del caller  # what was recorded belongs to no session
-    found = recall.search_history(context, form.query, form.limit, form.recency_bias)
+    found = search_history(context, form.query, form.limit, form.recency_bias)
     if found is None:
         return {
             "results": [],
@@ -40,6 +40,29 @@ def memory_recall(context: Context, form: forms.MemoryRecall, caller: Caller) ->
             else f"{len(found)} matches for {quote_line(form.query)}."
         ),
     }
+
+
+def search_history(
+    context: Context, query: str, limit: int, recency_bias: float
+) -> Sequence[Recollection] | None:
+    """Return the best matches of all sources; None: there is no source."""
+    sources = context.plugin_host.find_recall_sources()
+    if not sources:
+        return None
+    found: list[Recollection] = []
+    for source in sources:
+        answer = context.plugin_host.call_part(
+            source, "recall", source.recall, query, limit, recency_bias
+        )
+        found += _keep_valid_matches(answer)
+    found.sort(key=lambda item: item.confidence, reverse=True)
+    return found[:limit]
+
+
+def _keep_valid_matches(answer: object) -> list[Recollection]:
+    """Keep what a source may answer, and pass over the rest."""
+    items = cast("Sequence[object]", answer) if isinstance(answer, Sequence) else ()
+    return [item for item in items if isinstance(item, Recollection)]
 
 
 TOOL: Final = Tool(

@@ -18,8 +18,7 @@ from openclaw_taskmem.engine import role_queues, run_handoff, run_steps, runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import run_forms
 from openclaw_taskmem.tools.status import describe_run, task_status
-from openclaw_taskmem.tools.tool_answers import Answer
-from openclaw_taskmem.tools.tool_type import Tool
+from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import Run, RunState, Task
 
 NOTE_BYTES: Final = 2000

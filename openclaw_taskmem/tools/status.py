@@ -21,7 +21,7 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import HistoryPosition
 from openclaw_taskmem.engine.task_standing import TaskOverview
 from openclaw_taskmem.tools import run_forms
-from openclaw_taskmem.tools.tool_answers import Answer, describe_progress
+from openclaw_taskmem.tools.tool import Answer, describe_progress
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
 
 LINES: Final = 30

@@ -13,7 +13,7 @@ from typing import Final
 
 from openclaw_taskmem.domain.texts import count_json_bytes, format_iso
 from openclaw_taskmem.engine.tasks import QueryAnswer
-from openclaw_taskmem.tools.tool_answers import Answer
+from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import InvalidArguments, Message
 
 MESSAGES: Final = 10

@@ -16,7 +16,7 @@ from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.waits import ArmedWait
 from openclaw_taskmem.tools import wait_forms
-from openclaw_taskmem.tools.tool_answers import Answer
+from openclaw_taskmem.tools.tool import Answer
 from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
 
 SHOWN_LINES: Final = 3

@@ -11,8 +11,12 @@ from contextlib import suppress
 import pytest
 
 from openclaw_taskmem.daemon import plugin_loops
-from openclaw_taskmem.daemon.loop_calls import LoopCallQueue
-from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoop, TriedToEnd
+from openclaw_taskmem.daemon.plugin_loops import (
+    LoopCallQueue,
+    PluginCallCancelled,
+    PluginLoop,
+    TriedToEnd,
+)
 from tests.support.waiting import PATIENCE
 
 

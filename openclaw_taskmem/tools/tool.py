@@ -1,17 +1,43 @@
-"""What a tool answers: JSON, with a `message` that says what comes next."""
+"""A tool: its form, its handler, and what it answers.
+
+Answers are JSON, with a `message` that says what comes next.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import session_run
-from openclaw_taskmem.domain.callers import is_gateway_session
+from openclaw_taskmem.domain.callers import Caller, is_gateway_session
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.texts import format_iso
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.tools import forms
 from taskmem_hookspecs import Run, Task
 
 Answer = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One thing that an agent may call."""
+
+    name: str
+    description: str
+    """For the model: what it does, when to use it."""
+    form: type[forms.Form]
+    answer: Callable[[Context, Any, Caller], Answer]
+    looks: Callable[[Mapping[str, object]], bool] = lambda _: False
+    """Whether it looks at what is out there, which may take seconds, if so called."""
+
+    @property
+    def input_schema(self) -> dict[str, JsonValue]:
+        """The JSON schema of the arguments."""
+        return forms.build_schema(self.form)
 
 
 def describe_progress(task: Task) -> Answer:
