@@ -24,7 +24,7 @@ from postgres import NoServer, run_server
 
 from openclaw_taskmem.domain import task_lifecycle
 from openclaw_taskmem.domain.run_machine import begin_run
-from openclaw_taskmem.engine.ids import new_id
+from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import Change
 from taskmem_sqlmodel.store import SqlStore
 

@@ -17,7 +17,7 @@ from machine import find_filesystem
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.domain import stuck, task_lifecycle
 from openclaw_taskmem.engine import hook_events, startup
-from openclaw_taskmem.engine.ids import new_id
+from openclaw_taskmem.engine.context import new_id
 from openclaw_taskmem.home import Home, find_home
 from taskmem_hookspecs import Bookmark, Change
 from taskmem_sqlmodel.store import SqlStore

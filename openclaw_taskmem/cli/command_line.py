@@ -238,11 +238,8 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
     if as_json:
         _print_json(found)
     elif pictures:
-        from openclaw_taskmem.cli.pictures import explain_no_pictures, format_picture_rows
-
-        _print_table(format_picture_rows(found)) if found["pictures"] else click.echo(
-            explain_no_pictures(found)
-        )
+        rows = detail_text.format_picture_rows(found)
+        _print_table(rows) if rows else click.echo(detail_text.explain_no_pictures(found))
     elif "wake_id" in found:
         click.echo(detail_text.format_wake(found))
     else:
@@ -256,7 +253,7 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
 @click.option("--because", help="Why, in your words; they are kept.")
 def accept(*, task: str, because: str | None) -> None:
     """Complete TASK, whose completion was refused. For persons only."""
-    from openclaw_taskmem.cli.accept import explain_refusal
+    from openclaw_taskmem.cli.hosts import explain_refusal
 
     if why := explain_refusal(os.environ):
         _fail(why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from textwrap import wrap
 from typing import Any, Final
 
@@ -116,3 +117,26 @@ def format_task(found: Any) -> str:  # noqa: ANN401 - JSON
         text = format_line(wake["text"], 200)
         lines.append(f"{wake['wake_id']}  {wake['state']}  {text}")
     return "\n".join(lines)
+
+
+def format_picture_rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
+    """Return a row for each picture: which it is, when it was taken here, its path.
+
+    Args:
+        found: What the daemon answers of a wait.
+    """
+    return [
+        [moment, _format_local_time(picture["taken_at"]), to_printable(picture["path"], "\ufffd")]
+        for moment, picture in found["pictures"].items()
+    ]
+
+
+def explain_no_pictures(found: Any) -> str:  # noqa: ANN401 - JSON
+    """Say that there is none, and why, where that is known."""
+    why = found["pictures_note"]
+    return f"No pictures are kept of this wait.{f' {why}' if why else ''}"
+
+
+def _format_local_time(instant: str) -> str:
+    """Return an instant as the clock on the wall shows it."""
+    return f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -22,7 +22,7 @@ from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.texts import format_count, to_one_line, to_printable
 from openclaw_taskmem.home import Home, locate_home
-from openclaw_taskmem.plugin_host import health_checks
+from openclaw_taskmem.plugin_host import checks
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import Clock, HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import DaemonUnavailable
@@ -181,7 +181,7 @@ def run_all_checks(
     found = _Checkup(home, before, status, transport, settings.database)
     for plugin, check in plugin_host.find_health_checks():
         if proof or not check.costs:
-            with closing(health_checks.run_check(plugin, check, found)) as rows:
+            with closing(checks.run_check(plugin, check, found)) as rows:
                 for row in rows:
                     found.rows.append(row)
                     yield row

@@ -1,7 +1,8 @@
-"""The hosts of agents whose shells show that they run a command."""
+"""Find the agent's host that runs a command, by what its shell shows."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -44,3 +45,20 @@ def build_tool_call(
         given.setdefault("session_key", session)
         host = environ.get(HOST) or host
     return {"tool": tool, "arguments": given, "host": host}
+
+
+def explain_refusal(environ: Mapping[str, str]) -> str | None:
+    """Return why no person seems to ask; None: one may.
+
+    Who has a shell can make a terminal: this keeps out who acts by mistake, and the
+    log names the process that asked.
+    """
+    host = find_host_variable(environ)
+    if host is not None:
+        return (
+            f"{host} is set, so that an agent's host runs this. Only a person may "
+            "accept: call it in a terminal of your own."
+        )
+    if not sys.stdin.isatty():
+        return "Only a person at a terminal may accept; call it in one."
+    return None

@@ -6,6 +6,7 @@ is made true here: secrets are gone, and each task knows when to be looked at.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +25,6 @@ from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.retention import KeepPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from openclaw_taskmem.engine.ids import new_id
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.watching import NoWatcher, WaitWatcher
 from openclaw_taskmem.plugin_host.facade import PluginHost
@@ -57,6 +57,11 @@ MOST_KEPT: Final = 10_000
 TURNS: Final = 64
 """Locks that the tasks share; calls on different tasks rarely meet."""
 
+_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_TIME: Final = 9
+"""Characters of an id that say when it was made; `_CHANCE` of them are random."""
+_CHANCE: Final = 7
+
 
 @dataclass(frozen=True, slots=True)
 class DueWork:
@@ -86,6 +91,18 @@ class StorageUse:
     """Whether that is too much, and nothing is left that may be dropped."""
     shared: bool = False
     """Whether other homes have rows there, so that nothing goes for want of room."""
+
+
+def new_id(kind: str, now: datetime) -> str:
+    """Return a fresh id, such as `task_06dq3z8v1h2k9f`; a kind's sort by their millisecond."""
+    millis = int(now.timestamp() * 1000)
+    chance = secrets.randbits(5 * _CHANCE)
+    return f"{kind}_{_encode_digits(millis, _TIME)}{_encode_digits(chance, _CHANCE)}"
+
+
+def _encode_digits(number: int, width: int) -> str:
+    digits = [_ALPHABET[(number >> (5 * i)) & 31] for i in range(width)]
+    return "".join(reversed(digits))
 
 
 def _ignore_due(_: DueWork) -> None:

@@ -22,7 +22,7 @@ from openclaw_taskmem.domain.required_artifacts import RequiredArtifact
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.folder_listing import has_file, list_files
 from openclaw_taskmem.engine.ledger import FileActivity, find_used_folders, look_up_names, may_look
-from openclaw_taskmem.plugin_host import verification
+from openclaw_taskmem.plugin_host import checks
 from taskmem_hookspecs import (
     Checkpoint,
     FileChange,
@@ -245,7 +245,7 @@ class EvidenceChecker:
             finding = Finding(verdict=Verdict.UNPROVEN, detail=doubt)
             return CheckedClaim(claim=claim, finding=finding)
         return evidence.combine_findings(
-            claim, verification.collect_findings(self._context.plugin_host, claim)
+            claim, checks.collect_findings(self._context.plugin_host, claim)
         )
 
     def add_proved_files(

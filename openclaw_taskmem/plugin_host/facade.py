@@ -19,9 +19,8 @@ import pluggy
 from openclaw_taskmem.domain.reachability import ANY, STDOUT
 from openclaw_taskmem.plugin_host import manager as plugin_manager
 from openclaw_taskmem.plugin_host import validation
-from openclaw_taskmem.plugin_host.core import Core
 from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout
-from openclaw_taskmem.plugin_host.manager import Plugin
+from openclaw_taskmem.plugin_host.manager import Core, Plugin
 from taskmem_hookspecs import (
     AgentHost,
     Condition,

@@ -1,4 +1,4 @@
-"""Loading plug-ins: each alone, so that a broken one costs nothing but itself."""
+"""Load plug-ins, each alone: a broken one costs nothing but itself; the core is the last."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import pluggy
 
+from openclaw_taskmem.domain import packet
 from openclaw_taskmem.plugin_host.isolation import run_with_timeout
-from taskmem_hookspecs import PROJECT, specs
+from taskmem_hookspecs import PROJECT, ResumeFacts, ResumePacket, hookimpl, specs
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,16 @@ class Plugin:
         """Keep and log what went wrong."""
         self.last_error = f"{doing}: {format_error(error)}"
         log.warning("plug-in %s failed; %s", self.name, self.last_error)
+
+
+class Core:
+    """Is registered as a plug-in is, and asked behind all others."""
+
+    @staticmethod
+    @hookimpl(trylast=True)
+    def build_resume_packet(facts: ResumeFacts) -> ResumePacket:
+        """Answer with the packet that the domain builds."""
+        return packet.build_packet(facts)
 
 
 def format_error(error: BaseException) -> str:

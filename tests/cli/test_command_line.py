@@ -319,7 +319,7 @@ def test_pictures_of_a_task_are_refused_with_what_to_do(home: Path) -> None:
 
 
 def test_a_path_with_odd_characters_cannot_steer_a_terminal() -> None:
-    from openclaw_taskmem.cli.pictures import explain_no_pictures, format_picture_rows
+    from openclaw_taskmem.cli.detail_text import explain_no_pictures, format_picture_rows
 
     picture = {"path": "/a  b/\x1b[31m.jpg", "taken_at": "2026-11-22T13:04:05.000Z"}
 

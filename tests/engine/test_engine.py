@@ -11,7 +11,7 @@ from openclaw_taskmem.domain import notices, packet
 from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import hook_events, startup, stuck, waits, wakes
-from openclaw_taskmem.engine.ids import new_id
+from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import (
     TRIAL,
     Change,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.plugin_host import health_checks
+from openclaw_taskmem.plugin_host import checks
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import HealthRow, HealthState
 from tests.plugin_host.made import LIMIT, make_answering_plugin, plugin, row
@@ -36,7 +36,7 @@ async def well(_):
 
 
 def rows_of(look, seconds=30.0, tidy_seconds=30.0):
-    found = health_checks.run_check(
+    found = checks.run_check(
         "bad", Check(look), CHECKUP, seconds=seconds, tidy_seconds=tidy_seconds
     )
     return list(found)
@@ -68,7 +68,7 @@ def test_a_row_is_there_as_soon_as_it_is_yielded():
         assert await asyncio.to_thread(go_on.wait, 30)
         yield GOOD
 
-    with closing(health_checks.run_check("good", Check(look), CHECKUP)) as found:
+    with closing(checks.run_check("good", Check(look), CHECKUP)) as found:
         assert next(found) == GOOD
         go_on.set()
         assert list(found) == [GOOD]
@@ -135,8 +135,8 @@ def test_a_check_that_never_ends_is_cut_off():
         while True:
             yield GOOD
 
-    assert f"after {health_checks.MOST} rows" in find_failed_row(look)
-    assert len(rows_of(look)) == health_checks.MOST + 1
+    assert f"after {checks.MOST} rows" in find_failed_row(look)
+    assert len(rows_of(look)) == checks.MOST + 1
 
 
 def test_check_silent_for_too_long_is_cancelled_and_cleans_up():
@@ -179,14 +179,14 @@ def test_who_stops_listening_waits_until_the_check_has_tidied_up():
             await asyncio.sleep(0)
             tidied.set()
 
-    with closing(health_checks.run_check("good", Check(look), CHECKUP)) as found:
+    with closing(checks.run_check("good", Check(look), CHECKUP)) as found:
         next(found)
         assert begun.wait(30)
     assert tidied.is_set()
 
 
 @pytest.mark.parametrize(
-    ("costs", "seconds"), [(False, health_checks.SECONDS), (True, health_checks.COSTLY_SECONDS)]
+    ("costs", "seconds"), [(False, checks.SECONDS), (True, checks.COSTLY_SECONDS)]
 )
 def test_a_check_that_costs_something_may_be_silent_for_longer(costs, seconds, monkeypatch):
     waited = []
@@ -195,10 +195,10 @@ def test_a_check_that_costs_something_may_be_silent_for_longer(costs, seconds, m
         waited.append(limit)
         raise TimeoutError
 
-    monkeypatch.setattr(health_checks._RunningCheck, "next_row", silent)
+    monkeypatch.setattr(checks._RunningCheck, "next_row", silent)
     check = Check()
     check.costs = costs
-    assert [found.state for found in health_checks.run_check("slow", check, CHECKUP)] == ["fail"]
+    assert [found.state for found in checks.run_check("slow", check, CHECKUP)] == ["fail"]
     assert waited == [seconds]
 
 

@@ -1,7 +1,7 @@
-"""One health check, made apart from everything else, and its rows as they come.
+"""Run the checks of plug-ins: health checks and verifiers, each in an event loop of its own.
 
-It has an event loop in a thread of its own: what blocks there delays nobody, and what
-it raises is a row like any other.
+A health check has a thread, too: what blocks there delays nobody, and what it raises is
+a row like any other.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import asyncio
 import contextlib
 import queue
 import threading
-from collections.abc import Generator
-from typing import Final
+from collections.abc import Awaitable, Generator
+from typing import Final, TypeVar
 
 from openclaw_taskmem.plugin_host import validation
+from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
 from openclaw_taskmem.plugin_host.manager import format_error
-from taskmem_hookspecs import Checkup, HealthCheck, HealthRow, HealthState
+from taskmem_hookspecs import Checkup, Claim, Finding, HealthCheck, HealthRow, HealthState
 
+T = TypeVar("T")
 SECONDS: Final = 30.0
 """How long a check may be silent."""
 COSTLY_SECONDS: Final = 90.0
@@ -124,3 +126,22 @@ def _build_failure_row(plugin: str, name: str, why: str) -> HealthRow:
         detail=f"A check of the plug-in {plugin} failed: {why}.",
         cure=f"Tell its author, or leave it out: TASKMEM_DISABLED_PLUGINS={plugin}.",
     )
+
+
+def collect_findings(plugin_host: PluginHost, claim: Claim) -> tuple[Finding, ...]:
+    """Return what all verifiers of a claim's kind found; who failed found nothing."""
+    found: list[Finding] = []
+    for verifier in plugin_host.find_verifiers(claim.kind):
+        call = verifier.verify
+
+        def verify() -> Finding:
+            return validation.require_finding(asyncio.run(_await_answer(call(claim))))  # noqa: B023 - called at once
+
+        answer = plugin_host.call_part(verifier, "verify", verify)
+        if answer is not None:
+            found.append(answer)
+    return tuple(found)
+
+
+async def _await_answer(answer: Awaitable[T]) -> T:
+    return await answer
