@@ -1,7 +1,7 @@
 """The contract between openclaw-taskmem and its plug-ins.
 
-Import from here: everything in `__all__` is the public surface, and nothing
-else is. `taskmem_hookspecs.testing` holds what a plug-in's tests need.
+Import only the names in `__all__`; all others are private. `taskmem_hookspecs.testing` holds
+helpers for tests of plug-ins.
 """
 
 from taskmem_hookspecs import conditions, errors, matching
@@ -119,7 +119,7 @@ from taskmem_hookspecs.watching import (
 )
 
 CONTRACT = 1
-"""Raised by one when a hook, or a required field of a value, changes."""
+"""Contract version, raised by one when a hook or a required field of a value changes."""
 
 __all__ = [
     "CONTRACT",

@@ -1,4 +1,4 @@
-"""`Change`: all that one commit writes, as a value; and what one call drops."""
+"""Define `Change`, the rows of one commit, and `DroppedRows`, the counts of deleted rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from taskmem_hookspecs.value import Instant, Value
 
 
 class Change(Value):
-    """Rows to write together, or not at all.
+    """Rows that a store writes in one transaction: all of them, or none.
 
-    A task, run, wait, wake or artifact with `version` 0 is inserted. Any other
-    version is the one expected in the store: the row is replaced and its version
-    raised by one, or the whole change is refused with `Conflict`. An entry of the
-    ledger or a folder replaces the one of the same task and path. Messages,
-    revisions, checkpoints and events are only ever added. Tasks go in first and
-    events last, so that a change may hold a new task together with all that refers
-    to it.
+    The store inserts a task, run, wait, wake or artifact with `version` 0. Any other version is the
+    one expected in the store: the store replaces the row and raises its version by one, or refuses
+    the whole change with `Conflict`. A ledger entry or a folder replaces the one of the same task
+    and path. Messages, revisions, checkpoints and events are only added. The store writes tasks
+    first and events last, so a change may hold a new task and rows that refer to it.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -35,25 +33,25 @@ class Change(Value):
     events: tuple[Event, ...] = ()
     bookmarks: tuple[Bookmark, ...] = ()
     forget_before: Instant | None = None
-    """Checkpoints that are older go, but for those of runs that wait for the user, in
-    `RunState.BLOCKED` or `REVIEW`; and implicit tasks go with all that is theirs but
-    the log, once neither they nor their runs were touched since, and no wait of theirs
-    is watched. None: nothing goes."""
+    """Delete older checkpoints, except those of runs in `RunState.BLOCKED` or `REVIEW`. Delete
+    implicit tasks with all their rows but the events, if neither the task nor its run was touched
+    since and none of its waits is watching. None: delete nothing."""
     forget_home: str | None = None
-    """The home whose rows go, and those of none; None: of every home."""
+    """Home to which `forget_before` applies, and to rows without a home; None: to all rows."""
     forget_waits: tuple[str, ...] = ()
-    """Waits of no task that go with their wakes; what the log says of them stays."""
+    """Ids of waits without a task to delete with their wakes; their events stay."""
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to write."""
+        """True if there is nothing to write."""
         return self == Change()
 
 
 class DroppedRows(Value):
-    """What one call has dropped of what has ended."""
+    """Counts of the rows that one call of `TaskStore.drop_ended` deleted."""
 
     rows: Mapping[str, int]
-    """How many of each kind; a kind of which there were none is left out."""
+    """Number of rows by table; a table without any is left out."""
     last_event: int = 0
-    """The number of the last event of these, after which the next call looks on."""
+    """Id of the last deleted event, or `after` if there is none; pass it as `after` to the next
+    call."""

@@ -1,12 +1,12 @@
-"""What a wait waits for, as a value that every judge gets.
+"""Define `Condition`, the parsed condition of a wait, which every judge gets.
 
-A sentence such as `"Build finished" appears, or the build fails` is parsed once, in
-the core. It has *sides*, joined by "or": the wait ends when one of them holds. A side
-has *forms*, joined by "and": all of them must hold. A side without forms is free
-English, which only a reader can judge. `docs/conditions.md` documents every form.
+The core parses a sentence such as `"Build finished" appears, or the build fails` once. A condition
+has *sides*, joined by "or": the wait ends when one side holds. A side has *forms*, joined by "and":
+all of them must hold. A side without forms is free English, which only a reader can judge.
+`docs/conditions.md` documents every form.
 
-Each form has the fields of the object that `signals` takes for it, and `str(form)` is
-the sentence that is parsed back into the same form. Source: design §7.
+Each form has the fields of its object in `signals`. `str(form)` is a sentence that parses back into
+the same form. Source: design §7.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from taskmem_hookspecs.value import Value
 
 MAX_SIDES: Final = 20
-"""Sides that a condition may have, and forms that a side may have."""
+"""Maximum number of sides of a condition, and of forms of a side."""
 
 
 EMPTY_WORDS: Final = frozenset(
@@ -30,19 +30,19 @@ EMPTY_WORDS: Final = frozenset(
         *("tell", "notify", "for", "is", "are", "i", "see", "as", "soon"),
     )
 )
-"""Words that mean nothing by themselves; a number of that name is written in quotes."""
+"""Words without meaning of their own; quote one of them to use it as the name of a number."""
 QUOTES: Final = {'"': '"', "`": "`", "'": "'", "“": "”", "„": "“", "‘": "’", "«": "»"}
-"""What opens a quoted text, and what closes it."""
+"""Opening quotation marks with their closing ones."""
 
 
 class ExitKind(StrEnum):
-    """Which end of a command is waited for, where no status is named."""
+    """How a command must end, if no exit status is named."""
 
     ANY = "any"
     SUCCESS = "success"
     """Status 0."""
     FAILURE = "failure"
-    """Any other status, or a signal."""
+    """Any other status, or end by a signal."""
 
 
 class Answer(StrEnum):
@@ -54,7 +54,7 @@ class Answer(StrEnum):
 
 
 class Comparison(StrEnum):
-    """How a number is compared with a bound."""
+    """Operator that compares a number with a bound."""
 
     LESS = "<"
     AT_MOST = "<="
@@ -63,7 +63,7 @@ class Comparison(StrEnum):
     EQUAL = "=="
 
     def holds(self, number: float, bound: float) -> bool:
-        """Compare a number with a bound."""
+        """Return True if the number meets the bound."""
         return {
             Comparison.LESS: number < bound,
             Comparison.AT_MOST: number <= bound,
@@ -92,24 +92,22 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class TextForm(Value):
-    """A text is shown, or was shown and is gone."""
+    """A text appears, or has appeared and is gone."""
 
     text: Line
     gone: bool = False
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
         return f"{quote(self.text)} {'is gone' if self.gone else 'appears'}"
 
 
 class RegexForm(Value):
-    """A line matches a regular expression in RE2's syntax."""
+    """A line matches a regular expression in RE2 syntax."""
 
     regex: Line
-    """`(?i)` at its beginning makes case not matter."""
+    """Starts with `(?i)` to ignore case."""
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
         pattern = self.regex.removeprefix("(?i)")
         flag = "i" if pattern != self.regex else ""
         return f"/{escape_slashes(pattern)}/{flag} appears"
@@ -121,7 +119,6 @@ class ExitForm(Value):
     exit: ExitKind | Annotated[int, Field(ge=0, le=255)]
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
         if isinstance(self.exit, ExitKind):
             return {ExitKind.ANY: "exits", ExitKind.SUCCESS: "succeeds", ExitKind.FAILURE: "fails"}[
                 self.exit
@@ -135,17 +132,15 @@ class PromptForm(Value):
     prompt: Literal[True]
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
         return "prompt returns"
 
 
 class AsksForm(Value):
-    """The terminal waits for an answer."""
+    """The terminal asks for input."""
 
     asks: Answer
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
         return {
             Answer.PASSWORD: "asks for a password",
             Answer.YES_NO: "asks yes or no",
@@ -154,36 +149,33 @@ class AsksForm(Value):
 
 
 class QuietForm(Value):
-    """Nothing new was shown for a while."""
+    """Nothing new appears for some time."""
 
     quiet: Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
     """In seconds."""
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
         return f"quiet for {write_number(self.quiet)} s"
 
 
 class PercentForm(Value):
-    """A percentage of at least so many is shown, or a count such as `42/120`."""
+    """A line shows at least this percentage, or a count such as `42/120` that amounts to it."""
 
     percent: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
         return f"{write_number(self.percent)} %"
 
 
 class NumberForm(Value):
-    """A number that is shown with a name compares with a bound as it should."""
+    """A number that is shown with a name meets a bound."""
 
     number: Annotated[Line, AfterValidator(_require_letter)]
-    """Its name: whole words, case does not matter."""
+    """Name of the number: whole words, in any case."""
     op: Comparison
     value: Finite
 
     def __str__(self) -> str:
-        """Return it as a sentence."""
         plain = re.fullmatch(r"[A-Za-z_][\w.-]*\w|[A-Za-z]", self.number)
         name = self.number if plain and self.number.lower() not in EMPTY_WORDS else None
         return f"{name or quote(self.number)} {self.op} {write_number(self.value)}"
@@ -193,42 +185,42 @@ Form = (
     TextForm | RegexForm | ExitForm | PromptForm | AsksForm | QuietForm | PercentForm | NumberForm
 )
 FORM: Final[TypeAdapter[Form]] = TypeAdapter(Form)
-"""Reads a form from an object of `signals`."""
+"""Validates an object of `signals` as a form."""
 
 
 class Side(Value):
     """One alternative of a condition."""
 
     words: str
-    """As it was written."""
+    """The side as the agent wrote it."""
     forms: tuple[Form, ...] = ()
-    """All of them must hold; empty: free English, which only a reader can judge."""
+    """Forms that must all hold; empty: free English, which only a reader can judge."""
 
     def __str__(self) -> str:
-        """Return how it was understood: its forms, or the words themselves."""
+        """Return the forms as a sentence, or the words if there are none."""
         return " and ".join(map(str, self.forms)) if self.forms else self.words
 
 
 class Condition(Value):
-    """What a wait waits for: one of its sides."""
+    """The condition of a wait; it holds when one of its sides holds."""
 
     sentence: str
-    """As it was written, for whoever reads."""
+    """The condition as the agent wrote it."""
     sides: tuple[Side, ...]
 
     @property
     def parsed_sides(self) -> tuple[int, ...]:
-        """The indexes of the sides that have forms."""
+        """Indexes of the sides that have forms."""
         return tuple(i for i, side in enumerate(self.sides) if side.forms)
 
     @property
     def free(self) -> tuple[int, ...]:
-        """The indexes of the sides that are free English."""
+        """Indexes of the sides that are free English."""
         return tuple(i for i, side in enumerate(self.sides) if not side.forms)
 
 
 def quote(text: str) -> str:
-    """Put a text into quotes that it does not hold itself."""
+    """Quote a text, with a pair of quotation marks that it does not contain if possible."""
     for opening, closing in QUOTES.items():
         if opening not in text and closing not in text:
             return f"{opening}{text}{closing}"
@@ -236,16 +228,16 @@ def quote(text: str) -> str:
 
 
 def escape_slashes(pattern: str) -> str:
-    """Write the slashes of a pattern so that they do not end it."""
+    """Escape the slashes in a pattern that is written between slashes."""
     return re.sub(r"(\\.)|/", lambda found: found[1] or r"\/", pattern)
 
 
 def unescape_slashes(pattern: str) -> str:
-    """Undo `escape_slashes`; other escapes stay."""
+    """Undo `escape_slashes`; leave other escapes as they are."""
     return re.sub(r"\\(.)", lambda found: "/" if found[1] == "/" else found[0], pattern)
 
 
 def write_number(number: float) -> str:
-    """Write a number so that it is read back as the same, without an exponent."""
+    """Format a number without an exponent if that reads back as the same number."""
     text = format(number, "f").rstrip("0").rstrip(".")
     return text if float(text) == number else repr(number)

@@ -1,37 +1,37 @@
-"""Every error that crosses a seam, as one shallow tree.
+"""Define the errors that the core and plug-ins raise to each other, as one shallow tree.
 
     TaskmemError
     ├── TaskNotFound          no task has that id
     ├── WaitNotFound          no wait has that id
-    ├── RunNotFound           no run has that id, or the task has none
-    ├── InvalidArguments      a value that cannot be accepted
-    │   └── ReservedKey       metadata that would overwrite the task's own keys
+    ├── RunNotFound           no run has that id, or the task has no open run
+    ├── InvalidArguments      a value is not accepted
+    │   └── ReservedKey       metadata would overwrite the task's own keys
     ├── TaskEnded             the task is completed, failed or cancelled
-    ├── WaitEnded             the wait is over
-    ├── RunHeld               another holds the run
+    ├── WaitEnded             the wait has ended
+    ├── RunHeld               another owner has claimed the run
     ├── RunNotReady           the run is not in a state for that
-    ├── Fenced                the run was claimed by another since
-    ├── NotAllowed            it is not the caller's to do or to see
-    ├── LimitReached          as many as there may be are there already
-    ├── EvidenceMissing       what is said to be done is not proved
-    ├── TargetNotFound        (sensor) the thing to watch is not there
-    ├── TargetGone            (sensor) the thing watched went away
-    ├── ConditionUnclear      (judge) whether it holds cannot be told
+    ├── Fenced                another owner has claimed the run since
+    ├── NotAllowed            the caller may not do or see that
+    ├── LimitReached          a limit on the number of rows is reached
+    ├── EvidenceMissing       the completion is not proved
+    ├── TargetNotFound        (sensor) the target does not exist
+    ├── TargetGone            (sensor) the target existed and went away
+    ├── ConditionUnclear      (judge) the condition cannot be judged
     ├── JudgeUnavailable      (judge) cannot be asked now; ask again later
     ├── UnknownTool           no tool has that name
-    ├── Conflict              (store) someone wrote first; read again
+    ├── Conflict              (store) another writer was first; read again
     ├── StoreBusy             (store) locked by another process; nothing was written
-    ├── StoreFull             (store) no room on the disk; nothing was written
+    ├── StoreFull             (store) the disk is full; nothing was written
     ├── StoreUnavailable      (store) cannot be reached or read
     │   └── StoreTooNew       (store) written by a newer version; left untouched
     ├── WakeUndelivered       (transport) not delivered; try again later
     ├── WakeRefused           (transport) will never be delivered; do not try again
-    ├── NoProvider            no plug-in plays a part that is needed
-    ├── SettingsInvalid       a setting that cannot be used
+    ├── NoProvider            no plug-in provides a part that is needed
+    ├── SettingsInvalid       a setting has an invalid value
     └── DaemonUnavailable     no daemon answers
 
-An error's `str()` is one sentence for people and models: what happened, and
-what to do next. Its `name` is what a program matches on.
+An error's `str()` is one sentence for people and models: what happened, and what to do next.
+Programs match on its `name`.
 """
 
 from __future__ import annotations
@@ -49,37 +49,37 @@ class TaskmemError(Exception):
     """The base of every error that this project raises on purpose."""
 
     name: ClassVar[str] = "taskmem_error"
-    """Stable, lower-case, what programs match on: `task_not_found`."""
+    """Stable name in snake case, such as `task_not_found`, for programs."""
     details: Mapping[str, JsonValue] = {}
-    """What a program may want to know besides, as further fields of the answer."""
+    """Further fields of the answer, for programs."""
 
     def __init_subclass__(cls) -> None:
-        """Name each error after its class."""
+        """Derive `name` from the name of the class."""
         cls.name = _HUMP.sub("_", cls.__name__).lower()
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Build the answer that a caller gets: `error`, `message`, and the details."""
+        """Return the answer to the caller: `error`, `message` and the details."""
         return {**self.details, "error": self.name, "message": str(self)}
 
 
 class TaskNotFound(TaskmemError):
-    """No task has that id, or what is stored of it cannot be read."""
+    """No task has that id, or its row cannot be read."""
 
 
 class WaitNotFound(TaskmemError):
-    """No wait has that id, or what is stored of it cannot be read."""
+    """No wait has that id, or its row cannot be read."""
 
 
 class RunNotFound(TaskmemError):
-    """No run has that id, or the task has none that is open."""
+    """No run has that id, or the task has no open run."""
 
 
 class InvalidArguments(TaskmemError):
-    """A value that cannot be accepted; nothing was written."""
+    """A value is not accepted; nothing was written."""
 
 
 class ReservedKey(InvalidArguments):
-    """Metadata that would overwrite one of the task's own keys."""
+    """Metadata would overwrite one of the task's own keys."""
 
 
 class TaskEnded(TaskmemError):
@@ -87,66 +87,66 @@ class TaskEnded(TaskmemError):
 
 
 class WaitEnded(TaskmemError):
-    """The wait is over, and the call needs one that is watching."""
+    """The wait has ended, and the call needs one that is watching."""
 
 
 class RunHeld(TaskmemError):
-    """Another holds the run; says who, and until when at least."""
+    """Another owner has claimed the run; the sentence names the owner and the end of the lease."""
 
 
 class RunNotReady(TaskmemError):
-    """The run is not in a state for that; says in which it is."""
+    """The run is not in a state for that call; the sentence names its state."""
 
 
 class Fenced(TaskmemError):
-    """The run was claimed by another since, so that nothing was written."""
+    """Another owner has claimed the run since; nothing was written."""
 
 
 class NotAllowed(TaskmemError):
-    """It is not the caller's to do or to see; says why."""
+    """The caller may not do or see that; the sentence gives the reason."""
 
 
 class LimitReached(TaskmemError):
-    """As many as there may be are there already."""
+    """A limit on the number of open tasks, waits or messages is reached."""
 
 
 class EvidenceMissing(TaskmemError):
-    """What is said to be done is not proved; says what was looked at and seen."""
+    """The completion is not proved; the sentence says what was checked and found."""
 
 
 class TargetNotFound(TaskmemError):
-    """The thing to watch is not there; says what is."""
+    """The target does not exist; the sentence names the targets that do."""
 
     def __init__(self, sentence: str, *, sure: bool = True) -> None:
         super().__init__(sentence)
         self.sure = sure
-        """False: who may know of it cannot be asked now. A new wait is refused all the
-        same, and one that is waited for already goes on."""
+        """False if a source of targets cannot be asked now. A new wait is refused all the same; a
+        wait that is already watching continues."""
 
 
 class TargetGone(TaskmemError):
-    """The thing that was watched went away."""
+    """The target existed and went away."""
 
 
 class ConditionUnclear(TaskmemError):
-    """Whether a condition holds cannot be told; says what would help."""
+    """The condition cannot be judged; the sentence says what would help."""
 
     def __init__(self, sentence: str, sides: tuple[int, ...] = ()) -> None:
         super().__init__(sentence)
         self.sides = sides
-        """The indexes of the sides that the target can never have, such as `fails`
-        of a file; empty: another judge may still tell."""
+        """Indexes of the sides that can never hold on this target, such as `fails` on a file;
+        empty: another judge may still decide them."""
 
 
 class JudgeUnavailable(TaskmemError):
-    """A judge cannot be asked now; says why, and is asked again later."""
+    """The judge cannot be asked now; the sentence gives the reason. The core asks again later."""
 
     def __init__(self, sentence: str, retry_seconds: float | None = None) -> None:
         super().__init__(sentence)
         self.retry_seconds = retry_seconds
-        """How long the judge's own service says to wait; None: it does not say.
+        """Delay that the judge's own service asks for; None: it names none.
 
-        The judge is asked again after 300 s at the latest.
+        The core asks the judge again after 300 s at the latest.
         """
 
 
@@ -155,7 +155,7 @@ class UnknownTool(TaskmemError):
 
 
 class Conflict(TaskmemError):
-    """Someone else wrote one of the rows first; read again and decide again."""
+    """Another writer changed one of the rows first; read again and decide again."""
 
 
 class StoreBusy(TaskmemError):
@@ -163,7 +163,7 @@ class StoreBusy(TaskmemError):
 
 
 class StoreFull(TaskmemError):
-    """There is no room left for the database; nothing was written."""
+    """The disk has no room left for the database; nothing was written."""
 
 
 class StoreUnavailable(TaskmemError):
@@ -175,28 +175,28 @@ class StoreTooNew(StoreUnavailable):
 
 
 class WakeUndelivered(TaskmemError):
-    """The wake did not arrive, and may when tried again later."""
+    """The wake was not delivered; a later try may succeed."""
 
     def __init__(self, sentence: str, retry_seconds: float | None = None) -> None:
         super().__init__(sentence)
         self.retry_seconds = retry_seconds
-        """After how long another try is worth it; none comes sooner than 5 s.
+        """Delay before the next try; the core waits at least 5 s.
 
-        None: the transport does not know, so the rests grow with the tries.
+        None: the transport does not know; the delays then grow with each try.
         """
 
 
 class WakeRefused(TaskmemError):
-    """The wake will never be accepted; trying again is of no use."""
+    """The wake will never be accepted; do not try again."""
 
 
 class NoProvider(TaskmemError):
-    """No plug-in plays a part that is needed."""
+    """No plug-in provides a part that is needed."""
 
 
 class SettingsInvalid(TaskmemError):
-    """A setting that cannot be used; says which, and what is allowed."""
+    """A setting has an invalid value; the sentence names it and the values allowed."""
 
 
 class DaemonUnavailable(TaskmemError):
-    """No daemon answers, and none could be started."""
+    """No daemon answers, and starting one failed."""

@@ -1,7 +1,7 @@
-"""What a task made, what its agent says it made, and what a verifier finds out.
+"""Define claims, findings, artifacts and ledger entries: what a task made, and the proof of it.
 
-A claim is checked by the daemon itself, at the moment in which the task is to be
-completed. Source: requirement F2, seed 004 "Completion Claim-Evidence Contract".
+The daemon verifies each claim itself at the moment the task is completed. Source: requirement F2,
+seed 004 "Completion Claim-Evidence Contract".
 """
 
 from __future__ import annotations
@@ -18,61 +18,61 @@ Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Claim(Value):
-    """Something an agent says it made, and what its truth is measured by."""
+    """An artifact that an agent names as made, and the facts to verify it against."""
 
     kind: str
-    """`file`, `command`, `url`, or what a plug-in verifies."""
+    """`file`, `command`, `url`, or a plug-in's own kind."""
     subject: str
-    """What it is about: a path, the name of a recorded command, a URL."""
+    """A path, the name of a recorded command, or a URL."""
     task_id: str
     since: Instant
-    """When the work began: what is older was there before it."""
+    """When the work began; a file that is older does not count as made."""
     claimed_at: Instant
     folder: str | None = None
-    """Where a relative path starts; None: nobody knows, so that it proves nothing."""
+    """Base of relative paths; None: unknown, so a relative path proves nothing."""
     roots: tuple[str, ...] = ()
-    """The folders that a file may lie in once links are followed; empty: nowhere."""
+    """Folders in which the file must lie once links are resolved; empty: no file is accepted."""
     checksum: Checksum | None = None
-    """What the content must sum up to; None: any content counts."""
+    """Expected SHA-256 of the content; None: any content counts."""
 
 
 class Verdict(StrEnum):
-    """What became of a claim."""
+    """The result of verifying a claim."""
 
     VERIFIED = "verified"
-    """It was looked at, and it is there."""
+    """Checked, and true."""
     REFUTED = "refuted"
-    """It was looked at, and it is not so."""
+    """Checked, and false."""
     UNPROVEN = "unproven"
-    """It could not be looked at."""
+    """Could not be checked."""
 
 
 class Finding(Value):
-    """What a verifier found out about a claim."""
+    """A verifier's answer to a claim."""
 
     verdict: Verdict
     detail: str
-    """What was looked at and seen, in one sentence."""
+    """What was checked and found, in one sentence."""
     checksum: Checksum | None = None
-    """Of the content that was seen; None: there is nothing to sum."""
+    """SHA-256 of the content; None: there is no content."""
     size: NonNegativeInt | None = None
-    """Of that content, in bytes; None: it has none."""
+    """Size of the content, in bytes; None: there is no content."""
 
 
 @runtime_checkable
 class EvidenceVerifier(Protocol):
-    """Checks one kind of claim against the world."""
+    """Verifies one kind of claim."""
 
     async def verify(self, claim: Claim) -> Finding:
-        """Return what was found; one refutation outweighs all proofs.
+        """Verify a claim; one refutation outweighs any number of proofs.
 
-        It has an event loop in a thread of its own, and as long as any hook.
+        Runs on an event loop in a thread of its own, under the same time limit as a hook.
         """
         ...
 
 
 class Artifact(Value):
-    """What is known of one thing that a task is to make.
+    """The latest finding on one artifact of a task.
 
     Source: seed 004, `task_artifacts`.
     """
@@ -80,7 +80,7 @@ class Artifact(Value):
     artifact_id: str
     task_id: str
     run_id: str | None = None
-    """The run that claimed it; None: no run of the task was known."""
+    """The run that claimed it; None: the task had no known run."""
     kind: str
     subject: str
     verdict: Verdict
@@ -88,12 +88,12 @@ class Artifact(Value):
     checksum: Checksum | None = None
     size: NonNegativeInt | None = None
     checked_at: Instant
-    """When it was last looked at."""
+    """When it was last verified."""
     version: int = 0
 
 
 class FileChange(StrEnum):
-    """What happened to a file."""
+    """What a tool call did to a file."""
 
     CREATED = "created"
     CHANGED = "changed"
@@ -101,52 +101,52 @@ class FileChange(StrEnum):
 
 
 class LedgerVerdict(StrEnum):
-    """What the daemon saw of an entry of the ledger when it looked."""
+    """What the daemon found when it checked a ledger entry."""
 
     PROVED = "proved"
-    """It is there, or is gone as it should be."""
+    """The file exists, or was removed as the entry says."""
     UNVERIFIED = "unverified"
-    """It could not be looked at, or was found nowhere."""
+    """The daemon could not check it, or found it nowhere."""
     ABSENT = "absent"
     EMPTY = "empty"
     OLD = "old"
-    """It was there before the work began, and was not written since."""
+    """The file is older than the work and was not written since."""
 
 
 class LedgerEntry(Value):
-    """One thing that a task made, or that could not be verified for it.
+    """One path that a task created, changed or removed, or that an agent named.
 
-    A task has one entry for each path.
+    A task has at most one entry for each path.
     """
 
     task_id: str
     path: str
-    """Absolute; of what could not be verified, whatever it was called."""
+    """Absolute path; the name as the agent gave it if it could not be verified."""
     run_id: str | None = None
-    """The run in which it was made; None: no run of the task was known."""
+    """The run that made it; None: the task had no known run."""
     change: FileChange | None = None
-    """None: nothing is known to have happened; it was only named."""
+    """None: the path was only named; no change is known."""
     call_id: str | None = None
-    """The tool call that did it; None: not known."""
+    """The tool call that made the change; None: unknown."""
     at: Instant
-    """When it was made, or named."""
+    """When the change was made, or the path named."""
     size: NonNegativeInt | None = None
-    """In bytes, when it was last seen; None: it was never seen."""
+    """Size in bytes when last seen; None: never seen."""
     sha256: Checksum | None = None
     verdict: LedgerVerdict | None = None
-    """None: it was not looked at yet."""
+    """None: not checked yet."""
     why: str | None = None
     """Why the verdict is not `proved`; None: it is, or there is none yet."""
 
 
 class WorkFolder(Value):
-    """A folder that the tools of a task used; a task has one row for each."""
+    """A folder that the tools of a task used; one row for each folder of a task."""
 
     task_id: str
     path: str
-    """Absolute."""
+    """Absolute path."""
     since: Instant | None = None
-    """When the first command ran that may have changed anything in it; None: none did,
-    so that it is not searched for changes."""
+    """When the first command ran that may have changed files in it; None: no such command ran, so
+    the folder is not searched for changes."""
     files: str | None = None
-    """Its files before the work, as the core encodes them; None: not known."""
+    """Listing of its files before the work, as the core encodes it; None: unknown."""

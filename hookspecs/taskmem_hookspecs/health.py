@@ -1,4 +1,4 @@
-"""What `taskmem doctor` asks of plug-ins: checks of the chain, and their rows."""
+"""Define the health checks that plug-ins provide to `taskmem doctor`, and their rows."""
 
 from __future__ import annotations
 
@@ -11,91 +11,91 @@ from pydantic import JsonValue
 from taskmem_hookspecs.value import Value
 
 TRIAL: Final = "taskmem-doctor-"
-"""What the name of a session begins with that a check has made for itself."""
+"""Prefix of the name of a session that a health check creates for its own use."""
 
 
 def is_trial(session_key: str | None) -> bool:
-    """Whether a session is a check's own: nothing that hangs on it is the user's."""
+    """Return True if a health check created the session, so that none of its rows is the user's."""
     return session_key is not None and session_key.rpartition(":")[2].startswith(TRIAL)
 
 
 class HealthState(StrEnum):
-    """How one link of the chain is."""
+    """State of one link of the chain."""
 
     OK = "ok"
     WARN = "warn"
-    """It works, and something is lost or odd."""
+    """Works, with a loss or an oddity."""
     FAIL = "fail"
-    """It does not work; `taskmem doctor` ends with status 1."""
+    """Does not work; `taskmem doctor` exits with status 1."""
 
 
 class HealthRow(Value):
-    """One link of the chain from the daemon to the agent, and how it is."""
+    """State of one link of the chain from the daemon to the agent."""
 
     id: str
-    """What programs match on, such as `openclaw.gateway`."""
+    """Identifier for programs, such as `openclaw.gateway`."""
     state: HealthState
     detail: str
-    """What was looked at and seen, in one sentence."""
+    """What was checked and found, in one sentence."""
     cure: str | None = None
-    """What to do, in one sentence, with the command where there is one; None: there is
-    nothing to do."""
+    """What to do, in one sentence with the command, if any; None: nothing to do."""
 
 
 class Checkup(Protocol):
-    """What a check looks with; it runs in the command's process, not the daemon's."""
+    """What a health check can read and ask; it runs in the command's process, not the daemon's."""
 
     @property
     def status(self) -> Mapping[str, JsonValue] | None:
-        """What `taskmem status --json` prints; None: no daemon answers."""
+        """The output of `taskmem status --json`; None: no daemon answers."""
         ...
 
     @property
     def transport(self) -> str | None:
-        """The `name` of what carries wakes; None: there is nothing, or no telling."""
+        """The `name` of the wake transport in use; None: there is none, or it is unknown."""
         ...
 
     @property
     def database(self) -> str:
-        """The URL of the database, with its password."""
+        """URL of the database, including its password."""
         ...
 
     @property
     def rows(self) -> Sequence[HealthRow]:
-        """What the checks before this one have found; other plug-ins' too."""
+        """Rows of all earlier checks, including those of other plug-ins."""
         ...
 
     async def ask(self, method: str, params: Mapping[str, object]) -> JsonValue:
-        """Ask the daemon, at most 15 s long; one that is just starting is waited for.
+        """Send a request to the daemon and return its answer, within 15 s.
 
-        `call` takes a `tool` and its `arguments`; `status`, `waits`, `wakes`,
-        `events` and `plugins` answer with what the command of that name prints with
-        `--json`, and take `all` and `limit` where that has them. `forget` takes the
-        `id` of a wait of a session that `is_trial`, once it has ended: it goes, with
-        its wakes. None of what such a session does is in the audit log.
+        A daemon that is still starting is waited for.
+
+        `call` takes a `tool` and its `arguments`. `status`, `waits`, `wakes`, `events` and
+        `plugins` return what the command of that name prints with `--json`; they take `all` and
+        `limit` if the command does. `forget` takes the `id` of an ended wait whose session
+        `is_trial`, and deletes it with its wakes. The audit log records nothing of such a session.
 
         Raises:
-            TaskmemError: It refused, with its sentence; `DaemonUnavailable` when
-                there was no answer.
+            TaskmemError: The daemon refused, with its sentence; `DaemonUnavailable` if it did not
+                answer.
         """
         ...
 
 
 @runtime_checkable
 class HealthCheck(Protocol):
-    """Looks at some links of the chain, for `taskmem doctor`."""
+    """Checks some links of the chain, for `taskmem doctor`."""
 
     name: str
-    """What the row is called that says that the check itself failed."""
+    """Id of the row that reports a failure of the check itself."""
     costs: bool
-    """Whether looking costs something, such as a model's turn, or leaves traces; then
-    `--no-proof` leaves it out."""
+    """True if the check costs something, such as a model's turn, or leaves traces; `--no-proof`
+    then skips it."""
 
     def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
-        """Yield the rows as they come: an async generator.
+        """Yield the rows as they are found: an async generator.
 
-        It has an event loop in a thread of its own. When it raises, yields what is no
-        row, or yields none for 30 s (90 s where it `costs`), that is a row which names
-        the plug-in, and it is cancelled.
+        Runs on an event loop in a thread of its own. If it raises, yields anything but a row, or
+        yields nothing for 30 s (90 s if it `costs`), it is cancelled, and a row that names the
+        plug-in reports that.
         """
         ...

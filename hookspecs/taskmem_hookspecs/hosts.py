@@ -1,4 +1,4 @@
-"""Where agents run, and what their users see there: cards, questions, and lines."""
+"""Define `AgentHost` and what it shows to users: cards, questions and notices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from taskmem_hookspecs.value import Instant, Value
 
 
 class StepState(StrEnum):
-    """Where a step of a card stands."""
+    """Progress of a step on a card."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -17,92 +17,92 @@ class StepState(StrEnum):
 
 
 class CardStep(Value):
-    """A step of a plan, as a card shows it."""
+    """One step of the plan on a card."""
 
     step: str
-    """In one line of at most 300 bytes; never empty."""
+    """One line of at most 300 bytes; never empty."""
     status: StepState
 
 
 class Card(Value):
-    """What a user sees of a task at a glance."""
+    """A task as its user sees it: a summary and its plan."""
 
     markdown: str
-    """A first line that names the task, and what is to be said of it below."""
+    """First line: the task's name. Below it: the state of the task."""
     plan: tuple[CardStep, ...]
-    """At most 50 steps, of which at most one is in progress."""
+    """At most 50 steps, at most one of them in progress."""
     since: Instant
-    """When the task began: what its agent shows by itself since then stays."""
+    """When the task began; a card that the agent itself has shown since then stays."""
 
 
 class UserQuestion(Value):
-    """What a user is asked: one of the options answers it, and so do free words."""
+    """A question to the user, who answers by an option or in their own words."""
 
     key: str
-    """One a question: a host that is told the same again asks it once."""
+    """Unique id; the host asks a question with the same key only once."""
     header: str
-    """What it is about, in at most 12 characters."""
+    """Subject, in at most 12 characters."""
     text: str
     options: tuple[str, ...] = ()
-    """None, or two to four."""
+    """Empty, or two to four options."""
     newest_event: int = 0
-    """The number of its task's newest entry in the log when this was read."""
+    """Id of the task's newest event when the question was read."""
 
 
 class SessionView(Value):
-    """All that the user of a session is to see just now besides the chat."""
+    """The card and the open questions that a session's user currently sees beside the chat."""
 
     session_key: str
     card: Card | None = None
-    """Of its newest task; None: there is none to be shown."""
+    """Card of the session's newest task; None: no task to show."""
     questions: tuple[UserQuestion, ...] = ()
-    """Those that are open; any other that is no newer is asked no more."""
+    """The open questions. The host withdraws any other question that is not newer than this
+    view."""
     newest_event: int = 0
-    """The number of the log's newest entry when this was read."""
+    """Id of the newest event in the log when the view was read."""
 
 
 class Notice(Value):
-    """What the user of a session is told; no model is asked for it."""
+    """A line for the user of a session, which no model reads."""
 
     session_key: str | None
-    """The session; None: the main one."""
+    """None: the main session."""
     text: str
-    """Plain text, of one or more lines; empty: nobody is told but as `without_card`
-    says."""
+    """Plain text of one or more lines; empty: show nothing but `without_card`."""
     without_card: str = ""
-    """The text in its place in a chat whose user sees no card: it tells of steps and
-    waits, too. Empty: there is none."""
+    """Text to show instead in a chat whose user sees no card; it also names steps and waits. Empty:
+    there is none."""
     key: str
-    """One a notice: a host that is told the same again shows it once."""
+    """Unique id; the host shows a notice with the same key only once."""
     in_chat: bool = False
-    """Whether the session's chat shows these words already, as its agent's: then only
-    a user who is somewhere else is told."""
+    """True if the agent has already said this text in the session's chat; the host then shows it
+    only to a user who is elsewhere."""
     question: UserQuestion | None = None
-    """What the text asks; a host that can ask it by buttons needs no text besides."""
+    """The question that the text asks; a host that shows buttons for it needs no text."""
 
 
 @runtime_checkable
 class AgentHost(Protocol):
-    """Where agents run: what can be done there besides waking them.
+    """Where agents run: shows notices, cards and questions, and stops turns.
 
-    All raise `WakeUndelivered` where it cannot be done now, and is tried again, and
-    `WakeRefused` where it never can.
+    Every method raises `WakeUndelivered` if it cannot be done now and should be tried again, and
+    `WakeRefused` if it can never be done.
     """
 
     async def say(self, notice: Notice) -> None:
-        """Tell the user of a session something, where that user is."""
+        """Show a notice to the user of a session, wherever that user is."""
         ...
 
     async def show(self, view: SessionView) -> None:
-        """Show the user of a session what it has; a host that cannot leaves it out.
+        """Show the card and questions of a session; a host that cannot show them does nothing.
 
-        What is shown later replaces it, and is never replaced by it.
+        A newer view replaces an older one, never the other way round.
         """
         ...
 
     async def stop(self, session_key: str, age: float) -> None:
-        """Stop the turn that runs in a session; one where none runs is fine.
+        """Stop the running turn of a session; do nothing if no turn runs.
 
-        A turn that began less than `age` seconds ago is another one, and goes on.
+        A turn that began less than `age` seconds ago is a later one, and continues.
         """
         ...

@@ -1,4 +1,4 @@
-"""What plug-ins share that set a host up: our MCP server, the skill, whole files."""
+"""Write the MCP server, the skill and other files into a host, for plug-ins that set hosts up."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
 SERVER: Final = "taskmem"
-"""The MCP server's name in a host's configuration."""
+"""Name of the MCP server in a host's configuration."""
 TOOLS: Final = "runs"
-"""The tools that an MCP host is offered unless its entry says otherwise: all that the
-skill names, so also those for hand-offs between roles."""
+"""Default set of tools for an MCP host: all that the skill names, including those for hand-offs
+between roles."""
 SKILL: Final = "task-memory"
 _MARK: Final = f"name: {SKILL}"
 _SEAL: Final = b"<!-- "
-"""Before the sum of a skill's words, at its end."""
+"""Starts the seal at the end of a skill: a checksum of its text."""
 
 
 class NotOurs(Exception):
-    """There is another skill of that name; `str()` says where."""
+    """Another skill has that name; `str()` says where."""
 
 
 def find_home() -> Path:
-    """Return the state folder; the command line has put it into the environment."""
+    """Return the state folder, which the command line has put into the environment."""
     return Path(os.environ["TASKMEM_HOME"])
 
 
 def find_command() -> tuple[str, ...]:
-    """Return the command that is this installation's `taskmem`, by its whole path."""
+    """Return the command that runs this installation's `taskmem`, with its absolute path."""
     program = Path(sys.executable).with_name("taskmem")
     if os.access(program, os.X_OK):
         return (str(program),)
@@ -39,7 +39,7 @@ def find_command() -> tuple[str, ...]:
 
 
 def runs_taskmem(server: object) -> bool:
-    """Whether an MCP server's entry, of any host, starts `taskmem mcp`."""
+    """Return True if an MCP server's entry, of any host, starts `taskmem mcp`."""
     match server:
         case {"command": str(program), "args": ["mcp"]}:
             return PurePath(program).name == "taskmem"
@@ -50,20 +50,20 @@ def runs_taskmem(server: object) -> bool:
 
 
 def describe_data(home: str | Path) -> list[str]:
-    """Say of the folder of our data that it stays; empty: there is none."""
+    """Return the line that says the data folder stays; empty if there is no such folder."""
     if not Path(home).is_dir():
         return []
     return [f"{home}, where taskmem keeps its data, was not touched."]
 
 
 def write_file(file: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file, whole or not at all, and keep its mode where it is there.
+    """Write a file atomically; keep the mode of an existing one.
 
-    A link is followed: what it points to is written.
+    Follows a link and writes the file that it points to.
 
     Raises:
-        OSError: It cannot be written; it is as it was. `filename` is its own, or that
-            of a folder on the way.
+        OSError: It cannot be written and is unchanged. `filename` names the file, or a folder on
+            the path to it.
     """
     target = Path(os.path.realpath(file))
     with suppress(FileNotFoundError):
@@ -90,10 +90,10 @@ def _replace(target: Path, content: bytes, mode: int) -> None:
 
 
 def make_setup_folder(home: Path) -> Path:
-    """Make the folder for what is kept of setting up, for its owner alone.
+    """Create the folder of setup records, accessible to its owner only.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     place = home / "setup"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,19 +105,19 @@ def make_setup_folder(home: Path) -> Path:
 
 
 def add_seal(words: bytes) -> bytes:
-    """Return a skill with the sum of its words, which shows a change by hand."""
+    """Append a checksum to a skill, so that a manual edit can be detected."""
     return words + _SEAL + sha256(words).hexdigest()[:12].encode() + b" -->\n"
 
 
 class Skill(NamedTuple):
-    """A place for the skill, in a host's folder of skills."""
+    """The skill in a host's folder of skills."""
 
     skills: Path
-    """That folder."""
+    """The host's folder of skills."""
     words: bytes = b""
-    """What the skill says."""
+    """Text of the skill."""
     known: tuple[bytes, ...] = ()
-    """What else of ours it may say; a skill with a seal is known by that."""
+    """Texts of earlier versions without a seal; a sealed one is recognised by its seal."""
 
     @property
     def folder(self) -> Path:
@@ -126,15 +126,15 @@ class Skill(NamedTuple):
 
     @property
     def file(self) -> Path:
-        """The file that is all of it."""
+        """The only file of the skill."""
         return self.folder / "SKILL.md"
 
     @property
     def there(self) -> bytes | None:
-        """What is in that place; None: nothing is.
+        """The installed text; None: not installed.
 
         Raises:
-            NotOurs: Something else is.
+            NotOurs: The file is another skill.
         """
         try:
             found = self.file.read_bytes()
@@ -146,11 +146,11 @@ class Skill(NamedTuple):
 
     @property
     def in_place(self) -> bool:
-        """Whether it is there, in this version."""
+        """True if this version is installed."""
         return self.there == self.words
 
     def write(self) -> list[str]:
-        """Put it there, and say what was kept of one that has other words.
+        """Install the skill; return a line about the backup if a manual edit was replaced.
 
         Raises:
             OSError: It cannot be written.
@@ -160,7 +160,7 @@ class Skill(NamedTuple):
         return kept
 
     def remove(self) -> list[str]:
-        """Take it away, and say what was kept of it; what else is there stays."""
+        """Remove the skill, but no other files; return lines about backups that remain."""
         kept = self._keep_changed()
         self.file.unlink(missing_ok=True)
         with suppress(OSError):
@@ -174,7 +174,7 @@ class Skill(NamedTuple):
         return self.folder / "SKILL.md.before"
 
     def _keep_changed(self) -> list[str]:
-        """Keep a copy of what was changed by hand, and say so."""
+        """Back up a manually edited skill; return a line that says so."""
         found = self.there
         if found is None or self._is_untouched(found):
             return []
@@ -182,7 +182,7 @@ class Skill(NamedTuple):
         return [f"What {self.file} said is kept as {self._copy}."]
 
     def _is_untouched(self, found: bytes) -> bool:
-        """Whether a skill has the words of a version of ours, be it an earlier one."""
+        """Return True if the text is that of this or an earlier version."""
         words, seal, _ = found.rpartition(_SEAL)
         if found in (self.words, *self.known):
             return True

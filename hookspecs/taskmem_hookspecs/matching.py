@@ -1,33 +1,32 @@
-"""Finds quotes, patterns, percentages and numbers in lines that are shown.
+"""Find quotes, patterns, percentages and numbers in lines of text.
 
-Judges of text and of screens share these functions, so that a form means the same on
-every target. Each takes a text of one or many lines, and reads each line alone.
+Judges of terminals and of screens share these functions, so a form means the same on every target.
+Each function takes a text of one or many lines and reads each line alone.
 
-A quote is a substring of a line. Case counts when the quote has a capital.
+A quote is a substring of a line. It is case-sensitive if it contains a capital.
 
-A pattern has the syntax of RE2, whose time grows only with the length of the text.
-`^` and `$` are the ends of a line, and nothing matches across two lines.
+A pattern has the syntax of RE2, whose time grows linearly with the text. `^` and `$` are the ends
+of a line, and nothing matches across two lines.
 
-A percentage is a number in front of `%`, wherever it stands. On a line without one, so
-is a count such as `42/120` or `9.5/16.9 MB`, unless the first number is the larger one,
-the second is 0, a third one follows (`2024/01/02`), a time of day follows
-(`10/12 14:03`), or either number is part of a word, path or address (`v1/2`,
-`10.0.0.0/24`).
+A percentage is a number in front of `%`, anywhere on a line. On a line without one, a count such as
+`42/120` or `9.5/16.9 MB` is a percentage too, unless the first number is the larger one, the second
+is 0, a third one follows (`2024/01/02`), a time of day follows (`10/12 14:03`), or either number is
+part of a word, path or address (`v1/2`, `10.0.0.0/24`).
 
-A number belongs to a name (whole words, in any case) that stands directly before it
-(`loss: 0.05`, `loss=0.05`, `"val_loss": 0.3`, `epoch 10`, `Epoch [3/100]`) or directly
-behind it (`3 failed`, `9.5 MB downloaded`):
+A number belongs to a name (whole words, in any case) that stands directly before it (`loss: 0.05`,
+`loss=0.05`, `"val_loss": 0.3`, `epoch 10`, `Epoch [3/100]`) or directly behind it (`3 failed`, `9.5
+MB downloaded`):
 
-* Between a name and the number behind it are blanks, quotes, brackets, and at most one
-  of `: = | # ~ ≈ → => ->`, dots, "is", "at", "was" or "of". A comma parts them.
-* The number behind the name counts, before the one in front of it, except behind `|`
-  and "of" (`2 failed | 13 passed`). Behind `:` and `=`, only that one counts.
-* With blanks alone on both sides, the row decides: in `3 failed 212 passed`, which
-  begins with a number and ends with a name, names follow their numbers; in
-  `epoch 10 loss 0.3`, which does neither, they lead. In other rows none is read.
+* Between a name and the number behind it are blanks, quotes, brackets, and at most one of `: = | #
+  ~ ≈ → => ->`, dots, "is", "at", "was" or "of". A comma separates them.
+* The number behind the name counts before the one in front of it, except behind `|` and "of" (`2
+  failed | 13 passed`). Behind `:` and `=`, only the number behind counts.
+* With blanks alone on both sides, the row decides: in `3 failed 212 passed`, which begins with a
+  number and ends with a name, names follow their numbers; in `epoch 10 loss 0.3`, which begins with
+  a name and ends with a number, names precede them. In other rows none is read.
 * Of `3/10 tests` and `3 of 10 tests`, the first number counts.
-* `1,234` is a thousand. A unit may follow (`12.5MB`, `45 ms`, `80%`); it is not looked
-  at. Parts of versions, dates, times and addresses are no numbers, nor is a percentage
+* `1,234` is one thousand two hundred and thirty-four. A unit may follow (`12.5MB`, `45 ms`, `80%`)
+  and is ignored. Parts of versions, dates, times and addresses are not numbers, nor is a percentage
   in brackets (`PASSED [ 14%]`).
 """
 
@@ -44,14 +43,14 @@ from taskmem_hookspecs.conditions import Comparison
 
 MAX_PATTERN_CHARS: Final = 1000
 MAX_PATTERN_BYTES: Final = 512 << 10
-"""Memory that RE2 may use for one pattern."""
+"""Memory that RE2 may use for one pattern, in bytes."""
 _NEAR: Final = 120
-"""Characters on either side of a name in which its number is looked for."""
+"""Characters to search on either side of a name for its number."""
 _TEXT_ENDS: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[Az]")
 
 
 class BadPattern(ValueError):
-    """RE2 does not take a pattern; says why."""
+    """RE2 rejects a pattern; `str()` gives the reason."""
 
 
 class Pattern:
@@ -63,7 +62,7 @@ class Pattern:
         self._regex = regex
 
     def find(self, text: str) -> str | None:
-        """Return the first line that matches; None: none does."""
+        """Return the first line that matches; None if no line does."""
         data = text.encode(errors="replace")
         found = self._regex.search(data)
         if found is None:
@@ -100,9 +99,9 @@ def compile_regex(pattern: str) -> Pattern:
 
 
 def find_text(text: str, quote: str) -> str | None:
-    """Return the first line that holds a quote; None: none does.
+    """Return the first line that contains a quote; None if no line does.
 
-    Case counts when the quote has a capital letter.
+    The quote is case-sensitive if it contains a capital letter.
     """
     searched = text if quote != quote.lower() else text.replace("İ", "I").lower()
     at = searched.find(quote)
@@ -110,13 +109,13 @@ def find_text(text: str, quote: str) -> str | None:
 
 
 def find_percentage(text: str, at_least: float, at_most: float = math.inf) -> str | None:
-    """Return the first line with a percentage between bounds; None: none has."""
+    """Return the first line with a percentage within the bounds; None if there is none."""
     found = (at for value, at in _iterate_percentages(text) if at_least <= value <= at_most)
     return _find_first_line(text, found)
 
 
 def find_number(text: str, name: str, op: Comparison, bound: float) -> str | None:
-    """Return the first line on which a named number compares with a bound."""
+    """Return the first line whose named number meets the bound; None if there is none."""
     found = (at for value, at in _iterate_numbers(text, name) if op.holds(value, bound))
     return _find_first_line(text, found)
 
@@ -127,7 +126,7 @@ def _find_first_line(text: str, places: Iterator[int]) -> str | None:
 
 
 def _find_line_at(text: str, at: int) -> str:
-    """Return the line of a text in which an offset lies."""
+    """Return the line that contains the offset."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     return text[start : end if end >= 0 else len(text)]
@@ -148,7 +147,7 @@ _COUNT: Final = re.compile(
 
 
 def _iterate_percentages(text: str) -> Iterator[tuple[float, int]]:
-    """Yield the percentages of a text, and where each begins."""
+    """Yield each percentage and its offset."""
     if "%" in text:
         for found in _PERCENT.finditer(text):
             yield float(found[1].replace(",", ".")), found.start()
@@ -206,7 +205,7 @@ def _compile_name(name: str) -> re.Pattern[str]:
 
 
 def _iterate_numbers(text: str, name: str) -> Iterator[tuple[float, int]]:
-    """Yield the numbers of a text that belong to a name, and where that begins."""
+    """Yield each number of the name and the name's offset."""
     for found in _compile_name(name).finditer(text):
         before = text[max(0, found.start() - _NEAR) : found.start()]
         behind = text[found.end() : found.end() + _NEAR]
@@ -217,7 +216,7 @@ def _iterate_numbers(text: str, name: str) -> Iterator[tuple[float, int]]:
 
 
 def _find_number_between(before: str, behind: str) -> float | None:
-    """Return the number of a name that stands between two texts; None: it has none."""
+    """Return the number of the name between two texts; None if it has none."""
     follows = _BEHIND.match(behind)
     assert follows is not None  # noqa: S101 - all of its parts may be missing
     number: str | None = follows[4]
@@ -237,7 +236,7 @@ def _find_number_between(before: str, behind: str) -> float | None:
 
 
 def _is_number_last(words: list[str]) -> bool:
-    """Return whether a row of numbers and names, from a name on, ends with a number."""
+    """Return True if the row of alternating numbers and names ends with a number."""
     is_number = False
     for word in words:
         if (_NUMERIC.fullmatch(word) is not None) is is_number:

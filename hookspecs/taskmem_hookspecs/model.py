@@ -1,9 +1,8 @@
-"""What is remembered, as frozen values: tasks, threads, waits, wakes and events.
+"""Define the rows of a store as frozen values: tasks, messages, waits, wakes and events.
 
-Instants are aware `datetime`s in UTC. Steps are counted from 0 everywhere in
-here; only what the model or a person reads counts from 1. Rows carry a
-`version`: 0 means "not stored yet", any other number is the version that was
-read and that a commit expects to find.
+Instants are aware `datetime`s in UTC. Steps are counted from 0 here, and from 1 in texts for models
+and people. A row's `version` is 0 if it was never stored, otherwise the version that was read and
+that a commit expects to find.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from taskmem_hookspecs.runs import Run, RunState
 from taskmem_hookspecs.value import Instant, Seconds, Value
 
 RESERVED_METADATA: Final = ("active_wait_ids", "last_wait_event_at", "last_wait_state")
-"""The metadata keys that belong to the task itself. Source: seed 000 §4."""
+"""Metadata keys that only the core sets. Source: seed 000 §4."""
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands. Source: seed 000 §1."""
+    """Status of a task. Source: seed 000 §1."""
 
     ACTIVE = "active"
     """Being worked on; the only status in which a task can be stuck."""
@@ -38,12 +37,12 @@ class TaskStatus(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """Whether the task has ended."""
+        """True if the task has ended."""
         return self in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
 class MessageType(StrEnum):
-    """What a message of a thread is about. Source: seed 000 §3."""
+    """Subject of a message in a thread. Source: seed 000 §3."""
 
     TEXT = "text"
     LIFECYCLE = "lifecycle"
@@ -54,7 +53,7 @@ class MessageType(StrEnum):
 
 
 class Role(StrEnum):
-    """Who wrote a message."""
+    """Author of a message."""
 
     AGENT = "agent"
     SYSTEM = "system"
@@ -62,21 +61,21 @@ class Role(StrEnum):
 
 
 class Author(StrEnum):
-    """Who revised a plan. Source: seed 000 §2."""
+    """Author of a plan revision. Source: seed 000 §2."""
 
     AGENT = "agent"
     SYSTEM = "system"
 
 
 class WaitStatus(StrEnum):
-    """Where a wait stands. Source: seed 000 §4."""
+    """Status of a wait. Source: seed 000 §4."""
 
     WATCHING = "watching"
     """Open: a daemon watches the target."""
     RESOLVED = "resolved"
     """Ended: the condition holds."""
     TIMEOUT = "timeout"
-    """Ended: time was up first."""
+    """Ended: the deadline passed first."""
     CANCELLED = "cancelled"
     """Ended: no longer wanted."""
     ERROR = "error"
@@ -84,45 +83,45 @@ class WaitStatus(StrEnum):
 
 
 class WakeCause(StrEnum):
-    """Why a wake is owed."""
+    """Reason for a wake."""
 
     STUCK = "stuck"
-    """A task has gone silent."""
+    """A task is stuck."""
     WAIT = "wait"
     """A wait has ended."""
     RUN = "run"
-    """A run is to go on."""
+    """A run is to continue."""
 
 
 class WakeState(StrEnum):
-    """Where a wake stands in the outbox."""
+    """State of a wake in the outbox."""
 
     DUE = "due"
-    """Owed and not delivered yet; `attempts` and `last_error` tell of tries."""
+    """Not delivered yet; `attempts` and `last_error` describe the tries so far."""
     SENT = "sent"
-    """A transport took it; nobody was seen to act on it yet."""
+    """A transport took it; the agent has not acted yet."""
     ACKNOWLEDGED = "acknowledged"
-    """The agent was seen to act."""
+    """The agent has acted."""
     UNANSWERED = "unanswered"
-    """Sent as often as it is sent, and nobody acted."""
+    """Sent the maximum number of times without any act of the agent."""
     REFUSED = "refused"
-    """A transport will never take it."""
+    """The transport will never accept it."""
     SUPERSEDED = "superseded"
     """The task moved on or ended before it was sent."""
 
 
 class Linkage(Value):
-    """What a task's metadata says of its waits, derived from the wait rows."""
+    """The state of a task's waits in its metadata, derived from the wait rows."""
 
     active_wait_ids: tuple[str, ...] = ()
-    """The waits that are watching, oldest first."""
+    """Waits that are watching, oldest first."""
     last_wait_event_at: Instant | None = None
     """When a wait of the task was last opened, changed or ended; None: never.
 
-    A store keeps whole seconds of it.
+    Stores keep whole seconds.
     """
     last_wait_state: WaitStatus | None = None
-    """What state that left the wait in; None: there was no wait."""
+    """Status of that wait after the event; None: there was no wait."""
 
 
 class Step(Value):
@@ -135,51 +134,51 @@ class Step(Value):
 
 
 class Task(Value):
-    """What is to be done, and how far it is."""
+    """A name, a plan with marks, and a status: what is to be done, and how much of it is done."""
 
     task_id: str
     name: str
     status: TaskStatus
     plan: tuple[str, ...]
-    """The current checklist, in order."""
+    """The current steps, in order."""
     done: frozenset[int] = frozenset()
-    """The steps that are done, counted from 0."""
+    """Indexes of the steps that are done, from 0."""
     metadata: Mapping[str, JsonValue] = {}
-    """The agent's own keys; never one of `RESERVED_METADATA`."""
+    """The agent's own keys; none of `RESERVED_METADATA`."""
     linkage: Linkage = Linkage()
     session_key: str | None = None
-    """The session that wakes go to; None: none is known."""
+    """Session that gets its wakes; None: unknown."""
     host: str | None = None
-    """Where the agent runs that works on it, as in `Wake.host`."""
+    """Host of the agent that works on it, as in `Wake.host`."""
     home: str | None = None
-    """The home whose daemon looks after it, and in whose gateway its session lives;
-    None: any."""
+    """Home whose daemon takes care of it, and whose gateway has its session; None: any."""
     registrar_session: str | None = None
-    """The session that registered it, whoever works on it now; None: not known."""
+    """Session that registered it, whichever session works on it now; None: unknown."""
     registrar_host: str | None = None
-    """Where its agent runs, as in `Wake.host`."""
+    """Host of that session, as in `Wake.host`."""
     registrar_home: str | None = None
-    """The home in whose gateway that session lives; None: any."""
+    """Home whose gateway has that session; None: any."""
     message_count: int = 0
     created_at: Instant
     updated_at: Instant
-    """Touched by messages, status, marks, revisions and wait events only."""
+    """Changed by messages, status, marks, plan revisions and wait events only."""
     last_stuck_alert_at: Instant | None = None
-    """When the agent was last told that the task is stuck; None: never."""
+    """When its agent last got a stuck alert; None: never."""
     alerts: int = 0
-    """How many stuck alerts there were in all; numbers the wake's key."""
+    """Number of stuck alerts in all; part of the wake's key."""
     alerts_in_a_row: int = 0
-    """How many of them since the task last moved; each doubles the cooldown."""
+    """Stuck alerts since the task was last touched; each doubles the cooldown."""
     held_until: Instant | None = None
-    """No alert before then, since its run was told to go on; None: it was not."""
+    """No stuck alert before this instant, because a wake told its run to continue; None: no
+    limit."""
     stuck_due_at: Instant | None = None
-    """When to look whether the task is stuck; None: it cannot become stuck."""
+    """When to check whether it is stuck; None: it cannot become stuck."""
     doubts: tuple[str, ...] = ()
-    """What its completion was refused for so far."""
+    """Reasons for which its completion was refused so far."""
     original_request: str | None = None
-    """What its user had asked for, in their words; None: not known."""
+    """The user's request in their own words; None: unknown."""
     implicit: bool = False
-    """Whether the daemon opened it for a turn whose agent registered none."""
+    """True if the daemon opened it for a turn whose agent had registered no task."""
     version: int = 0
 
     @property
@@ -194,7 +193,7 @@ class Message(Value):
     """One entry of a task's thread."""
 
     message_id: int = 0
-    """Given by the store, growing within a task; 0: not stored yet."""
+    """Set by the store, ascending within a task; 0: not stored yet."""
     task_id: str
     role: Role
     msg_type: MessageType
@@ -203,10 +202,10 @@ class Message(Value):
 
 
 class PlanRevision(Value):
-    """One replacement of a plan by another."""
+    """A replacement of a plan by another."""
 
     revision_id: int = 0
-    """Given by the store; 0: not stored yet."""
+    """Set by the store; 0: not stored yet."""
     task_id: str
     old_plan: tuple[str, ...]
     new_plan: tuple[str, ...]
@@ -216,26 +215,26 @@ class PlanRevision(Value):
 
 
 class Wait(Value):
-    """One watched condition."""
+    """A condition that is watched on a target."""
 
     wait_id: str
     task_id: str | None = None
-    """The task it belongs to; None: it stands alone."""
+    """None: it belongs to no task."""
     session_key: str | None = None
-    """The session that is woken; None: the task's, else none is known."""
+    """Session to wake; None: the task's session, if any."""
     host: str | None = None
-    """Where the agent runs that asked for it, as in `Wake.host`."""
+    """Host of the agent that opened it, as in `Wake.host`."""
     target: str
-    """What is watched, as it was asked for: `pty:build`."""
+    """The target as the agent wrote it, such as `pty:build`."""
     wake_when: str
     """The condition, in the agent's words."""
     status: WaitStatus = WaitStatus.WATCHING
     timeout_seconds: Seconds
     poll_seconds: Seconds
-    """The longest time between two looks."""
+    """Maximum time between two looks."""
     created_at: Instant
     armed_at: Instant
-    """When its clock was last started; elapsed time counts from here."""
+    """When it was last armed; elapsed time counts from here."""
     deadline_at: Instant
     changed_at: Instant
     """When it was last opened, refined or ended."""
@@ -244,24 +243,23 @@ class Wait(Value):
     last_observation: str | None = None
     """What was last seen, in one line; None: nothing yet."""
     round: int = 1
-    """How often it was armed; numbers the wake's key."""
+    """Number of times it was armed; part of the wake's key."""
     start: str | None = None
-    """The place on the target at which it began, in the sensor's own words, and behind
-    U+001E the one from which it reads, if that is another; None: it was made by no
-    daemon that watches."""
+    """The sensor's place at which the wait began; after U+001E, the place to read from if it
+    differs. None: it was not opened by a daemon that watches."""
     home: str | None = None
-    """The home whose daemon watches it; None: any that has the target."""
+    """Home whose daemon watches it; None: any that has the target."""
     within: tuple[str, ...] | None = None
-    """The folders that a file must lie in, as `Target.within`, for who asked last."""
+    """`Target.within` for the caller that last opened or changed the wait."""
     version: int = 0
 
 
 class Wake(Value):
-    """One message owed to an agent: a row of the outbox."""
+    """One message to an agent: a row of the outbox."""
 
     wake_id: str
     key: str
-    """One per cause: `stuck:<task>:<n>`, `wait:<wait>:<n>`, `run:<run>:<n>`,
+    """Unique for each cause: `stuck:<task>:<n>`, `wait:<wait>:<n>`, `run:<run>:<n>`,
     `unclaimed:<task>:<n>`, `review:<run>:<n>`."""
     cause: WakeCause
     state: WakeState = WakeState.DUE
@@ -269,38 +267,36 @@ class Wake(Value):
     wait_id: str | None = None
     run_id: str | None = None
     session_key: str | None = None
-    """None: none is known, and a transport names none."""
+    """None: unknown; the transport then names no session."""
     host: str | None = None
-    """Where the agent runs that it is for: `openclaw:` and which one for a gateway's,
-    else `mcp:` and the name that its MCP client has given; None: not known."""
+    """Where its agent runs: `openclaw:` and the gateway's id, or `mcp:` and the name that the MCP
+    client gave; None: unknown."""
     home: str | None = None
-    """The home whose daemon delivers it, to its own gateway; None: any."""
+    """Home whose daemon delivers it to its own gateway; None: any."""
     text: str
     """What the agent reads, on one line."""
     line: str | None = None
-    """What people see of it in the chat, in their words, on one line. Written when it
-    is handed to a transport, and not stored; empty: nothing; None: it is on its way to
-    none."""
+    """What people see of it in the chat, on one line; set when the wake is handed to a transport,
+    and not stored. Empty: nothing. None: not being delivered."""
     urgent: bool = False
-    """Several waits of the task failed in a row."""
+    """True if several waits of the task failed in a row."""
     attempts: int = 0
-    """Deliveries begun."""
+    """Deliveries started."""
     sends: int = 0
-    """Deliveries that a transport took."""
+    """Deliveries that a transport accepted."""
     last_error: str | None = None
-    """Why the last delivery failed; None: none failed."""
+    """Why the last delivery failed; None: it did not."""
     created_at: Instant
     due_at: Instant | None = None
-    """When the outbox looks at it next; None: never again."""
+    """When the outbox next looks at it; None: never again."""
     sent_at: Instant | None = None
     acknowledged_at: Instant | None = None
     transport: str | None = None
-    """The transport that took it; None: none did yet."""
+    """The transport that accepted it; None: none yet."""
     note: str | None = None
-    """What the transport said of it, such as which ways were tried in vain before
-    the one that took it; None: nothing."""
+    """The transport's remark, such as the ways that failed before one worked; None: nothing."""
     delivery_id: str | None = None
-    """Shared by wakes that went, or go, out as one message; None: none was tried."""
+    """Shared by wakes that are delivered in one message; None: not tried yet."""
     version: int = 0
 
 
@@ -308,7 +304,7 @@ class Event(Value):
     """One entry of the audit log."""
 
     event_id: int = 0
-    """Given by the store, growing; 0: not stored yet."""
+    """Set by the store, ascending; 0: not stored yet."""
     at: Instant
     kind: str
     task_id: str | None = None
@@ -318,38 +314,38 @@ class Event(Value):
 
 
 class Bookmark(Value):
-    """A named place: how far something has been read, or under which settings."""
+    """A named text: how far the log was read, or the settings in use."""
 
     name: str
     value: str
 
 
 class TaskFacts(Value):
-    """All that a decision about one task rests on, read together."""
+    """A task with its waits, wakes, run and artifacts, read in one transaction."""
 
     task: Task
     waits: tuple[Wait, ...] = ()
-    """The task's open waits and the last 20 that ended, oldest first."""
+    """Its open waits and the last 20 that ended, oldest first."""
     wakes: tuple[Wake, ...] = ()
-    """The task's wakes that are due or sent, oldest first."""
+    """Its wakes in state `due` or `sent`, oldest first."""
     run: Run | None = None
-    """Its run that has not ended: one at most; None: there is none."""
+    """Its open run, one at most; None: there is none."""
     artifacts: tuple[Artifact, ...] = ()
-    """What it is to make, as far as that was looked at; oldest first."""
+    """Its artifacts that were verified, oldest first."""
 
 
 class Maker(Value):
-    """Whose doing tasks and waits are, as far as they count together."""
+    """An agent or a program whose open tasks and waits are counted together."""
 
     hosts: tuple[str, ...]
-    """Where it runs, as in `Wake.host`; one program may have several names there."""
+    """Its hosts, as in `Wake.host`; one program may have several."""
     agent: str | None = None
-    """Of the sessions there only this one, and those whose keys begin with this and a
-    colon; None: all of them, and what has none."""
+    """Prefix of session keys: this key itself, or this key followed by a colon. None: all sessions,
+    and rows without one."""
 
 
 class Counts(Value):
-    """How much a store holds, by state."""
+    """Numbers of rows, by state."""
 
     tasks: Mapping[TaskStatus, int]
     waits: Mapping[WaitStatus, int]

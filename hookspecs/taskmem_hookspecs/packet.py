@@ -1,4 +1,4 @@
-"""What a stuck task's agent is told: the verdict, and the resume packet.
+"""Define the stuck verdict and the resume packet that the agent of a stuck task gets.
 
 Source: seed 000 §5-6.
 """
@@ -16,73 +16,73 @@ from taskmem_hookspecs.value import Instant, Value
 
 
 class StuckVerdict(Value):
-    """Why a task counts as stuck."""
+    """Why a task is stuck."""
 
     idle_seconds: float
-    """Since the task was last touched."""
+    """Time since the task was last touched."""
     failed_waits: int = 0
-    """Waits that ended in a timeout or an error, counted back from the last one."""
+    """Latest waits in a row that ended in a timeout or an error."""
     urgent: bool = False
-    """Whether that many are worth saying."""
+    """True if there are enough failed waits to mention them."""
     reason: str
-    """One sentence, as the packet gives it."""
+    """One sentence, used in the packet."""
 
 
 class ConversationMessage(Value):
-    """A message of the conversation, as far as it is kept."""
+    """A message of the conversation, possibly shortened."""
 
     role: Literal["user", "assistant"]
     text: str
 
 
 class ResumeFacts(Value):
-    """All that a resume packet is built from."""
+    """The facts from which a resume packet is built."""
 
     task: Task
     waits: tuple[Wait, ...] = ()
     """The task's waits, oldest first."""
     messages: tuple[Message, ...] = ()
-    """The newest messages of the thread, oldest first; noise is still in."""
+    """The newest messages of the thread, oldest first; not filtered yet."""
     verdict: StuckVerdict
     wake_id: str
     """The wake that will carry the packet."""
     run: Run | None = None
-    """The task's run that has not ended; None: there is none."""
+    """The task's open run; None: there is none."""
     done_calls: tuple[str, ...] = ()
-    """Calls of tools that were made and have left something, a line each, the gravest
-    first: what went out, then files, then what nobody can tell."""
+    """Tool calls with side effects, one line each, most serious first: messages sent out, then
+    files, then calls of unknown effect."""
     cut_calls: tuple[str, ...] = ()
-    """Calls of tools of which nobody knows what they did, a line each."""
+    """Interrupted tool calls of unknown outcome, one line each."""
     dropped: tuple[str, ...] = ()
-    """What was wanted once and is not any more, a line each."""
+    """Work that was requested and later called off, one line each."""
     earlier_calls: int = 0
-    """Calls that ended and are too many for anything to be known of them here."""
+    """Number of earlier tool calls that were not read for this packet."""
     last_response: str | None = None
-    """The end of what the task's agent said last to the user; None: nothing yet."""
+    """The end of the agent's last reply to the user; None: none yet."""
     conversation: tuple[ConversationMessage, ...] = ()
-    """What was last said in the task's session, oldest first, 8 messages at most."""
+    """The newest messages of the task's session, at most 8, oldest first."""
     still_running: tuple[str, ...] = ()
-    """Commands and sub-agents that its session's gateway runs now, a line each."""
+    """Commands and sub-agents that the session's gateway is running, one line each."""
     background: str | None = None
-    """That the task goes on in the background, and who sent it there with what words;
-    None: it does not."""
+    """Says that the task continues in the background, and who sent it there with which words; None:
+    it does not."""
     now: Instant
 
 
 class Progress(Value):
-    """How far a task is; steps counted from 0."""
+    """Progress of a task; steps are counted from 0."""
 
     completed: tuple[int, ...]
     current: int | None
-    """The first step that is not done; None: all are."""
+    """The first step that is not done; None: all are done."""
     remaining: tuple[int, ...]
-    """The steps after the current one that are not done."""
+    """Steps after the current one that are not done."""
     pct: int
     """Percent done, rounded down."""
 
 
 class PacketMessage(Value):
-    """A message as a packet shows it."""
+    """A message in a packet."""
 
     role: Role
     msg_type: MessageType
@@ -91,7 +91,7 @@ class PacketMessage(Value):
 
 
 class PacketWait(Value):
-    """The waits of a task as a packet shows them."""
+    """The state of a task's waits in a packet."""
 
     active_wait_ids: tuple[str, ...] = ()
     last_wait_state: WaitStatus | None = None
@@ -100,7 +100,7 @@ class PacketWait(Value):
 
 
 class AlsoStuck(Value):
-    """Another stuck task of the same session, named beside the packet."""
+    """Another stuck task of the same session."""
 
     task_id: str
     name: str
@@ -108,7 +108,7 @@ class AlsoStuck(Value):
 
 
 class ResumePacket(Value):
-    """Everything an agent needs to carry on, in at most 4,096 bytes of JSON."""
+    """What an agent needs to continue a task, in at most 4,096 bytes of JSON."""
 
     v: Literal[1] = 1
     wake_id: str
@@ -117,38 +117,37 @@ class ResumePacket(Value):
     status: TaskStatus
     progress: Progress
     plan: tuple[str, ...]
-    """The checklist, or the window of it that starts at `plan_from`."""
+    """The plan, or the part of it that starts at `plan_from`."""
     plan_from: int | None = None
-    """The step, counted from 0, that `plan` starts at; None: at the first."""
+    """Index of the first step in `plan`, from 0; None: the whole plan."""
     recent_messages: tuple[PacketMessage, ...] = ()
-    """The last 3 to 5 meaningful messages, oldest first."""
+    """The last 3 to 5 messages that matter, oldest first."""
     wait: PacketWait = PacketWait()
     reason: str
     suggested_next_action: str
     background: str | None = None
-    """That it goes on in the background, and who sent it there with what words."""
+    """As `ResumeFacts.background`."""
     original_request: str | None = None
-    """What the user had asked for, in their words; None: not known."""
+    """The user's request in their own words; None: unknown."""
     last_response: str | None = None
-    """The end of what the agent said last to the user; None: nothing yet."""
+    """The end of the agent's last reply to the user; None: none yet."""
     conversation: tuple[ConversationMessage, ...] | None = None
-    """The newest few messages of the conversation, oldest first; None: not known."""
+    """The newest messages of the conversation, oldest first; None: unknown."""
     still_running: tuple[str, ...] | None = None
-    """Commands and sub-agents that the gateway runs now for the session."""
+    """Commands and sub-agents that the gateway is running for the session."""
     do_not_redo: tuple[str, ...] | None = None
-    """Calls of tools that were made already and left something behind, the gravest
-    first, among equals the newest; None: none is known."""
+    """Tool calls with side effects, most serious first, then newest first; None: none known."""
     unknown_outcome: tuple[str, ...] | None = None
-    """Calls of tools that were cut: look before doing them again; None: none was."""
+    """Interrupted tool calls to check before repeating them; None: none."""
     do_not_revive: tuple[str, ...] | None = None
-    """What was called off, oldest first; None: nothing."""
+    """Work that was called off, oldest first; None: none."""
     past_more: int | None = None
-    """How many older ones these three leave out, see `task_status`; None: none."""
+    """Number of older lines left out of these three, see `task_status`; None: none."""
     urgency: Literal["high"] | None = None
-    """`high` after several failed waits in a row; None: ordinary."""
+    """`high` after several failed waits in a row; None: normal."""
     extra: Mapping[str, JsonValue] | None = None
-    """Room for plug-ins; the first to go when the packet is too large."""
+    """Data of plug-ins; the first to be removed when the packet is too large."""
     also_stuck: tuple[AlsoStuck, ...] | None = None
-    """Other stuck tasks of the session, at most ten; None: there are none."""
+    """Other stuck tasks of the session, at most ten; None: none."""
     also_stuck_more: int | None = None
-    """How many more there are than `also_stuck` names; None: no more."""
+    """Number of stuck tasks beyond `also_stuck`; None: none."""

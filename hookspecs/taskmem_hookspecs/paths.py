@@ -1,7 +1,6 @@
-"""Which files may be looked at: what lies in folders, and what is never shown.
+"""Decide which files an agent may see: those within given folders, except secret ones.
 
-Paths are text here, absolute and without links: what they were before only the kernel
-says (`resolve_links`).
+Paths are absolute texts with links already resolved (`resolve_links`).
 """
 # ruff: noqa: PTH117
 
@@ -46,20 +45,20 @@ _HIDDEN: Final = re.compile(
     re.VERBOSE,
 )
 _OF_HOME: Final = re.compile(r"/(?:config\.toml\Z|home\.id\Z|terminals/|pictures/|setup/)")
-"""In the state folder; recordings are watched by their names."""
+"""Secret paths within the state folder; recordings are watched by their names."""
 
 
 def resolve_links(path: str) -> str:
-    """Resolve the links in a path, also where nothing is.
+    """Resolve the links in a path, whether or not the file exists.
 
     Raises:
-        RecursionError: There are too many of them.
+        RecursionError: There are too many links.
     """
     return os.path.realpath(path)
 
 
 def is_within(path: str, root: str) -> bool:
-    """Return whether a path without links is a folder, or below it, name by name."""
+    """Return True if a resolved path is the folder or lies below it."""
     if not os.path.isabs(root):
         return False
     try:
@@ -70,15 +69,15 @@ def is_within(path: str, root: str) -> bool:
 
 
 def is_within_any(path: str, roots: Iterable[str]) -> bool:
-    """Return whether a path without links is one of some folders, or below one."""
+    """Return True if a resolved path is one of the folders or lies below one."""
     return any(is_within(path, root) for root in roots)
 
 
 def is_hidden(path: str, home: str | None = None) -> bool:
-    """Return whether a file is never shown to an agent, whoever asks, by its path.
+    """Return True if a file is never shown to any agent, judged by its path.
 
-    It holds keys, passwords, what was typed, or is the system's or taskmem's own. Case
-    does not count: there are disks on which it does not. `home` is the state folder.
+    Such files hold keys, passwords or typed input, or belong to the system or to taskmem. Case is
+    ignored, as some file systems do. `home` is the state folder.
     """
     low = path.casefold()
     if _HIDDEN.search(low):
@@ -90,8 +89,8 @@ def is_hidden(path: str, home: str | None = None) -> bool:
 
 
 def is_anothers(uid: int, mode: int, user: int) -> bool:
-    """Return whether a file is another user's, who lets not everyone read it.
+    """Return True if the file belongs to another user and is not readable by everyone.
 
-    Only root (`user` 0) is asked: of anybody else the kernel has asked that already.
+    Only checked for root (`user` 0); for all others the kernel has already checked it.
     """
     return user == 0 and uid != 0 and not mode & 0o004

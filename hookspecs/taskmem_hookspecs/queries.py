@@ -1,4 +1,4 @@
-"""What a `TaskStore` is asked for: a field that is None leaves nothing out."""
+"""Define the queries of a `TaskStore`; a field that is None does not filter."""
 
 from __future__ import annotations
 
@@ -10,83 +10,83 @@ from taskmem_hookspecs.runs import RunState
 from taskmem_hookspecs.value import Instant, Value
 
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
-"""The instant by which everything has come due that comes due at all."""
+"""The latest instant; a query with it finds everything that has a due time."""
 
 
 class Query(Value):
-    """What tasks, waits, wakes and runs are all asked for by."""
+    """Fields that all queries for tasks, waits, wakes and runs have."""
 
     home: str | None = None
-    """Only what belongs to this home, or to none."""
+    """Only rows of this home, or of none."""
     limit: int | None = None
-    """The first of them, at most so many."""
+    """Maximum number of rows, in the query's order."""
 
 
 class TaskQuery(Query):
-    """Asks for tasks, most recently updated first."""
+    """Find tasks, most recently updated first."""
 
     status: TaskStatus | None = None
     session_key: str | None = None
     implicit: bool | None = None
-    """Only implicit tasks, or only the others."""
+    """True: only implicit tasks. False: only the others."""
     after: str | None = None
-    """Only those whose id is greater, in order of id."""
+    """Only tasks with a greater id, in order of id."""
     due_by: Instant | None = None
-    """Only active ones whose `stuck_due_at` has come by then, first due first."""
+    """Only active tasks with `stuck_due_at` at or before this instant, earliest first."""
 
 
 class WaitQuery(Query):
-    """Asks for waits, newest first."""
+    """Find waits, newest first."""
 
     status: WaitStatus | None = None
     task_id: str | None = None
 
 
 class WakeQuery(Query):
-    """Asks for wakes, newest first."""
+    """Find wakes, newest first."""
 
     states: tuple[WakeState, ...] | None = None
     task_id: str | None = None
     wait_id: str | None = None
     wake_ids: tuple[str, ...] | None = None
-    """Only these, in no order; unknown ids are passed over."""
+    """Only these, in any order; unknown ids are ignored."""
     due_by: Instant | None = None
-    """Only those whose `due_at` has come by then, first due first."""
+    """Only wakes with `due_at` at or before this instant, earliest first."""
     sent_since: Instant | None = None
-    """Only those sent since then to `session_key`, first sent first."""
+    """Only wakes sent to `session_key` at or after this instant, earliest first."""
     session_key: str | None = None
-    """Only those for this session; with `sent_since`, None: for no session."""
+    """Only wakes for this session; with `sent_since`, None means those without a session."""
 
 
 class RunQuery(Query):
-    """Asks for runs, newest first.
+    """Find runs, newest first: by `created_at`, then by `run_id`.
 
-    That is by `created_at`, then by `run_id`. The core makes no run of a task earlier
-    than the one before it, also where the clock went back.
+    The core never creates a run with an earlier `created_at` than the task's previous run, even if
+    the clock was set back.
     """
 
     states: tuple[RunState, ...] | None = None
     task_id: str | None = None
     task_ids: tuple[str, ...] | None = None
-    """Only those of these tasks, in no order; an unknown id has none."""
+    """Only runs of these tasks, in any order; unknown ids are ignored."""
     role: str | None = None
-    """Only those that this role may claim: its own, and those for anybody."""
+    """Only runs that this role may claim: its own, and those without a role."""
     implicit: bool | None = None
-    """Only runs of implicit tasks, or only those of the others."""
+    """True: only runs of implicit tasks. False: only the others."""
     oldest_first: bool = False
     session_key: str | None = None
-    """Only those of this session that have not ended: the run comes first whose task
-    was updated last; those of implicit tasks come after all others."""
+    """Only open runs of this session, those of the most recently updated tasks first; runs of
+    implicit tasks come after all others."""
     lapsed_by: Instant | None = None
-    """Only those whose `lease_until` has come by then, first due first."""
+    """Only runs with `lease_until` at or before this instant, earliest first."""
 
 
 class EventQuery(Value):
-    """Asks for events, oldest first."""
+    """Find events, oldest first."""
 
     task_id: str | None = None
     wait_id: str | None = None
     after: int | None = None
-    """Only those with a greater id."""
+    """Only events with a greater id."""
     limit: int | None = None
-    """At most so many: the first where `after` is given, otherwise the newest."""
+    """Maximum number of events: the first ones after `after`, or the newest without `after`."""

@@ -1,11 +1,11 @@
-"""Who may be asked what a text or a picture shows: a language model, usually.
+"""Define `Reader`, usually a language model, which answers questions on texts and pictures.
 
-A plug-in provides a `Reader` through the hook `reader()`. The core counts what each one
-is asked, keeps to its limit, and asks the next one where the first cannot be asked;
-judges are given all of them as one `Reader`.
+A plug-in provides a `Reader` by the hook `reader()`. The core counts the questions to each reader,
+applies its daily limit, and asks the next reader if one is unavailable. Judges get all readers as
+one `Reader`.
 
-What a reader is shown was written by whoever wrote it. It goes into `parts`, never into
-`instruction`, and what comes back is one more thing to be doubted.
+The text or picture shown is untrusted. It goes into `parts`, never into `instruction`, and the
+answer must be checked as well.
 """
 
 from __future__ import annotations
@@ -23,60 +23,58 @@ Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Question(Value):
-    """What a reader is asked."""
+    """A question to a reader."""
 
     instruction: str
-    """What the reader is there for; written by us, never from outside."""
+    """The reader's task; written by the plug-in, never taken from outside."""
     parts: tuple[str | bytes, ...]
-    """What it is shown, in order: texts, and pictures as JPEG (bytes)."""
+    """What the reader is shown, in order: texts, and pictures as JPEG (bytes)."""
     answer_schema: Mapping[str, JsonValue]
-    """The JSON schema of the answer."""
+    """JSON schema of the answer."""
     confirms: bool = False
-    """Whether it confirms a yes: only such a question may use the last call of a day.
-    """
+    """True if it confirms a yes; only such a question may use the last call of a day."""
 
     @property
     def has_pictures(self) -> bool:
-        """Whether only a reader that sees pictures can answer it."""
+        """True if it needs a reader that sees pictures."""
         return any(isinstance(part, bytes) for part in self.parts)
 
 
 class Reading(Value):
-    """What a reader answered, and what that used up."""
+    """A reader's answer and what it cost."""
 
     answer: str
-    """JSON, as the model wrote it; whoever asked checks it."""
+    """JSON as the model wrote it; the caller validates it."""
     reader: str
-    """The name of the reader."""
+    """Name of the reader."""
     model: str
-    """The model that answered, as its makers write its name."""
+    """Id of the model that answered, as its maker writes it."""
     tokens_in: NonNegativeInt | None = None
-    """What the model read; None: it was not told."""
+    """Input tokens; None: not reported."""
     tokens_out: NonNegativeInt | None = None
-    """What the model wrote, its thoughts included; None: it was not told."""
+    """Output tokens, including thinking; None: not reported."""
     cost_usd: Dollars | None = None
-    """What that costs by the list; None: nobody knows."""
+    """Cost at list price; None: unknown."""
     note: str | None = None
-    """Why an earlier reader in the operator's order was not asked; the core fills it
-    in. None: the first one answered."""
+    """Why an earlier reader was not asked; set by the core. None: the first reader answered."""
 
 
 class ReaderUnavailable(JudgeUnavailable):
-    """A reader cannot be asked now; says why, and after how long to ask again."""
+    """The reader cannot be asked now; says why, and when to ask again."""
 
 
 class ReaderRefused(ReaderUnavailable):
-    """The reader's service refused the key (401 or 403).
+    """The reader's service rejected the key (401 or 403).
 
-    The core asks that reader nothing more for an hour.
+    The core then leaves that reader alone for an hour.
     """
 
 
 class NoAnswer(ReaderUnavailable):
-    """The reader was asked, and what came back is no answer.
+    """The reader was asked and returned no usable answer.
 
-    The question was blocked, or the answer was cut, empty or far too long. It says
-    nothing about the next question.
+    The question was blocked, or the answer was cut off, empty or far too long. This says nothing
+    about the next question.
     """
 
     def __init__(
@@ -92,7 +90,7 @@ class NoAnswer(ReaderUnavailable):
         self.tokens_in = tokens_in
         self.tokens_out = tokens_out
         self.cost_usd = cost_usd
-        """What it used up all the same; None: it was not told."""
+        """Cost of the failed question; None: not reported."""
 
 
 class Readiness(StrEnum):
@@ -100,61 +98,61 @@ class Readiness(StrEnum):
 
     READY = "ready"
     AWAY = "away"
-    """It is set up, and cannot be asked just now."""
+    """Set up, but unavailable at the moment."""
     OFF = "off"
-    """It is not set up here."""
+    """Not set up."""
 
 
 class ReaderStatus(Value):
-    """How a reader stands, in words for people."""
+    """A reader's status, in words for people."""
 
     readiness: Readiness
     detail: str
     """One sentence."""
     cure: str | None = None
-    """What to do about it; None: nothing, or nothing is wrong."""
+    """What to do about it; None: nothing."""
 
 
 @runtime_checkable
 class Reader(Protocol):
-    """Reads texts, and perhaps pictures.
+    """Answers questions on texts, and pictures if it sees them.
 
     `read` runs on the plug-in's own event loop, several questions at once.
     """
 
     @property
     def name(self) -> str:
-        """What the settings and the answers call it: `gemini`."""
+        """Name in the settings and in answers, such as `gemini`."""
         ...
 
     @property
     def model(self) -> str:
-        """The model that is asked, as its makers write its name; empty: unknown yet."""
+        """Id of the model that is asked, as its maker writes it; empty: not known yet."""
         ...
 
     @property
     def sees_pictures(self) -> bool:
-        """Whether it may be shown pictures."""
+        """True if it accepts pictures."""
         ...
 
     @property
     def calls_per_day(self) -> int | None:
-        """How many questions may be sent on one day in UTC; None: there is no limit.
+        """Maximum number of questions a day (UTC); None: no limit.
 
-        By custom the operator sets it by `TASKMEM_<NAME>_CALLS_PER_DAY`.
+        By convention the operator sets it by `TASKMEM_<NAME>_CALLS_PER_DAY`.
         """
         ...
 
     def status(self) -> ReaderStatus:
-        """Return how it stands; at once, and without asking its model."""
+        """Return the status immediately, without asking the model."""
         ...
 
     async def read(self, question: Question) -> Reading:
-        """Ask, and return the answer; cancelling it ends the question.
+        """Ask the question and return the answer; cancelling ends the question.
 
         Raises:
             ReaderRefused: The key is not valid.
-            NoAnswer: It was asked, and what came back is no answer.
+            NoAnswer: It was asked and returned no usable answer.
             ReaderUnavailable: It could not be asked; the sentence says why.
         """
         ...

@@ -1,6 +1,6 @@
-"""The parts that plug-ins play, one small protocol each, and what passes through them.
+"""Define the protocols of the objects that plug-ins provide, and the values they exchange.
 
-A *provide* hook returns an object that plays one of these parts, or None.
+A *provide* hook returns an object that implements one of these protocols, or None.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from taskmem_hookspecs.value import Instant, Value
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """Source of the time."""
 
     def now(self) -> datetime:
-        """Return the instant, aware and in UTC."""
+        """Return the current instant, aware and in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that only ever grow, for durations."""
+        """Return seconds that never decrease, to measure durations."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return when that many seconds have passed."""
+        """Sleep for that many seconds."""
         ...
 
 
 class StoreSize(Value):
-    """How much room a store takes."""
+    """Size of a store."""
 
     bytes: int
     shared: bool = False
-    """Whether there is a task, wait or wake of another home."""
+    """True if it has a task, wait or wake of another home."""
 
 
 RecordT = TypeVar("RecordT", Bookmark, Message, PlanRevision, LedgerEntry, WorkFolder, Checkpoint)
@@ -57,14 +57,14 @@ RecordT = TypeVar("RecordT", Bookmark, Message, PlanRevision, LedgerEntry, WorkF
 
 @runtime_checkable
 class TaskStore(Protocol):
-    """Where everything is kept.
+    """Stores all rows.
 
-    Synchronous, and called from several threads at once. Every method may raise
-    `StoreBusy` or `StoreUnavailable`; the next call works once the cause is gone.
+    Synchronous, and called from several threads at once. Every method may raise `StoreBusy` or
+    `StoreUnavailable`; the next call works once the cause is gone.
     """
 
     def read_task(self, task_id: str) -> TaskFacts:
-        """Return a task with its waits and its open wakes, as `TaskFacts` says.
+        """Return a task with its waits, wakes, run and artifacts, as `TaskFacts` describes.
 
         Raises:
             TaskNotFound: No task has that id.
@@ -99,61 +99,59 @@ class TaskStore(Protocol):
     ) -> Sequence[RecordT]:
         """Return the last records of a task, the checkpoints of a run, or a bookmark.
 
-        Messages, revisions and checkpoints come oldest first; what a task made, and
-        the folders that its tools used, in order of the paths.
+        Messages, revisions and checkpoints come oldest first; ledger entries and folders in order
+        of path.
 
         Args:
-            kind: The class of the records.
-            owner_id: Of the task or the run; of a bookmark, its name.
-            limit: At most so many; None: all.
+            kind: Class of the records.
+            owner_id: Id of the task or run; name of the bookmark.
+            limit: Maximum number, counted from the newest; None: all.
             before: Only messages or checkpoints with smaller numbers.
-            said_after: Only messages of the user, and what tells of the task's life,
-                after the message of that id.
-            holding: Only checkpoints whose bodies hold this text, letter for letter.
+            said_after: Only messages of the user and of type `lifecycle` after this message id.
+            holding: Only checkpoints whose body contains this text exactly.
         """
         ...
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
-        """Return the tasks that a query asks for."""
+        """Return the tasks that match a query."""
         ...
 
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
-        """Return the waits that a query asks for."""
+        """Return the waits that match a query."""
         ...
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
-        """Return the wakes that a query asks for."""
+        """Return the wakes that match a query."""
         ...
 
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
-        """Return the runs that a query asks for."""
+        """Return the runs that match a query."""
         ...
 
     def find_events(self, query: EventQuery) -> Sequence[Event]:
-        """Return the events that a query asks for."""
+        """Return the events that match a query."""
         ...
 
     def count(self) -> Counts:
-        """Return how much there is, by state."""
+        """Return the number of rows, by state."""
         ...
 
     def count_open(
         self, kind: type[Task | Wait], by: Maker, limit: int, home: str | None = None
     ) -> int:
-        """Return how many open tasks one has registered, or open waits asked for.
+        """Return the number of open tasks or waits of a maker, at most `limit`.
 
-        It is `limit` where there are more.
+        Tasks count for the session that registered them, waits for the one that opened them.
         """
         ...
 
     def commit(self, change: Change) -> None:
-        """Write all of a change, durably, or none of it.
+        """Write all rows of a change durably, or none.
 
         Raises:
-            Conflict: A version moved, or a wake's key is taken; nothing of the
-                change was written.
-            TaskNotFound: It belongs to a task that does not exist; likewise.
-            StoreFull: There is no room; nothing of the change was written.
+            Conflict: A version has changed, or a wake's key exists; nothing was written.
+            TaskNotFound: A row refers to a task or run that does not exist; nothing was written.
+            StoreFull: The disk is full; nothing was written.
         """
         ...
 
@@ -165,73 +163,72 @@ class TaskStore(Protocol):
         upto: int | None = None,
         after: int = 0,
     ) -> DroppedRows:
-        """Drop the oldest rows of what has ended; return what was dropped.
+        """Delete the oldest rows of what has ended; return how many.
 
-        At most `limit` of each of these, all of it from before an instant, and nothing
-        of another home: `checkpoints` of runs that have ended, `wakes` that are neither
-        due nor sent, `waits` that are not watched and that no wake refers to, and
-        `events` after a number, up to another (`upto`; None: any). What is of a task or
-        a wait that is open stays, and so do the checkpoints of the newest run of a task
-        that failed; of every task the wait that ended last and the newest event of each
-        kind; and the newest event of all.
+        Deletes at most `limit` of each kind, only rows older than `before`, and none of another
+        home: `checkpoints` of ended runs, `wakes` that are neither due nor sent, `waits` that are
+        not watching and to which no wake refers, and `events` with ids greater than `after` and up
+        to `upto` (None: any). It keeps all rows of open tasks and waits; the checkpoints of a
+        failed task's newest run; of every task the wait that ended last and the newest event of
+        each kind; and the newest event of all.
         """
         ...
 
     def measure(self, home: str | None = None) -> StoreSize:
-        """Return how much room all rows take; what was dropped takes none.
+        """Return the size of all rows; deleted rows count as free.
 
-        `home`: the one beside which others are looked for; None: nobody looks.
+        `home`: homes other than this one make the store shared; None: do not check.
         """
         ...
 
     def close(self) -> None:
-        """Let go of everything; no other method is called afterwards."""
+        """Release all resources; no other method is called afterwards."""
         ...
 
 
 class WakeReceipt(Value):
-    """A transport's word that it took a wake."""
+    """A transport's confirmation that it accepted a wake."""
 
     delivered_at: Instant
     note: str | None = None
-    """Anything worth keeping beside the wake; None: nothing."""
+    """Remark to store with the wake; None: nothing."""
     transport: str | None = None
-    """Which of several ways took it; None: the transport itself."""
+    """Name of the way that worked, if the transport has several; None: the transport itself."""
 
 
 @runtime_checkable
 class WakeTransport(Protocol):
-    """Carries wakes to an agent."""
+    """Delivers wakes to agents."""
 
     name: str
-    """What the settings call it."""
+    """Name in the settings."""
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Deliver a wake; the same `key` may come twice.
 
         Raises:
-            WakeUndelivered: It did not arrive; it is tried again later.
-            WakeRefused: It never will; it is not tried again.
+            WakeUndelivered: It was not delivered; the core tries again later.
+            WakeRefused: It will never be accepted; the core does not try again.
         """
         ...
 
 
 @runtime_checkable
 class SelectiveTransport(WakeTransport, Protocol):
-    """Carries wakes to the agents of some hosts; any other transport, to all."""
+    """Delivers wakes to the agents of some hosts only; any other transport delivers to all."""
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Whether it can carry wakes to an agent, as `Wake` names it.
+        """Return True if it can deliver to the agent of this host and session, as in `Wake`.
 
-        One that it does not reach is told so when it begins to wait, and its wakes
-        stay until `taskmem wait` fetches them. Asked often: answer from what is known;
-        where it raises, it reaches nobody.
+        If no transport reaches an agent, it is told so when it opens a wait, and its wakes are kept
+        until `taskmem wait` fetches them. Called often: answer from memory. If it raises, it counts
+        as False.
         """
         ...
 
 
 class Recollection(Value):
-    """A piece of recorded history. Source: seed 001, tool 5."""
+    """A match in recorded history. Source: seed 001, tool 5."""
 
     timestamp: Instant
     duration_seconds: float
@@ -249,24 +246,24 @@ class RecallSource(Protocol):
     """Searches recorded history."""
 
     def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
-        """Return at most `limit` matches, best first; bias from 0 to 1."""
+        """Return at most `limit` matches, best first; `recency_bias` is from 0 to 1."""
         ...
 
 
 class QueryFacts(Value):
-    """What a question about a task can be answered from."""
+    """The facts from which a question about a task is answered."""
 
     task: Task
     waits: tuple[Wait, ...] = ()
     messages: tuple[Message, ...] = ()
-    """The newest of the thread, oldest first."""
+    """The newest messages of the thread, oldest first."""
     now: Instant
 
 
 @runtime_checkable
 class QueryAnswerer(Protocol):
-    """Answers a question about a task better than the core does."""
+    """Answers questions about a task in place of the core."""
 
     def answer(self, facts: QueryFacts, query: str) -> str | None:
-        """Return the answer in a few sentences; None: no better than the core's."""
+        """Return the answer in a few sentences; None: leave it to the core."""
         ...

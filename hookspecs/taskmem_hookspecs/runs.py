@@ -1,8 +1,8 @@
-"""Who works on a task: runs, their owners, and the checkpoints they leave.
+"""Define runs, their owners, and their checkpoints.
 
-A run is one attempt at a task by one owner. Whoever claims it holds it under a lease
-and with a fencing token that only grows, so that one who lost it cannot write for it
-any more. Source: seeds 002, 003 and 004.
+A run is one attempt at a task by one owner. The owner claims it under a lease and gets a fencing
+token, which grows with every claim, so an earlier owner can no longer write for the run. Source:
+seeds 002, 003 and 004.
 """
 
 from __future__ import annotations
@@ -13,68 +13,67 @@ from taskmem_hookspecs.value import Instant, Seconds, Value
 
 
 class RunState(StrEnum):
-    """Where one attempt at a task stands. Source: seeds 002 and 004."""
+    """State of a run. Source: seeds 002 and 004."""
 
     QUEUED = "queued"
-    """Nobody holds it; it can be claimed."""
+    """No owner; it can be claimed."""
     RUNNING = "running"
-    """Its owner works on it, or is about to be told to go on."""
+    """Its owner works on it, or will be told to continue."""
     BLOCKED = "blocked"
-    """It waits for the user, and nobody is told to go on with it; it goes on when the
-    user says so, or its own agent is seen to work on it."""
+    """It waits for the user and gets no wakes; it continues when the user says so, or when its own
+    agent works on it again."""
     REVIEW = "review"
-    """It was handed to the user, who has to look at it."""
+    """Handed to the user for review."""
     COMPLETED = "completed"
-    """Ended: done, and proved where proof is asked for."""
+    """Ended: done, with proof if required."""
     FAILED = "failed"
-    """Ended: `why` says of what."""
+    """Ended: failed; `why` gives the reason."""
     CANCELLED = "cancelled"
     """Ended: no longer wanted."""
 
     @property
     def terminal(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return self in (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the run waits for the user."""
+        """True if the run waits for the user."""
         return self in (RunState.BLOCKED, RunState.REVIEW)
 
 
 class News(StrEnum):
-    """What the tool calls of a round have brought."""
+    """What is new in the tool calls of a round."""
 
     NONE = "none"
-    """Nothing, or what was there before."""
+    """Nothing new."""
     RESULT = "result"
-    """A call that was made before had another result."""
+    """A repeated call had another result."""
     CALL = "call"
-    """A call that was not made before, or a step that is done."""
+    """A new call was made, or a step was done."""
 
 
 class Owner(Value):
-    """Who holds a run."""
+    """The process or session that has claimed a run."""
 
     role: str
-    """What it claims as: in OpenClaw the agent's id."""
+    """Role that it claims as; in OpenClaw, the agent's id."""
     session_key: str | None = None
-    """Its session; None: it has none, as a process that claims by itself."""
+    """None: a process without a session."""
     boot: str | None = None
-    """The start of the gateway that the session lives in; None: it is no gateway's."""
+    """Id of the gateway's start; None: not in a gateway."""
     process: str | None = None
-    """Which process it is, as `<pid>:<start time>`; None: not known."""
+    """`<pid>:<start time>`; None: unknown."""
     home: str | None = None
-    """The home whose daemon it calls; None: there is but one."""
+    """Home whose daemon it calls; None: the only one."""
     host: str | None = None
-    """Which gateway the session lives in, as in `Wake.host`; None: not known."""
+    """Gateway of the session, as in `Wake.host`; None: unknown."""
 
     def same(self, other: Owner | None) -> bool:
-        """Whether the other is this one: of the same process, or of the same session.
+        """Return True if the other owner has the same process or the same role and session.
 
-        A session is the same whichever start of its gateway it lives in now. Two
-        gateways may each have one of the same key, and two machines a process of the
-        same number, so nobody of another gateway or home is.
+        A restart of the gateway does not change a session's identity. Owners in different homes or
+        hosts are never the same, since session keys and process ids may repeat there.
         """
         if other is None:
             return False
@@ -88,81 +87,78 @@ class Owner(Value):
 
 
 class Run(Value):
-    """One attempt at a task by one agent session."""
+    """One attempt at a task by one owner."""
 
     run_id: str
     task_id: str
     state: RunState
     why: str | None = None
-    """Why it is in that state, in a few words; None: there is nothing to say."""
+    """Reason for the state, in a few words; None: none."""
     role: str | None = None
-    """Who may claim it; None: anybody."""
+    """Role that may claim it; None: any."""
     session_key: str | None = None
-    """The session that it is to go on in; None: that of whoever claims it."""
+    """Session in which it is to continue; None: the session that claims it."""
     owner: Owner | None = None
-    """Who holds it; None: nobody does."""
+    """None: not claimed."""
     token: int = 0
-    """The fencing token of the last claim; 0: it was never claimed."""
+    """Fencing token of the last claim; 0: never claimed."""
     lease_until: Instant | None = None
-    """When its owner counts as gone unless it is seen before; None: it rests, and is
-    not expected to be seen."""
+    """Lease expiry. None while the run is idle between turns."""
     home: str | None = None
-    """The home whose daemon minds its lease and tells it to go on; None: any."""
+    """Home whose daemon watches its lease and wakes its session; None: any."""
     told_session: str | None = None
-    """The session that hears of its progress, for one in the background; None: it is
-    in the foreground."""
+    """Session that gets progress notices of a background run; None: it is in the foreground."""
     attached: tuple[str, ...] = ()
-    """Tasks that go to review together with it. Source: requirement D5."""
+    """Ids of tasks that go to review together with it. Source: requirement D5."""
     segmented: bool = False
-    """Whether its steps have budgets of tool calls. Source: requirement E4."""
+    """True if each step has a budget of tool calls. Source: requirement E4."""
     step: int | None = None
-    """The step that the budget counts for, from 0; None: none was begun."""
+    """Step that the budget applies to, from 0; None: none started."""
     step_calls: int = 0
-    """Tool calls begun in that step."""
+    """Tool calls started in that step."""
     step_bonus: bool = False
-    """Whether that step was given more."""
+    """True if that step's budget was extended."""
     failed_steps: tuple[int, ...] = ()
     """Steps of the current plan that were given up, from 0."""
     fingerprint: str | None = None
-    """Of what shaped the agent's prompt when it was last seen; None: not known."""
+    """Fingerprint of the inputs of the agent's prompt when last seen; None: unknown."""
     folder: str | None = None
-    """The folder that its agent works in; None: not known."""
+    """Working directory of its agent; None: unknown."""
     checkpoints: int = 0
-    """How many there are; numbers the next."""
+    """Number of checkpoints; the next one gets the following number."""
     calls: int = 0
     """Tool calls that have ended."""
     question: str | None = None
-    """What its agent asks the user, and waits for; None: nothing."""
+    """Question to the user that it waits for; None: none."""
     heard_until: int = 0
-    """The newest message of its task up to which its holder was told what the user
-    says; 0: none."""
+    """Id of the newest message up to which its owner has been told the user's words; 0: none."""
     rounds: int = 0
-    """How often it was told to go on; numbers the wake's key."""
+    """Number of times it was told to continue; part of the wake's key."""
     rounds_before: int = 0
-    """How often that was before its user last spoke."""
+    """Value of `rounds` when the user last spoke."""
     turn_began_at: Instant | None = None
-    """When the turn began that works on it; None: none does."""
+    """Start of the turn that works on it; None: no turn does."""
     worked_seconds: Seconds = 0.0
-    """Spent in turns since its user last spoke."""
+    """Time spent in turns since the user last spoke."""
     idle_rounds: int = 0
-    """Turns in a row that brought nothing new."""
+    """Consecutive turns without news."""
     news: News = News.NONE
-    """What the round that goes on has brought so far."""
+    """News of the current round so far."""
     recent: tuple[str, ...] = ()
-    """Digests of its last calls and their results, the newest last."""
+    """Digests of its last calls and their results, newest last."""
     said: str | None = None
-    """A digest of what its last turn said; None: nothing."""
+    """Digest of its last turn's reply; None: none."""
     last_response: str | None = None
-    """The end of what its agent said last to the user; None: nothing yet."""
+    """The end of its agent's last reply to the user; None: none yet."""
     provider_failures: int = 0
-    """Turns in a row that failed for the provider's sake."""
+    """Consecutive turns that failed because of the model's provider."""
     tries: int = 0
-    """Resumes in a row that no turn has come to an end after."""
+    """Consecutive resumes without a completed turn."""
     created_at: Instant
     changed_at: Instant
-    """When it came into its state."""
+    """When it entered its state."""
     seen_at: Instant
-    """When anything was last seen of its owner."""
+    """When its owner was last seen."""
     started_at: Instant | None = None
     """When it was first claimed; None: never."""
     ended_at: Instant | None = None
@@ -171,16 +167,17 @@ class Run(Value):
 
 
 class Checkpoint(Value):
-    """What one event added to what is known of a run: a delta, never the whole.
+    """What one event added to the record of a run: a delta, never the whole record.
 
     Source: requirement E2.
     """
 
     run_id: str
     number: int
-    """From 1, in the order in which they were written."""
+    """From 1, in the order of writing."""
     at: Instant
     body: str
     """JSON, as the core encodes it."""
     checksum: str
-    """Of the run, the number and the body; one that does not fit is passed over."""
+    """Checksum of the run's id, the number and the body; a checkpoint that does not match is
+    ignored."""

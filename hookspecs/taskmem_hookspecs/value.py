@@ -1,4 +1,4 @@
-"""What all values of the contract are made of: frozen, strict, and in UTC."""
+"""Define `Value`, the frozen and strict base of all values of the contract, and its time types."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Instant = Annotated[datetime, AfterValidator(_to_utc)]
 """An aware point in time, in UTC."""
 
 Seconds = Annotated[float, Field(ge=0, le=1e12)]
-"""A duration that can be added to any instant of ours: no NaN, and not endless."""
+"""A finite duration of at most 1e12 s."""
 
 
 class Value(BaseModel):
-    """A frozen value that refuses fields it does not know."""
+    """A frozen value that rejects unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

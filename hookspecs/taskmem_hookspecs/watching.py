@@ -1,12 +1,11 @@
-"""What looks at a target, what is seen there, and what decides on it.
+"""Define sensors, watches, frames and judges: how a target is watched and its condition judged.
 
     wait_sensor(target)  →  Sensor  →  Watch  →  Frame  →  Judge  →  Ruling
 
-One watch serves all waits on a target. It is asked to `look` from a *place*: a
-text of its own making that says how far somebody has read, and that still means
-the same after a restart. All of a plug-in's coroutines run on one event loop, in
-a thread that belongs to that plug-in alone: what blocks there holds up nobody
-else. Source: design §5, "waits".
+One watch serves all waits on a target. Each `look` starts from a *place*: a text that the watch
+itself made, which says how far a wait has read and stays valid after a restart. All coroutines of a
+plug-in run on one event loop in a thread of that plug-in, so a call that blocks delays no other
+plug-in. Source: design §5, "waits".
 """
 
 from __future__ import annotations
@@ -24,98 +23,97 @@ class Target(Value):
     """Something that can be watched, as `scheme:name`."""
 
     scheme: str
-    """`pty`, `window`, `screen`, a plug-in's own (an identifier in lower case), or
-    `queue`, which the core watches itself."""
+    """`pty`, `window`, `screen`, a plug-in's own (an identifier in lower case), or `queue`, which
+    the core watches itself."""
     name: str
-    """What comes after the colon; empty for `screen`."""
+    """The text after the colon; empty for `screen`."""
     within: tuple[str, ...] | None = None
-    """The folders that a file must lie in once links are followed, whatever becomes of
-    its name; None: anywhere. Where it is set, no other target is named in a refusal."""
+    """Folders in which a file must lie once links are resolved; None: anywhere. If set, a refusal
+    names no other target."""
 
     def __str__(self) -> str:
-        """Return it as it is written."""
+        """Return it as an agent writes it."""
         return f"{self.scheme}:{self.name}" if self.name else self.scheme
 
 
 @runtime_checkable
 class Picture(Protocol):
-    """What a target looks like; nobody pays for a form of it that nobody asks for."""
+    """An image of a target, encoded only on request."""
 
     size: tuple[int, int]
     """Width and height, in pixels."""
 
     def png(self) -> bytes:
-        """Return it as it is."""
+        """Return it as PNG, unscaled."""
         ...
 
     def jpeg(self, longest: int) -> bytes:
-        """Return it with sides of so many pixels at most; it is never enlarged."""
+        """Return it as JPEG, scaled down until no side is longer than `longest` pixels."""
         ...
 
 
 class Frame(Value):
-    """What one look from a place shows."""
+    """The result of one look from a place."""
 
     seen_at: Instant
     place: str
-    """Where the next look goes on: what lies before it has been shown whole.
+    """Where the next look starts; everything before it has been shown.
 
-    A little of what was shown may come again: an unfinished line does, and enough
-    before it that a phrase which was cut in two is found.
+    A little may be shown again: an unfinished line, and enough text before it to find a phrase that
+    was cut in two.
     """
     more: bool = False
-    """Whether there is more to see already, which did not fit into this frame."""
+    """True if more is available than fitted into this frame."""
     changed_at: Instant | None = None
     """When anything on the target last changed; None: unknown."""
     text: str | None = None
-    """What came since the place, as lines that a person would read; escape
-    sequences are understood and gone. None: this kind of target has no text."""
+    """Lines since the place as a person would read them, without escape sequences; None: this kind
+    of target has no text."""
     tail: str | None = None
-    """The last 80 lines since the wait's start, shown before or not; of a program that
-    paints the screen, the screen. None: there is no text."""
+    """The last 80 lines since the wait's start, shown before or not; for a full-screen program, the
+    screen. None: there is no text."""
     screen: str | None = None
-    """What can be seen now, what came before the wait included and typed lines left
-    out; None: no more than `tail` is known."""
+    """What is visible now, including output from before the wait and without typed lines; None: the
+    same as `tail`."""
     echoes: tuple[str, ...] = ()
-    """Lines of `text` and `tail` that are typed commands rather than output."""
+    """Lines of `text` and `tail` that are typed commands, not output."""
     picture: InstanceOf[Picture] | None = None
-    """The same object as long as nothing has changed. None: this kind of target has
-    none, or it cannot be seen just now."""
+    """The same object until something changes. None: this kind of target has no picture, or it is
+    not visible now."""
     note: str | None = None
-    """What whoever waits should know of the target, in a sentence: that several have
-    its name, that it cannot be seen just now. None: nothing."""
+    """A sentence for the waiting agent, such as that several targets have this name or that it is
+    not visible now; None: nothing."""
     seconds_left: float | None = None
-    """Until the wait that this is shown for times out; the core fills it in."""
+    """Seconds until the wait times out; set by the core."""
     prompt: bool | None = None
-    """Whether a shell stands there and waits for a command; None: unknown."""
+    """True if a shell waits for a command; None: unknown."""
     hides_input: bool | None = None
-    """Whether the terminal takes a line and does not show what is typed, as for a
-    password; None: unknown."""
+    """True if the terminal reads a line without echo, as for a password; None: unknown."""
     exit_status: int | None = None
-    """Of a command that ended; minus the signal's number when one ended it. None:
-    it runs, nobody knows its status, or it is no command."""
+    """Exit status of the command, or the negative signal number that ended it. None: it runs, its
+    status is unknown, or the target is no command."""
     gone: str | None = None
-    """Why nothing will ever come any more, in a sentence: the command ended, the
-    window closed. None: the target is there."""
+    """Why nothing will ever appear again, in a sentence, such as that the command has ended or the
+    window was closed. None: the target still exists."""
 
 
 class Output(Value):
-    """A piece of what a terminal showed, pushed by whoever sees it."""
+    """A piece of a terminal's output, pushed to a `Feed`."""
 
     data: bytes
-    """As the terminal got it; pieces may be cut anywhere."""
+    """Raw terminal output; pieces may be cut anywhere."""
     exit_status: int | None = None
-    """Of the command, which ended with this piece; None: it runs."""
+    """Exit status of the command, which ended with this piece; None: it runs."""
 
 
 @runtime_checkable
 class Watch(Protocol):
-    """One target, watched for everyone who waits on it."""
+    """Watches one target for all waits on it."""
 
     async def here(self) -> Frame:
-        """Return where a wait that is made now begins to read, as the frame's place.
+        """Return the place from which a new wait reads, in a frame.
 
-        Its `tail` is what is there now, whether it counts for the wait or not.
+        Its `tail` shows what is there now, even if it does not count for the wait.
 
         Raises:
             TargetGone: The target went away.
@@ -123,9 +121,9 @@ class Watch(Protocol):
         ...
 
     async def end(self) -> str:
-        """Return the place behind all that is there now, of which nothing comes again.
+        """Return the place after everything that is there now.
 
-        A wait that resolved, and waits for the same once more, reads on from it.
+        A wait that has resolved and is armed again for the same condition reads from it.
 
         Raises:
             TargetGone: The target went away.
@@ -133,7 +131,7 @@ class Watch(Protocol):
         ...
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what there is since a place, for a wait that reads from `start`.
+        """Return what appeared since a place, for a wait that began at `start`.
 
         Raises:
             TargetGone: The target went away, and there is nothing left to show.
@@ -141,11 +139,11 @@ class Watch(Protocol):
         ...
 
     async def wait_for_change(self) -> None:
-        """Return when there may be something new since this last returned."""
+        """Return when there may be something new since the last return."""
         ...
 
     async def close(self) -> None:
-        """Let go of the target; nothing is asked afterwards."""
+        """Release the target; no other method is called afterwards."""
         ...
 
 
@@ -154,12 +152,12 @@ class Sensor(Protocol):
     """Watches one kind of target."""
 
     async def watch(self, target: Target) -> Watch | Target:
-        """Begin to watch a target; or return its other name, by which it is watched.
+        """Start to watch a target; or return the other name under which it is watched.
 
         Raises:
-            TargetNotFound: It is not there; the sentence names what is. The next sensor
-                is asked.
-            TargetGone: It was there, and went away just now.
+            TargetNotFound: It does not exist; the sentence names the targets that do. The core asks
+                the next sensor.
+            TargetGone: It existed and has just gone away.
             InvalidArguments: No target of this kind can have such a name.
             NoProvider: It cannot be watched here; the sentence says what is missing.
         """
@@ -168,10 +166,10 @@ class Sensor(Protocol):
 
 @runtime_checkable
 class Feed(Protocol):
-    """A sensor that is told what its targets show, by whoever sees it."""
+    """A sensor that gets its targets' output pushed."""
 
     async def feed(self, target: Target, output: Output) -> None:
-        """Keep a piece of output, durably; it makes the target when it is new."""
+        """Store a piece of output durably; create the target if it is new."""
         ...
 
 
@@ -181,7 +179,7 @@ class Met(StrEnum):
     YES = "yes"
     NO = "no"
     UNSURE = "unsure"
-    """This judge cannot tell; the next one is asked."""
+    """This judge cannot decide; the core asks the next one."""
 
 
 class Ruling(Value):
@@ -191,30 +189,29 @@ class Ruling(Value):
     observation: str
     """What was seen, in one sentence."""
     look_again_seconds: float | None = None
-    """After which to ask again although nothing changed; None: not before something
-    does."""
+    """Delay after which to ask again even without a change; None: only after a change."""
     picture: InstanceOf[Picture] | None = None
-    """What it rests on, when that is not the frame's picture; None: it is."""
+    """The picture that was judged; None: the frame's."""
     trouble: str | None = None
     """Why it could not judge what is shown now, in a sentence; None: it could."""
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """Decides whether one wait's condition holds; `wait_judge` makes it for that wait.
+    """Decides whether one wait's condition holds; `wait_judge` creates it for that wait.
 
-    It is asked with frames in order, each from the place where the last one that it
-    answered ended, and never twice at once. It may have an attribute `sides`: the
-    indexes of the sides of the condition that it decides, all of them without it. A
-    judge that does not decide all sides answers `UNSURE` where none of its own holds.
-    An attribute `advice` may say, in a sentence, what would let it decide more of them.
+    It gets frames in order, each starting where the last frame it answered ended, and one at a
+    time. Its optional attribute `sides` has the indexes of the sides of the condition that it
+    decides; without it, it decides all. A judge that decides only some answers `UNSURE` if none of
+    them holds. Its optional attribute `advice` is a sentence that says what would let it decide
+    more sides.
     """
 
     name: str
-    """What answers and observations call it: `rules`, or the reader that it asks."""
+    """Name in answers and observations: `rules`, or the name of the reader it asks."""
 
     async def rule(self, frame: Frame) -> Ruling:
-        """Return whether the condition holds; whatever it raises is tried again."""
+        """Decide whether the condition holds; the core tries again if it raises."""
         ...
 
 
