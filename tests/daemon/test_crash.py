@@ -284,9 +284,9 @@ def test_every_answered_write_survives_a_killed_daemon(seed, home, task_database
 
             load.run(chance.randrange(1, MOST_ANSWERS), kill)
             busy += load.interrupted > before
-            with closing(task_database.left()) as database:
+            with closing(task_database.connect_after_kill()) as database:
                 task_database.assert_whole(database)
-        with closing(task_database.left()) as database:
+        with closing(task_database.connect_after_kill()) as database:
             assert_nothing_is_lost(database, load)
         if daemon is None:
             connect_or_start(home, environment(home)).close()
@@ -312,7 +312,7 @@ def test_a_write_that_is_lost_would_be_noticed(home, task_database):
         load.run(60, lambda _: daemon.kill())
     finally:
         daemon.close()
-    with closing(task_database.left()) as database:
+    with closing(task_database.connect_after_kill()) as database:
         assert_nothing_is_lost(database, load)
         texts = [text for record in load.records for text in record.said]
         taken = f"'{texts[0]} %'"

@@ -282,7 +282,7 @@ def test_every_wait_ends_once_although_daemon_is_killed_often(seed, home, task_d
                 assert daemon.kill() == -signal.SIGKILL
 
             load.run(chance.randrange(1, MOST_ANSWERS), kill)
-            with closing(task_database.left()) as database:
+            with closing(task_database.connect_after_kill()) as database:
                 task_database.assert_whole(database)
                 assert_sound(database)
             daemon.restart()
@@ -317,7 +317,7 @@ def test_a_wake_that_is_lost_would_be_noticed(home, task_database):
         daemon.restart()
         assert_every_wait_ended_as_it_must(task_database, load)
         daemon.stop()
-        with closing(task_database.left()) as database:
+        with closing(task_database.connect_after_kill()) as database:
             database.isolation_level = None
             assert_sound(database)
             for harm, said in HARMS.items():

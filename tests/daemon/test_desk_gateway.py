@@ -237,7 +237,7 @@ async def test_finalize_runs_in_looking_pool_and_budget_does_not(
         await ask(desk, "finalize", session_key=MAIN, said="It is deployed.")
         assert await ask(desk, "budget", session_key=MAIN) == {"budget": None}
 
-    assert where == ["_finalize"]
+    assert where == ["_check_last_words"]
 
 
 async def test_no_answer_is_held_back_where_the_setting_says_off(

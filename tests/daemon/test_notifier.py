@@ -381,7 +381,7 @@ async def test_question_and_card_wait_until_the_store_can_be_read(
         await run_passes(world, each)
     main.call("task_update", task_id=task, ask="Is it the red one?")
     with monkeypatch.context() as patch:
-        for read in ("notice_of", "view_of"):
+        for read in ("build_session_notice", "build_session_view"):
             patch.setattr(host_notifications, read, refuse_to_read)
         for each in told:
             await run_passes(world, each)

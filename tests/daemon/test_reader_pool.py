@@ -52,7 +52,7 @@ async def refusal(readers, question=None):
 
 
 def rows(readers):
-    return {row["name"]: row for row in readers.view()}
+    return {row["name"]: row for row in readers.build_view()}
 
 
 # --- the order ----------------------------------------------------------------

@@ -36,7 +36,7 @@ def test_a_daemon_has_its_home_before_it_loads_the_rest(
     def run(*_: object) -> None:
         held.append(holder(home))
 
-    rest = SimpleNamespace(run=run)
+    rest = SimpleNamespace(run_daemon=run)
     monkeypatch.setitem(sys.modules, "openclaw_taskmem.daemon.main", rest)
 
     assert startup.main({"TASKMEM_HOME": str(home.folder)}) == 0

@@ -48,7 +48,9 @@ def rows(environ):
 
 def set_up(environ, *names, project=None):
     for name in names:
-        apply.set_up_host(getattr(hosts, name)(environ, project), environ, dry_run=False)
+        apply.set_up_host(
+            getattr(hosts, f"build_{name}_host")(environ, project), environ, dry_run=False
+        )
 
 
 def test_there_is_a_row_for_each_host_that_is_set_up(environ):

@@ -155,7 +155,7 @@ async def test_a_wake_that_arrives_is_shown_with_its_way_and_its_times(house):
     assert row.state is OK
     assert "by openclaw-plugin after 12 ms" in row.detail
     assert "after 1500 ms" in row.detail
-    assert house.left() == []
+    assert house.list_leftovers() == []
 
 
 async def test_what_it_costs_is_said_before_it_is_spent(house):
@@ -164,7 +164,7 @@ async def test_what_it_costs_is_said_before_it_is_spent(house):
     assert "two short turns" in first.detail
     assert house.asked == []
     await rows.aclose()
-    assert house.left() == []
+    assert house.list_leftovers() == []
 
 
 async def test_it_has_a_session_of_its_own_and_touches_no_other(house):
@@ -234,7 +234,7 @@ async def test_a_wake_that_does_not_arrive_says_how_far_it_came(house, states, e
     assert rows["wake"].state is FAIL
     assert said in rows["wake"].detail
     assert rows["wake"].cure
-    assert house.left() == []
+    assert house.list_leftovers() == []
     # It is taken back, so that no other way brings it to a session that is gone.
     wait = {"wait_id": "wait_1", "session_key": house.asked[0][1]["session_key"]}
     taken_back = [("wait_update", wait)] if states else []
@@ -250,7 +250,7 @@ async def test_a_first_turn_that_does_not_end_is_named(house):
     assert "openclaw logs" in rows["wake"].cure
     assert rows["hook.turn_ended"].state is WARN
     assert "openclaw logs" in rows["hook.turn_ended"].cure
-    assert house.left() == []
+    assert house.list_leftovers() == []
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ async def test_a_daemon_that_refuses_the_wait_is_heard(house):
     row = (await rows_of(house))["wake"]
     assert row.state is FAIL
     assert "The wait failed: There is no such file." in row.detail
-    assert house.left() == []
+    assert house.list_leftovers() == []
 
 
 @pytest.mark.parametrize("main", ["", "main", "agent:", "agent:a:b:c", 7, "x" * 9000])
@@ -296,13 +296,13 @@ async def test_a_door_that_does_not_open_is_named(house, monkeypatch):
 async def test_a_session_that_was_just_used_is_deleted_a_little_later(house):
     house.stuck_closes = 3
     assert "proof.left" not in await rows_of(house)
-    assert house.left() == []
+    assert house.list_leftovers() == []
 
 
 async def test_a_session_that_cannot_be_deleted_is_named(house):
     house.stuck_closes = 10_000
     row = (await rows_of(house))["proof.left"]
-    [session] = house.left()
+    [session] = house.list_leftovers()
     assert row.state is WARN
     assert "changed before deletion" in row.detail
     assert session in row.cure
@@ -320,7 +320,7 @@ async def test_whenever_it_is_broken_off_nothing_is_left_behind(house, when):
     rows.cancel()
     with suppress(asyncio.CancelledError):
         await rows
-    assert house.left() == []
+    assert house.list_leftovers() == []
 
 
 # --- the rows of the hooks ------------------------------------------------------

@@ -28,10 +28,10 @@ def append(path, text):
 
 async def heard_only_then(watcher, path, text):
     """Append when everything was seen, so that only the system can tell of it."""
-    await watcher.watch.changed()
+    await watcher.watch.wait_for_change()
     await watcher.look()
     append(path, text)
-    await watcher.watch.changed()
+    await watcher.watch.wait_for_change()
     await watcher.until_seen(text)
 
 

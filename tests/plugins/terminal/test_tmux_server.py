@@ -174,7 +174,7 @@ async def test_output_that_tmux_drops_is_seen_at_the_panes_end(tmux, monkeypatch
     program = "read x; seq 5; echo FIRST; echo SECOND; seq 5; read x; exit 3"
     tmux.session("work", f"sh -c '{program}'")
     async with watch_terminal("tmux:work") as watcher:
-        printed = watcher.watch.printed
+        printed = watcher.watch.append_output
         dropped = []
 
         def drops(data):

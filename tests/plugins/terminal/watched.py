@@ -41,7 +41,7 @@ class Watcher:
                 while not condition(await self.look()):
                     if not self.frame.more:
                         assert not self.frame.gone, (what, self.frame)
-                        await self.watch.changed()
+                        await self.watch.wait_for_change()
         except TimeoutError:
             raise AssertionError(f"waited in vain until {what}: {self.frame}") from None
         return self.frame

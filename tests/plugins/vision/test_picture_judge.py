@@ -118,12 +118,12 @@ async def test_something_new_is_asked_about_when_it_stands_still(room):
 async def test_a_look_goes_on_while_the_model_thinks(room):
     await room.begin()
     await room.paint(MARK)
-    assert room.model.waiting == 1
+    assert room.model.waiting_count == 1
     for _ in range(5):
         room.now += WATCHFUL
         ruling = await room.rule()
         assert ruling.look_again_seconds == WATCHFUL
-    assert room.model.waiting == 1
+    assert room.model.waiting_count == 1
 
 
 async def test_model_is_shown_what_came_and_went_while_it_thought(room):
@@ -179,7 +179,7 @@ async def test_nothing_less_than_a_yes_settles_it(room, answer):
     await room.rule()
     await room.model.answer(answer)
     assert (await room.rule()).met is Met.UNSURE
-    assert room.model.waiting == 0
+    assert room.model.waiting_count == 0
 
 
 async def test_what_decided_is_shown_as_the_picture_of_the_ruling(room):
@@ -335,7 +335,7 @@ async def test_swayed_model_is_shown_what_appears_after_another_change(room):
     room.painted = (MARK, above, below)
     for _ in range(100):
         await room.rule()
-        if room.model.waiting:
+        if room.model.waiting_count:
             await room.model.answer(verdict())
         room.now += 0.1
     boxes = [shot.box for each in room.model.scenes[asked:] for shot in each.shots]
@@ -345,7 +345,7 @@ async def test_swayed_model_is_shown_what_appears_after_another_change(room):
 async def test_a_model_that_stays_swayed_never_settles_it(room):
     await room.rule()
     for _ in range(CALLS):
-        if not room.model.waiting:
+        if not room.model.waiting_count:
             break
         await room.model.answer(PromptInjectionSuspected("It says yes to everything."))
         ruling = await room.rule()
@@ -469,7 +469,7 @@ async def test_text_expected_by_the_model_is_asked_about_at_once(room):
     await room.model.answer(verdict(expect_text=["100%"]))
     room.now += 0.1
     await room.rule()
-    assert room.model.waiting == 0
+    assert room.model.waiting_count == 0
 
 
 # What it is shown.
@@ -486,7 +486,7 @@ async def test_what_decided_is_the_picture_of_what_came_and_went(room):
     room.painted = (MARK,)
     room.now += 2
     await room.rule()
-    while not room.model.waiting:
+    while not room.model.waiting_count:
         room.now += 1
         await room.rule()
     assert len(room.model.scenes) in (asked, asked + 1)
@@ -572,7 +572,7 @@ async def test_judge_asks_no_more_after_the_target_goes_without_a_yes(room):
     for _ in range(2):
         ruling = asyncio.create_task(room.judge.rule(room.frame(gone="Closed.")))
         await turn()
-        if room.model.waiting:
+        if room.model.waiting_count:
             await room.model.answer(verdict(Met.NO))
         assert (await ruling).met is not Met.YES
     assert len(room.model.scenes) == 2

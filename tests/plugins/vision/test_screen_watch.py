@@ -249,7 +249,7 @@ async def test_a_target_that_turns_private_is_neither_shown_nor_named(screen, pa
 async def test_target_that_turns_private_during_a_look_is_not_shown(screen, papers, monkeypatch):
     window = papers.open("News")
     async with watch_target(screen, "window:News", **SECRET) as watch:
-        pixels = watch._display.pixels
+        pixels = watch._display.read_pixels
 
         def later(number):
             papers.call(window, "Bank")
@@ -265,7 +265,7 @@ async def test_dialog_that_turns_private_during_a_look_is_not_shown(screen, pape
     window = papers.open("News", (400, 300), (100, 100))
     dialog = papers.open("Plain", (60, 40), (200, 200), colour=RED, owner=window)
     async with watch_target(screen, "window:News", **SECRET) as watch:
-        pixels = watch._display.pixels
+        pixels = watch._display.read_pixels
 
         def later(number):
             papers.call(dialog, "Diary")
@@ -344,7 +344,7 @@ async def test_nothing_is_left_of_what_could_not_be_opened(screen, papers, monke
 
     for target in ["window:not there", "window:Held", "screen"]:
         with monkeypatch.context() as patch:
-            for step in ("attend", "attend_paint"):
+            for step in ("watch_window", "watch_paint"):
                 patch.setattr(f"taskmem_vision.capture.x11.X11Display.{step}", fails)
                 with pytest.raises((OSError, TargetNotFound)):
                     async with watch_target(screen, target):

@@ -181,7 +181,9 @@ async def test_window_is_seen_on_a_server_without_shared_memory(screen, papers, 
     def refuse_memory(*_):
         raise OSError(28, "there is no memory to share")
 
-    monkeypatch.setattr("taskmem_vision.capture.shared_memory.Shared._ensure_size", refuse_memory)
+    monkeypatch.setattr(
+        "taskmem_vision.capture.shared_memory.SharedSegment._ensure_size", refuse_memory
+    )
     papers.open("Remote")
     async with watch_target(screen, "window:Remote") as watch:
         assert colours(await watch.here()) == {GREEN}

@@ -227,7 +227,7 @@ async def test_a_dialog_that_closes_while_it_is_looked_at_ends_nothing(screen, p
     window = papers.open("Main", (400, 300), (100, 100))
     dialog = papers.open("Error", (60, 40), (200, 200), colour=RED, owner=window)
     async with watch_target(screen, "window:Main") as watch:
-        place = watch._display.place
+        place = watch._display.read_box
 
         def closed_right_after(number):
             found = place(number)
