@@ -1,4 +1,4 @@
-"""Keeps everything in SQLite, or in PostgreSQL where the URL says so."""
+"""Built-in store: SQLite, or PostgreSQL for `postgresql:` URLs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ANSWERED: Final = ("sqlite", "postgresql", "postgresql+psycopg")
 
 @hookimpl(trylast=True)
 def task_store(url: str) -> TaskStore | None:
-    """Open the database behind a `sqlite:` or `postgresql:` URL."""
+    """Return the store for a `sqlite:` or `postgresql:` URL; None for any other scheme."""
     if url.partition(":")[0] not in _ANSWERED:
         return None
     from taskmem_sqlmodel.store import SqlStore
@@ -22,7 +22,7 @@ def task_store(url: str) -> TaskStore | None:
 
 @hookimpl(trylast=True)
 def health_checks() -> Sequence[HealthCheck]:
-    """Look whether the database is there, and sound."""
+    """Return the check that the database exists, is readable and is writable."""
     from taskmem_sqlmodel.health import DatabaseCheck
 
     return [DatabaseCheck()]

@@ -1,6 +1,6 @@
-"""The column types: instants and JSON as text that reads the same everywhere.
+"""Column types, checks and partial indexes.
 
-Besides, checks of columns, and indexes of some rows.
+Instants and JSON are stored as text that is the same on SQLite and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from sqlalchemy.engine import Dialect
 
 
 def _build_ordered_text(dialect: Dialect) -> sa.types.TypeEngine[str]:
-    """Return text that sorts on PostgreSQL as it does on SQLite and in Python."""
+    """Return a text type that sorts by code point, as SQLite and Python do."""
     return dialect.type_descriptor(
         sa.Text(collation="C") if dialect.name == "postgresql" else sa.Text()
     )
 
 
 class CodePointText(sa.TypeDecorator[str]):
-    """Text in the order of its code points."""
+    """Text that sorts by code point."""
 
     impl = sa.Text
     cache_ok = True
@@ -34,7 +34,7 @@ class CodePointText(sa.TypeDecorator[str]):
 
 
 class Serial(sa.TypeDecorator[int]):
-    """A number that the database counts up; SQLite does so only for `INTEGER`."""
+    """An auto-incremented number; SQLite requires `INTEGER` for this."""
 
     impl = sa.BigInteger
     cache_ok = True
@@ -47,14 +47,14 @@ class Serial(sa.TypeDecorator[int]):
 
 
 class UnreadableValue:
-    """Stands for what a column cannot hold: making a value of it fails."""
+    """Stands for a stored value that cannot be decoded: validation rejects it."""
 
 
 _WIDTH: Final = len("2026-02-16T06:00:00.000000Z")
 
 
 class InstantText(sa.TypeDecorator[datetime]):
-    """An instant as ISO 8601 in UTC, of fixed width, so that text order is time's."""
+    """An instant as ISO 8601 text in UTC of fixed width, so that it sorts by time."""
 
     impl = sa.Text
     cache_ok = True
@@ -68,7 +68,7 @@ class InstantText(sa.TypeDecorator[datetime]):
         value: datetime | None,
         dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
     ) -> str | None:
-        """Write `2026-02-16T06:00:00.000000Z`."""
+        """Format as `2026-02-16T06:00:00.000000Z`."""
         if value is None:
             return None
         naive = value.astimezone(UTC).replace(tzinfo=None)
@@ -79,11 +79,11 @@ class InstantText(sa.TypeDecorator[datetime]):
         value: Any | None,  # noqa: ANN401 - what the driver read
         dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
     ) -> Any:  # noqa: ANN401 - an instant, or what no value takes for one
-        """Read it back, aware; what is none is left to whoever makes the value."""
+        """Parse into an aware datetime; return `UnreadableValue` if that fails."""
         if value is None:
             return None
         try:
-            # Another width or zone would not be in order.
+            # Text of another width or zone would sort wrongly.
             if len(value) == _WIDTH and value.endswith("Z"):
                 return datetime.fromisoformat(value)
         except (TypeError, ValueError, AttributeError):
@@ -92,15 +92,15 @@ class InstantText(sa.TypeDecorator[datetime]):
 
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""Made once: `json.dumps` would make an encoder each time."""
+"""Shared encoder: `json.dumps` would build one on each call."""
 
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape of half a character; two of them may be a whole one."""
+"""Escape of a surrogate, which may be half of a pair or alone."""
 
 
 class JsonText(sa.TypeDecorator[Any]):
-    """JSON as text, with letters of every script as they are."""
+    """JSON as text; characters outside ASCII are not escaped."""
 
     impl = sa.Text
     cache_ok = True
@@ -110,7 +110,7 @@ class JsonText(sa.TypeDecorator[Any]):
         value: Any,  # noqa: ANN401 - whatever JSON can say
         dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
     ) -> str:
-        """Write it without needless spaces."""
+        """Encode without spaces."""
         return _encode(value)
 
     def process_result_value(
@@ -118,9 +118,9 @@ class JsonText(sa.TypeDecorator[Any]):
         value: Any,  # noqa: ANN401 - what the driver read
         dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
     ) -> Any:  # noqa: ANN401 - whatever JSON can say
-        """Read it back; what is no JSON is left to whoever makes the value.
+        """Decode; return `UnreadableValue` for invalid JSON.
 
-        Half a character is none: it could never be written again.
+        A lone surrogate is invalid: it could not be written again.
         """
         try:
             read = json.loads(value)
@@ -132,12 +132,12 @@ class JsonText(sa.TypeDecorator[Any]):
 
 
 def build_enum_check(column: str, enum: type[StrEnum]) -> sa.CheckConstraint:
-    """Return a check that a column holds a member of an enum."""
+    """Return a constraint: the column contains a member of `enum`."""
     members = ", ".join(f"'{member.value}'" for member in enum)
     return sa.CheckConstraint(f"{column} IN ({members})", name=f"{column}_is_known")
 
 
 def build_partial_index(condition: str, name: str, *columns: str, unique: bool = False) -> sa.Index:
-    """Return an index of the rows for which a condition holds."""
+    """Return an index of the rows that satisfy `condition`."""
     where = sa.text(condition)
     return sa.Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)

@@ -1,7 +1,4 @@
-"""How much a store holds, by state or by whose doing it is.
-
-What only turns were covered with is left out.
-"""
+"""Count rows by state or by maker. Implicit tasks and their runs are not counted."""
 
 from __future__ import annotations
 
@@ -42,14 +39,14 @@ _PAST: Final = sa.bindparam("past", type_=CodePointText)
 
 @cache
 def select_open_tasks(*, by_agent: bool) -> sa.Select[Any]:
-    """Select how many open tasks one has registered, up to a limit."""
+    """Return the statement that counts the open tasks of a maker, up to a limit."""
     of = TASKS.c.registrar_host, TASKS.c.registrar_session
     return _select_count(TASKS, OPEN_TASK, *of, by_agent=by_agent)
 
 
 @cache
 def select_open_waits(*, by_agent: bool) -> sa.Select[Any]:
-    """Select how many open waits one has asked for, up to a limit."""
+    """Return the statement that counts the open waits of a maker, up to a limit."""
     of = WAITS.c.host, WAITS.c.session_key
     return _select_count(WAITS, OPEN_WAIT, *of, by_agent=by_agent)
 
@@ -60,7 +57,7 @@ def _select_count(
     of = host.in_(sa.bindparam("hosts", expanding=True))
     rows = sa.select(sa.literal(1)).where(sa.text(open_), of, is_of_home(table))
     if by_agent:
-        # One stretch of the index holds both its own session and all below it.
+        # One index range holds the agent's own session and all sessions below it.
         own = sa.or_(session == _AGENT, session >= _FIRST)
         rows = rows.where(session >= _AGENT, session < _PAST, own)
     some = rows.limit(sa.bindparam("limit", type_=sa.Integer)).subquery()
@@ -68,36 +65,35 @@ def _select_count(
 
 
 class CountMixin:
-    """Part of `SqlStore`."""
+    """The counting methods of `SqlStore`."""
 
     def _open_snapshot(self) -> AbstractContextManager[sa.Connection]:
         """Lend a connection that sees one snapshot."""
         raise NotImplementedError
 
     def count(self) -> Counts:
-        """Return how much there is, by state."""
+        """Return the number of tasks, waits, wakes and runs by state, and of events."""
         with self._open_snapshot() as connection:
             return _read_counts(connection)
 
     def count_open(
         self, kind: type[Task | Wait], by: Maker, limit: int, home: str | None = None
     ) -> int:
-        """Return how many open tasks one has registered, or open waits asked for."""
+        """Return how many open tasks or waits a maker has, at most `limit`."""
         ask = select_open_tasks if kind is Task else select_open_waits
         statement = ask(by_agent=by.agent is not None)
         named = {"hosts": list(by.hosts), "limit": limit, "home": home}
         if by.agent is not None:
-            # A semicolon is what comes after a colon.
+            # The semicolon is the character after the colon.
             named |= {"agent": by.agent, "first": f"{by.agent}:", "past": f"{by.agent};"}
         with self._open_snapshot() as connection:
             return int(connection.execute(statement, named).scalar_one())
 
 
 def _read_counts(connection: sa.Connection) -> Counts:
-    """Return how much there is.
+    """Count all rows, then subtract implicit tasks and their runs.
 
-    Implicit tasks are few, and found by an index of their own: all are counted, and
-    those taken off.
+    Implicit tasks are few and have their own index, so this is faster than a filter.
     """
 
     def count(statement: sa.Executable) -> Counter[str]:

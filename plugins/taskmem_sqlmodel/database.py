@@ -1,4 +1,4 @@
-"""From a URL to a database that is ready: its file, its engine, its schema."""
+"""Open the database at a URL: create its file, build its engine, migrate its schema."""
 
 from __future__ import annotations
 
@@ -23,46 +23,45 @@ from taskmem_sqlmodel.database_files import DatabaseFiles
 from taskmem_sqlmodel.errors import translate_errors
 
 BUSY_TIMEOUT: Final = 5.0
-"""How long to wait for another process's lock, unless told otherwise. Seconds."""
+"""Default time to wait for another process's lock. Seconds."""
 
 _OWNER_ONLY: Final = 0o600
 
 _WRITERS_LOCK: Final = 0x7461736B6D656D
-"""Names PostgreSQL's advisory lock: `taskmem` in ASCII."""
+"""Key of PostgreSQL's advisory lock for writers: `taskmem` in ASCII."""
 
 _FIRST: Final = "taskmem_first"
-"""The execution option that holds the statement which opens a transaction."""
+"""The execution option with the statement that opens a transaction."""
 
 
 @dataclass(frozen=True)
 class Database:
-    """An open database, and the two kinds of connection to it.
+    """An open database, which makes reading and writing connections.
 
-    Transactions of a writer run one after the other, also between processes, so
-    that events become visible in the order of their ids. A reader's see one
-    snapshot.
+    Write transactions run one after the other, also between processes, so that events become
+    visible in the order of their ids. A read transaction sees one snapshot.
     """
 
     engine: sa.Engine
     place: DatabaseFiles | None = None
-    """Where its files are; None: it is on a server."""
+    """The files of the database; None for a database on a server."""
 
     def require_in_place(self) -> None:
-        """See that its files are still where everybody looks for them.
+        """Check that the database's files are still at their paths.
 
         Raises:
-            StoreUnavailable: One was replaced or removed.
+            StoreUnavailable: A file was replaced or removed.
         """
         if self.place is not None:
             self.place.require_in_place()
 
     def note_write(self) -> None:
-        """Note that something was written."""
+        """Record the state of the file after a write."""
         if self.place is not None:
             self.place.note_write()
 
     def close(self) -> None:
-        """Let go of it, once every other connection is closed."""
+        """Close the database, after all other connections are closed."""
         if self.place is not None:
             self.place.close()
 
@@ -72,13 +71,13 @@ class Database:
         return self.engine.dialect.name
 
     def connect_reader(self) -> sa.Connection:
-        """Connect for reading."""
+        """Open a connection for reading."""
         if self.dialect == "sqlite":
             return self._connect(**{_FIRST: "BEGIN"})
         return self._connect(isolation_level="REPEATABLE READ")
 
     def connect_writer(self) -> sa.Connection:
-        """Connect for writing."""
+        """Open a connection for writing."""
         first = (
             "BEGIN IMMEDIATE"
             if self.dialect == "sqlite"
@@ -91,17 +90,17 @@ class Database:
 
 
 def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
-    """Open a database, made or migrated where it needs to be.
+    """Open a database; create or migrate it if needed.
 
     Args:
         url: `sqlite:////path/to/file.db`, or `postgresql://…`.
         busy_timeout: How long to wait for another process's lock. Seconds.
 
     Raises:
-        SettingsInvalid: The URL names no database.
-        StoreBusy: Another process holds it, and did not let go in time.
-        StoreTooNew: A newer version wrote it; it was left untouched.
-        StoreUnavailable: It cannot be reached or read.
+        SettingsInvalid: The URL is not that of a database.
+        StoreBusy: Another process did not release its lock in time.
+        StoreTooNew: A newer version wrote the database; it was left untouched.
+        StoreUnavailable: The database cannot be reached or read.
     """
     address = _parse_address(url)
     path: Path | None = None
@@ -161,11 +160,10 @@ def _parse_path(address: sa.URL) -> Path:
 
 
 def _prepare_file(path: Path) -> None:
-    """Make sure that there is a file.
+    """Create the database file if it is missing.
 
-    SQLite gives its other two files the permissions of this one. A file that
-    exists is opened by nobody but SQLite: closing it would let go of the locks
-    that this process holds on it.
+    SQLite copies its permissions to the log and shared-memory files. An existing file must be
+    opened by SQLite alone: closing another descriptor would release this process's locks on it.
     """
     try:
         _make_folder(path.parent)
@@ -179,7 +177,7 @@ def _prepare_file(path: Path) -> None:
 
 
 def _restrict_to_owner(path: Path) -> None:
-    """Take the file away from all but its owner; a restored copy may be open."""
+    """Set the file's mode to 0600; a restored copy may have another mode."""
     with suppress(PermissionError):
         if stat.S_IMODE(path.stat().st_mode) != _OWNER_ONLY:
             path.chmod(_OWNER_ONLY)
@@ -194,10 +192,9 @@ def _make_folder(folder: Path) -> None:
 
 
 def open_read_only(path: Path, busy_timeout: float = BUSY_TIMEOUT) -> sa.Engine:
-    """Return an engine that cannot change a file of SQLite.
+    """Return an engine that opens a SQLite file read-only.
 
-    What a writer that was killed left half done is rolled back first: until then,
-    SQLite refuses to read.
+    A hot journal left by a killed writer is rolled back first: until then SQLite refuses to read.
     """
 
     def connect(mode: str = "ro") -> sqlite3.Connection:
@@ -235,10 +232,10 @@ def _build_sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
 
 
 def _switch_to_wal(database: Database, tries: int = 100) -> None:
-    """Switch the file to a write-ahead log, once for all.
+    """Switch the file to a write-ahead log, which is permanent.
 
-    The switch needs the file alone, and SQLite does not wait for that: so wait
-    for whoever has it, as a writer does, and try again.
+    The switch needs exclusive access, and SQLite does not wait for it. So take the write lock,
+    which SQLite does wait for, and try again.
     """
     try:
         with database.engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""Where the files of a database of SQLite are, and whether they still are there."""
+"""Check that the files of an open SQLite database are still in place."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ Identity = tuple[int, int]
 
 
 class DatabaseFiles:
-    """The file of an open database and its write-ahead log, as they were opened."""
+    """The file of an open database and its write-ahead log, identified when opened."""
 
     def __init__(self, path: Path, keeper: sa.Connection) -> None:
-        """Take the file, and a connection that stays open for as long as the database.
+        """Record the identity of the files.
 
-        While one is open nobody but a stranger removes or replaces the log.
+        `keeper` stays open as long as the database: as long as a connection is open, SQLite does
+        not remove or replace the log.
         """
         self._path = path
         self._log = path.with_name(f"{path.name}-wal")
@@ -30,11 +31,11 @@ class DatabaseFiles:
         self._written = self._read_state()
 
     def require_in_place(self) -> None:
-        """See that the files are still where everybody looks for them.
+        """Check that the files at these paths are the ones that were opened.
 
         Raises:
-            StoreUnavailable: One was replaced or removed: what is written into the
-                open ones will be found by nobody.
+            StoreUnavailable: A file was replaced or removed, so writes into the open one are
+                lost.
         """
         if self._identify() != self._opened:
             raise StoreUnavailable(
@@ -44,15 +45,15 @@ class DatabaseFiles:
             )
 
     def note_write(self) -> None:
-        """Note how the file is after a write of ours."""
+        """Record the file's size and time after a write of ours."""
         self._written = self._read_state()
 
     def close(self) -> None:
-        """Let go of the database.
+        """Close the last connection, unless that would destroy the file.
 
-        Who closes it last moves its log into its file. That would destroy a file that
-        was written over, so there nobody closes it last: the connection is left open
-        until the process has ended, whose end moves nothing.
+        The last connection to close checkpoints the log into the file. If the log was removed and
+        another program overwrote the file, that would corrupt it. In that case leave the connection
+        open until the process ends, which checkpoints nothing.
         """
         (file, log), (file_before, log_before) = self._identify(), self._opened
         lost_log = file == file_before and log != log_before
@@ -73,7 +74,7 @@ class DatabaseFiles:
 
 
 def find_identity(path: Path) -> Identity | None:
-    """Return which file a path leads to; None: it is not there."""
+    """Return the device and inode of the file at a path; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:
@@ -82,5 +83,5 @@ def find_identity(path: Path) -> Identity | None:
 
 
 def leave_open(connection: sa.Connection) -> None:
-    """Keep a connection from ever being closed by this process, also at its end."""
+    """Prevent a connection from being closed by this process, even at exit."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

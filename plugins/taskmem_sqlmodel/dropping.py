@@ -1,4 +1,4 @@
-"""What has ended is dropped, the oldest first, a few rows in each transaction."""
+"""Retention: delete ended rows, oldest first, a few in each transaction."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from taskmem_sqlmodel.read_statements import (
 from taskmem_sqlmodel.tables import Base
 
 AT_ONCE: Final = 500
-"""Rows that one transaction drops: whoever writes meanwhile waits for no more."""
+"""Rows deleted in one transaction; it bounds how long other writers wait."""
 PAGE: Final = 2_000
-"""Entries of the log that are looked at together."""
+"""Event-log entries read in one page."""
 ROW_BYTES: Final = 28
-"""What PostgreSQL adds to each row."""
+"""Overhead of a row in PostgreSQL. Bytes."""
 
 _BEFORE: Final = sa.bindparam("before", type_=InstantText)
 _HOME: Final = sa.bindparam("home", type_=CodePointText)
@@ -41,12 +41,12 @@ _WATCHING: Final = WaitStatus.WATCHING.value
 
 
 def _is_task_closed(task_id: sa.Column[Any]) -> sa.ColumnElement[bool]:
-    """Whether the task of a row has ended."""
+    """Return the condition: the task of a row has ended."""
     return sa.exists().where(TASKS.c.task_id == task_id, TASKS.c.status.in_(_CLOSED))
 
 
 def _has_no_open_task(table: sa.Table) -> sa.ColumnElement[bool]:
-    """Whether a row is of no task, or of one that has ended."""
+    """Return the condition: a row has no task, or its task has ended."""
     return sa.or_(table.c.task_id.is_(None), _is_task_closed(table.c.task_id))
 
 
@@ -64,7 +64,7 @@ _IS_RESUMABLE: Final = sa.and_(
         > sa.tuple_(RUNS.c.created_at, RUNS.c.run_id),
     ),
 )
-"""Whether a run is the newest of a task that failed."""
+"""Condition: the run is the newest of a failed task."""
 _OLD_CHECKPOINT: Final = sa.and_(
     CHECKPOINTS.c.at < _BEFORE,
     sa.exists().where(
@@ -103,9 +103,9 @@ _LATER_EVENT: Final = EVENTS.alias("later")
 _NEWEST: Final = sa.select(sa.func.max(EVENTS.alias("every").c.id)).scalar_subquery()
 _OLD_EVENT: Final = sa.and_(
     EVENTS.c.at < _BEFORE,
-    # With no such number no comparison is true.
+    # If `upto` is NULL, no comparison is true.
     (EVENTS.c.id > _UPTO).is_not(sa.true()),
-    # A database numbers on from the newest that is left.
+    # Keep the newest entry: the database continues its numbering.
     EVENTS.c.id < _NEWEST,
     ~sa.exists().where(
         TASKS.c.task_id == EVENTS.c.task_id,
@@ -131,7 +131,7 @@ _OLD: Final = (
     (WAITS, _OLD_WAIT, (WAITS.c.created_at,)),
     (EVENTS, _OLD_EVENT, ()),
 )
-"""What is droppable of each table, in this order, and what it is ordered by."""
+"""For each table the condition of deletable rows and their order; deleted in this sequence."""
 
 
 def _list_keys(table: sa.Table) -> list[sa.Column[Any]]:
@@ -165,7 +165,7 @@ _OTHERS: Final = sa.select(
 
 
 class RetentionMixin:
-    """Part of `SqlStore`: drops what has ended, and says how much room is taken."""
+    """The retention methods of `SqlStore`: delete ended rows, measure the size."""
 
     _database: Database
 
@@ -177,9 +177,9 @@ class RetentionMixin:
         upto: int | None = None,
         after: int = 0,
     ) -> DroppedRows:
-        """Drop the oldest of what has ended; return how many rows of each table.
+        """Delete up to `limit` ended rows of each table, oldest first; return how many.
 
-        They are chosen while others write, and looked at once more as they are dropped.
+        Rows are chosen while others write, so the conditions are checked again on deletion.
         """
         given = {"before": before, "limit": limit, "home": home, "upto": upto}
         dropped: dict[str, int] = {}
@@ -201,7 +201,7 @@ class RetentionMixin:
         return DroppedRows(rows=rows, last_event=last)
 
     def measure(self, home: str | None = None) -> StoreSize:
-        """Return how many bytes are taken; room that was given back counts as free."""
+        """Return the bytes in use; free pages do not count."""
         self._database.require_in_place()
         with translate_errors(), self._database.connect_reader() as reader, reader.begin():
             shared = home is not None and reader.execute(_OTHERS, {"home": home})
@@ -222,7 +222,7 @@ class RetentionMixin:
 def _choose_keys(
     connection: sa.Connection, table: sa.Table, given: Mapping[str, Any]
 ) -> Sequence[tuple[Any, ...]]:
-    """Return the keys of the oldest rows that are to go."""
+    """Return the keys of the oldest deletable rows."""
     if table is EVENTS:
         found = _find_events(connection, given)
         return [key for key, _ in zip(found, range(given["limit"]), strict=False)]
@@ -230,10 +230,10 @@ def _choose_keys(
 
 
 def _find_events(connection: sa.Connection, given: Mapping[str, Any]) -> Iterator[tuple[int]]:
-    """Yield entries of the log that are to go, the oldest first.
+    """Yield the keys of deletable event-log entries, oldest first.
 
-    They lie in the order of time but for what a clock that jumped has written; so the
-    first page without an old one ends the search.
+    Entries are in order of time, except after clock jumps. So the search ends at the first page
+    without an old entry.
     """
     after = given["after"]
     while page := connection.execute(_PAGE_OF_EVENTS, {**given, "after": after}).all():

@@ -1,4 +1,4 @@
-"""What went wrong in a database, as an error of the contract with its sentence."""
+"""Translate database errors into the contract's errors."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
     "SQLITE_BUSY": (StoreBusy, _BUSY),
     "SQLITE_LOCKED": (StoreBusy, _BUSY),
     "SQLITE_FULL": (StoreFull, _FULL),
-    # SQLite says FULL only for ENOSPC: a quota, a limit on file sizes and a disk that
-    # fails are these.
+    # SQLite reports FULL only for ENOSPC. A quota, a file-size limit and a failing disk are
+    # reported as these.
     "SQLITE_IOERR_WRITE": (StoreFull, _REFUSED),
     "SQLITE_IOERR_SHMSIZE": (StoreFull, _REFUSED),
     "SQLITE_CORRUPT": (StoreUnavailable, _DAMAGED),
@@ -73,7 +73,7 @@ _MEANINGS: Final[dict[str, tuple[type[TaskmemError], str]]] = {
 
 @contextmanager
 def translate_errors() -> Generator[None]:
-    """Let nothing of SQLAlchemy or a driver out."""
+    """Replace errors of SQLAlchemy and its drivers by the contract's errors."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -83,7 +83,7 @@ def translate_errors() -> Generator[None]:
 
 
 def build_conflict() -> Conflict:
-    """Return the error for a version that is not the one expected."""
+    """Return the error for a row whose version is not the expected one."""
     return Conflict(_MOVED)
 
 
@@ -102,7 +102,7 @@ def _translate_error(error: SQLAlchemyError) -> TaskmemError:
 
 
 def _list_codes(error: SQLAlchemyError) -> Iterator[str]:
-    """Yield what the driver calls it, the most exact name first."""
+    """Yield the driver's codes for an error, the most specific first."""
     cause = error.orig if isinstance(error, DBAPIError) else None
     name = getattr(cause, "sqlite_errorname", None)
     if isinstance(name, str):

@@ -1,8 +1,8 @@
-"""Group commit: changes that come together share one transaction.
+"""Group commit: concurrent changes share one transaction.
 
-Making a transaction durable costs the same for one change as for many. So the
-first to come leads: it writes what has gathered, its own change among it, and
-whoever comes meanwhile gathers for the next leader.
+Making a transaction durable costs the same for one change as for many. So the first thread to
+arrive leads: it writes all queued changes, including its own. Changes that arrive meanwhile are
+queued for the next leader.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _INTERRUPTED: Final = StoreUnavailable(
 
 @dataclass(eq=False)
 class _PendingChange:
-    """One change on its way, and what became of it."""
+    """One queued change and its outcome."""
 
     change: Change
     called: threading.Event = field(default_factory=threading.Event)
-    """Set when it is decided, or when it is this one's turn to lead."""
+    """Set when the change is decided, or when its thread must lead."""
     decided: bool = False
     refusal: Exception | None = None
-    """Why it was not written; None: it was, once it is decided."""
+    """Why the change was not written. None: not decided yet, or written."""
 
 
 class GroupCommit:
-    """Writes changes, from any thread, over one connection."""
+    """Writes changes from any thread over one connection."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,7 +55,7 @@ class GroupCommit:
         self._led = False
 
     def commit(self, change: Change) -> None:
-        """Return once a change is durable, or raise why it was not written."""
+        """Write a change and return once it is durable; otherwise raise why it was not written."""
         ticket = _PendingChange(change)
         with self._gate:
             self._gathered.append(ticket)
@@ -68,21 +68,21 @@ class GroupCommit:
             raise ticket.refusal
 
     def write(self, changes: Sequence[Change]) -> Sequence[Exception | None]:
-        """Write changes in one transaction; only who leads may call this.
+        """Write changes in one transaction; only the leader may call this.
 
         Returns:
-            Why each was refused; None: it is durable.
+            For each change why it was refused; None: it is durable.
 
         Raises:
-            StoreBusy: None of them was written; so for the other two.
-            StoreFull: There is no room.
-            StoreUnavailable: The database cannot be reached or written.
+            StoreBusy: Another process did not release its lock; nothing was written.
+            StoreFull: The disk is full; nothing was written.
+            StoreUnavailable: The database cannot be reached or written; nothing was written.
         """
         try:
             self._database.require_in_place()
             with translate_errors():
                 refusals = self._write_all(changes)
-            # What went into a file that was taken away meanwhile is lost.
+            # Check again: a write into a file that was removed meanwhile is lost.
             self._database.require_in_place()
             self._database.note_write()
         except (StoreBusy, StoreFull, StoreUnavailable):
@@ -91,7 +91,7 @@ class GroupCommit:
         return refusals
 
     def close(self) -> None:
-        """Let go of the connection; the next change makes it anew."""
+        """Close the connection; the next change opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -106,7 +106,7 @@ class GroupCommit:
             return [self._try_write(self._connection, one) for one in changes]
 
     def _wait(self, ticket: _PendingChange) -> None:
-        """Wait for a decision or a call to lead; one who leaves calls the next."""
+        """Wait until the change is decided or must lead; when interrupted, pass the lead on."""
         try:
             ticket.called.wait()
         except BaseException:
@@ -119,7 +119,7 @@ class GroupCommit:
             raise
 
     def _lead(self) -> None:
-        """Write what has gathered, then hand over to the next leader."""
+        """Write all queued changes, then hand over to the next leader."""
         with self._gate:
             group, self._gathered = self._gathered, []
         refusals: Sequence[Exception | None] = [_INTERRUPTED] * len(group)
@@ -141,7 +141,7 @@ class GroupCommit:
                 successor.called.set()
 
     def _try_write(self, connection: sa.Connection, change: Change) -> Exception | None:
-        """Write a change so that a refusal takes no other change with it."""
+        """Write a change inside a savepoint, so that a refusal does not affect other changes."""
         connection.exec_driver_sql("SAVEPOINT one")
         try:
             with translate_errors():
@@ -189,13 +189,13 @@ class GroupCommit:
     def _replace(
         self, connection: sa.Connection, table: sa.Table, lines: Iterable[tables.Params]
     ) -> None:
-        """Insert rows, or replace those of the same key; of two, the last counts."""
+        """Insert rows, or replace those with the same key; the last of several wins."""
         for line in lines:
             connection.execute(self._upsert[table], line)
 
 
 def _save_row(connection: sa.Connection, table: sa.Table, row: tables.Params) -> None:
-    """Insert a row of version 0; otherwise replace the one of its version."""
+    """Insert a row of version 0; otherwise update the row that has the expected version."""
     expected = row["version"]
     if expected == 0:
         connection.execute(write_statements.INSERT[table], {**row, "version": 1})

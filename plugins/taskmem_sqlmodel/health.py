@@ -1,4 +1,4 @@
-"""The database, for `taskmem doctor`: there, of our schema, sound, and writable."""
+"""Database check of `taskmem doctor`: exists, newest schema, undamaged, writable."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from taskmem_sqlmodel.database import open_read_only
 from taskmem_sqlmodel.errors import translate_errors
 
 SECONDS: Final = 8.0
-"""How long a file is read to see whether it is sound; a large one takes longer."""
+"""Time limit for each scan: of the file, and of the rows. Seconds."""
 CONNECT_SECONDS: Final = 10
 NAMED: Final = 20
-"""Broken rows that are named."""
+"""How many broken rows are named."""
 LOCK_SECONDS: Final = 5.0
-"""How long another writer is waited for before the write is tried."""
+"""How long to wait for another writer's lock. Seconds."""
 TRIED_BYTES: Final = 256 * 1024
-"""Written and rolled back: more than what one answer of a tool writes."""
+"""Bytes written and rolled back: more than one tool call writes."""
 
 _STEPS: Final = 1000
-"""Of SQLite's machine, between two looks whether the time is over."""
+"""SQLite virtual-machine steps between two checks of the time limit."""
 _CORRECT: Final = (
     "Correct these columns, or delete these rows, with SQL while no daemon runs, or "
     "put a copy of the database back: taskmem daemon stop"
@@ -40,28 +40,28 @@ _RESTORE: Final = "Stop the daemon, and put a copy of it back: taskmem daemon st
 
 
 class DatabaseCheck:
-    """Plays `HealthCheck`."""
+    """`HealthCheck` of the database."""
 
     name = "database"
     costs = False
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
-        """Yield one row; what is written to try it is rolled back."""
+        """Yield one row; the trial write is rolled back."""
         yield await asyncio.to_thread(check_database, checkup.database)
 
 
 class _DatabaseState(NamedTuple):
     newest: bool
     faults: str | None
-    """What SQLite says is damaged; None: nothing is."""
+    """The damage that SQLite reports; None: no damage."""
     whole: bool = True
-    """Whether all of it was read."""
+    """False if the time limit ended the scan."""
     broken: Sequence[str] = ()
-    """What is said of each row that cannot be read."""
+    """A description of each row that cannot be read."""
 
 
 def check_database(url: str, seconds: float = SECONDS) -> HealthRow:
-    """Look at the database behind a URL."""
+    """Check the database at `url`."""
     try:
         address = sa.make_url(url)
     except ArgumentError:
@@ -158,10 +158,10 @@ def _check_rows(connection: sa.Connection, seconds: float) -> _DatabaseState:
 
 
 def _try_write(path: Path) -> None:
-    """Write pages to a file's log, which takes room on its disk, and roll them back.
+    """Write pages to the file's log, which takes disk space, and roll them back.
 
     Raises:
-        SQLAlchemyError: It cannot be written.
+        SQLAlchemyError: The file cannot be written.
     """
     address = f"file:{quote(str(path))}?mode=rw"
     engine = sa.create_engine(
@@ -172,7 +172,7 @@ def _try_write(path: Path) -> None:
         ),
     )
     with engine.connect() as connection:
-        # With so small a cache the pages are written before the transaction ends.
+        # The small cache forces the pages to disk before the transaction ends.
         connection.exec_driver_sql("PRAGMA cache_size = 1")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
         connection.exec_driver_sql("CREATE TABLE taskmem_doctor (tried BLOB)")
@@ -193,7 +193,7 @@ def _check_postgresql(address: sa.URL) -> _DatabaseState:
     with engine.connect() as connection:
         newest = schema.is_newest(connection)
         if newest:
-            # One row again as it is: refused where nothing may be written.
+            # Rewrite one row unchanged: this fails if the database is read-only.
             connection.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
             connection.rollback()
             return _check_rows(connection, SECONDS)

@@ -1,8 +1,7 @@
-"""Every statement that reads, prepared once when this is imported.
+"""The reading statements; each is built once.
 
-An answer has its columns named as the fields of the value it is for. What a
-partial index is about is written out as text: SQLite does not see that a bound
-parameter says the same.
+Columns are labelled with the field names of the value. The condition of a partial index is written
+as literal text: SQLite does not match it with a bound parameter.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _TASK_ID: Final = sa.bindparam("task_id", type_=CodePointText)
 
 
 def _select_renamed(table: sa.Table, **names: str) -> sa.Select[Any]:
-    """Select all columns, some of them under the names of their fields."""
+    """Select all columns, with some relabelled to field names."""
     return sa.select(*(c.label(names.get(c.name, c.name)) for c in table.c))
 
 
@@ -64,7 +63,7 @@ EVERY: Final = {table: _select_renamed(table) for table in _TABLES.values()} | {
     ),
     EVENTS: _select_renamed(EVENTS, id="event_id"),
 }
-"""All rows of each table."""
+"""For each table the statement that selects all rows."""
 
 # --- reading tasks ----------------------------------------------------------
 
@@ -75,14 +74,14 @@ TASK: Final = sa.select(
     sa.exists().where(RUNS.c.task_id == TASKS.c.task_id, sa.text(OPEN_RUN)).label("has_run"),
     sa.exists().where(ARTIFACTS.c.task_id == TASKS.c.task_id).label("has_artifacts"),
 ).where(TASKS.c.task_id == _TASK_ID)
-"""One task, and whether there is more to read about it."""
+"""One task, with flags for which related rows exist."""
 
 OPEN_WAITS_OF_TASK: Final = sa.select(WAITS).where(
     WAITS.c.task_id == _TASK_ID, sa.text("status = 'watching'")
 )
 
 ENDED_WAITS: Final = 20
-"""Waits that ended which the facts of a task hold; the linkage needs the last."""
+"""How many ended waits `TaskFacts` contains; the linkage needs the latest."""
 
 ENDED_WAITS_OF_TASK: Final = (
     sa.select(WAITS)
@@ -116,12 +115,12 @@ _RECORDS: Final[dict[type, tuple[sa.Column[Any], sa.Column[Any]]]] = {
     WorkFolder: (FOLDERS.c.task_id, FOLDERS.c.path),
     Checkpoint: (CHECKPOINTS.c.run_id, CHECKPOINTS.c.number),
 }
-"""By class, whose a record is, and what orders the records of one owner."""
+"""For each record class its owner column and its sort column."""
 
 
 @cache
 def select_records(kind: type, given: frozenset[str]) -> sa.Select[Any]:
-    """Select the records of an owner, the last first."""
+    """Return the statement that selects an owner's records, newest first."""
     owner, number = _RECORDS[kind]
     every = EVERY[owner.table].where(owner == sa.bindparam("owner_id", type_=CodePointText))
     if "before" in given:
@@ -131,7 +130,7 @@ def select_records(kind: type, given: frozenset[str]) -> sa.Select[Any]:
         every = every.where(number > sa.bindparam("said_after"), kinds)
     if "holding" in given:
         holding, body = sa.bindparam("holding", type_=CodePointText), CHECKPOINTS.c.body
-        # Every database has it, and unlike LIKE it minds the case everywhere.
+        # `replace` is case-sensitive on every database; LIKE is not.
         every = every.where(sa.func.replace(body, holding, "") != body)
     return _order_rows(every, given, number.desc())
 
@@ -141,18 +140,18 @@ def select_records(kind: type, given: frozenset[str]) -> sa.Select[Any]:
 
 @dataclass(frozen=True, eq=False)
 class DueColumns:
-    """What comes due in a table."""
+    """The columns by which rows of a table come due."""
 
     where: str
-    """What holds for the rows that come due at all."""
+    """Condition of the rows that can come due."""
     by: str
-    """The field of a query that says by when."""
+    """The query field with the instant to compare with."""
     at: sa.Column[Any]
     key: sa.Column[Any]
 
 
 _PLURALS: Final = {"states": "state", "task_ids": "task_id", "wake_ids": "wake_id"}
-"""The columns of which a query gives several values."""
+"""Query fields with several values, and the column of each."""
 STUCK: Final = DueColumns(
     "status = 'active' AND stuck_due_at IS NOT NULL",
     "due_by",
@@ -252,7 +251,7 @@ def _select_runs(
 
 
 def select_events(query: EventQuery) -> sa.Executable:
-    """Return the statement that finds events, the newest first without `after`."""
+    """Return the statement that finds events: newest first, or oldest first with `after`."""
     return _select_events(name_given_fields(query))
 
 
@@ -266,21 +265,21 @@ def _select_events(given: frozenset[str]) -> sa.Executable:
 
 
 def is_of_home(table: sa.Table) -> sa.ColumnElement[bool]:
-    """Whether a row is of the home that is bound, or of none; None: of any."""
-    # No comparison with NULL is true.
+    """Return the condition: the row is of the bound home or of no home; true if `home` is None."""
+    # A comparison with NULL is never true.
     return (table.c.home != sa.bindparam("home", type_=CodePointText)).is_not(sa.true())
 
 
 def name_given_fields(query: Value) -> frozenset[str]:
-    """Return the names of the fields of a query that leave something out."""
+    """Return the names of the query fields that restrict the result."""
     fields = vars(query).items()
     return frozenset(n for n, v in fields if v is not None and v is not False)
 
 
 def _select_asked(table: sa.Table, given: frozenset[str], index: str | None) -> sa.Select[Any]:
-    """Select the rows whose columns are what a query gives under their names.
+    """Select the rows whose columns equal the query's fields of the same name.
 
-    `index` is what an index is about that has them all; None: none has.
+    `index` is the condition of a partial index that covers them; None: there is none.
     """
     every = EVERY[table] if index is None else EVERY[table].where(sa.text(index))
     for name in sorted(given - {"home"}):
@@ -303,7 +302,7 @@ def _order_newest(key: sa.Column[Any]) -> tuple[sa.ColumnElement[Any], ...]:
 def _order_rows(
     every: sa.Select[Any], given: frozenset[str], *order: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Put rows into an order, and keep the first, if so many only are asked for."""
+    """Sort the rows, and apply the query's limit, if it has one."""
     every = every.order_by(*order)
     return every.limit(_LIMIT) if "limit" in given else every
 
@@ -311,7 +310,7 @@ def _order_rows(
 def _filter_home(
     every: sa.Select[Any], table: sa.Table, given: frozenset[str], *order: sa.ColumnElement[Any]
 ) -> sa.Select[Any]:
-    """Keep the rows of a home and those of none, if one is given, in an order."""
+    """Keep the rows of the query's home and of no home, if it names one; then sort them."""
     home = sa.bindparam("home", type_=CodePointText)
     here = sa.or_(table.c.home.is_(None), table.c.home == home)
     return _order_rows(every.where(here) if "home" in given else every, given, *order)
@@ -320,11 +319,10 @@ def _filter_home(
 def _select_first_due(
     every: sa.Select[Any], given: frozenset[str], dues: DueColumns
 ) -> sa.Executable:
-    """Keep what is due, first due first; of a home, what is of it or of none.
+    """Select due rows, earliest first: of the query's home and of no home, if it names one.
 
-    Each of the two has its stretch of an index; with "or", all that is due in other
-    homes would be read. PostgreSQL reads the stretch of none in order only where it is
-    told to sort by the home, too.
+    Each of the two is one range of an index; an OR would read all due rows of other homes.
+    PostgreSQL reads the range of no home in order only if `home` is in the sort key.
     """
     every = every.where(sa.text(dues.where), dues.at <= sa.bindparam(dues.by))
     if "home" not in given:

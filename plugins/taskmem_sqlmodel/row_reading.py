@@ -1,4 +1,4 @@
-"""What is in each table, row by row, so that one row that is broken harms no other."""
+"""Make values of rows one by one, so that a broken row affects no other."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ Value = TypeVar("Value")
 _SEE_DOCTOR: Final = "`taskmem doctor` tells what to do"
 _AT_ONCE: Final = 500
 MOST_BROKEN: Final = 1_000
-"""Broken rows after which no more are looked for."""
+"""How many broken rows end a scan."""
 _BROKEN: Final = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
-"""What making a value raises for what no version has written."""
+"""Errors raised while making a value of a row that no version has written."""
 
 
 class RowUnreadable(Exception):
-    """A row that no value can be made of; says which it is, and why."""
+    """A row that cannot become a value. The message names the row and the reason."""
 
 
 class RowKind(Generic[Value]):
-    """What the rows of a table are."""
+    """Makes values of the rows of one table."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class RowKind(Generic[Value]):
         *keys: str,
         make: Callable[[tables.Row], Value] | None = None,
     ) -> None:
-        """Take the table, the class of its values, and the fields of its key.
+        """Set the table, the class of its values, and the fields of its key.
 
-        `make`: what makes a value of a row; None: its class does.
+        `make` makes a value of a row; None: the class does.
         """
         self.table = table
         self._make: Callable[[tables.Row], Value] = make or (lambda row: of(**row))
@@ -65,7 +65,7 @@ class RowKind(Generic[Value]):
         """Return the value of a row.
 
         Raises:
-            RowUnreadable: It is broken.
+            RowUnreadable: The row is broken.
         """
         try:
             _check_version(row)
@@ -76,10 +76,10 @@ class RowKind(Generic[Value]):
             raise RowUnreadable(sentence) from error
 
     def read_by_id(self, row: tables.Row, missing: type[TaskmemError]) -> Value:
-        """Return the value of a row that is asked for by its id.
+        """Return the value of a row that was requested by id.
 
         Raises:
-            TaskmemError: It is broken; of the class that says that there is none.
+            TaskmemError: The row is broken. The error has the class for a missing row.
         """
         try:
             return self.read_row(row)
@@ -88,13 +88,13 @@ class RowKind(Generic[Value]):
 
 
 class BrokenRowFilter:
-    """Leaves out of an answer the rows that are broken, and logs each of them once."""
+    """Skips broken rows, and logs each of them once."""
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def leave_out(self, kind: RowKind[Value], found: Iterable[tables.Row]) -> list[Value]:
-        """Return the values of those rows that are not broken."""
+        """Return the values of the rows that are not broken."""
         values: list[Value] = []
         for row in found:
             try:
@@ -111,9 +111,9 @@ class BrokenRowFilter:
         kind: RowKind[Value],
         ask: Callable[[int | None], Sequence[tables.Row]],
     ) -> Sequence[Value]:
-        """Return the first values of an answer; what is broken takes no other's place.
+        """Return up to `limit` values; read more rows if some are broken.
 
-        `ask` returns as many rows as it is given; None: all.
+        `ask` returns at most the given number of rows; None: all.
         """
         most = limit
         while True:
@@ -127,13 +127,13 @@ class BrokenRowFilter:
 
 
 def _check_version(row: tables.Row) -> None:
-    """Refuse the version of what was never stored: a change would insert it anew."""
+    """Reject version 0, which stands for a value never stored: it would be inserted again."""
     if row.get("version", 1) == 0:
         raise ValueError("version: 0")
 
 
 def _describe_reason(error: Exception) -> str:
-    """Return why a row is broken, and in which column, but not what stands there."""
+    """Return the column and the reason why a row is broken, without the stored value."""
     if isinstance(error, ValidationError):
         first = error.errors(include_input=False, include_url=False)[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -155,25 +155,25 @@ RECORDS: Final[Mapping[type, RowKind[Any]]] = {
     Checkpoint: RowKind(read_statements.CHECKPOINTS, Checkpoint, "run_id", "number"),
     Message: RowKind(read_statements.MESSAGES, Message, "message_id"),
 }
-"""What hangs on a task or a run, by class."""
+"""For each record class of tasks and runs how its rows are read."""
 
 KINDS: Final[Sequence[RowKind[Any]]] = (
     *(TASK, WAIT, WAKE, RUN, ARTIFACT),
     *(*RECORDS.values(), EVENT),
 )
-"""All there are; those that wakes rest on come first, those with most rows last."""
+"""All kinds; those that wakes depend on first, those with the most rows last."""
 
 
 class RowScan(NamedTuple):
-    """What a look at every row has found."""
+    """Result of a scan of all rows."""
 
     broken: Sequence[str]
     whole: bool
-    """Whether all rows were looked at in the time."""
+    """False if the scan ended before the last row."""
 
 
 def find_broken_rows(connection: sa.Connection, over: Callable[[], bool]) -> RowScan:
-    """Look at all rows, until the time is over, and return what is said of broken."""
+    """Scan all rows until `over()` is true, and describe the broken ones."""
     allow_any_text(connection)
     lent = connection.execution_options(yield_per=_AT_ONCE)
     broken: list[str] = []
@@ -192,20 +192,20 @@ def find_broken_rows(connection: sa.Connection, over: Callable[[], bool]) -> Row
 def fetch_rows(
     connection: sa.Connection, statement: sa.Executable, named: tables.Params
 ) -> Sequence[tables.Row]:
-    """Return all rows of an answer, also where a text in it is no UTF-8."""
+    """Return all rows of a statement, also if a text is not valid UTF-8."""
     try:
         return connection.execute(statement, named).mappings().all()
     except OperationalError as error:
-        # The driver's own error, without a code of SQLite's.
+        # The driver raises this error itself, without a SQLite code.
         if "Could not decode" not in str(error.orig) or not allow_any_text(connection):
             raise
         return connection.execute(statement, named).mappings().all()
 
 
 def allow_any_text(connection: sa.Connection) -> bool:
-    """Let SQLite hand out what is no UTF-8, as bytes that no value takes.
+    """Make SQLite return invalid UTF-8 as bytes, which validation rejects.
 
-    Returns whether that is new for this connection, and one of SQLite's.
+    Return True if this changed the connection; False on PostgreSQL or if already set.
     """
     driver = connection.connection.driver_connection
     if not isinstance(driver, sqlite3.Connection) or driver.text_factory is _decode_or_keep:

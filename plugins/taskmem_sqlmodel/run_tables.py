@@ -1,4 +1,4 @@
-"""The tables of runs and of what hangs on them, and the way of their values."""
+"""The tables of runs and their records, and the conversion of their values."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from taskmem_sqlmodel.columns import (
 from taskmem_sqlmodel.tables import Base, Params
 
 OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
-"""What holds for a run that has not ended."""
+"""Condition: the run has not ended."""
 
 QUEUED_RUN: Final = "state = 'queued'"
-"""What holds for a run that may be claimed."""
+"""Condition: the run can be claimed."""
 
 
 class Runs(Base, table=True):
@@ -95,16 +95,16 @@ class Runs(Base, table=True):
 
 
 def run_params(run: Run) -> Params:
-    """Return the row of a run."""
+    """Convert a run to a row."""
     owner = None if run.owner is None else run.owner.model_dump(exclude_none=True)
     words = {"state": run.state.value, "news": run.news.value}
     return {**dict(run), **words, "owner": owner}
 
 
 class Checkpoints(Base, table=True):
-    """What one event added to what is known of a run.
+    """What one tool call or event added to the record of a run.
 
-    There are many and they are small, so the key is the table.
+    Rows are many and small, so the table is stored in its primary-key index (WITHOUT ROWID).
     """
 
     __table_args__ = (sa.Index("checkpoints_by_age", "at"), {"sqlite_with_rowid": False})
@@ -117,7 +117,7 @@ class Checkpoints(Base, table=True):
 
 
 class Artifacts(Base, table=True):
-    """One thing that a task is to make. Source: seed 004, `task_artifacts`."""
+    """One artifact of a task. Source: seed 004, `task_artifacts`."""
 
     __table_args__ = (
         build_enum_check("verdict", Verdict),
@@ -138,12 +138,12 @@ class Artifacts(Base, table=True):
 
 
 def artifact_params(artifact: Artifact) -> Params:
-    """Return the row of an artifact."""
+    """Convert an artifact to a row."""
     return {**dict(artifact), "verdict": artifact.verdict.value}
 
 
 class Ledger(Base, table=True):
-    """One thing that a task made, or that could not be verified for it."""
+    """One path that a task created, changed or removed, with what the daemon saw of it."""
 
     __table_args__ = (
         build_enum_check("change", FileChange),
@@ -163,7 +163,7 @@ class Ledger(Base, table=True):
 
 
 def ledger_params(entry: LedgerEntry) -> Params:
-    """Return the row of an entry."""
+    """Convert a ledger entry to a row."""
     words = {
         "change": entry.change and entry.change.value,
         "verdict": entry.verdict and entry.verdict.value,
@@ -172,7 +172,7 @@ def ledger_params(entry: LedgerEntry) -> Params:
 
 
 class Folders(Base, table=True):
-    """One folder that the tools of a task used."""
+    """One folder used by the tools of a task."""
 
     task_id: str = Field(primary_key=True, foreign_key="tasks.task_id", sa_type=CodePointText)
     path: str = Field(primary_key=True, sa_type=CodePointText)

@@ -1,4 +1,4 @@
-"""Which schema a database has, and the way to the newest one."""
+"""Read the schema version of a database and migrate it to the newest."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import sqlalchemy as sa
 from taskmem_hookspecs import StoreTooNew, StoreUnavailable
 
 HEAD: Final = "0001"
-"""The schema that `rows` describes.
+"""The schema version that `tables` and `run_tables` describe.
 
-Schemas are numbered from 0001, without gaps. Their ids are numbers alone: those from
-before the first release had a name behind it, such as `0001_tasks`.
+Versions are numbered from 0001 without gaps. Those from before the first release have a name as a
+suffix, such as `0001_tasks`.
 """
 
 MIGRATIONS: Final = files("taskmem_sqlmodel") / "migrations"
 
 
 def is_newest(connection: sa.Connection) -> bool:
-    """Return whether there is nothing to do.
+    """Return whether the database has the newest schema.
 
     Raises:
-        StoreTooNew: The schema is not known here.
-        StoreUnavailable: It is one from before the first release.
+        StoreTooNew: The schema is unknown to this version.
+        StoreUnavailable: The schema is from before the first release.
     """
     found = _read_revision(connection)
     if found is not None:
@@ -34,13 +34,13 @@ def is_newest(connection: sa.Connection) -> bool:
 
 
 def bring_to_head(connection: sa.Connection) -> None:
-    """Make or migrate the tables inside the transaction of a writer.
+    """Create or migrate the tables inside a writer's transaction.
 
-    It looks again: another process may have done it while this one waited.
+    The version is read again, because another process may have migrated while this one waited.
 
     Raises:
-        StoreTooNew: The schema is not known here.
-        StoreUnavailable: It is one from before the first release.
+        StoreTooNew: The schema is unknown to this version.
+        StoreUnavailable: The schema is from before the first release.
     """
     if not is_newest(connection):
         _upgrade(connection)
@@ -71,7 +71,7 @@ def _read_revision(connection: sa.Connection) -> str | None:
 
 
 def _upgrade(connection: sa.Connection) -> None:
-    # Only here: importing Alembic takes longer than opening a database.
+    # Imported here, because importing Alembic takes longer than opening a database.
     from alembic import command
     from alembic.config import Config
 

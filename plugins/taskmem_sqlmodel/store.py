@@ -1,4 +1,4 @@
-"""The store: each question is one prepared statement, or a few in one snapshot."""
+"""The SQL store. Each query is one prepared statement, or several in one snapshot."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from taskmem_sqlmodel.row_reading import Value, fetch_rows
 
 
 class SqlStore(CountMixin, RetentionMixin):
-    """Plays `TaskStore` on SQLite and on PostgreSQL."""
+    """`TaskStore` on SQLite and PostgreSQL."""
 
     def __init__(self, url: str, *, busy_timeout: float = BUSY_TIMEOUT) -> None:
-        """Open the database of a URL, made or migrated where it needs to be.
+        """Open the database at `url`; create or migrate it if needed.
 
         Args:
             url: `sqlite:////path/to/file.db`, or `postgresql://…`.
             busy_timeout: How long to wait for another process's lock. Seconds.
 
         Raises:
-            SettingsInvalid: The URL names no database.
-            StoreTooNew: A newer version wrote it; it was left untouched.
+            SettingsInvalid: The URL is not that of a database.
+            StoreTooNew: A newer version wrote the database; it was left untouched.
         """
         self._database = open_database(url, busy_timeout)
         self._commits = GroupCommit(self._database)
@@ -60,7 +60,7 @@ class SqlStore(CountMixin, RetentionMixin):
     # --- tasks --------------------------------------------------------------
 
     def read_task(self, task_id: str) -> TaskFacts:
-        """Return a task with its waits and its open wakes."""
+        """Return a task with its waits, open wakes, open run and artifacts."""
         named = {"task_id": task_id}
         waits: list[tables.Row] = []
         wakes: Sequence[tables.Row] = ()
@@ -116,7 +116,7 @@ class SqlStore(CountMixin, RetentionMixin):
         said_after: int | None = None,
         holding: str | None = None,
     ) -> Sequence[RecordT]:
-        """Return the last records of a task, or of a run."""
+        """Return the last records of a task or run, oldest first."""
         given: dict[str, Any] = {
             "limit": limit,
             "before": before,
@@ -131,32 +131,32 @@ class SqlStore(CountMixin, RetentionMixin):
         return found[::-1]
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
-        """Return the tasks that a query asks for."""
+        """Return the tasks that match `query`."""
         return self._find(row_reading.TASK, read_statements.select_tasks(query), query)
 
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
-        """Return the waits that a query asks for."""
+        """Return the waits that match `query`."""
         return self._find(row_reading.WAIT, read_statements.select_waits(query), query)
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
-        """Return the wakes that a query asks for."""
+        """Return the wakes that match `query`."""
         return self._find(row_reading.WAKE, read_statements.select_wakes(query), query)
 
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
-        """Return the runs that a query asks for."""
+        """Return the runs that match `query`."""
         return self._find(row_reading.RUN, read_statements.select_runs(query), query)
 
     def find_events(self, query: EventQuery) -> Sequence[Event]:
-        """Return the events that a query asks for."""
+        """Return the events that match `query`, oldest first."""
         found = self._find(row_reading.EVENT, read_statements.select_events(query), query)
         return found if query.after is not None else found[::-1]
 
     def commit(self, change: Change) -> None:
-        """Write all of a change, durably, or none of it."""
+        """Write the whole change durably, or nothing."""
         self._commits.commit(change)
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close all connections."""
         while self._idle:
             self._idle.pop().close()
         self._commits.close()
@@ -190,7 +190,7 @@ class SqlStore(CountMixin, RetentionMixin):
 
     @contextmanager
     def _open_snapshot(self) -> Generator[sa.Connection]:
-        """Lend a connection that sees one snapshot; one that fails is not kept."""
+        """Lend a pooled connection inside one snapshot; after an error it is closed, not reused."""
         self._database.require_in_place()
         with translate_errors():
             try:

@@ -1,7 +1,7 @@
-"""The tables, and beside each the way of its values in and out.
+"""The tables of tasks, waits, wakes and events, and the conversion of their values.
 
-A column has the name of its field, unless seed 000 names it otherwise. Checks
-and indexes have names, because migrations speak of them.
+A column has the name of its field, unless seed 000 names it otherwise. Checks and indexes have
+names, because migrations refer to them.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from taskmem_sqlmodel.columns import (
 )
 
 Params = dict[str, Any]
-"""What a statement is executed with: a value by the name of its column."""
+"""Parameters of a statement: values by column name."""
 
 Row = Mapping[Any, Any]
-"""What a statement answers: a column by its name."""
+"""A row of a result: values by column name."""
 
 
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Base(SQLModel, registry=registry()):
-    """Keeps these tables apart from those of other users of SQLModel.
+    """Base of the tables, with a registry separate from other users of SQLModel.
 
-    A table has the name of its class: `TaskMessages` is `task_messages`.
+    A table is named after its class: `TaskMessages` is `task_messages`.
     """
 
     @declared_attr.directive
@@ -65,13 +65,13 @@ class Base(SQLModel, registry=registry()):
 
 
 IMPLICIT: Final = "implicit"
-"""What holds for a task that the daemon has opened for a turn."""
+"""Condition: the daemon opened the task for a turn."""
 OPEN_TASK: Final = f"status IN ('active', 'paused') AND NOT {IMPLICIT}"
-"""What holds for a task that has not ended, and that was registered."""
+"""Condition: the task was registered and has not ended."""
 
 
 class Tasks(Base, table=True):
-    """One task; its `metadata` holds the agent's keys and the task's own three."""
+    """One task; `metadata` has the agent's keys and the three linkage keys."""
 
     __table_args__ = (
         build_enum_check("status", TaskStatus),
@@ -132,7 +132,7 @@ class Tasks(Base, table=True):
 
 
 def task_params(task: Task) -> Params:
-    """Return the row of a task."""
+    """Convert a task to a row."""
     row = dict(task)
     keys = _format_linkage(row.pop("linkage"))
     return {
@@ -144,7 +144,7 @@ def task_params(task: Task) -> Params:
 
 
 def task_value(row: Row) -> Task:
-    """Return the task of a row."""
+    """Convert a row to a task."""
     keys = dict(row["metadata"])
     own = {key: keys.pop(key, None) for key in RESERVED_METADATA}
     fields: dict[str, Any] = {**row, "metadata": keys, "linkage": _parse_linkage(**own)}
@@ -152,7 +152,7 @@ def task_value(row: Row) -> Task:
 
 
 def _format_linkage(linkage: Linkage) -> dict[str, Any]:
-    """Return the three keys of seed 000 §4; its instant is in epoch seconds."""
+    """Return the three keys of seed 000 §4; the instant is in epoch seconds."""
     at, state = linkage.last_wait_event_at, linkage.last_wait_state
     return {
         "active_wait_ids": linkage.active_wait_ids,
@@ -164,7 +164,7 @@ def _format_linkage(linkage: Linkage) -> dict[str, Any]:
 def _parse_linkage(
     active_wait_ids: list[str] | None, last_wait_event_at: int | None, last_wait_state: str | None
 ) -> Linkage:
-    """Return what the three keys say; a row corrected by hand may lack them."""
+    """Return the linkage of the three keys; a row edited by hand may lack them."""
     at = last_wait_event_at
     return Linkage(
         active_wait_ids=tuple(active_wait_ids or ()),
@@ -191,7 +191,7 @@ class TaskMessages(Base, table=True):
 
 
 def message_params(message: Message) -> Params:
-    """Return the row of a message, but for its id."""
+    """Convert a message to a row, without its id."""
     return {
         "task_id": message.task_id,
         "role": message.role.value,
@@ -219,7 +219,7 @@ class TaskPlanRevisions(Base, table=True):
 
 
 def revision_params(revision: PlanRevision) -> Params:
-    """Return the row of a revision, but for its id."""
+    """Convert a plan revision to a row, without its id."""
     return {
         "task_id": revision.task_id,
         "old_plan_json": revision.old_plan,
@@ -231,7 +231,7 @@ def revision_params(revision: PlanRevision) -> Params:
 
 
 OPEN_WAIT: Final = "status = 'watching'"
-"""What holds for a wait that is watched."""
+"""Condition: the wait is watched."""
 
 
 class Waits(Base, table=True):
@@ -278,12 +278,12 @@ class Waits(Base, table=True):
 
 
 def wait_params(wait: Wait) -> Params:
-    """Return the row of a wait."""
+    """Convert a wait to a row."""
     return {**dict(wait), "status": wait.status.value}
 
 
 OPEN_WAKE: Final = "state IN ('due', 'sent')"
-"""What holds for a wake that is owed, or that nobody is known to have acted on."""
+"""Condition: the wake is due, or sent and not acknowledged."""
 
 
 class Wakes(Base, table=True):
@@ -329,14 +329,14 @@ class Wakes(Base, table=True):
 
 
 def wake_params(wake: Wake) -> Params:
-    """Return the row of a wake."""
+    """Convert a wake to a row."""
     row = {**dict(wake), "cause": wake.cause.value, "state": wake.state.value}
     del row["line"]  # made anew for each delivery
     return row
 
 
 class Events(Base, table=True):
-    """One entry of the audit log; it outlives what it is about."""
+    """One entry of the event log; it outlives its task and wait."""
 
     __table_args__ = (
         sa.Index("events_by_task", "task_id", "id"),
@@ -353,7 +353,7 @@ class Events(Base, table=True):
 
 
 def event_params(event: Event) -> Params:
-    """Return the row of an event, but for its id."""
+    """Convert an event to a row, without its id."""
     return {
         "at": event.at,
         "kind": event.kind,
@@ -365,7 +365,7 @@ def event_params(event: Event) -> Params:
 
 
 class Bookmarks(Base, table=True):
-    """A named place."""
+    """A named position, such as a reader's in the event log."""
 
     name: str = Field(primary_key=True, sa_type=CodePointText)
     value: str = Field(sa_type=CodePointText)

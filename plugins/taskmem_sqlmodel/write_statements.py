@@ -1,4 +1,4 @@
-"""Every statement that writes, prepared once when this is imported."""
+"""The writing statements; each is built once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INSERT: Final = {table: table.insert().inline() for table in Base.metadata.table
 
 
 def _build_versioned_update(table: sa.Table, row_id: sa.Column[Any]) -> sa.Update:
-    """Replace the row `row_id` if its version is `expected`, and raise that by one."""
+    """Return an update of the row that has the expected version; the version grows by one."""
     values = {
         column: sa.bindparam(f"new_{column.name}", type_=column.type)
         for column in table.c
@@ -56,7 +56,7 @@ UPDATE: Final = {
 }
 
 _HOME: Final = sa.bindparam("home", type_=CodePointText)
-# With no home nothing is of another one: no comparison with NULL is true.
+# If no home is bound, no row counts as another home's: a comparison with NULL is never true.
 _KEPT: Final = sa.select(RUNS.c.run_id).where(
     sa.or_(RUNS.c.state.in_((RunState.BLOCKED, RunState.REVIEW)), RUNS.c.home != _HOME)
 )
@@ -89,16 +89,16 @@ FORGET_IMPLICIT: Final = (
         )
     ),
 )
-"""What goes, in order, with implicit tasks that nobody has touched since."""
+"""Deletes, in order, the implicit tasks not touched since `before`, and all their rows."""
 FORGET_WAIT: Final = tuple(
     table.delete().where(table.c.wait_id == sa.bindparam("gone", type_=CodePointText))
     for table in (WAKES, WAITS)
 )
-"""What goes, in order, with a wait of no task."""
+"""Deletes, in order, a wait that has no task, and its wakes."""
 
 
 def build_upsert(dialect: str, table: sa.Table) -> sa.Insert:
-    """Insert a row, or replace the one that has its primary key."""
+    """Return an insert that replaces the row with the same primary key."""
     insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
     wanted = insert(table)
     keys = list(table.primary_key.columns)

@@ -1,1 +1,1 @@
-"""The way from each released schema to the next, as Alembic runs it."""
+"""Alembic migrations from each released schema to the next."""

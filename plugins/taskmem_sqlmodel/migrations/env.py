@@ -1,4 +1,4 @@
-"""Runs migrations in the transaction of whoever opens the database."""
+"""Alembic environment: runs migrations in the caller's transaction."""
 
 from __future__ import annotations
 

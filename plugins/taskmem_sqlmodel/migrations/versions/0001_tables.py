@@ -1,4 +1,4 @@
-"""Every table, as of the first release."""
+"""Create all tables, as of the first release."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPEN_WAKE: Final = "state IN ('due', 'sent')"
 
 
 def upgrade() -> None:
-    """Make them, and their indexes."""
+    """Create the tables and their indexes."""
     _make_tasks()
     _make_task_messages()
     _make_task_plan_revisions()
@@ -346,7 +346,7 @@ def _make_bookmarks() -> None:
 def _build_index(
     name: str, columns: str, condition: str | None = None, *, unique: bool = False
 ) -> sa.Index:
-    """Return an index of all rows, or of those for which a condition holds."""
+    """Return an index of the rows that satisfy `condition`; None: of all rows."""
     where = None if condition is None else sa.text(condition)
     return sa.Index(
         name, *columns.split(), unique=unique, sqlite_where=where, postgresql_where=where

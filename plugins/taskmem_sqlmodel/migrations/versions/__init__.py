@@ -1,1 +1,1 @@
-"""One file for each schema that was ever released."""
+"""One migration for each released schema."""
