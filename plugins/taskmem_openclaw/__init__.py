@@ -1,1 +1,1 @@
-"""At home in OpenClaw. Its hooks are in `hooks`: commands must not load them."""
+"""Integration with OpenClaw. The hooks are in `hooks`, so that commands need not load them."""

@@ -1,4 +1,4 @@
-"""What our plug-in in the gateway does besides wakes: tell, show, stop a turn."""
+"""Agent host for OpenClaw: notify users, show cards and stop turns through the plug-in."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from taskmem_openclaw import configuration, plugin_socket
 
 
 class OpenClawHost:
-    """Plays `AgentHost` through the door of our plug-in."""
+    """`AgentHost` through the plug-in's socket."""
 
     def __init__(
         self, environ: Mapping[str, str] = os.environ, seconds: float = plugin_socket.SECONDS
     ) -> None:
-        """Take the environment, and how long one request may take. Seconds."""
+        """Set the environment and the time limit of one request. Seconds."""
         self._environ = environ
         self._seconds = seconds
 
     async def say(self, notice: Notice) -> None:
-        """Tell the user of a session something: on their channel, else in its chat.
+        """Show a notice to the user of a session: on their channel, else in the session's chat.
 
         Raises:
-            WakeUndelivered: The gateway is away, or could not.
+            WakeUndelivered: The gateway is not running, or could not do it.
             WakeRefused: There is no plug-in, or no such session.
         """
         await self._ask_plugin("say", **notice.model_dump())
@@ -32,16 +32,16 @@ class OpenClawHost:
         """Show the user of a session its card and its buttons.
 
         Raises:
-            WakeUndelivered: The gateway is away, or could not.
+            WakeUndelivered: The gateway is not running, or could not do it.
             WakeRefused: There is no plug-in, or no such session.
         """
         await self._ask_plugin("show", **view.model_dump(mode="json"))
 
     async def stop(self, session_key: str, age: float) -> None:
-        """Stop the turn that runs in a session, if it is as old as that. Seconds.
+        """Stop the running turn of a session if it is at least `age` seconds old.
 
         Raises:
-            WakeUndelivered: The gateway is away, or could not.
+            WakeUndelivered: The gateway is not running, or could not do it.
             WakeRefused: There is no plug-in.
         """
         answer = await self._ask_plugin("stop", session_key=session_key, age=age * 1000)

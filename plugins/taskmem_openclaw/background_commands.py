@@ -1,8 +1,7 @@
-"""The sensor for the commands that OpenClaw runs in the background.
+"""Sensor for OpenClaw's background commands.
 
-Such a command is a session of its `exec` and `process` tools with a name like
-`vivid-shoal`, and is watched as `pty:vivid-shoal`. Our plug-in in the gateway says what
-the gateway shows of it: its text, and how it ended.
+Such a command is a session of OpenClaw's `exec` and `process` tools with a name like `vivid-shoal`;
+its target is `pty:vivid-shoal`. The plug-in in the gateway reports its text and how it ended.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from taskmem_hookspecs import Frame, Target, TargetNotFound, Watch
 from taskmem_openclaw import configuration, plugin_socket
 
 GLANCE_SECONDS: Final = 2.0
-"""Between two looks at a command, while anybody waits for it."""
+"""Time between two looks at a watched command. Seconds."""
 ASK_SECONDS: Final = 5.0
-"""How long the gateway may take for one answer."""
+"""Time limit of one request to the gateway. Seconds."""
 MOST_NAMED: Final = 8
 TAIL_LINES: Final = 80
 _PROBE: Final = 256
-"""Characters by which a text is found again whose beginning the gateway dropped."""
+"""Characters used to align old and new text after the gateway dropped the beginning."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ESCAPE: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*\x1b\\|.)"
 )
 _STATUS: Final = re.compile(r"Command failed \(exit code ([0-9]{1,3})\)")
-"""How the gateway's list of tasks writes the status of a command that failed."""
+"""How the gateway's task list writes the exit status of a failed command."""
 _TEXTLESS: Final = "OpenClaw does not show its text; only its end can be waited for."
 _RESTARTED: Final = (
     "The gateway was restarted, and its commands end with it; how this one ended is not known."
@@ -46,26 +45,26 @@ class ExecEnd(NamedTuple):
 
     sentence: str
     status: int | None
-    """Minus the signal's number when one ended it; None: not known."""
+    """Exit status; the negative number of the signal that ended it; None: unknown."""
 
 
 class ExecSensor:
-    """Plays `Sensor` through the door of our plug-in."""
+    """`Sensor` through the plug-in's socket."""
 
     def __init__(
         self, environ: Mapping[str, str] = os.environ, *, glance_seconds: float = GLANCE_SECONDS
     ) -> None:
-        """Take the environment, and the time between two looks. Seconds."""
+        """Set the environment and the time between two looks. Seconds."""
         self._environ = environ
         self._glance_seconds = glance_seconds
 
     async def watch(self, target: Target) -> Watch | Target:
-        """Begin to watch a command of the gateway's.
+        """Start to watch a background command of the gateway.
 
-        One that runs under `taskmem run` is a recording, whose name is returned.
+        A command that runs under `taskmem run` has a recording: return the recording's target.
 
         Raises:
-            TargetNotFound: The gateway runs no such command, or is away.
+            TargetNotFound: The gateway runs no such command, or is not running.
         """
         if not _NAME.fullmatch(target.name):
             raise TargetNotFound("")
@@ -86,10 +85,10 @@ class ExecSensor:
 
 
 class ExecWatch:
-    """Plays `Watch`: one command of the gateway's."""
+    """`Watch` on one background command of the gateway."""
 
     def __init__(self, path: Path, name: str, seen: Mapping[str, Any], glance: float) -> None:
-        """Take where the door is, the command's name, and what was seen first."""
+        """Set the plug-in's socket, the command's name, and the gateway's first answer."""
         self._path = path
         self._name = name
         self._glance_seconds = glance
@@ -101,17 +100,17 @@ class ExecWatch:
         self._looked_at = asyncio.get_running_loop().time()
 
     async def here(self) -> Frame:
-        """Return the beginning: all of a command's output counts."""
+        """Return the start of the output: all of it counts for the wait."""
         frame = await self.look(self._format_place(0), self._format_place(0))
         return frame.model_copy(update={"place": self._format_place(0), "text": None})
 
     async def end(self) -> str:
-        """Return the place behind all that was shown so far."""
+        """Return the place after all output so far."""
         await self._refresh()
         return self._format_place(self._text.end)
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what was shown since a place."""
+        """Return the output since `place`."""
         await self._refresh()
         ending = read_exec_end(self._seen, self._boot)
         text = tail = None
@@ -132,17 +131,17 @@ class ExecWatch:
         )
 
     async def wait_for_change(self) -> None:
-        """Return when the gateway shows anything else."""
+        """Wait until the output or the state of the command changes."""
         before = self._read_state()
         while self._read_state() == before:
             await asyncio.sleep(self._glance_seconds)
             await self._refresh()
 
     async def close(self) -> None:
-        """Let go; nothing is held."""
+        """Do nothing: a watch holds no resources."""
 
     async def _refresh(self) -> None:
-        """Look again, where the last look is old enough and more may come."""
+        """Ask the gateway again, unless the last look is recent or the command has ended."""
         now = asyncio.get_running_loop().time()
         over = read_exec_end(self._seen, self._boot) is not None
         if over or now - self._looked_at < self._glance_seconds:
@@ -165,38 +164,37 @@ class ExecWatch:
 
     def _parse_offset(self, place: str) -> int:
         boot, _, offset = place.rpartition(":")
-        # Of another gateway's life: what is shown now has not been read.
+        # The gateway was restarted since: none of the current text has been read.
         return int(offset) if boot == self._boot else 0
 
 
 class ExecOutput:
-    """What a command has printed, as far as the gateway has shown it.
+    """The output of a command as far as the gateway has shown it.
 
-    The gateway keeps the newest 200,000 characters; a place in the text stays the same
-    when it drops the beginning.
+    The gateway keeps the newest 200,000 characters; offsets stay valid when it drops the beginning.
     """
 
     def __init__(self) -> None:
         self.is_shown = False
-        """Whether the gateway shows any text of the command at all."""
+        """Whether the gateway shows any output of the command."""
         self.size = 0
-        """The characters that the gateway has; what it is asked for is beyond them."""
+        """Characters that the gateway has; the next request asks for those after them."""
         self._raw = ""
         self._begin = 0
-        """The place of the first character that is known."""
+        """Offset of the first character in `_raw`."""
 
     @property
     def end(self) -> int:
-        """The place behind all of it."""
+        """Offset of the end of the output."""
         return self._begin + len(self._raw)
 
     @property
     def line_start(self) -> int:
-        """The place where the line begins that may still grow."""
+        """Offset of the last line, which may still grow."""
         return self._begin + self._raw.rfind("\n") + 1
 
     def add(self, shown: Mapping[str, Any]) -> None:
-        """Take what the gateway shows now."""
+        """Add what the gateway shows now."""
         if not shown:
             return
         self.is_shown = True
@@ -212,40 +210,40 @@ class ExecOutput:
         self._raw = text
 
     def read_since(self, place: int) -> str:
-        """Return the lines from a place on, as a person would read them."""
-        # A place beyond the end is of a text whose beginning was dropped meanwhile.
+        """Return the lines from an offset on, without escape sequences and overwritten text."""
+        # An offset outside the known text: its beginning was dropped meanwhile, so return all.
         at = place - self._begin if self._begin <= place <= self.end else 0
         lines = _ESCAPE.sub("", self._raw[at:]).split("\n")
         return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 def read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
-    """Read how a command ended from what the gateway shows; None: it runs.
+    """Return how a command ended; None: it runs.
 
-    `boot` says when the gateway in which it ran was started.
+    `boot` identifies the gateway process in which the command was started.
     """
     shown, row = _find_session(seen), _to_object(seen.get("row"))
     if shown:
         return _read_session_end(shown)
     if row.get("status") == "running":
-        # Those of an earlier life may never be settled.
+        # Rows of an earlier gateway process may stay "running" for ever.
         is_ours = _to_number(row.get("startedAt")) >= _to_number(seen.get("boot"))
         return None if is_ours else ExecEnd(_RESTARTED, None)
     restarted = str(seen.get("boot")) != boot
     ending = _read_row(row) if row else ExecEnd(_FORGOTTEN, None)
-    # A gateway that stops in order ends its commands itself.
+    # A gateway that stops regularly ends its commands itself and records how.
     unknown = ending.status is None
     return ExecEnd(_RESTARTED, None) if restarted and unknown else ending
 
 
 def _read_row(row: Mapping[str, Any]) -> ExecEnd:
-    """Read how a command ended from its row in the gateway's list of tasks."""
+    """Return how a command ended, from its row in the gateway's task list."""
     status = None
     match row.get("status"):
         case "completed":
             status, how = 0, _describe_status(0)
         case _ if not str(row.get("terminalSummary")).startswith("Command "):
-            # Not the command has ended: a restart settles its row in other words.
+            # The summary is not the command's own: a restart closed the row.
             how = _RESTARTED
         case "timed_out":
             how = "OpenClaw ended the command, for its time was up."
@@ -279,7 +277,7 @@ def _read_session_end(shown: Mapping[str, Any]) -> ExecEnd | None:
 
 
 def _read_signal(value: object) -> int | None:
-    """Return the number of a signal, given by name or number; None: there is none."""
+    """Return the number of a signal given by name or number; None: no signal."""
     if isinstance(value, str):
         value = getattr(signal, value, None)
     return int(value) if isinstance(value, int) and value in set(signal.Signals) else None
@@ -290,7 +288,7 @@ def _describe_status(status: int) -> str:
 
 
 def _describe_running(seen: Mapping[str, Any]) -> str:
-    """Name the commands that the gateway runs; empty: it runs none."""
+    """Name the commands that the gateway runs; empty if there are none."""
     found = seen.get("running")
     names = [f"pty:{each}" for each in cast("list[object]", found or [])]
     if not names:

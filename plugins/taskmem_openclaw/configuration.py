@@ -1,4 +1,4 @@
-"""What OpenClaw's own configuration says, as far as wakes need it."""
+"""Read the parts of OpenClaw's configuration that wakes need."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 PLUGIN: Final = "taskmem"
-"""The native plug-in's id."""
+"""Id of our plug-in in OpenClaw."""
 DEFAULT_PORT: Final = 18789
 LARGEST_PORT: Final = 65535
 _ELSEWHERE: Final = ("tailnet", "custom")
-"""Where `gateway.bind` leaves loopback out."""
+"""Values of `gateway.bind` that exclude loopback."""
 _DIGITS: Final = re.compile(r"[0-9]{1,9}")
 
 
 class Webhooks(NamedTuple):
-    """Where webhooks are taken, and what they ask for."""
+    """Address and token of OpenClaw's webhooks."""
 
     url: str
     """`http://127.0.0.1:PORT/hooks`."""
@@ -27,14 +27,14 @@ class Webhooks(NamedTuple):
 
 
 def find_config_file(environ: Mapping[str, str]) -> Path:
-    """Return where the configuration is; nothing is made."""
+    """Return the path of the configuration file, which need not exist."""
     if own := environ.get("OPENCLAW_CONFIG_PATH"):
         return Path(own).expanduser()
     return find_state_folder(environ) / "openclaw.json"
 
 
 def find_state_folder(environ: Mapping[str, str]) -> Path:
-    """Return OpenClaw's own state folder."""
+    """Return OpenClaw's state folder."""
     if said := environ.get("OPENCLAW_STATE_DIR"):
         return Path(said).expanduser()
     home = Path(environ.get("OPENCLAW_HOME") or environ.get("HOME") or "~")
@@ -42,9 +42,9 @@ def find_state_folder(environ: Mapping[str, str]) -> Path:
 
 
 def read_config(environ: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return the configuration as its file has it; None: there is none to be read.
+    """Return the parsed configuration file; None: it is missing or unreadable.
 
-    Included files and references to secrets are left as they stand.
+    Includes and references to secrets are not resolved.
     """
     try:
         found = parse_json(find_config_file(environ).read_text(encoding="utf-8"))
@@ -54,9 +54,9 @@ def read_config(environ: Mapping[str, str]) -> Mapping[str, Any] | None:
 
 
 def parse_json(text: str) -> object:
-    """Return what a text says in JSON, or in JSON5; None: it is neither.
+    """Parse JSON or JSON5; return None if the text is neither.
 
-    JSON first: OpenClaw writes it, and JSON5 takes a hundred times as long.
+    JSON is tried first: OpenClaw writes it, and parsing JSON5 takes a hundred times as long.
     """
     try:
         return json.loads(text)
@@ -71,9 +71,9 @@ def parse_json(text: str) -> object:
 
 
 def find_webhooks(environ: Mapping[str, str]) -> Webhooks | None:
-    """Return how webhooks are reached on loopback.
+    """Return how to reach the webhooks on loopback.
 
-    None: they are off, the token is not here, or nobody can tell the port.
+    None: they are off, or the token or the port is unknown.
     """
     found = read_config(environ) or {}
     said = _to_object(found.get("hooks"))
@@ -89,9 +89,9 @@ def find_webhooks(environ: Mapping[str, str]) -> Webhooks | None:
 
 
 def may_want_plugin(environ: Mapping[str, str]) -> bool:
-    """Whether OpenClaw may be configured to load the native plug-in.
+    """Return whether OpenClaw may be configured to load our plug-in.
 
-    What cannot be read, or lies in another file, may say so.
+    True also if the configuration cannot be read or may be set in an included file.
     """
     found = read_config(environ)
     if found is None:
@@ -104,12 +104,12 @@ def may_want_plugin(environ: Mapping[str, str]) -> bool:
 
 
 def has_includes(config: Mapping[str, Any]) -> bool:
-    """Whether a part of a configuration that matters here lies in another file."""
+    """Return whether the relevant part of a configuration includes other files."""
     return "$include" in config or '"$include":' in json.dumps(config.get("plugins"))
 
 
 def find_local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:
-    """Return the port of loopback where the gateway listens; None: nobody can tell."""
+    """Return the gateway's port on loopback; None: it is unknown."""
     gateway = _to_object(config.get("gateway"))
     elsewhere = gateway.get("mode") == "remote" or gateway.get("bind") in _ELSEWHERE
     if elsewhere or "$include" in config or "$include" in gateway:
@@ -119,7 +119,7 @@ def find_local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> in
 
 
 def _resolve_variable(text: str, environ: Mapping[str, str]) -> str:
-    """Return a text, or what the environment has in its place."""
+    """Return the text, or the value of the variable if the text is `${NAME}`."""
     if text.startswith("${") and text.endswith("}"):
         return environ.get(text[2:-1], "")
     return text

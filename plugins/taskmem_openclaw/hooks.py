@@ -1,4 +1,4 @@
-"""At home in OpenClaw: wakes by its plug-in, webhooks or command line, or on stdout."""
+"""Hooks of the OpenClaw plug-in: transports, agent host, sensor, reader and health checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taskmem_hookspecs import (
 
 @hookimpl(trylast=True)
 def wake_transport(name: str) -> WakeTransport | None:
-    """Provide the ways into OpenClaw, `auto` for the best there is, and `stdout`."""
+    """Return the transport with this name: a way into OpenClaw, `auto` or `stdout`."""
     if name == "auto":
         from taskmem_openclaw.transports.auto import FirstAvailable
 
@@ -28,7 +28,7 @@ def wake_transport(name: str) -> WakeTransport | None:
 
 @hookimpl(trylast=True)
 def agent_host() -> AgentHost:
-    """Tell users and stop turns through our plug-in in the gateway."""
+    """Return the host that notifies users and stops turns through the plug-in in the gateway."""
     from taskmem_openclaw.agent_host import OpenClawHost
 
     return OpenClawHost()
@@ -36,7 +36,7 @@ def agent_host() -> AgentHost:
 
 @hookimpl(trylast=True)
 def wait_sensor(target: Target) -> Sensor | None:
-    """Watch what OpenClaw's `exec` runs in the background, as `pty:NAME`."""
+    """Return the sensor for `pty:NAME` targets: commands that OpenClaw's `exec` runs."""
     if target.scheme != "pty" or ":" in target.name:
         return None
     from taskmem_openclaw.background_commands import ExecSensor
@@ -46,7 +46,7 @@ def wait_sensor(target: Target) -> Sensor | None:
 
 @hookimpl(trylast=True)
 def reader() -> Reader:
-    """Have the user's own model read, through our plug-in in the gateway."""
+    """Return the reader that asks the user's own model through the plug-in in the gateway."""
     from taskmem_openclaw.reader import HostReader
 
     return HostReader()
@@ -54,7 +54,7 @@ def reader() -> Reader:
 
 @hookimpl(trylast=True)
 def health_checks() -> Sequence[HealthCheck]:
-    """Look at OpenClaw's links, and send a wake along them."""
+    """Return the checks of the links to OpenClaw, and of a test wake."""
     from taskmem_openclaw.doctor.health import OpenClawCheck
     from taskmem_openclaw.doctor.live_proof import WakeProof
 

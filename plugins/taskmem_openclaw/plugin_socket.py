@@ -1,7 +1,7 @@
-"""The door that the plug-in in the gateway keeps: a Unix socket beside the daemon's.
+"""Client of the plug-in's Unix socket, which is beside the daemon's.
 
-One request a connection, a JSON object on a line each way. Whoever may open the state
-folder may knock; nobody else can.
+One request for each connection: one line of JSON each way. The permissions of the state folder
+decide who may connect.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from typing import Any, Final, cast
 
 NAME: Final = "openclaw.sock"
 OTHERS: Final = tuple(f"openclaw-{number}.sock" for number in (2, 3, 4))
-"""Where further gateways of the home listen, for as long as the first does."""
+"""Sockets of further gateways of the home, while the first gateway runs."""
 SECONDS: Final = 10.0
-"""How long one request may take: a gateway that is busy starting is slow."""
+"""Default time limit of a request; a gateway that is starting is slow. Seconds."""
 LOAD_SECONDS: Final = 15.0
-"""How long a running gateway may take to load the plug-in, or to load it anew."""
+"""Time limit for a running gateway to load or reload the plug-in. Seconds."""
 GLANCE: Final = 0.25
-"""Seconds between two looks whether somebody listens again."""
+"""Time between two attempts to connect. Seconds."""
 _LARGEST: Final = 4 * 1024 * 1024
 
 
 class PluginNotListening(Exception):
-    """No gateway with the plug-in listens; the sentence says where one should."""
+    """No gateway with the plug-in listens; the message names the socket."""
 
 
 class PluginRequestFailed(Exception):
-    """The plug-in could not do it; the sentence is its own."""
+    """The plug-in failed to do it; the message is the plug-in's."""
 
 
 def find_socket(environ: Mapping[str, str]) -> Path:
-    """Return where the door is: beside the daemon's socket, wherever that is."""
+    """Return the path of the plug-in's socket, beside the daemon's."""
     socket = Path(environ.get("TASKMEM_HOME", "")) / "daemon.sock"
-    # Only the link that the daemon has made: a home that is a link may be shorter.
+    # Follow only the daemon's own link: the path through a linked home may be shorter.
     if socket.is_symlink():
         socket = socket.parent / socket.readlink()
     return socket.with_name(NAME)
 
 
 async def wait_for_listener(door: Path, seconds: float) -> bool:
-    """Wait until somebody listens; False: nobody did within that many seconds."""
+    """Wait until something listens at `door`; return False after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -59,7 +59,7 @@ async def wait_for_listener(door: Path, seconds: float) -> bool:
 
 
 async def read_boot(environ: Mapping[str, str]) -> str | None:
-    """Return which start of a plug-in listens; None: none does, or it is an old one."""
+    """Return the boot id of the listening plug-in; None: none listens, or it has no such id."""
     with contextlib.suppress(PluginNotListening, PluginRequestFailed):
         said = await ask_gateway(find_socket(environ), "version", SECONDS)
         return str(said["boot"]) if "boot" in said else None
@@ -69,10 +69,10 @@ async def read_boot(environ: Mapping[str, str]) -> str | None:
 async def wait_for_version(
     environ: Mapping[str, str], version: str, seconds: float, earlier: str | None = None
 ) -> bool:
-    """Wait until a plug-in of a version listens; False: none did in that time.
+    """Wait until a plug-in of this version listens; return False after `seconds`.
 
-    Where it listens is known only once a daemon runs. The `earlier` start of it does
-    not count, as it is just being ended.
+    The socket's path is known only once a daemon runs. A plug-in whose boot id is `earlier` does
+    not count, because it is about to end.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -90,14 +90,14 @@ async def wait_for_version(
 async def ask_session_gateway(
     environ: Mapping[str, str], request: str, seconds: float, **given: object
 ) -> Any:  # noqa: ANN401 - as of one gateway
-    """Ask the first gateway for one thing, and each other until one has its session.
+    """Ask the first gateway, then the others, until one has the session.
 
-    The answer is "refused" where none has it, and "elsewhere" where each says that it
-    is for another gateway.
+    The answer has "refused" if no gateway has the session, and "elsewhere" if each says that
+    another gateway must do it.
 
     Raises:
-        NobodyHome: There is no first.
-        Failed: One of them gave no answer, so it may yet do it.
+        PluginNotListening: The first gateway does not listen.
+        PluginRequestFailed: A gateway gave no answer, so it may still do it.
     """
     first = find_socket(environ)
     answer = await ask_gateway(first, request, seconds, **given)
@@ -111,11 +111,11 @@ async def ask_session_gateway(
 
 
 async def ask_gateway(door: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it
-    """Knock, ask for one thing, and return the answer.
+    """Send one request to a gateway and return the answer.
 
     Raises:
-        NobodyHome: Nobody opens.
-        Failed: It was not done, or there was no answer within `seconds`.
+        PluginNotListening: Nothing listens at `door`.
+        PluginRequestFailed: It was not done, or not answered within `seconds`.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -139,7 +139,7 @@ async def _exchange_request(door: Path, request: Mapping[str, object]) -> Any:  
     except (OSError, ValueError, RecursionError) as error:
         raise PluginRequestFailed("the gateway hung up before it answered") from error
     finally:
-        # What nobody has read by now is not waited for.
+        # Do not wait until the other end has read everything.
         writer.transport.abort()
         with contextlib.suppress(OSError):
             await writer.wait_closed()

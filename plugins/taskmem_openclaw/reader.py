@@ -1,7 +1,7 @@
-"""The host's model as a reader: OpenClaw asks the user's own, with the user's own key.
+"""Reader that uses the OpenClaw user's own model and key.
 
-Our plug-in in the gateway does the asking, outside any turn and without tools. Which
-model it is, and whether it may be shown pictures, is for the gateway to say.
+The plug-in in the gateway asks the model, outside any turn and without tools. The gateway says
+which model it is, and whether pictures may be sent.
 """
 
 from __future__ import annotations
@@ -32,41 +32,38 @@ NAME: Final = "host"
 VARIABLE: Final = "TASKMEM_HOST_CALLS_PER_DAY"
 CALLS_PER_DAY: Final = 200
 GLANCE_SECONDS: Final = 0.5
-"""How long the gateway may take to say which model it has."""
+"""Time limit for the gateway to name its model. Seconds."""
 READ_SECONDS: Final = 60.0
-"""How long one question may take at most; whoever asks usually cuts it earlier."""
+"""Time limit of one question; callers usually cancel earlier. Seconds."""
 _MOST_TOKENS: Final = 10**9
 _MOST_DOLLARS: Final = 10**6
 
 
 class HostReader:
-    """Plays `Reader` through the door of our plug-in."""
+    """`Reader` through the plug-in's socket."""
 
     name = NAME
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Take the environment."""
+        """Set the environment."""
         self._environ = environ
         self._facts: Mapping[str, Any] = {}
-        """What the gateway said last of its model."""
+        """The gateway's last answer about its model."""
 
     @property
     def calls_per_day(self) -> int | None:
-        """How many questions may be sent on one day; the core has refused nonsense."""
+        """Maximum number of questions a day; the core has validated the setting."""
         raw = self._environ.get(VARIABLE, "").strip()
         return int(raw) if re.fullmatch(r"[0-9]{1,9}", raw) else CALLS_PER_DAY
 
     @property
     def model(self) -> str:
-        """The model as the gateway named it last, else as the configuration does."""
+        """The model that the gateway named last; before that, the configured one."""
         return str(self._facts.get("model") or _read_configured_model(self._environ) or "")
 
     @property
     def sees_pictures(self) -> bool:
-        """Whether the gateway said last that its model takes pictures.
-
-        While it has said nothing yet, it may.
-        """
+        """Whether the model takes pictures; True until the gateway has said."""
         return self._facts.get("pictures") is not False
 
     def status(self) -> ReaderStatus:
@@ -92,19 +89,19 @@ class HostReader:
         )
 
     def _is_installed(self) -> bool:
-        """Whether OpenClaw's command is here."""
+        """Return whether the `openclaw` command is installed."""
         command = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
         return shutil.which(command, path=self._environ.get("PATH")) is not None
 
     async def read(self, question: Question) -> Reading:
-        """Have the gateway ask its model.
+        """Ask the gateway's model.
 
-        A provider that refuses the key is rested by the plug-in, which learns when it
-        takes one again.
+        If the provider refuses the key, the plug-in pauses and learns when the key is accepted
+        again.
 
         Raises:
-            NoAnswer: What the model answered is no answer.
-            ReaderUnavailable: It could not be asked.
+            NoAnswer: The model's reply is not an answer.
+            ReaderUnavailable: The model could not be asked.
         """
         path = plugin_socket.find_socket(self._environ)
         try:
@@ -156,7 +153,7 @@ def _encode_part(part: str | bytes) -> Mapping[str, JsonValue]:
 
 
 def _strip_fence(text: str) -> str:
-    """Return an answer without the fence that some models put round JSON."""
+    """Remove the code fence that some models put around JSON."""
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
         bare = bare.strip("`").removeprefix("json").strip()
@@ -180,11 +177,11 @@ def _parse_cost(told: object) -> float | None:
 
 
 def _fetch_model_facts(path: Path) -> Mapping[str, Any]:
-    """Ask for the facts, without an event loop: it takes a millisecond.
+    """Ask the gateway about its model, without an event loop: it takes a millisecond.
 
     Raises:
-        OSError: The gateway is away.
-        ValueError: What answers is not our plug-in.
+        OSError: The gateway is not running.
+        ValueError: The answer is not our plug-in's.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.settimeout(GLANCE_SECONDS)
@@ -204,7 +201,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def _read_configured_model(environ: Mapping[str, str]) -> str | None:
-    """Return the model that OpenClaw's configuration names; None: it names none."""
+    """Return the model named in OpenClaw's configuration; None: none is named."""
     found: object = configuration.read_config(environ) or {}
     for key in ("agents", "defaults", "model"):
         found = found.get(key) if _is_object(found) else None

@@ -1,4 +1,4 @@
-"""The catalogue that the plug-in in the gateway registers, made from our own tools.
+"""Make the tool catalogue that the plug-in in the gateway registers.
 
 TASKMEM_TOOLS=all taskmem tools --json |
     python -m taskmem_openclaw.tool_catalogue > gateway/tools.json
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 IN_SIGHT: Final = ("task_register", "task_update", "task_plan_update", "smart_wait")
-"""The tools that a model always sees; it finds the others by its catalogue."""
+"""Tools that the model always sees; it finds the others through a catalogue."""
 
 
 def build_catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the catalogue of tools as `taskmem tools --json` prints them.
+    """Build the catalogue from the output of `taskmem tools --json`.
 
-    The session is left out of their arguments: the gateway knows it better.
+    `session_key` is removed from the arguments: the gateway supplies it.
     """
     return [
         {
@@ -32,7 +32,7 @@ def build_catalogue(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def format_catalogue(tools: Iterable[Mapping[str, Any]]) -> str:
-    """Return the catalogue as its file has it."""
+    """Return the text of the catalogue file."""
     return json.dumps(build_catalogue(tools), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,1 +1,1 @@
-"""The ways by which wakes get to an agent."""
+"""Transports that deliver wakes to agents."""

@@ -1,4 +1,4 @@
-"""`auto`: the best way to the gateway that is there."""
+"""Transport `auto`: the best available way to the gateway."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from taskmem_openclaw.transports.own_agents import is_openclaw_agent
 
 
 class TransportUnavailable(WakeUndelivered):
-    """This way to the gateway is not there; another one may be."""
+    """This transport is not available; another one may be."""
 
 
 class FirstAvailable:
-    """Tries one transport after the other, until one is there and takes it."""
+    """Tries transports in order until one is available and takes the wake."""
 
     name = "auto"
 
     def __init__(self, rungs: Sequence[WakeTransport]) -> None:
-        """Take the transports, the best first."""
+        """Set the transports, best first."""
         self._rungs = rungs
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Whether an agent runs in OpenClaw, in a session that is known.
+        """Return whether the agent runs in OpenClaw, in a known session.
 
-        The operator has named no way, so none that leaves the session out is taken.
+        Transports that do not name the session are used only if the operator chose them.
         """
         return session_key is not None and is_openclaw_agent(host)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
-        """Deliver by the first that is there; its note names those that were not.
+        """Deliver by the first available transport; the note names the unavailable ones.
 
-        A transport that is there and does not take the wake has the last word: another
-        one would only bring it at the wrong moment, or twice.
+        If an available transport fails, no other is tried: it would deliver at the wrong moment, or
+        twice.
 
         Raises:
-            WakeUndelivered: None is there, or it did not arrive; it says what each one
-                said.
-            WakeRefused: One that is there says that it never will.
+            WakeUndelivered: No transport is available, or delivery failed. The message has the reason
+                of each.
+            WakeRefused: An available transport will never take it.
         """
         tried: list[str] = []
         for rung in self._rungs:

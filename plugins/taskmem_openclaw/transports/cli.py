@@ -1,10 +1,9 @@
-"""Wakes by `openclaw system event`: works with every gateway, and is slow.
+"""Transport `openclaw-cli`: `openclaw system event`. Works with every gateway, but is slow.
 
-One call takes 5 to 12 seconds, and 30 on a busy machine, nearly all of it the
-command's own start. It runs without a shell, in a process group of its own, and never
-on the event loop. It takes its text only as an argument, which every user of the
-machine can read while it runs, so where there are others the text is brief.
-Source: seed 000, "Notes for OpenClaw integration".
+One call takes 5 to 12 seconds, and 30 on a busy machine; nearly all of it is the command's
+start-up. It runs without a shell, in its own process group, outside the event loop. The text is an
+argument, which every user of the machine can read while it runs; on shared machines the text is
+therefore brief. Source: seed 000, "Notes for OpenClaw integration".
 """
 
 from __future__ import annotations
@@ -25,22 +24,22 @@ from taskmem_hookspecs import Wake, WakeReceipt, WakeRefused, WakeUndelivered
 from taskmem_openclaw.transports.own_agents import ReachMixin, require_own_gateway
 
 SECONDS: Final = 120.0
-"""How long one call may take before it is killed."""
+"""Time limit of one call, after which it is killed. Seconds."""
 ARGUMENT_BYTES: Final = 120_000
-"""What one argument may hold; Linux allows 128 KiB with its end."""
+"""Maximum size of one argument; Linux allows 128 KiB including its terminator."""
 
 FIRST_PERSON: Final = 501 if sys.platform == "darwin" else 1000
-"""The lowest id of a person's account; below are those of services."""
+"""Lowest user id of a person; lower ids are services."""
 NOBODY: Final = 65_534
 
 _SAID_BYTES: Final = 600
 _GULP_BYTES: Final = 65_536
 _FINAL: Final = ("cannot target a subagent session", "agent is unavailable")
-"""What the gateway says when trying again is of no use."""
+"""Gateway messages after which a retry is useless."""
 
 
 class OpenClawCli(ReachMixin):
-    """Hands wakes to the gateway through OpenClaw's command."""
+    """Delivers wakes through OpenClaw's command."""
 
     name = "openclaw-cli"
 
@@ -50,7 +49,7 @@ class OpenClawCli(ReachMixin):
         seconds: float = SECONDS,
         list_accounts: Callable[[], Iterable[pwd.struct_passwd]] = pwd.getpwall,
     ) -> None:
-        """Take the environment, the limit of one call in seconds, and the accounts."""
+        """Set the environment, the time limit of a call in seconds, and the list of accounts."""
         self._environ = environ
         self._list_accounts = list_accounts
         self._binary = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
@@ -60,15 +59,15 @@ class OpenClawCli(ReachMixin):
         """Queue a wake in the gateway and start a turn.
 
         Raises:
-            WakeUndelivered: The command is missing, failed or hung, or the agent is
-                in another OpenClaw.
+            WakeUndelivered: The command is missing, failed or timed out, or the agent is in another
+                OpenClaw.
             WakeRefused: The gateway will never take it.
         """
         require_own_gateway(wake.host, self._environ)
         chosen = self._environ.get("TASKMEM_OPENCLAW_CLI_TEXT", "").strip() or "auto"
         brief = chosen == "brief"
         if chosen == "auto":
-            # A directory service may take long to list them.
+            # In a thread: a directory service may be slow.
             accounts = await asyncio.to_thread(self._list_accounts)
             brief = has_others(accounts, os.getuid())
         status, said = await self._run(build_command(self._binary, wake, brief=brief))
@@ -107,10 +106,9 @@ class OpenClawCli(ReachMixin):
 
 
 class _OutputTail:
-    """The end of what a command prints: read as it comes, and kept in little room.
+    """The last bytes of a command's output, read while it runs.
 
-    The command's end is not awaited here: whatever it leaves running may hold the
-    output open for ever.
+    It does not wait for the end of the output: a child process may keep it open for ever.
     """
 
     def __init__(self) -> None:
@@ -120,18 +118,18 @@ class _OutputTail:
         os.set_blocking(self._source, False)
 
     def __enter__(self) -> Self:
-        """Begin to read."""
+        """Start to read."""
         asyncio.get_running_loop().add_reader(self._source, self._read)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of both ends."""
+        """Close both ends."""
         asyncio.get_running_loop().remove_reader(self._source)
         os.close(self._source)
         os.close(self.sink)
 
     def __str__(self) -> str:
-        """Return the last lines that were printed so far, on one line."""
+        """Return the last output so far, on one line."""
         self._read()
         return " ".join(self._kept.decode(errors="replace").split())
 
@@ -142,9 +140,9 @@ class _OutputTail:
 
 
 def has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:
-    """Whether a person other than a user can log in, by the accounts of a machine.
+    """Return whether another person's account can log in on this machine.
 
-    Accounts of a directory service are among them only where the machine lists them.
+    Accounts of a directory service count only if the machine lists them.
     """
     return any(
         FIRST_PERSON <= each.pw_uid < NOBODY
@@ -155,7 +153,7 @@ def has_others(accounts: Iterable[pwd.struct_passwd], user: int) -> bool:
 
 
 def describe_briefly(wake: Wake) -> str:
-    """Return what an agent is told where other users can read it: whom to ask."""
+    """Return a wake's text without its content, because other users can read it."""
     about = wake.task_id or wake.wait_id or "your session"
     if wake.task_id is not None:
         ask = f'Call task_update with task_id "{wake.task_id}" and query "what happened last?"'
@@ -175,7 +173,7 @@ def build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
     """Return the command that delivers a wake. Source: design §6.
 
     Raises:
-        WakeRefused: Its text is too long for an argument.
+        WakeRefused: The text is too long for an argument.
     """
     text = describe_briefly(wake) if brief else wake.text
     if len(text.encode(errors="replace")) > ARGUMENT_BYTES:
@@ -190,12 +188,12 @@ def build_command(binary: str, wake: Wake, *, brief: bool = False) -> list[str]:
 
 
 def _build_environment() -> dict[str, str]:
-    """Return the environment without what is nobody else's: a URL with a password."""
+    """Return the environment without the database URL, which may contain a password."""
     return {k: v for k, v in os.environ.items() if k != "TASKMEM_DATABASE_URL"}
 
 
 async def _start_process(arguments: list[str], sink: int) -> Process:
-    """Start a command; when cancelled meanwhile, end it and all that it started."""
+    """Start a command; if cancelled meanwhile, kill its process group."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *arguments,
@@ -215,7 +213,7 @@ async def _start_process(arguments: list[str], sink: int) -> Process:
 
 
 async def _kill_process(process: Process) -> None:
-    """End a command that still runs, and whatever it left behind."""
+    """Kill a command and every process left in its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

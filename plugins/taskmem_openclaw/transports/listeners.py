@@ -1,4 +1,4 @@
-"""Whose socket listens at a port of loopback: a token goes to nobody else's."""
+"""Find out which user listens on a loopback port, so that no token goes to another user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 TABLES: Final = (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6"))
-"""What Linux tells of every TCP socket. Source: proc_net_tcp(5)."""
+"""Linux's tables of TCP sockets. Source: proc_net_tcp(5)."""
 _LISTENS: Final = "0A"
 _REACHED: Final = frozenset(
     {
@@ -18,15 +18,14 @@ _REACHED: Final = frozenset(
         "0000000000000000FFFF000000000000",
     }
 )
-"""The addresses at which a listener gets what is sent to 127.0.0.1, as a machine
-writes them whose lowest byte comes first."""
+"""Listening addresses that receive connections to 127.0.0.1, as little-endian hex."""
 
 
 def find_stranger(port: int) -> int | None:
-    """Return the user other than us and root who listens at a port of 127.0.0.1.
+    """Return the id of a user, other than us and root, who listens on 127.0.0.1:port.
 
-    None: there is none, or the system does not tell (no `/proc`, as on macOS). Whoever
-    begins to listen after this look is not seen.
+    None: there is none, or the system does not say (no `/proc`, as on macOS). A listener that
+    starts after this check is not seen.
     """
     try:
         owners = _list_owners(port)
@@ -36,7 +35,7 @@ def find_stranger(port: int) -> int | None:
 
 
 def _list_owners(port: int) -> set[int]:
-    """Return the users whose sockets listen where 127.0.0.1:port is answered."""
+    """Return the user ids whose sockets receive connections to 127.0.0.1:port."""
     first, *rest = TABLES
     text = first.read_text("ascii")
     for table in rest:

@@ -1,4 +1,4 @@
-"""Whose wakes OpenClaw is given: those of its own agents, and of no other host's."""
+"""Decide which agents' wakes OpenClaw gets: its own, never those of another host."""
 
 from __future__ import annotations
 
@@ -9,36 +9,35 @@ from taskmem_hookspecs import WakeUndelivered
 from taskmem_openclaw import configuration
 
 OPENCLAW: Final = "openclaw"
-"""What `Wake.host` begins with for an agent of a gateway with our plug-in: then comes
-a colon, and which OpenClaw it is."""
+"""Prefix of `Wake.host` for an agent in a gateway with our plug-in; a colon and the id follow."""
 BUNDLE: Final = "mcp:openclaw-bundle-mcp"
-"""The same for one that has our MCP server: OpenClaw's client of such servers."""
+"""`Wake.host` for an agent that uses our MCP server through OpenClaw's MCP client."""
 
 
 def is_openclaw_agent(host: str | None) -> bool:
-    """Whether an agent runs in OpenClaw, as far as is known."""
+    """Return whether the agent runs in OpenClaw; True if its host is unknown."""
     return host in (None, BUNDLE) or host.partition(":")[0] == OPENCLAW
 
 
 class ReachMixin:
-    """A way into OpenClaw that takes wakes for all of its agents."""
+    """A transport that takes wakes for all agents of OpenClaw."""
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Whether an agent runs in OpenClaw; without a session it is the main one."""
+        """Return whether the agent runs in OpenClaw; without a session the main one gets the wake."""
         del session_key
         return is_openclaw_agent(host)
 
 
 def parse_gateway(host: str | None) -> str | None:
-    """Return the gateway that an agent runs in; None: any may be it."""
+    """Return the gateway in which the agent runs; None: any gateway may do."""
     return host if host and host.startswith(f"{OPENCLAW}:") else None
 
 
 def require_own_gateway(host: str | None, environ: Mapping[str, str]) -> None:
-    """Refuse a wake for an agent of another OpenClaw than the one that is configured.
+    """Refuse a wake for an agent in another OpenClaw than the configured one.
 
     Raises:
-        WakeUndelivered: It waits for its own gateway.
+        WakeUndelivered: The wake must wait for its own gateway.
     """
     gateway = parse_gateway(host)
     if gateway is None:

@@ -1,7 +1,7 @@
-"""Wakes by the plug-in in the gateway: in milliseconds, and seen to arrive.
+"""Transport `openclaw-plugin`: wakes through the plug-in, in milliseconds and acknowledged.
 
-The wake's text is put before the session's next turn, where it survives a restart, and
-a turn is started; the plug-in reports when one has taken it.
+The wake's text is put before the session's next turn, where it survives a restart, and a turn is
+started. The plug-in reports when a turn has taken the wake.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from taskmem_openclaw.transports.auto import TransportUnavailable
 from taskmem_openclaw.transports.own_agents import ReachMixin, parse_gateway
 
 NEWS: Final = "The agent goes on."
-"""What people see of a wake that says nothing else for them."""
+"""Line for people when the wake has none."""
 RECOVERY_SECONDS: Final = 5.0
-"""After which a session is tried again that OpenClaw is about to recover."""
+"""Delay before the retry if OpenClaw is about to recover the session. Seconds."""
 GLANCE_SECONDS: Final = 2.0
-"""How long a gateway may take to let a connection in."""
+"""Time limit to connect to the gateway. Seconds."""
 
 
 class OpenClawPlugin(ReachMixin):
-    """Hands wakes to the gateway through our own plug-in in it."""
+    """Delivers wakes through our plug-in in the gateway."""
 
     name = "openclaw-plugin"
 
@@ -36,24 +36,24 @@ class OpenClawPlugin(ReachMixin):
         seconds: float = plugin_socket.SECONDS,
         patience: float = plugin_socket.LOAD_SECONDS,
     ) -> None:
-        """Take the environment, and times in seconds.
+        """Set the environment and the time limits.
 
         Args:
-            environ: Where the state folder is named, and OpenClaw's configuration.
-            seconds: How long one delivery may take.
-            patience: How long a gateway may take to load the plug-in.
+            environ: Names the state folder and OpenClaw's configuration.
+            seconds: Time limit of one delivery. Seconds.
+            patience: Time limit for the gateway to load the plug-in. Seconds.
         """
         self._environ = environ
         self._seconds = seconds
         self._patience = patience
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
-        """Put a wake before the next turn of its session, and start one.
+        """Put a wake before the next turn of its session, and start a turn.
 
         Raises:
-            NotThere: The gateway has no plug-in that takes wakes.
-            WakeUndelivered: It was not done, or an earlier wake waits there still; or
-                the gateway is away, or about to load the plug-in.
+            TransportUnavailable: The gateway has no plug-in that takes wakes.
+            WakeUndelivered: It was not done; or an earlier wake still waits; or the gateway is not
+                running, or about to load the plug-in.
             WakeRefused: There is no such session.
         """
         try:
@@ -96,11 +96,10 @@ class OpenClawPlugin(ReachMixin):
         )
 
     async def _build_absence_error(self, said: str) -> WakeUndelivered:
-        """Return what it means that nobody is at the door.
+        """Return the error for a plug-in that does not listen.
 
-        Where the configuration may want the plug-in, no other way is taken past it: one
-        would bring the wake before the gateway has settled, and nobody would see it
-        arrive.
+        If the configuration may want the plug-in, no other transport is tried: it would deliver
+        before the gateway has settled, and without acknowledgement.
         """
         sentence = f"{said[:1].upper()}{said[1:]}"
         if not configuration.may_want_plugin(self._environ):
@@ -125,7 +124,7 @@ class OpenClawPlugin(ReachMixin):
 
 
 async def _is_listening(port: int) -> bool:
-    """Whether anybody listens at a port of loopback; one that is busy does."""
+    """Return whether something listens on a loopback port; a busy listener counts."""
     try:
         async with asyncio.timeout(GLANCE_SECONDS):
             _, writer = await asyncio.open_connection("127.0.0.1", port)

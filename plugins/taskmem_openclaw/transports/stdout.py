@@ -1,4 +1,4 @@
-"""Wakes on the daemon's standard output, a line each: for trying out, and for pipes."""
+"""Transport `stdout`: one line for each wake on the daemon's output, for tests and pipes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stdout:
     name = "stdout"
 
     def __init__(self, out: TextIO | None = None) -> None:
-        """Take where to print; None: the standard output."""
+        """Set the output; None: standard output."""
         self._out = out
         self._turn = threading.Lock()
 
@@ -38,7 +38,7 @@ class Stdout:
         return WakeReceipt(delivered_at=datetime.now(UTC))  # noqa: TID251
 
     def _print_in_thread(self, text: str) -> Future[None]:
-        """Print in a thread of its own, which no reader that stopped can hold up."""
+        """Print in a separate thread, so that a reader that stops reading blocks nothing else."""
         future: Future[None] = Future()
         future.set_running_or_notify_cancel()
 

@@ -1,6 +1,6 @@
-"""Wakes by OpenClaw's webhooks, where the operator has switched them on.
+"""Transport `openclaw-hooks`: OpenClaw's webhooks, if the operator has enabled them.
 
-A call takes milliseconds; the text reaches the agent as data, and not for sure.
+A call takes milliseconds. The text reaches the agent as data, and arrival is not certain.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MISSING: Final = 404
 
 
 class OpenClawHooks(ReachMixin):
-    """Hands wakes to the gateway by `POST /hooks/wake`."""
+    """Delivers wakes by `POST /hooks/wake`."""
 
     name = "openclaw-hooks"
 
@@ -35,7 +35,7 @@ class OpenClawHooks(ReachMixin):
         environ: Mapping[str, str] = os.environ,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Take the environment, and what carries requests; None: the network."""
+        """Set the environment and the HTTP transport; None: the network."""
         self._environ = environ
         self._transport = transport
 
@@ -43,9 +43,9 @@ class OpenClawHooks(ReachMixin):
         """Queue a wake in the gateway and start a turn.
 
         Raises:
-            NotThere: Webhooks are not switched on, nobody listens, or whoever does
-                is another user or knows no such webhook or token.
-            WakeUndelivered: The gateway did not take it, or the agent is in another.
+            TransportUnavailable: Webhooks are off, nothing listens, another user listens, or the path
+                or token is wrong.
+            WakeUndelivered: The gateway did not take it, or the agent is in another OpenClaw.
         """
         import httpx
 
