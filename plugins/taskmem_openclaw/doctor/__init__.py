@@ -1,1 +1,1 @@
-"""`taskmem doctor`: OpenClaw's side, from the command to the gateway and back."""
+"""OpenClaw's checks in `taskmem doctor`."""

@@ -1,4 +1,4 @@
-"""Which gateways are connected to the daemon, also to one that has just started."""
+"""Find the gateways connected to the daemon; wait for one that is about to connect."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Gateways = Sequence[Mapping[str, Any]]
 
 
 def read_gateways(status: Mapping[str, object] | None) -> Gateways:
-    """Return the gateways that the daemon's status tells of."""
+    """Return the gateways in the daemon's status."""
     found = (status or {}).get("gateways")
     listed = cast("list[object]", found) if isinstance(found, list) else []
     return [to_object(each) for each in listed]
 
 
 async def await_gateways(checkup: Checkup, environ: Mapping[str, str], seconds: float) -> Gateways:
-    """Return the gateways that are connected; one that is on its way is waited for.
+    """Return the connected gateways; if there is none, wait up to `seconds` for one.
 
-    That is one whose plug-in listens and is not connected: the daemon was started after
-    it, and it comes again by itself.
+    A gateway is expected if its plug-in listens but is not connected: the daemon was started after
+    it, and the plug-in reconnects by itself.
     """
     found = read_gateways(checkup.status)
     if found or checkup.status is None:

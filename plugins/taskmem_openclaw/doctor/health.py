@@ -1,7 +1,7 @@
-"""OpenClaw's side of `taskmem doctor`: from the command to the gateway and back.
+"""Check OpenClaw for `taskmem doctor`: command, configuration, gateway and transports.
 
-At most two calls of OpenClaw's command are made: its version, and what it includes
-into its configuration, where that says that there is more.
+OpenClaw's command is called at most twice: for its version, and for the included part of its
+configuration, if there is one.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     import httpx
 
 COMMAND_SECONDS: Final = 25.0
-"""How long OpenClaw's command may take; most of it is its own start."""
+"""Time limit of OpenClaw's command, most of it start-up. Seconds."""
 GATEWAY_SECONDS: Final = 5.0
-"""How long the gateway may take for one answer."""
+"""Time limit of one request to the gateway. Seconds."""
 OURS: Final = ("auto", "openclaw-plugin", "openclaw-hooks", "openclaw-cli")
-"""The transports that go to OpenClaw."""
+"""The transports that lead to OpenClaw."""
 _UPDATE: Final = "Run: openclaw update"
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
 
 
 class OpenClawCheck:
-    """Plays `HealthCheck`."""
+    """`HealthCheck` of OpenClaw."""
 
     name = "openclaw"
     costs = False
@@ -51,12 +51,12 @@ class OpenClawCheck:
         environ: Mapping[str, str] = os.environ,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Take the environment, and what carries requests; None: the network."""
+        """Set the environment and the HTTP transport; None: the network."""
         self._environ = environ
         self._transport = transport
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
-        """Yield a row for each link; where OpenClaw is not used, one that says so."""
+        """Yield a row for each link, or one row if OpenClaw is not used."""
         gateways = await await_gateways(checkup, self._environ, plugin_socket.LOAD_SECONDS)
         if checkup.transport not in OURS and not gateways:
             yield ok("used", f"Wakes do not go to OpenClaw, but by {checkup.transport}.")
@@ -98,7 +98,7 @@ class OpenClawCheck:
 async def check_version(
     binary: str, program: str | None, environ: Mapping[str, str], *, found: bool
 ) -> HealthRow:
-    """Look for OpenClaw's command, and ask its version; `found`: its gateway is."""
+    """Check OpenClaw's command and version; `found`: a gateway is connected."""
     oldest = ".".join(map(str, OLDEST))
     if program is None:
         sentence = f"There is no command {binary} on the PATH."
@@ -125,7 +125,7 @@ async def check_version(
 def check_configuration(
     file: Path, environ: Mapping[str, str]
 ) -> tuple[Mapping[str, Any] | None, HealthRow]:
-    """Read OpenClaw's configuration; None: it cannot be."""
+    """Read OpenClaw's configuration; None: it is missing or unreadable."""
     found = configuration.read_config(environ)
     if found is not None:
         return found, ok("configuration", f"{file} is OpenClaw's configuration.")
@@ -153,7 +153,7 @@ async def _read_included_plugins(
 async def _run_openclaw(
     program: str, arguments: Sequence[str], environ: Mapping[str, str]
 ) -> str | None:
-    """Return what OpenClaw's command prints; None: it failed or took too long."""
+    """Return the output of OpenClaw's command; None: it failed or timed out."""
     kept = {k: v for k, v in environ.items() if k != "TASKMEM_DATABASE_URL"}
     try:
         process = await asyncio.create_subprocess_exec(
@@ -183,12 +183,12 @@ async def _run_openclaw(
 
 
 class GatewayProbe:
-    """Looks whether the gateway is there, and which ways lead into it."""
+    """Checks that the gateway runs and which transports reach it."""
 
     def __init__(
         self, facts: Facts, environ: Mapping[str, str], transport: httpx.AsyncBaseTransport | None
     ) -> None:
-        """Take the facts, the environment, and what carries requests."""
+        """Set the facts, the environment and the HTTP transport."""
         self._facts = facts
         self._environ = environ
         self._transport = transport
@@ -196,7 +196,7 @@ class GatewayProbe:
         self._url = f"http://127.0.0.1:{port or configuration.DEFAULT_PORT}"
 
     async def check_ways(self, program: str | None) -> AsyncIterator[HealthRow]:
-        """Yield a row for each way; `program` is OpenClaw's command; None: none is."""
+        """Yield a row for each transport. `program` is OpenClaw's command; None: not installed."""
         there = await self._request_status("GET", f"{self._url}/healthz") is not None
         if self._facts.gateways:
             yield check_connected(self._facts)
@@ -225,7 +225,7 @@ class GatewayProbe:
     async def _check_socket(self) -> HealthRow:
         path = plugin_socket.find_socket(self._environ)
         try:
-            # A plug-in that is just loaded anew is away for a moment.
+            # A plug-in that is being reloaded does not listen for a moment.
             await plugin_socket.wait_for_listener(path, plugin_socket.LOAD_SECONDS)
             await plugin_socket.ask_gateway(path, "seen", GATEWAY_SECONDS, session_key="")
         except (plugin_socket.PluginNotListening, plugin_socket.PluginRequestFailed) as error:
@@ -234,7 +234,7 @@ class GatewayProbe:
         return ok("door", f"Wakes get into the gateway by {path}.")
 
     async def _check_abilities(self) -> AsyncIterator[HealthRow]:
-        """Look whether OpenClaw offers what users are told by, and shows commands."""
+        """Check whether OpenClaw can show users notices, cards and command output."""
         try:
             path = plugin_socket.find_socket(self._environ)
             answer = await plugin_socket.ask_gateway(path, "lacks", GATEWAY_SECONDS)
@@ -254,7 +254,7 @@ class GatewayProbe:
         yield build_views_row(to_object(answer.get("shown")))
 
     async def _check_webhooks(self, *, there: bool) -> HealthRow:
-        """Look whether webhooks are on, and whether their token is taken."""
+        """Check whether webhooks are on and accept their token."""
         if find_value(self._facts.config, ("hooks", "enabled")) is not True:
             command = "so wakes go by OpenClaw's command"
             way = command if self._facts.bundle else "which is fine with the plug-in"
@@ -271,7 +271,7 @@ class GatewayProbe:
         return await self._try_token(hooks)
 
     async def _try_token(self, hooks: configuration.Webhooks) -> HealthRow:
-        """Try the token with a request that is refused for having no text."""
+        """Try the token with a request that is refused because it has no text."""
         if (stranger := find_stranger(hooks.port)) is not None:
             return fail(
                 "webhooks",
@@ -299,7 +299,7 @@ class GatewayProbe:
     async def _request_status(
         self, verb: str, url: str, headers: Mapping[str, str] | None = None
     ) -> int | None:
-        """Return the status of an answer; None: there is none."""
+        """Return the HTTP status of the response; None: there was none."""
         import httpx
 
         body = {"text": ""} if verb == "POST" else None
@@ -314,7 +314,7 @@ class GatewayProbe:
 
 
 def check_connected(facts: Facts) -> HealthRow:
-    """Look at the gateways that are connected."""
+    """Check the version and number of the connected gateways."""
     old = [str(each.get("version")) for each in facts.gateways]
     stale = [version for version in old if version != facts.version]
     if stale:
@@ -336,7 +336,7 @@ def check_connected(facts: Facts) -> HealthRow:
 
 
 def build_notices_row(lacks: Sequence[object]) -> HealthRow:
-    """Say whether users are told; `lacks` names what OpenClaw does not offer for it."""
+    """Report whether users get notices; `lacks` names the missing functions of OpenClaw."""
     if "callGatewayTool" in lacks:
         sentence = "This OpenClaw lets the plug-in tell nothing to users of the chat."
         return warn("notices", sentence, _UPDATE)
@@ -351,7 +351,7 @@ def build_notices_row(lacks: Sequence[object]) -> HealthRow:
 
 
 def build_views_row(lacks: Mapping[str, object]) -> HealthRow:
-    """Say what users see; `lacks` names what they cannot be shown, and why."""
+    """Report what users see; `lacks` maps what cannot be shown to the reason."""
     if not lacks:
         return ok("shown", "Users see progress cards, and buttons for questions.")
     named = " and ".join(
@@ -364,7 +364,7 @@ def build_views_row(lacks: Mapping[str, object]) -> HealthRow:
 
 
 def build_fallback_row(program: str | None) -> HealthRow:
-    """Look at what is left where neither the plug-in nor webhooks are there."""
+    """Report the transport used if neither the plug-in nor webhooks work."""
     if program is None:
         lost = "Without OpenClaw's command, wakes have no way but those above."
         return warn("cli", lost, "Set TASKMEM_OPENCLAW_BIN to it.")
@@ -372,7 +372,7 @@ def build_fallback_row(program: str | None) -> HealthRow:
 
 
 def build_heartbeats_row(facts: Facts, *, there: bool) -> HealthRow:
-    """Tell when it matters that heartbeats may be switched off: nobody can be asked."""
+    """Warn if wakes depend on heartbeats, whose state cannot be read."""
     if there and not facts.gateways:
         return warn(
             "heartbeats",

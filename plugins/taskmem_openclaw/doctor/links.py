@@ -1,7 +1,6 @@
-"""What OpenClaw's configuration says of each link from the daemon to the agent.
+"""Check OpenClaw's configuration against what `taskmem setup openclaw` would set.
 
-Pure but for files that are looked at; `health` asks these in order. What is expected
-is what `taskmem setup openclaw` would set.
+Pure, except that some files are read. `health` runs these checks in order.
 """
 
 from __future__ import annotations
@@ -27,33 +26,33 @@ _ENTRY: Final = f"plugins.entries.{plan.PLUGIN}"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the rows are read from."""
+    """Input of the checks."""
 
     config: Mapping[str, Any]
     """OpenClaw's configuration."""
     wishes: plan.DesiredState
-    """How it shall be: the folder, command and home of this installation."""
+    """The desired state: folder, command and home of this installation."""
     version: str
-    """Of the plug-in that this installation brings along."""
+    """Version of the plug-in in this installation."""
     state: Path
-    """OpenClaw's own state folder."""
+    """OpenClaw's state folder."""
     gateways: Sequence[Mapping[str, Any]] = field(default=())
-    """Those that are connected to the daemon, as `taskmem status` has them."""
+    """The gateways connected to the daemon, as in `taskmem status`."""
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """What the operator has set for the plug-in."""
+        """The configuration entry of the plug-in."""
         return to_object(find_value(self.config, ("plugins", "entries", plan.PLUGIN)))
 
     @property
     def bundle(self) -> bool:
-        """Whether the MCP bundle stands in for the plug-in."""
+        """Whether the MCP bundle is used instead of the plug-in."""
         enabled = find_value(self.config, ("plugins", "entries", plan.BUNDLE, "enabled"))
         return enabled is True and not self.folders
 
     @property
     def folders(self) -> list[Path]:
-        """The folders from which OpenClaw loads a plug-in of our name."""
+        """Folders from which OpenClaw loads a plug-in with our id."""
         linked = to_list(find_value(self.config, ("plugins", "load", "paths")))
         paths = [_expand_home(str(each)) for each in linked]
         copied = self.state / "extensions" / plan.PLUGIN
@@ -61,7 +60,7 @@ class Facts:
 
 
 def is_absent(environ: Mapping[str, str]) -> bool:
-    """Whether OpenClaw's configuration has no trace of us, as far as can be read."""
+    """Return whether the readable configuration contains no trace of us."""
     config = configuration.read_config(environ)
     if config is None:
         return not configuration.find_config_file(environ).exists()
@@ -93,18 +92,18 @@ def check_links(facts: Facts) -> Iterator[HealthRow]:
 
 
 def ok(name: str, detail: str) -> HealthRow:
-    """Return a row of a link that holds."""
+    """Return a row for a working link."""
     return HealthRow(id=f"openclaw.{name}", state=HealthState.OK, detail=detail)
 
 
 def warn(name: str, detail: str, cure: str | None) -> HealthRow:
-    """Return a row of a link that holds, and loses something."""
+    """Return a row for a link that works with a loss."""
     row = ok(name, detail)
     return row.model_copy(update={"state": HealthState.WARN, "cure": cure})
 
 
 def fail(name: str, detail: str, cure: str | None) -> HealthRow:
-    """Return a row of a link that is broken."""
+    """Return a row for a broken link."""
     row = ok(name, detail)
     return row.model_copy(update={"state": HealthState.FAIL, "cure": cure})
 
@@ -113,7 +112,7 @@ def fail(name: str, detail: str, cure: str | None) -> HealthRow:
 
 
 def check_native_plugin(facts: Facts) -> HealthRow:
-    """Look whether OpenClaw loads the plug-in."""
+    """Check that OpenClaw loads the plug-in."""
     name, plugins = "plugin", to_object(facts.config.get("plugins"))
     allowed = to_list(plugins.get("allow"))
     if not facts.folders:
@@ -135,7 +134,7 @@ def check_native_plugin(facts: Facts) -> HealthRow:
 
 
 def check_folder(facts: Facts) -> HealthRow:
-    """Look whether it is this installation's plug-in that OpenClaw loads."""
+    """Check that OpenClaw loads the plug-in of this installation."""
     wanted = Path(facts.wishes.folder)
     others = [path for path in facts.folders if not _is_same_path(path, wanted)]
     if len(others) == len(facts.folders):
@@ -150,7 +149,7 @@ def check_folder(facts: Facts) -> HealthRow:
 
 
 def check_command(facts: Facts) -> HealthRow:
-    """Look whether the plug-in starts this program when no daemon runs."""
+    """Check that the plug-in starts this program when no daemon runs."""
     said = to_list(find_value(facts.entry, ("config", "command")))
     wanted = list(facts.wishes.command)
     if not said:
@@ -168,7 +167,7 @@ def check_command(facts: Facts) -> HealthRow:
 
 
 def check_home(facts: Facts) -> HealthRow:
-    """Look whether the plug-in speaks with the daemon of this home."""
+    """Check that the plug-in uses the daemon of this home."""
     said = find_value(facts.entry, ("config", "home"))
     theirs = _expand_home(str(said)) if said else facts.state / "taskmem"
     ours = Path(facts.wishes.home)
@@ -185,7 +184,7 @@ def check_home(facts: Facts) -> HealthRow:
 
 
 def check_conversation_access(facts: Facts) -> HealthRow:
-    """Look whether the plug-in may put a task's packet before a prompt."""
+    """Check that the plug-in may put a task's packet before a prompt."""
     granted = to_object(facts.entry.get("hooks"))
     key = f"{_ENTRY}.hooks.allow"
     if granted.get("allowPromptInjection") is False:
@@ -206,7 +205,7 @@ def check_conversation_access(facts: Facts) -> HealthRow:
 
 
 def check_tools(facts: Facts) -> HealthRow:
-    """Look whether a tool policy hides the tools from the agent."""
+    """Check that no tool policy hides the tools from the agent."""
     wishes = facts.wishes
     known = tool_policy.ToolGroup(plan.PLUGIN, wishes.tools, wishes.profiles)
     hidden, notes = tool_policy.plan_tool_visibility(facts.config, known)
@@ -220,7 +219,7 @@ def check_tools(facts: Facts) -> HealthRow:
 
 
 def check_duplicate_tools(facts: Facts) -> HealthRow:
-    """Look whether the same tools come by MCP, too."""
+    """Check that the same tools are not offered by MCP too."""
     servers = to_object(find_value(facts.config, ("mcp", "servers")))
     twice = [
         name
@@ -237,7 +236,7 @@ def check_duplicate_tools(facts: Facts) -> HealthRow:
 
 
 def check_skill(facts: Facts) -> HealthRow:
-    """Look whether the agent finds the skill that says when to use the tools."""
+    """Check that the agent finds the skill that explains when to use the tools."""
     key = f"skills.entries.{SKILL}.enabled"
     if find_value(facts.config, ("skills", "entries", SKILL, "enabled")) is False:
         cure = f"Run: openclaw config set {key} true"
@@ -255,7 +254,7 @@ def check_skill(facts: Facts) -> HealthRow:
 
 
 def _read_manifest(path: Path) -> Mapping[str, Any] | None:
-    """Return the manifest in a folder, if it is of our plug-in."""
+    """Return the manifest in a folder; None: it is not our plug-in."""
     try:
         found: object = json.loads((path / "openclaw.plugin.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -264,7 +263,7 @@ def _read_manifest(path: Path) -> Mapping[str, Any] | None:
 
 
 def _expand_home(said: str) -> Path:
-    """Return a path as OpenClaw reads it; a user that is not there stays as it is."""
+    """Expand `~` as OpenClaw does; an unknown user is left as it is."""
     return Path(os.path.expanduser(said.replace("\0", "")))  # noqa: PTH111
 
 

@@ -1,7 +1,7 @@
-"""The live proof: a wake on its way through a gateway, and every hook that must fire.
+"""Prove that wakes work: send one through a gateway and count the hooks that fire.
 
-It has a session, a file and a wait of its own, and leaves nothing of them; the sessions
-of people are not touched.
+It uses a session, a file and a wait of its own and deletes them afterwards; people's sessions are
+not touched.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.edits import find_value
 
 SECONDS: Final = 60.0
-"""How long the two turns may take together."""
+"""Time limit of both turns together. Seconds."""
 LOOK_SECONDS: Final = 0.1
-"""Between two looks; a turn takes seconds."""
+"""Time between two looks. Seconds; a turn takes several."""
 CLOSE_TRIES: Final = 20
-"""A session that has just had a turn is not deleted at once."""
+"""Attempts to delete the session: just after a turn the gateway may refuse."""
 CLOSE_SECONDS: Final = 0.5
 MESSAGE: Final = (
     "taskmem doctor checks that wakes arrive. Call the tool task_list once, then "
@@ -44,19 +44,19 @@ T = TypeVar("T")
 
 
 class WakeProof:
-    """Plays `HealthCheck`; it takes two short turns of a model."""
+    """`HealthCheck` that costs two short turns of a model."""
 
     name = "openclaw.proof"
     costs = True
 
     def __init__(self, environ: Mapping[str, str] = os.environ, seconds: float = SECONDS) -> None:
-        """Take the environment, and how long the two turns may take together."""
+        """Set the environment and the time limit of both turns. Seconds."""
         self._environ = environ
         self._seconds = seconds
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
-        """Yield how a wake fared, and each hook; nothing where no gateway is."""
-        # Whoever was on the way has been waited for by now.
+        """Yield a row for the wake and for each hook; nothing if no gateway is connected."""
+        # An earlier check has already waited for gateways that reconnect.
         gateways = await await_gateways(checkup, self._environ, plugin_socket.GLANCE)
         if not gateways:
             return
@@ -94,10 +94,10 @@ class WakeProof:
 
 
 class WakeTrial:
-    """One wake, made for the purpose."""
+    """One test wake, with its own session, file and wait."""
 
     def __init__(self, checkup: Checkup, environ: Mapping[str, str], agent: str) -> None:
-        """Take what the daemon is asked by, the environment, and whose session."""
+        """Set how to ask the daemon, the environment, and the agent that gets the session."""
         mark = secrets.token_hex(4)
         self.session = f"{agent}:{TRIAL}{mark}"
         self.doing = "The check"
@@ -112,7 +112,7 @@ class WakeTrial:
         self._wake: Mapping[str, Any] | None = None
 
     async def await_wake(self) -> Mapping[str, Any]:
-        """Let a wait end whose session had a turn; return its acknowledged wake."""
+        """Run a turn, let a wait end, and return the acknowledged wake."""
         self.doing = "The session's first turn"
         await plugin_socket.wait_for_listener(self._door, plugin_socket.LOAD_SECONDS)
         self._opened = True
@@ -145,7 +145,7 @@ class WakeTrial:
             await asyncio.sleep(LOOK_SECONDS)
 
     def build_late_row(self, seconds: float) -> HealthRow:
-        """Return the row of a wake that did not arrive in time."""
+        """Return the row for a wake that did not arrive in time."""
         if self._wait is None:
             sentence = f"{self.doing} did not end within {seconds:g} s."
             return fail("wake", sentence, _MODEL)
@@ -159,7 +159,7 @@ class WakeTrial:
         return fail("wake", sentence, _MODEL)
 
     async def clean_up(self) -> str | None:
-        """Leave nothing behind; return what was, in a sentence."""
+        """Delete wait, file and session; return a sentence if the session remains."""
         if self._wait is not None:
             if (self._wake or {}).get("state") != "acknowledged":
                 await self._cancel_wait(self._wait)
@@ -184,9 +184,9 @@ class WakeTrial:
         return f"The session {self.session} could not be deleted: {error}."
 
     async def _cancel_wait(self, wait_id: str) -> None:
-        """End the wait; a wake that is owed must not find a slower way to nobody."""
+        """Cancel the wait, so that a due wake does not take another transport."""
         for tool in ("wait_update", "wait_cancel") if self._wake else ("wait_cancel",):
-            # Waiting again takes a wake back that was not sent yet.
+            # `wait_update` arms the wait again, which withdraws a wake not sent yet.
             with contextlib.suppress(TaskmemError):
                 await self._call_tool(tool, wait_id=wait_id, session_key=self.session)
 
@@ -207,7 +207,7 @@ class WakeTrial:
 
 
 async def _await_despite_cancel(doing: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns; a cancellation waits until it is through."""
+    """Await a coroutine to its end even if cancelled; then raise the cancellation."""
     task = asyncio.create_task(doing)
     try:
         return await asyncio.shield(task)
@@ -220,7 +220,7 @@ async def _await_despite_cancel(doing: Coroutine[Any, Any, T]) -> T:
 
 
 def build_arrival_row(wake: Mapping[str, Any]) -> HealthRow:
-    """Return the row of a wake that a turn took."""
+    """Return the row for a wake that a turn took."""
     sent, taken = (_measure_delay(wake, key) for key in ("sent_at", "acknowledged_at"))
     way = wake["transport"]
     note = f" ({wake['note']})" if wake.get("note") else ""
@@ -236,7 +236,7 @@ def _measure_delay(wake: Mapping[str, Any], key: str) -> int:
 
 
 def can_see_conversations(config: Mapping[str, Any]) -> bool:
-    """Whether the operator lets the plug-in see conversations and add to them."""
+    """Return whether the plug-in may read conversations and add to prompts."""
     granted = ("plugins", "entries", plan.PLUGIN, "hooks")
     return (
         find_value(config, (*granted, "allowConversationAccess")) is True

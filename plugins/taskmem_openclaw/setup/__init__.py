@@ -1,1 +1,1 @@
-"""`taskmem setup`: moves into OpenClaw and other hosts, and out again."""
+"""`taskmem setup openclaw`: install into OpenClaw, undo and remove."""

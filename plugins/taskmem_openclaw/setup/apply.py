@@ -1,4 +1,4 @@
-"""Moving into OpenClaw, out again, and back to how it was before."""
+"""Plan and run set-up, undo and removal in OpenClaw."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ from taskmem_openclaw.setup.setup_record import SetupRecord, SetupStep
 _NAMES: Final = (plan.PLUGIN, plan.BUNDLE)
 _ENTRIES: Final[Keys] = ("plugins", "entries")
 _OURS: Final[tuple[Keys, ...]] = (*((*_ENTRIES, name) for name in _NAMES), plan.LOAD, plan.ALLOW)
-"""What installing and uninstalling change too."""
+"""Paths that installing and uninstalling also change."""
 _AROUND: Final[tuple[Keys, ...]] = (_ENTRIES, plan.LOAD[:2], plan.LOAD[:1])
 _SECRET: Final = ("env", "headers")
 _LEFT: Final = object()
-"""In place of what a patch says of what it leaves alone."""
+"""Marks a key that the patch does not touch."""
 
 
 class ShippedPackage(NamedTuple):
-    """A folder of ours that OpenClaw can install."""
+    """A folder of this package that OpenClaw can install."""
 
     name: str
-    """Its id in the configuration."""
+    """Its id in OpenClaw's configuration."""
     folder: Path
     link: bool
-    """Whether it is used where it is; otherwise OpenClaw makes a copy."""
+    """True: OpenClaw uses the folder in place. False: it copies the folder."""
 
     @property
     def fingerprint(self) -> str:
-        """What tells one version of it from another."""
+        """Hash of the folder's files; it differs between versions."""
         digest = hashlib.sha256()
         for file in sorted(self.folder.rglob("*")):
             if file.is_file():
@@ -64,25 +64,25 @@ class ShippedPackage(NamedTuple):
 
 
 class SetupPlan(NamedTuple):
-    """What would be done to an OpenClaw, worked out before anything is."""
+    """Everything that would be done to an OpenClaw."""
 
     host: OpenClaw
     record: SetupRecord
     now: Document
-    """Its configuration as it is."""
+    """The current configuration."""
     wanted: Document
-    """And as it shall be."""
+    """The desired configuration."""
     install: ShippedPackage | None = None
-    """What has to be installed, for the first time or again."""
+    """The package to install or reinstall; None: nothing to install."""
     uninstall: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    """What somebody else has changed since, and what therefore stays as it is."""
+    """Paths changed by others since set-up, which stay as they are."""
     gemini: bool = False
-    """Whether a key for Gemini may be used."""
+    """Whether a Gemini key may be used."""
 
     @property
     def is_noop(self) -> bool:
-        """Whether everything is as it shall be."""
+        """Whether there is nothing to do."""
         still = is_same_json(self.now, self.wanted) and self.gemini == self.record.gemini
         return still and self.install is None and not self.uninstall
 
@@ -96,7 +96,7 @@ def plan_setup(
     *,
     gemini: bool,
 ) -> SetupPlan:
-    """Work out a set-up."""
+    """Plan a set-up."""
     if shipped.link:
         there = str(shipped.folder) in to_list(find_value(now, plan.LOAD))
     else:
@@ -109,19 +109,18 @@ def plan_setup(
 
 
 def needs_reload(move: SetupPlan) -> bool:
-    """Whether a running gateway that has the plug-in loads it anew for this move."""
+    """Return whether a running gateway must reload the plug-in for this plan."""
     return "plugins" in build_patch(move.now, move.wanted)
 
 
 def apply_setup(move: SetupPlan) -> bool:
-    """Set up; tell whether a running gateway took the plug-in up.
+    """Run a set-up plan; return whether a running gateway has taken up the plug-in.
 
-    What is to be changed is written down first, so that a set-up that was ended
-    half-way can be finished or undone.
+    The change is recorded first, so that an interrupted set-up can be finished or undone.
 
     Raises:
-        Failed: OpenClaw did not do its part.
-        OSError: It cannot be written down.
+        OpenClawSetupFailed: OpenClaw's command failed.
+        OSError: The record cannot be written.
     """
     host, record, shipped = move.host, move.record, move.install
     before, steps = move.now, record.steps
@@ -139,7 +138,7 @@ def apply_setup(move: SetupPlan) -> bool:
         setup_record.save_record(host.home, record)
         if not is_same_json(move.now, move.wanted):
             raise
-        # Somebody else keeps the configuration, and it is as it shall be.
+        # The configuration is managed elsewhere and already as desired.
         live = False
     except OpenClawSetupFailed:
         if is_same_json(host.read(), move.now):
@@ -154,10 +153,10 @@ def apply_setup(move: SetupPlan) -> bool:
 
 
 def plan_undo(host: OpenClaw, record: SetupRecord, now: Document) -> SetupPlan:
-    """Work out how the last set-up is undone.
+    """Plan the undo of the last set-up.
 
     Raises:
-        Failed: There is none on record.
+        OpenClawSetupFailed: No set-up is on record.
     """
     if not record.steps:
         raise OpenClawSetupFailed(
@@ -183,11 +182,11 @@ def plan_undo(host: OpenClaw, record: SetupRecord, now: Document) -> SetupPlan:
 
 
 def apply_undo(move: SetupPlan) -> None:
-    """Undo a set-up.
+    """Run an undo plan.
 
     Raises:
-        Failed: OpenClaw did not do its part; running it again goes on from there.
-        OSError: It cannot be written down.
+        OpenClawSetupFailed: OpenClaw's command failed; running it again continues.
+        OSError: The record cannot be written.
     """
     _run_plan(move)
     left = move.record._replace(steps=move.record.steps[:-1])
@@ -199,7 +198,7 @@ def apply_undo(move: SetupPlan) -> None:
 def plan_removal(
     host: OpenClaw, record: SetupRecord, now: Document, wishes: plan.DesiredState
 ) -> SetupPlan:
-    """Work out how every trace is taken out."""
+    """Plan the removal of every trace."""
     wanted = now
     for step in reversed(record.steps):
         wanted = undo_patch(wanted, step.patch, step.inverse).document
@@ -212,10 +211,10 @@ def plan_removal(
 
 
 def apply_removal(move: SetupPlan) -> None:
-    """Take every trace out.
+    """Run a removal plan.
 
     Raises:
-        Failed: OpenClaw did not do its part; running it again goes on from there.
+        OpenClawSetupFailed: OpenClaw's command failed; running it again continues.
         OSError: The record cannot be removed.
     """
     _run_plan(move)
@@ -223,7 +222,7 @@ def apply_removal(move: SetupPlan) -> None:
 
 
 def list_commands(move: SetupPlan) -> list[str]:
-    """Return what would be run, in order."""
+    """Return the commands that would be run, in order."""
     lines = [openclaw.build_uninstall_arguments(name) for name in move.uninstall]
     if shipped := move.install:
         lines.append(openclaw.build_install_arguments(str(shipped.folder), link=shipped.link))
@@ -235,10 +234,9 @@ def list_commands(move: SetupPlan) -> list[str]:
 
 
 def format_difference(move: SetupPlan) -> str:
-    """Return what would change in the configuration, line by line of the whole of it.
+    """Return a unified diff of the whole configuration, before and after.
 
-    Values that stay as they are are not shown, nor are those that a server is given by
-    its environment: they may be secrets.
+    Unchanged values and the values of `env` and `headers` are masked: they may be secrets.
     """
     path, patch = str(move.host.config), build_patch(move.now, move.wanted)
     old, new = (
@@ -264,18 +262,18 @@ def _run_plan(move: SetupPlan) -> bool:
 
 
 def _needs_patch_first(move: SetupPlan) -> bool:
-    """Whether what is linked is set up before it is installed.
+    """Return whether the configuration must be patched before the plug-in is linked.
 
-    A running gateway loads it as soon as it is there: it must not begin with another
-    home, nor where it was linked from before.
+    A running gateway loads a linked plug-in at once; it must not start with another home or from
+    the old folder.
     """
     return move.install is not None and move.install.link
 
 
 def _find_remaining_patch(now: Document, move: SetupPlan) -> Document:
-    """Return what is left to do after OpenClaw's own work.
+    """Return the patch that is left to do after OpenClaw's own commands.
 
-    OpenClaw writes more into its configuration than it is asked to; that is its own.
+    Other values that OpenClaw adds to its configuration are left alone.
     """
     reached = apply_patch(now, build_patch(move.now, move.wanted))
     for path in _OURS:
@@ -298,12 +296,12 @@ def _is_installed(config: Document, name: str, folder: str) -> bool:
 
 
 def _is_uninstall_leftover(entry: object) -> bool:
-    """Whether an entry is no more than the mark that uninstalling leaves."""
+    """Return whether an entry is only the mark that uninstalling leaves."""
     return is_same_json(entry, {"enabled": False})
 
 
 def _mask_untouched(config: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
-    """Return a configuration in which only what a patch touches can be read."""
+    """Mask every value that the patch does not change."""
     parts: Document = {}
     for key, value in config.items():
         change = patch.get(key, _LEFT)

@@ -1,4 +1,4 @@
-"""`taskmem setup openclaw`: into OpenClaw, and out again."""
+"""The command `taskmem setup openclaw`."""
 
 from __future__ import annotations
 

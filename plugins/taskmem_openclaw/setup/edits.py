@@ -1,4 +1,4 @@
-"""Changes of a configuration, before anybody has made them. Pure."""
+"""Edits of a configuration as values. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Path = tuple[str, ...]
 
 
 class ValueEdit(NamedTuple):
-    """A value at a path; what was there is replaced."""
+    """Set the value at a path."""
 
     path: Path
     value: object
 
 
 class ListEdit(NamedTuple):
-    """Words taken out of a list and added to it; the list is made if need be."""
+    """Remove words from a list and add others; a missing list is created."""
 
     path: Path
     added: tuple[str, ...]
@@ -28,27 +28,26 @@ class ListEdit(NamedTuple):
 
 @dataclass(frozen=True)
 class ConfigChange:
-    """One thing to change, and all that a person must know who is asked for it."""
+    """One change, with everything that the person who is asked must know."""
 
     what: str
     gives: str
-    """What it gives, and what that takes; it goes on after "gives"."""
+    """What the change gives and what it costs; the text follows the word "gives"."""
     edits: tuple[ValueEdit | ListEdit, ...]
     without: str = ""
-    """What becomes of it where it is refused; empty: it is needed."""
+    """What happens if the change is refused; empty: the change is needed."""
     leaves: str = ""
-    """What leaves this machine by it, and where to; empty: nothing."""
+    """Which data leaves this machine through the change, and to whom; empty: none."""
     needs: ConfigChange | None = None
-    """Another change without which this one has no effect; None: there is none."""
+    """Another change that this one depends on; None: none."""
     needed: bool = False
-    """Without it nothing works; all else is for the operator to allow."""
+    """True: nothing works without it. False: the operator decides."""
     by_hand: str = ""
-    """How it is done without set-up, where only a person's own yes means it and `--yes`
-    does not; empty: `--yes` allows it."""
+    """How to do it without set-up, if `--yes` does not allow it; empty: `--yes` allows it."""
 
 
 def apply_changes(config: Mapping[str, Any], changes: Iterable[ConfigChange]) -> Document:
-    """Return a configuration with changes made."""
+    """Return the configuration with all changes made."""
     result = dict(config)
     for change in changes:
         for edit in change.edits:
@@ -57,7 +56,7 @@ def apply_changes(config: Mapping[str, Any], changes: Iterable[ConfigChange]) ->
 
 
 def apply_edit(config: Mapping[str, Any], edit: ValueEdit | ListEdit) -> Document:
-    """Return a configuration with one edit made."""
+    """Return the configuration with one edit made."""
     if isinstance(edit, ValueEdit):
         return _set_value(config, edit.path, edit.value)
     left = [each for each in to_list(find_value(config, edit.path)) if each not in edit.dropped]
@@ -66,7 +65,7 @@ def apply_edit(config: Mapping[str, Any], edit: ValueEdit | ListEdit) -> Documen
 
 
 def drop_path(config: Mapping[str, Any], path: Path) -> Document:
-    """Return a configuration without a path; what was around it stays, also empty."""
+    """Return the configuration without a path; emptied parents stay."""
     if find_value(config, path) is None:
         return dict(config)
     left = {k: v for k, v in to_object(find_value(config, path[:-1])).items() if k != path[-1]}
@@ -74,7 +73,7 @@ def drop_path(config: Mapping[str, Any], path: Path) -> Document:
 
 
 def remove_path(config: Mapping[str, Any], path: Path) -> Document:
-    """Return a configuration without a path, and without what is empty thereby."""
+    """Return the configuration without a path and without parents that become empty."""
     if find_value(config, path) is None:
         return dict(config)
     result = drop_path(config, path)
@@ -83,19 +82,19 @@ def remove_path(config: Mapping[str, Any], path: Path) -> Document:
 
 
 def find_value(config: object, path: Path) -> object:
-    """Return what is at a path; None: nothing is."""
+    """Return the value at a path; None: there is none."""
     for key in path:
         config = to_object(config).get(key)
     return config
 
 
 def to_list(value: object) -> list[Any]:
-    """Return a list as it is, and nothing of what is none."""
+    """Return a list as it is; anything else as an empty list."""
     return list(value) if is_list(value) else []
 
 
 def to_object(value: object) -> Mapping[str, Any]:
-    """Return an object as it is, and nothing of what is none."""
+    """Return an object as it is; anything else as an empty object."""
     return value if is_object(value) else {}
 
 

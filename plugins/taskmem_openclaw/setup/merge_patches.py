@@ -1,7 +1,7 @@
-"""Changes of a JSON document as merge patches, and the way back. Pure.
+"""Build, apply and undo JSON merge patches. Pure.
 
-A patch is what `openclaw config patch` takes: objects merge, `null` deletes, and all
-else replaces (RFC 7386). Documents therefore hold no `null` of their own.
+A patch is what `openclaw config patch` takes: objects merge, `null` deletes, and everything else
+replaces (RFC 7386). Documents therefore contain no `null`.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ _MISSING: Final = object()
 
 
 class UndoResult(NamedTuple):
-    """A document from which a patch was taken back."""
+    """A document after a patch was undone."""
 
     document: Document
     kept: list[str]
-    """The paths that somebody else has changed since; they stay as they are."""
+    """Paths changed by others since, which stay as they are."""
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Whether a JSON value is an object."""
+    """Return whether a JSON value is an object."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether a JSON value is a list."""
+    """Return whether a JSON value is a list."""
     return isinstance(value, list)
 
 
 def apply_patch(document: Mapping[str, Any], patch: Mapping[str, Any]) -> Document:
-    """Return a document with a patch applied."""
+    """Return the document with a patch applied."""
     result = dict(document)
     for key, value in patch.items():
         if value is None:
@@ -48,7 +48,7 @@ def apply_patch(document: Mapping[str, Any], patch: Mapping[str, Any]) -> Docume
 
 
 def build_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:
-    """Return the patch that makes one document of the other; empty: they are equal."""
+    """Return the patch from one document to another; empty if they are equal."""
     patch: Document = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key, _MISSING)
@@ -63,22 +63,22 @@ def build_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document
 def undo_patch(
     now: Mapping[str, Any], patch: Mapping[str, Any], inverse: Mapping[str, Any]
 ) -> UndoResult:
-    """Take a patch back from a document that may have been changed since.
+    """Undo a patch in a document that may have changed since.
 
-    What is not as the patch left it stays, and is named. Lists of words are put right
-    word by word, so that what others added to them stays too.
+    Values that differ from what the patch set stay, and their paths are returned. Lists of words
+    are restored word by word, so that words added by others stay.
 
     Args:
-        now: The document as it is.
-        patch: What was applied.
-        inverse: The patch that would have led straight back.
+        now: The current document.
+        patch: The patch that was applied.
+        inverse: The patch that reverses it.
     """
     kept: list[str] = []
     return UndoResult(_undo_object(now, patch, inverse, (), kept), kept)
 
 
 def is_same_json(one: object, other: object) -> bool:
-    """Whether two JSON values are the same; unlike in Python, 1 is not true."""
+    """Return whether two JSON values are equal; unlike in Python, 1 is not true."""
     if one is _MISSING or other is _MISSING:
         return one is other
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -1,7 +1,7 @@
-"""OpenClaw's own command, as far as setting up needs it.
+"""Run OpenClaw's command for set-up.
 
-A call costs 2 to 20 seconds, nearly all of it the command's own start, so there are
-few. What it prints is shown only when it fails, and then its last words on one line.
+A call takes 2 to 20 seconds, nearly all of it start-up, so there are few calls. Output is shown
+only on failure: its last words, on one line.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from taskmem_openclaw.configuration import parse_json
 from taskmem_openclaw.setup.merge_patches import Document, is_object
 
 OLDEST: Final = (2026, 9)
-"""The first version whose plug-in interface has what the plug-in uses."""
+"""The first version whose plug-in interface has everything that the plug-in uses."""
 SECONDS: Final = 300.0
-"""How long one call may take before it is ended."""
+"""Time limit of one call, after which it is killed. Seconds."""
 
 _SECTIONS: Final = ("plugins", "tools", "agents", "mcp")
 _UNTRACKED: Final = "not associated with a tracked package install"
@@ -35,23 +35,23 @@ class _CommandResult(NamedTuple):
     status: int
     out: str
     said: str
-    """What it complained of too."""
+    """Standard output and standard error."""
 
 
 AtWork = Callable[[str], AbstractContextManager[object]]
-"""Shows a person what is done while it is done, by a name for it."""
+"""Shows a person that a step is running; its argument is the step's name."""
 
 
 class OpenClawSetupFailed(Exception):
-    """It did not work; `str()` says why, and what to do next."""
+    """A step failed; `str()` says why, and what to do next."""
 
 
 class ConfigReadOnly(OpenClawSetupFailed):
-    """The configuration is made elsewhere, and not to be changed here."""
+    """The configuration is managed elsewhere and read-only here."""
 
 
 class OpenClaw(NamedTuple):
-    """An OpenClaw that was found, and its configuration."""
+    """An installed OpenClaw and its configuration."""
 
     program: str
     version: str
@@ -65,7 +65,7 @@ class OpenClaw(NamedTuple):
         """Return the configuration as it is written.
 
         Raises:
-            Failed: It cannot be read.
+            OpenClawSetupFailed: The configuration cannot be read.
         """
         try:
             text = self.config.read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ class OpenClaw(NamedTuple):
 
     @property
     def is_plain_json(self) -> bool:
-        """Whether the configuration is plain JSON, so that nothing of it is lost."""
+        """Whether the configuration is plain JSON, so that rewriting it loses no comments."""
         try:
             json.loads(self.config.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -95,20 +95,20 @@ class OpenClaw(NamedTuple):
         return True
 
     def install(self, folder: str, *, link: bool) -> bool:
-        """Install a plug-in from its folder; tell whether a gateway took it up.
+        """Install a plug-in from its folder; return whether a running gateway took it up.
 
         Raises:
-            Failed: OpenClaw did not.
+            OpenClawSetupFailed: OpenClaw's command failed.
         """
         with self.at_work("openclaw plugins install"):
             answer = self._run(build_install_arguments(folder, link=link))
         return "Applied in Gateway" in answer.said
 
     def patch(self, patch: Mapping[str, Any]) -> None:
-        """Change the configuration.
+        """Apply a merge patch to the configuration.
 
         Raises:
-            Failed: OpenClaw did not.
+            OpenClawSetupFailed: OpenClaw's command failed.
         """
         file = make_setup_folder(self.home) / "patch.json"
         try:
@@ -119,22 +119,22 @@ class OpenClaw(NamedTuple):
             file.unlink(missing_ok=True)
 
     def uninstall(self, name: str) -> None:
-        """Uninstall a plug-in; that there is none is fine.
+        """Uninstall a plug-in; a missing one is no error.
 
         Raises:
-            Failed: OpenClaw did not.
+            OpenClawSetupFailed: OpenClaw's command failed.
         """
         with self.at_work("openclaw plugins uninstall"):
             self._run(build_uninstall_arguments(name), fine=_UNTRACKED)
 
     def _read_section(self, name: str) -> object:
-        """Return a part of the configuration with what it includes."""
+        """Return one section of the configuration, with its includes."""
         answer = self._run(("config", "get", name, "--json"), fine=_UNSET)
         found = parse_json(answer.out) if answer.status == 0 else None
         return found if is_object(found) else {}
 
     def _run(self, arguments: tuple[str, ...], fine: str | None = None) -> _CommandResult:
-        """Run OpenClaw; `fine` in what it says excuses a failure."""
+        """Run OpenClaw; a failure whose output contains `fine` is ignored."""
         answer = _run_program(self.program, arguments, self.environ)
         if answer.status != 0 and not (fine and fine in answer.said):
             raise self._build_failure(arguments, answer)
@@ -165,10 +165,10 @@ class OpenClaw(NamedTuple):
 
 
 def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
-    """Find OpenClaw, and where its configuration is.
+    """Find OpenClaw's command and configuration.
 
     Raises:
-        Failed: There is none, it is too old, or it does not answer.
+        OpenClawSetupFailed: It is missing, too old, or does not answer.
     """
     program = environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
     answer = _run_program(program, ("--version",), environ)
@@ -198,8 +198,8 @@ def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
 def build_install_arguments(folder: str, *, link: bool) -> tuple[str, ...]:
     """Return the arguments that install a plug-in from a folder.
 
-    `--force` says that the source is meant, and `--accept-capabilities` what the
-    person has agreed to by setting up; OpenClaw asks for both where nobody can answer.
+    `--force` confirms the source, and `--accept-capabilities` what the person agreed to by running
+    set-up; OpenClaw asks for both, and without a terminal nobody could answer.
     """
     how = ("--link", folder) if link else (folder,)
     return ("plugins", "install", *how, "--force", "--accept-capabilities")
@@ -211,12 +211,12 @@ def build_uninstall_arguments(name: str) -> tuple[str, ...]:
 
 
 def build_patch_arguments(file: str) -> tuple[str, ...]:
-    """Return the arguments that change the configuration by a file."""
+    """Return the arguments that patch the configuration from a file."""
     return ("config", "patch", "--file", file)
 
 
 def format_output_tail(said: str) -> str:
-    """Return the end of what a command said, on one line that steers no terminal."""
+    """Return the end of a command's output, on one line without control characters."""
     words = " ".join(said.split())
     safe = "".join(each if each.isprintable() else " " for each in words).strip(" .")
     return f"…{safe[-_SHOWN:]}" if len(safe) > _SHOWN else safe or "no word"
@@ -259,7 +259,7 @@ def _run_program(
 
 
 def _kill_process(process: subprocess.Popen[bytes]) -> None:
-    """End a command that still runs, and whatever it has started."""
+    """Kill the command's process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -1,4 +1,4 @@
-"""What the package brings along, and how an installation of it is called."""
+"""Find the files that this package ships, and the desired state of OpenClaw."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MANIFEST: Final = "openclaw.plugin.json"
 
 
 def find_plugin() -> ShippedPackage:
-    """Return the native plug-in."""
+    """Return the shipped native plug-in."""
     return ShippedPackage(plan.PLUGIN, _find_folder("gateway"), link=True)
 
 
 def find_bundle() -> ShippedPackage:
-    """Return the MCP bundle."""
+    """Return the shipped MCP bundle."""
     return ShippedPackage(plan.BUNDLE, _find_folder("bundle"), link=False)
 
 
@@ -35,14 +35,14 @@ def read_version() -> str:
 
 
 def read_skills() -> tuple[bytes, ...]:
-    """Return the words of the skills of this version: the plug-in's, the bundle's."""
+    """Return the texts of the shipped skills: the plug-in's, then the bundle's."""
     folders = (find_plugin().folder, find_bundle().folder)
     files = (each / "skills" / "task-memory" / "SKILL.md" for each in folders)
     return tuple(file.read_bytes() for file in files)
 
 
 def has_named_readers() -> bool:
-    """Whether the operator has said who reads, in the environment or in the file."""
+    """Return whether the operator has set the readers, in the environment or in config.toml."""
     if os.environ.get(READERS, "").strip():
         return True
     try:
@@ -53,11 +53,11 @@ def has_named_readers() -> bool:
 
 
 def build_desired_state(config: Mapping[str, Any], known: str) -> plan.DesiredState:
-    """Return how an OpenClaw shall be.
+    """Return the desired state of an OpenClaw.
 
     Args:
-        config: Its configuration.
-        known: Where the plug-in was linked from last, if that is known.
+        config: OpenClaw's configuration.
+        known: The folder the plug-in was last linked from; empty: unknown.
     """
     folder = find_plugin().folder
     manifest: object = json.loads(folder.joinpath(MANIFEST).read_bytes())
@@ -81,7 +81,7 @@ def _find_folder(name: str) -> Path:
 
 
 def _read_profiles(manifest: object, tools: frozenset[str]) -> frozenset[str]:
-    """Return the tool profiles that the manifest puts every tool into."""
+    """Return the tool profiles that the manifest gives to every tool."""
     told = to_object(find_value(manifest, ("toolMetadata",)))
     found = {"minimal", "coding", "messaging"} if tools else set[str]()
     for tool in tools:
@@ -90,7 +90,7 @@ def _read_profiles(manifest: object, tools: frozenset[str]) -> frozenset[str]:
 
 
 def _is_plugin(folder: Path) -> bool:
-    """Whether a folder is this plug-in, or was before it went away."""
+    """Return whether a folder is our plug-in, or has the path of one that was deleted."""
     try:
         manifest: object = json.loads(folder.joinpath(MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):

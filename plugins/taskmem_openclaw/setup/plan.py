@@ -1,4 +1,4 @@
-"""What setting up changes in OpenClaw's configuration, and why. Pure."""
+"""Plan the changes of OpenClaw's configuration, with their reasons. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from taskmem_openclaw.setup.merge_patches import Document, is_same_json
 
 PLUGIN: Final = configuration.PLUGIN
 BUNDLE: Final = "taskmem-mcp"
-"""The ids in the configuration: of the plug-in, and of the bundle."""
+"""Id of the MCP bundle in OpenClaw's configuration."""
 
 _ENTRY: Final = ("plugins", "entries", PLUGIN)
 HOLD_BACK: Final = (*_ENTRY, "config", "holdBack")
@@ -36,28 +36,28 @@ ALLOW: Final = ("plugins", "allow")
 
 @dataclass(frozen=True)
 class DesiredState:
-    """How it shall be."""
+    """The desired state of OpenClaw."""
 
     folder: str
-    """The plug-in's folder, absolute."""
+    """Absolute path of the plug-in's folder."""
     command: tuple[str, ...]
-    """The command that is `taskmem`."""
+    """The command that runs `taskmem`."""
     home: str
     tools: frozenset[str]
-    """The names of the tools."""
+    """Names of the tools."""
     profiles: frozenset[str] = frozenset()
-    """The tool profiles in which the plug-in's manifest puts all of them."""
+    """Tool profiles in which the plug-in's manifest puts all tools."""
     stale: frozenset[str] = frozenset()
-    """Where the plug-in was linked from before, as far as is known."""
+    """Known folders from which the plug-in was linked before."""
 
 
 class SetupRefused(Exception):
-    """The operator has said that it shall not be; `str()` says how to change that."""
+    """The operator's configuration forbids it; `str()` says how to change that."""
 
 
 @dataclass(frozen=True)
 class ConfigPlan:
-    """What there is to change; no change: everything is in place."""
+    """The changes to make; none: everything is in place."""
 
     changes: list[ConfigChange]
     notes: list[str]
@@ -68,7 +68,7 @@ def plan_plugin(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
     """Plan the native plug-in.
 
     Raises:
-        Refused: The configuration rules it out, or the bundle is there.
+        SetupRefused: The configuration forbids it, or the bundle is installed.
     """
     _require_allowed(config, PLUGIN)
     if find_value(config, ("plugins", "entries", BUNDLE, "enabled")) is True:
@@ -91,7 +91,7 @@ def plan_bundle(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
     """Plan the MCP bundle, which needs no native plug-in.
 
     Raises:
-        Refused: The configuration rules it out, or the plug-in is there.
+        SetupRefused: The configuration forbids it, or the plug-in is installed.
     """
     _require_allowed(config, BUNDLE)
     if list_plugin_paths(config, wishes):
@@ -104,10 +104,10 @@ def plan_bundle(config: Mapping[str, Any], wishes: DesiredState) -> ConfigPlan:
 
 
 def remove_traces(config: Mapping[str, Any], wishes: DesiredState) -> Document:
-    """Return a configuration without any trace of ours.
+    """Return the configuration without any trace of ours.
 
-    What is empty then goes too, but for a list of what is allowed: an empty one
-    does not mean what a missing one means.
+    Parents and lists that become empty are removed too, except allow-lists: an empty one does not
+    mean the same as a missing one.
     """
     result = dict(config)
     for name in (PLUGIN, BUNDLE):
@@ -130,13 +130,13 @@ def remove_traces(config: Mapping[str, Any], wishes: DesiredState) -> Document:
 
 
 def list_plugin_paths(config: Mapping[str, Any], wishes: DesiredState) -> list[str]:
-    """Return the load paths that are the plug-in's, the wished one included."""
+    """Return the load paths that belong to the plug-in, including the desired one."""
     known = wishes.stale | {wishes.folder}
     return [each for each in to_list(find_value(config, LOAD)) if each in known]
 
 
 def list_own_servers(config: Mapping[str, Any]) -> list[str]:
-    """Return the MCP servers that are `taskmem mcp`, by name."""
+    """Return the names of the MCP servers that run `taskmem mcp`."""
     found = to_object(find_value(config, ("mcp", "servers")))
     return [name for name, server in found.items() if runs_taskmem(server)]
 
@@ -230,9 +230,9 @@ def _build_recording_change() -> ConfigChange:
 
 
 def _build_model_change(config: Mapping[str, Any]) -> Iterator[ConfigChange]:
-    """Let the small model read texts, and the one for images pictures.
+    """Let the plug-in use the configured small model for texts and image model for pictures.
 
-    Without it, the agent's own model reads both, as far as it takes pictures.
+    Without it, the agent's own model reads both, if it takes pictures.
     """
     defaults = ("agents", "defaults")
     images = find_value(config, (*defaults, "imageModel"))
@@ -257,7 +257,7 @@ def _build_model_change(config: Mapping[str, Any]) -> Iterator[ConfigChange]:
 
 
 def _build_hold_back_change(access: ConfigChange) -> ConfigChange:
-    """Hold answers back until they are looked at, which ends all streaming."""
+    """Hold answers back until they are checked, which ends all streaming."""
     return ConfigChange(
         "answers held back until they are looked at",
         "an answer that names a file that is found nowhere a second try before you see "
@@ -271,9 +271,9 @@ def _build_hold_back_change(access: ConfigChange) -> ConfigChange:
 
 
 def build_gemini_change(variable: str, *, bundle: bool) -> ConfigChange:
-    """Ask for what no configuration of OpenClaw's says: whether Gemini may read.
+    """Build the question whether Gemini may read, which OpenClaw's configuration cannot express.
 
-    `variable` is that of the environment which holds the key.
+    `variable` is the environment variable with the key.
     """
     return ConfigChange(
         f"Gemini, by the key in {variable}",
@@ -303,5 +303,5 @@ def _build_server_changes(config: Mapping[str, Any]) -> Iterator[ConfigChange]:
 def _drop_done_changes(
     config: Mapping[str, Any], changes: Iterable[ConfigChange]
 ) -> list[ConfigChange]:
-    """Leave out what is so already."""
+    """Drop the changes that would change nothing."""
     return [each for each in changes if not is_same_json(apply_changes(config, [each]), config)]

@@ -1,4 +1,4 @@
-"""What `taskmem setup openclaw` says and asks, and the order in which it works."""
+"""Run `taskmem setup openclaw`: print, ask, and apply the plans in order."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from taskmem_openclaw.setup.edits import ConfigChange, apply_changes, find_value
 from taskmem_openclaw.setup.merge_patches import Document, is_same_json
 
 _LOADS_SECONDS: Final = 30.0
-"""How long a running gateway is given to load the plug-in before it is looked at."""
+"""Time limit for a running gateway to load the plug-in before the check. Seconds."""
 _COMMENTS: Final = "OpenClaw writes its configuration as plain JSON: comments in it are lost."
 _GEMINI_KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""Where Gemini looks for its key, in its order."""
+"""Variables in which Gemini looks for its key, in its order."""
 _PATIENCE: Final = "OpenClaw's own command is at work; it takes up to a minute:"
 _PATCH: Final = "PATCH is the change above; OpenClaw adds to it, under meta, when it was made."
 _NOT_LOADED: Final = (
@@ -36,7 +36,7 @@ _TICK_SECONDS: Final = 1.0
 
 
 class SetupChoice(NamedTuple):
-    """What the person asked for."""
+    """The command's options."""
 
     everything: bool = False
     dry_run: bool = False
@@ -45,7 +45,7 @@ class SetupChoice(NamedTuple):
 
 
 def set_up(choice: SetupChoice) -> None:
-    """Set OpenClaw up, and prove it."""
+    """Set up OpenClaw, then run the doctor as proof."""
     with _explain_errors():
         host, record, now = _find_openclaw()
         if other := setup_record.find_other_config(host.home, host.config):
@@ -85,7 +85,7 @@ def set_up(choice: SetupChoice) -> None:
 
 
 def _apply_setup(move: SetupPlan) -> bool:
-    """Change what is to be changed; tell whether a gateway takes the plug-in up."""
+    """Apply a plan; return whether a running gateway takes up the plug-in."""
     if not move.host.is_plain_json and not is_same_json(move.now, move.wanted):
         click.echo(_COMMENTS)
     _ask_for_patience(move)
@@ -110,7 +110,7 @@ def undo_setup(*, dry_run: bool) -> None:
 
 
 def remove_setup(*, dry_run: bool) -> None:
-    """Take out every trace but the data."""
+    """Remove every trace except the data."""
     with _explain_errors():
         host, record, now = _find_openclaw()
         wishes = package_files.build_desired_state(now, record.folder)
@@ -145,7 +145,7 @@ def _find_openclaw() -> tuple[openclaw.OpenClaw, setup_record.SetupRecord, Docum
 
 
 def _offer_gemini(record: setup_record.SetupRecord, choice: SetupChoice) -> list[ConfigChange]:
-    """Ask for a key that lies in the environment, unless that was decided already."""
+    """Offer to use a Gemini key from the environment, unless that is decided already."""
     variable = next((v for v in _GEMINI_KEYS if os.environ.get(v, "").strip()), None)
     if variable is None or record.gemini or package_files.has_named_readers():
         return []
@@ -155,7 +155,7 @@ def _offer_gemini(record: setup_record.SetupRecord, choice: SetupChoice) -> list
 def _choose_changes(
     now: Document, changes: list[ConfigChange], choice: SetupChoice
 ) -> list[ConfigChange]:
-    """Return what is needed and what the person allows, and say what is left out."""
+    """Return the needed and allowed changes; print the others as left out."""
     chosen: list[ConfigChange] = []
     can_ask = _is_terminal() and not (choice.dry_run or choice.everything)
     for change in changes:
@@ -182,7 +182,7 @@ def _is_terminal() -> bool:
 
 
 def _print_change(state: str, change: ConfigChange) -> None:
-    """Say all that there is to know of a change."""
+    """Print everything there is to know about a change."""
     click.echo(f"  {state:<8}  {change.what}")
     lines = (("gives", change.gives), ("without it,", change.without))
     for label, text in (*lines, ("leaves this machine:", change.leaves)):
@@ -196,7 +196,7 @@ def _ask_for_patience(move: SetupPlan) -> None:
 
 
 def _print_plan(move: SetupPlan) -> None:
-    """Say what would be done."""
+    """Print what would be done."""
     if move.is_noop:
         click.echo("Nothing would be changed.")
         return
@@ -212,12 +212,12 @@ def _print_plan(move: SetupPlan) -> None:
 
 
 def _run_proof(*, loads: bool, earlier: str | None) -> None:
-    """Let the doctor look, whose status decides.
+    """Run the doctor and fail if it fails.
 
-    `loads`: a gateway is just loading the plug-in, and its `earlier` start ends.
+    `loads`: a gateway is loading the plug-in, and the one with boot id `earlier` ends.
 
     Raises:
-        SystemExit: Something is not well.
+        SystemExit: The doctor found a fault.
     """
     try:
         healthy = _is_healthy(loads=loads, earlier=earlier)
@@ -228,7 +228,7 @@ def _run_proof(*, loads: bool, earlier: str | None) -> None:
 
 
 def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
-    """Let the doctor look, once a gateway has loaded the plug-in."""
+    """Run the doctor once a gateway has loaded the plug-in; return its verdict."""
     if loads:
         version = package_files.read_version()
         with _show_progress("the gateway loads the plug-in"):
@@ -246,7 +246,7 @@ def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
 
 @contextmanager
 def _show_progress(what: str) -> Generator[None]:
-    """Say what is done, at a terminal for how long so far, and how long it took."""
+    """Print a step and how long it took; at a terminal also the seconds so far."""
     click.echo(f"  {what} …", nl=False)
     began, over = time.perf_counter(), Event()
 
@@ -273,10 +273,10 @@ def _show_progress(what: str) -> Generator[None]:
 
 @contextmanager
 def _explain_interruption(move: SetupPlan) -> Generator[None]:
-    """Say so when a move ended half-way.
+    """Print how to continue if a plan ended half-way.
 
     Raises:
-        Failed: A person has stopped it.
+        OpenClawSetupFailed: A person stopped it.
     """
     try:
         yield
@@ -294,14 +294,14 @@ def _explain_interruption(move: SetupPlan) -> Generator[None]:
 
 
 def _is_unfinished(move: SetupPlan) -> bool:
-    """Whether a set-up is on record that was begun and not ended."""
+    """Return whether the last set-up on record was begun and not finished."""
     steps = setup_record.load_record(move.host.home, move.host.config).steps
     return bool(steps) and not steps[-1].done
 
 
 @contextmanager
 def _explain_errors() -> Generator[None]:
-    """Turn what went wrong into a sentence."""
+    """Turn errors into one-sentence messages of the command line."""
     try:
         yield
     except (openclaw.OpenClawSetupFailed, plan.SetupRefused, NotOurs) as error:

@@ -1,4 +1,4 @@
-"""The record of what was set up in OpenClaw."""
+"""Load and save the record of what was set up in OpenClaw."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from taskmem_openclaw.setup.merge_patches import Document, is_list, is_object
 
 
 class SetupStep(NamedTuple):
-    """One set-up: what it changed in the configuration, and the way back."""
+    """One set-up: its patch of the configuration and the inverse."""
 
     patch: Document
     inverse: Document
     done: bool
-    """False: it was begun, and nobody knows how far it came."""
+    """False: it was begun and may be incomplete."""
     gemini: bool = False
-    """Whether the person had allowed Gemini by then."""
+    """Whether Gemini was allowed after this step."""
 
 
 class SetupRecord(NamedTuple):
-    """What was set up in one OpenClaw, the latest last."""
+    """What was set up in one OpenClaw, latest step last."""
 
     config: str
-    """Its configuration, which tells one OpenClaw from another."""
+    """Path of its configuration, which identifies the OpenClaw."""
     folder: str = ""
-    """What was installed from last."""
+    """Folder of the last installation."""
     fingerprint: str = ""
-    """What was in that folder then."""
+    """Fingerprint of that folder at the time."""
     steps: tuple[SetupStep, ...] = ()
 
     @property
     def gemini(self) -> bool:
-        """Whether a key for Gemini may be used; Gemini itself looks here."""
+        """Whether a Gemini key may be used; the Gemini plug-in reads this."""
         return bool(self.steps) and self.steps[-1].gemini
 
 
 def load_record(home: Path, config: Path) -> SetupRecord:
-    """Return what is recorded; what cannot be read is as if it were not there."""
+    """Return the record; an unreadable one counts as empty."""
     nothing = SetupRecord(str(config))
     try:
         found: object = json.loads(_find_record_file(home, nothing).read_bytes())
@@ -55,9 +55,9 @@ def load_record(home: Path, config: Path) -> SetupRecord:
 
 
 def find_other_config(home: Path, config: Path) -> str | None:
-    """Return the configuration of another OpenClaw that is set up with a home.
+    """Return the configuration of another OpenClaw that was set up with this home.
 
-    None: there is none, or it has gone.
+    None: there is none, or its file no longer exists.
     """
     for file in sorted((home / "setup").glob("openclaw-*.json")):
         try:
@@ -71,10 +71,10 @@ def find_other_config(home: Path, config: Path) -> str | None:
 
 
 def save_record(home: Path, record: SetupRecord) -> None:
-    """Write down what is set up; nothing is: no file is left.
+    """Save the record; delete the file if nothing is set up.
 
     Raises:
-        OSError: It cannot be written; the old record is as it was.
+        OSError: It cannot be written; the old record is unchanged.
     """
     file = _find_record_file(home, record)
     if not record.steps and not record.folder:

@@ -1,4 +1,4 @@
-"""The copies of the skill that OpenClaw's own installer has made."""
+"""Find the copies of the skill that OpenClaw's installer has made."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from taskmem_openclaw.setup.edits import find_value
 
 
 def find_skill_copies(config: Path, said: Mapping[str, Any]) -> list[Skill]:
-    """Return those copies, as far as they are the skill.
+    """Return the existing copies that are our skill.
 
     Args:
-        config: OpenClaw's configuration file, beside which it keeps its own.
-        said: What that says.
+        config: OpenClaw's configuration file; one copy is beside it.
+        said: The parsed configuration.
     """
     state = config.parent
     workspace = find_value(said, ("agents", "defaults", "workspace"))

@@ -1,8 +1,8 @@
-"""What keeps tools in an agent's sight under OpenClaw's tool policy. Pure.
+"""Plan how to make tools visible under OpenClaw's tool policy. Pure.
 
-Measured with OpenClaw 2026.9.6: a narrow profile hides a plug-in's tools unless the
-plug-in's own manifest or `alsoAllow` names them; `allow`, also an empty one, hides what
-it does not name; an agent's `alsoAllow` takes the place of the general one.
+Measured with OpenClaw 2026.9.6: a narrow profile hides a plug-in's tools unless the plug-in's own
+manifest or `alsoAllow` names them. `allow`, even if empty, hides what it does not name. An agent's
+`alsoAllow` replaces the general one.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from taskmem_openclaw.setup.edits import (
 from taskmem_openclaw.setup.merge_patches import is_list, is_object
 
 _NARROW: Final = ("minimal", "coding", "messaging")
-"""The tool profiles that leave out what they do not know."""
+"""Tool profiles that hide tools they do not name."""
 _UNSEEN: Final = "the agent does not see the tools there"
 _SANDBOXED: Final = ("all", "non-main")
 
 
 class ToolGroup(NamedTuple):
-    """Tools that belong together."""
+    """Tools that are allowed or hidden together."""
 
     owner: str
-    """What stands for all of them in a list."""
+    """The word that stands for all of them in a list."""
     names: frozenset[str]
     profiles: frozenset[str]
-    """The narrow profiles in which they are anyway."""
+    """Narrow profiles that include them anyway."""
 
 
 def plan_tool_visibility(
     config: Mapping[str, Any], tools: ToolGroup
 ) -> tuple[list[ConfigChange], list[str]]:
-    """Return what would bring the tools into sight, and what only a person can do."""
+    """Return the changes that make the tools visible, and notes on what only a person can do."""
     found: list[ConfigChange] = []
     notes: list[str] = []
     for path in list_scopes(config):
@@ -66,7 +66,7 @@ def plan_tool_visibility(
 
 
 def list_scopes(config: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield every place that says which tools there are; the general one first."""
+    """Yield every path with a tool policy, the general one first."""
     agents = to_object(find_value(config, ("agents", "entries")))
     places: list[Path] = [("tools",)]
     places += [("agents", "entries", name, "tools") for name in agents]
@@ -84,7 +84,7 @@ class _Scope(NamedTuple):
     allow: object
     profile: object
     also: Sequence[object]
-    """What is allowed beside the profile, its own or what it inherits."""
+    """What is allowed beside the profile: its own list or the inherited one."""
     inherits: bool
 
 
@@ -128,7 +128,7 @@ def _plan_scope(scope: _Scope, tools: ToolGroup) -> ConfigChange | str | None:
 
 
 def _plan_sandboxes(config: Mapping[str, Any], tools: ToolGroup) -> Iterator[ConfigChange]:
-    """Sandboxed sessions have a gate of their own, for all agents or for one."""
+    """Yield the changes for sandboxed sessions, which have their own policy."""
     agents = to_object(find_value(config, ("agents", "entries")))
     modes = [find_value(config, ("agents", "defaults", "sandbox", "mode"))]
     modes += [find_value(agent, ("sandbox", "mode")) for agent in agents.values()]
@@ -155,7 +155,7 @@ def _plan_sandboxes(config: Mapping[str, Any], tools: ToolGroup) -> Iterator[Con
 
 
 def _find_covering_word(words: Sequence[object], tools: ToolGroup) -> str | None:
-    """Return the word that stands for all the tools in a list; None: none does."""
+    """Return the word in a list that covers all the tools; None: there is none."""
     listed = [str(word).lower() for word in words]
     for word in listed:
         if word in (tools.owner, "group:plugins"):

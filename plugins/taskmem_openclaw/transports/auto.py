@@ -35,8 +35,8 @@ class FirstAvailable:
         twice.
 
         Raises:
-            WakeUndelivered: No transport is available, or delivery failed. The message has the reason
-                of each.
+            WakeUndelivered: No transport is available, or delivery failed. The message has all
+                reasons.
             WakeRefused: An available transport will never take it.
         """
         tried: list[str] = []

@@ -113,7 +113,7 @@ class _OutputTail:
 
     def __init__(self) -> None:
         self._source, self.sink = os.pipe()
-        """`sink` is where the command prints to."""
+        """`sink` is the end that the command writes to."""
         self._kept = b""
         os.set_blocking(self._source, False)
 

@@ -23,7 +23,7 @@ class ReachMixin:
     """A transport that takes wakes for all agents of OpenClaw."""
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Return whether the agent runs in OpenClaw; without a session the main one gets the wake."""
+        """Return whether the agent runs in OpenClaw; no session means the main one."""
         del session_key
         return is_openclaw_agent(host)
 

@@ -43,8 +43,8 @@ class OpenClawHooks(ReachMixin):
         """Queue a wake in the gateway and start a turn.
 
         Raises:
-            TransportUnavailable: Webhooks are off, nothing listens, another user listens, or the path
-                or token is wrong.
+            TransportUnavailable: Webhooks are off, nothing or another user listens, or the path or
+                token is wrong.
             WakeUndelivered: The gateway did not take it, or the agent is in another OpenClaw.
         """
         import httpx
