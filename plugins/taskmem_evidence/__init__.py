@@ -1,4 +1,4 @@
-"""Looks at what agents say they made: files, and what answers at a URL."""
+"""Verifiers of evidence: files, and responses of URLs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @hookimpl(trylast=True)
 def evidence_verifier(kind: str) -> EvidenceVerifier | None:
-    """Look at claims of the kinds `file` and `url`."""
+    """Return the verifier for claims of kind `file` or `url`; None for other kinds."""
     match kind:
         case "file":
             from taskmem_evidence.files import FileVerifier
@@ -27,7 +27,7 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
 
 @cache
 def _load_url_verifier() -> UrlVerifier:
-    """Return the one of this process: what it trusts is read once."""
+    """Return the process's verifier: the trusted certificates are read once."""
     from taskmem_evidence.urls import UrlVerifier
 
     return UrlVerifier()

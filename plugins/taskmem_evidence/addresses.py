@@ -1,4 +1,4 @@
-"""Which addresses may be asked for what an agent named."""
+"""Decide which network addresses may be requested to verify a claim."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _METADATA: Final = frozenset(
         ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"),
     )
 )
-"""Where clouds tell a machine its credentials, besides link-local addresses."""
+"""Addresses where clouds serve a machine's credentials, besides link-local ones."""
 
 
 def is_askable(address: str) -> bool:
-    """Return whether an address is none that tells machines their credentials.
+    """Return whether requests to an address are allowed: not to those that serve credentials.
 
-    What an agent names is data: somebody may have told it to. Private addresses and
-    this machine's own are asked, for what agents make is served there.
+    The agent's URL is untrusted data. Private and local addresses are allowed, because agents serve
+    what they make there.
 
     Args:
         address: IPv4 or IPv6, with or without a zone.
@@ -33,18 +33,18 @@ def is_askable(address: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is neither this machine's own nor a private network's.
+    """Return whether an address is public: neither of this machine nor of a private network.
 
     Args:
         address: IPv4 or IPv6, with or without a zone.
     """
     meant = [*_expand_address(ip_address(address.partition("%")[0]))]
-    # What is translated is only as public as what it leads to.
+    # A translated address is as public as its target.
     return all(each.is_global and not each.is_multicast for each in meant[1:] or meant)
 
 
 def _expand_address(ip: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
-    """Give an address, and all that it may lead to when it is translated."""
+    """Yield an address and every address that it may be translated to."""
     yield ip
     if isinstance(ip, IPv4Address):
         return

@@ -1,27 +1,27 @@
-"""When a file was made, as far as its file system can be believed.
+"""Decide from a file's times whether it was made since the work began.
 
-A file has three instants that matter, and none of them is proof alone:
+A file has three times, and none of them alone is proof:
 
-- *written* (mtime): when its content changed last. Anybody can set it to anything.
-- *changed* (ctime): when its content, name, owner, mode or links changed last. Only the
-  kernel sets it, to its own clock; but a `chmod` or `mv` of an old file moves it too.
-- *born* (btime): when it came to be at all. Nobody can set it on Linux.
+- *written* (mtime): the last change of its content. Any program can set it.
+- *changed* (ctime): the last change of its content, name, owner, mode or links. Only the
+  kernel sets it, to its own clock; but a `chmod` or `mv` of an old file changes it too.
+- *born* (btime): its creation. On Linux no program can set it.
 
-A file counts as made since the work began when it was *changed* since, and besides
-either *written* or *born* since:
+A file counts as made since the work began if it was *changed* since, and also either *written* or
+*born* since:
 
-- What was generated, edited, appended to, copied, or generated elsewhere and moved
-  into place was written since.
-- What was unpacked with old instants (`tar`, `unzip`), downloaded with the server's
-  (`wget`) or copied with the original's (`cp -p`, `rsync -a`) was born since. To refuse
-  it would stop nobody, for the same copy without `-p` is a file like any other.
+- A file that was generated, edited, appended to, copied, or moved into place was written
+  since.
+- A file that was unpacked with old times (`tar`, `unzip`), downloaded with the server's
+  (`wget`) or copied with the original's (`cp -p`, `rsync -a`) was born since. Refusing it
+  would prevent nothing, because a copy without `-p` counts.
 - An old file that was renamed, linked or had its mode changed was neither: refused.
-- An old file whose *written* had been set ahead before the work began was not changed
-  since: refused. Nor does that count once it is renamed: what is written is changed at
-  that very instant, so a *written* later than *changed* was set by hand.
+- An old file whose *written* time was set ahead before the work began was not changed
+  since: refused. Renaming it does not help: writing also sets *changed*, so a *written*
+  time later than *changed* was set by hand and does not count.
 
-What remains is an old file that was touched, or whose old bytes were written again,
-during the work. No stamp tells that from a new file of the same content.
+Not detected: an old file that was touched, or rewritten with the same bytes, during the work. Its
+times are the same as those of a new file.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from typing import Any, Final, NamedTuple
 
 SECOND: Final = 1_000_000_000
 TICK: Final = 10_000_000
-"""How far a stamp may lie before the instant it stands for, in nanoseconds.
+"""How far a timestamp may be before the real time. Nanoseconds.
 
-A kernel stamps by the clock of its last tick, of which there are at least 100 a second.
+The kernel stamps with the time of its last tick; there are at least 100 a second.
 """
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class FileStamps(NamedTuple):
-    """Which file it is, and in which state. Instants are nanoseconds since 1970."""
+    """Identity and state of a file. Times are nanoseconds since 1970."""
 
     device: int
     inode: int
@@ -52,21 +52,21 @@ class FileStamps(NamedTuple):
 
 
 def read_stamps(info: os.stat_result) -> FileStamps:
-    """Return what tells a file, and a state of it, from any other."""
+    """Return a file's identity and state."""
     return FileStamps(info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
 
 
 def is_made_since(seen: FileStamps, born: int | None, since: datetime) -> bool:
-    """Return whether a file was made after an instant.
+    """Return whether a file was made after `since`.
 
     Args:
         seen: Its state.
-        born: When it came to be, in nanoseconds since 1970; None: unknown.
+        born: Its creation time in nanoseconds since 1970; None: unknown.
         since: When the work began.
     """
     earliest = _to_nanoseconds(since) - TICK
-    # Only the kernel sets it, so it tells how fine the file system's stamps are:
-    # where they are whole seconds, all of that second has to count.
+    # Only the kernel sets `changed`, so it shows the file system's resolution: if that is whole
+    # seconds, the whole second counts.
     if seen.changed % SECOND == 0:
         earliest -= earliest % SECOND
     if seen.changed < earliest:
@@ -84,17 +84,17 @@ def _to_nanoseconds(at: datetime) -> int:
 _EMPTY_PATH: Final = 0x1000
 _BTIME: Final = 0x800
 _STATX: Final = 256
-"""Bytes of what `statx` answers."""
+"""Size of the `statx` result. Bytes."""
 _STATFS: Final = 256
-"""More bytes than `fstatfs` answers on any machine."""
+"""More than the size of the `fstatfs` result on any machine. Bytes."""
 _OVERLAY: Final = 0x794C7630
 
 
 def read_birth_time(handle: int) -> int | None:
-    """Return when an open file came to be, in nanoseconds since 1970; None: unknown.
+    """Return the creation time of an open file in nanoseconds since 1970; None: unknown.
 
-    An overlay, as under containers, copies a file of a lower layer when its mode or
-    name changes, so that what is old is born again: nothing is known there.
+    An overlay, as under containers, copies a file of a lower layer when its mode or name changes,
+    which gives an old file a new creation time: there it is unknown.
     """
     if sys.platform == "darwin":
         return int(os.fstat(handle).st_birthtime * SECOND)

@@ -1,4 +1,4 @@
-"""Claims of having made a file."""
+"""Verify claims that a file was made."""
 # ruff: noqa: PTH114, PTH116
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from taskmem_evidence.paths import (
 from taskmem_hookspecs import Claim, Finding
 
 HASHING_SECONDS: Final = 1.4
-"""How long content is read: a hook has 2 s, and a busy machine wants some of them.
+"""Time limit for reading the content. Seconds.
 
-There is no limit of size besides: how much that is, some hundreds of MB, only the
-machine knows. What takes longer is not proven.
+A hook has 2 s, and a busy machine needs some of them. There is no limit on size besides: how much
+can be read, some hundreds of MB, depends on the machine. Larger files stay unproven.
 """
 _CHUNK: Final = 1 << 20
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-"""So that neither a FIFO nor a terminal that came in between can hold us up."""
+"""Flags that prevent blocking if a FIFO or terminal has replaced the file."""
 _KINDS: Final = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -54,16 +54,16 @@ _KINDS: Final = {
 
 
 class FileVerifier:
-    """Looks whether a file is there, within its folders, not empty, and new.
+    """Verifies that a file exists, is in its folders, is not empty and is new.
 
-    Empty means a size of 0. What is in it is not judged: a blank line can be all that
-    a file should hold, and who expects more claims its checksum.
+    Empty means a size of 0. The content is not judged: a single blank line can be correct. A claim
+    can give a checksum.
     """
 
     async def verify(self, claim: Claim) -> Finding:
-        """Return what was found out; nothing of the content is part of it.
+        """Verify a claim; the finding contains none of the file's content.
 
-        It blocks while it reads: its loop is in a thread of its own.
+        Reading blocks; the plug-in's event loop has a thread of its own.
         """
         try:
             return _verify_file(claim)
@@ -89,14 +89,14 @@ def _verify_file(claim: Claim) -> Finding:
 
 @contextlib.contextmanager
 def _open_file(path: str, end: str) -> Generator[int]:
-    """Give a handle of what can be read to its end; opening a device may do things.
+    """Open a regular file for reading; opening a device may have side effects.
 
     Raises:
-        NotSo: It is no file.
-        NotSeen: It is none any more.
+        ClaimRefuted: It is not a regular file.
+        ClaimUnchecked: It was replaced meanwhile.
         OSError: It cannot be opened.
     """
-    # What the kernel makes of the path as it was given counts, not our reading of it.
+    # The kernel resolves the path as given; our own resolution may differ.
     _require_file(path, os.stat(path))
     try:
         handle = os.open(end, _FLAGS | os.O_NOFOLLOW)
@@ -119,10 +119,10 @@ def _require_file(path: str, info: os.stat_result) -> None:
 
 
 def _require_new_file(path: str, handle: int, since: datetime) -> FileStamps:
-    """Return the state of a file that can count as made.
+    """Return the state of a file that counts as made.
 
     Raises:
-        NotSo: It is none, is empty, or was there before the work began.
+        ClaimRefuted: It is not a regular file, is empty, or existed before the work began.
     """
     info = os.fstat(handle)
     _require_file(path, info)
@@ -140,10 +140,12 @@ def _require_new_file(path: str, handle: int, since: datetime) -> FileStamps:
 
 
 def _hash_content(path: str, handle: int, size: int) -> str:
-    """Return the SHA-256 of so many bytes, in hex.
+    """Return the SHA-256 of the first `size` bytes, in hex.
+
+    A file that grows meanwhile is detected by `_require_unchanged`.
 
     Raises:
-        NotSeen: There are fewer, or it took too long. More are found by looking again.
+        ClaimUnchecked: The file is shorter, or reading took too long.
     """
     content = hashlib.sha256()
     until = perf_counter() + HASHING_SECONDS
@@ -162,12 +164,12 @@ def _hash_content(path: str, handle: int, size: int) -> str:
 
 
 def _require_unchanged(path: str, end: str, seen: FileStamps) -> None:
-    """Look at the path again, from its beginning.
+    """Check the path and the file's state again, without reading the content.
 
-    It is not read once more: whoever still writes it can claim it when it is done.
+    A file that is still being written can be claimed later.
 
     Raises:
-        NotSeen: It is another file by now, or in another state.
+        ClaimUnchecked: It is another file, or in another state.
     """
     try:
         same = read_stamps(os.stat(path)) == seen and resolve_links(path) == end

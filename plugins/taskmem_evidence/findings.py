@@ -1,4 +1,4 @@
-"""How a look at a claim ends, and how it is said."""
+"""Results of verifying a claim, and their sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHORT: Final = 12
 
 
 class ClaimRefuted(Exception):
-    """It was looked at, and it is not as claimed."""
+    """The claim was checked and is false."""
 
     def __init__(
         self, detail: str, *, checksum: str | None = None, size: int | None = None
@@ -22,32 +22,32 @@ class ClaimRefuted(Exception):
 
 
 class ClaimUnchecked(Exception):
-    """It could not be looked at."""
+    """The claim could not be checked."""
 
 
 def build_refuted_finding(error: ClaimRefuted) -> Finding:
-    """Return what a look found that shows a claim to be wrong."""
+    """Return the finding of a refuted claim."""
     return Finding(
         verdict=Verdict.REFUTED, detail=str(error), checksum=error.checksum, size=error.size
     )
 
 
 def build_unproven_finding(detail: str) -> Finding:
-    """Return that nothing was found out."""
+    """Return the finding of a claim that could not be checked."""
     return Finding(verdict=Verdict.UNPROVEN, detail=detail)
 
 
 def build_verified_finding(claim: Claim, checksum: str, size: int, detail: str) -> Finding:
-    """Return that a claim holds.
+    """Return the finding of a claim that holds.
 
     Args:
-        claim: Says what the content must sum up to, if anything.
-        checksum: SHA-256 of the content that was seen, in hex.
-        size: Of that content, in bytes.
-        detail: A sentence that says what is there.
+        claim: Its checksum, if any, must match.
+        checksum: SHA-256 of the content, in hex.
+        size: Size of the content. Bytes.
+        detail: A sentence that says what exists.
 
     Raises:
-        NotSo: The content is another than was claimed.
+        ClaimRefuted: The checksum differs from the claimed one.
     """
     if claim.checksum not in (None, checksum):
         raise ClaimRefuted(
@@ -60,9 +60,9 @@ def build_verified_finding(claim: Claim, checksum: str, size: int, detail: str) 
 
 
 def format_name(text: str) -> str:
-    """Return a name as it can stand in a sentence: on one line, and not too long.
+    """Return a name on one line and shortened, for use in a sentence.
 
-    What a name holds is data from an agent; it must not look like words of ours.
+    A name is data from an agent; it must not look like our own words.
     """
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     if len(clean) <= _LONGEST:

@@ -1,7 +1,6 @@
-"""Which file a claim means, and whether it may be looked at there.
+"""Resolve the path of a claim, and decide whether it may be read.
 
-Paths are text here, and no `Path`: what is in them is to stay as it was given, for
-only the kernel says what it means.
+Paths are strings here, not `Path`, which would normalise them: only the kernel may resolve a path.
 """
 # ruff: noqa: PTH114, PTH117, PTH118
 
@@ -18,17 +17,17 @@ from taskmem_hookspecs import Claim
 from taskmem_hookspecs import paths as hookspecs
 
 _LONGEST_PATH: Final = 4095
-"""Bytes; no kernel takes a longer one."""
+"""Maximum length of a path in any kernel. Bytes."""
 _NO_SUCH: Final = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ)
 _FORBIDDEN: Final = (errno.EACCES, errno.EPERM)
 
 
 def to_absolute_path(claim: Claim) -> str:
-    """Return the path that was claimed, its links and dots as they are.
+    """Return the claimed path as an absolute one, with its links and dots unresolved.
 
     Raises:
-        NotSeen: It is not said which file is meant.
-        NotSo: No file can have such a path.
+        ClaimUnchecked: The claim does not say which file it means.
+        ClaimRefuted: No file can have such a path.
     """
     subject, folder = claim.subject, claim.folder
     if not subject.strip():
@@ -54,12 +53,12 @@ def to_absolute_path(claim: Claim) -> str:
 
 
 def resolve_allowed_path(path: str, roots: Sequence[str]) -> str:
-    """Return where a path leads once links are followed, also where nothing is.
+    """Resolve the links of a path, which need not exist, and check that it is allowed.
 
-    It is asked before anything else, so that what lies outside is not looked at.
+    This comes first, so that nothing outside the allowed folders is looked at.
 
     Raises:
-        NotSeen: It leads out of all folders that may be looked at.
+        ClaimUnchecked: The path leads outside the allowed folders.
     """
     end = resolve_links(path)
     if hookspecs.is_within_any(end, roots):
@@ -71,10 +70,10 @@ def resolve_allowed_path(path: str, roots: Sequence[str]) -> str:
 
 
 def resolve_links(path: str) -> str:
-    """Return a path without links, also where nothing is.
+    """Resolve the links of a path, which need not exist.
 
     Raises:
-        NotSo: There are too many of them.
+        ClaimRefuted: There are too many links.
     """
     try:
         return hookspecs.resolve_links(path)
@@ -84,7 +83,7 @@ def resolve_links(path: str) -> str:
 
 @contextlib.contextmanager
 def explain_os_errors(path: str) -> Generator[None]:
-    """Say in words what the system has against a path."""
+    """Turn OS errors about a path into findings in words."""
     name = format_name(path)
     try:
         yield

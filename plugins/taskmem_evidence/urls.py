@@ -1,6 +1,6 @@
-"""Claims of having put something where it answers at a URL.
+"""Verify claims that a URL responds.
 
-That it answers is all that is proven: a URL does not tell since when it does.
+Only the response is proven: a URL does not show since when it has responded.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from taskmem_evidence.findings import (
 from taskmem_hookspecs import Claim, Finding
 
 SECONDS: Final = 1.6
-"""For everything: names, redirects, the body. A hook has 2 s."""
+"""Time limit for name lookup, redirects and body together. A hook has 2 s. Seconds."""
 CONNECT_SECONDS: Final = 0.7
-"""For one address, so that there is time for a second one."""
+"""Time limit to connect to one address; it leaves time for a second address. Seconds."""
 LARGEST: Final = 1 << 20
-"""Bytes of a body that are read."""
+"""Maximum size of a body that is read. Bytes."""
 _ADDRESSES: Final = 3
 _REDIRECTS: Final = 3
 _LOCKED: Final = (401, 403, 407, 429)
-"""Statuses that say nothing about what is there, only that we may not see it."""
+"""Statuses that deny access and say nothing about the content."""
 _PORTS: Final = {"http": 80, "https": 443}
 _PORTS_END: Final = 65_536
 
 
 class UrlVerifier:
-    """Looks whether a URL answers with something, by one GET."""
+    """Verifies by one GET that a URL responds with content."""
 
     def __init__(self) -> None:
-        """Read which certificates are trusted."""
+        """Load the trusted certificates."""
         self._tls = httpx.create_ssl_context(trust_env=False)
 
     async def verify(self, claim: Claim) -> Finding:
-        """Return what was found out; nothing of the body is part of it."""
+        """Verify a claim; the finding contains none of the body."""
         try:
             url = _parse_url(claim.subject)
             try:
@@ -66,8 +66,8 @@ class UrlVerifier:
 
     async def _verify_url(self, claim: Claim, url: httpx.URL) -> Finding:
         addresses = await _resolve_addresses(url)
-        # No proxy from the environment: it would look names up by itself, and so reach
-        # what must not be asked. Nor a .netrc, whose passwords are not ours to send.
+        # Use no proxy from the environment: it would resolve names itself and so reach forbidden
+        # addresses. Use no .netrc: its passwords must not be sent.
         async with httpx.AsyncClient(
             verify=self._tls,
             trust_env=False,
@@ -85,10 +85,10 @@ class UrlVerifier:
 
 
 def _parse_url(subject: str) -> httpx.URL:
-    """Return a URL that can be asked.
+    """Parse a URL that can be requested.
 
     Raises:
-        NotSeen: It cannot. The sentence never repeats credentials.
+        ClaimUnchecked: It cannot. The message never repeats credentials.
     """
     try:
         url = httpx.URL(subject.strip())
@@ -107,7 +107,7 @@ def _parse_url(subject: str) -> httpx.URL:
 
 
 def _format_url(url: httpx.URL) -> str:
-    """Return a URL for a sentence: what follows its path may be secret."""
+    """Return a URL for a sentence, without query and fragment, which may be secret."""
     port = f":{url.port}" if url.port else ""
     host = f"[{url.host}]" if ":" in url.host else url.host
     return format_name(f"{url.scheme}://{host}{port}{url.path}")
@@ -118,11 +118,11 @@ def _encode_host(url: httpx.URL) -> str:
 
 
 async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
-    """Return where a host is, looked up once: a second answer could be another.
+    """Resolve a host once, because a second lookup could differ; return its addresses.
 
     Raises:
-        NotSeen: Nobody knows, one of its addresses must not be asked, or the operator
-            allows it not.
+        ClaimUnchecked: The host is unknown, one of its addresses is forbidden, or the operator
+            does not allow it.
     """
     allowed = os.environ.get("TASKMEM_EVIDENCE_URLS", "").strip() or "all"
     if allowed == "none":
@@ -153,11 +153,11 @@ async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
 
 
 def _parse_redirect(url: httpx.URL, location: str) -> httpx.URL:
-    """Return where a redirect leads, on the same host.
+    """Return the target of a redirect on the same host.
 
     Raises:
-        NotSo: It leads to another one, which was not claimed.
-        NotSeen: It leads nowhere that can be asked.
+        ClaimRefuted: The target is on another host, which was not claimed.
+        ClaimUnchecked: The target cannot be requested.
     """
     try:
         target = _parse_url(str(url.join(location)))
@@ -178,10 +178,10 @@ def _parse_redirect(url: httpx.URL, location: str) -> httpx.URL:
 async def _open_answer(
     client: httpx.AsyncClient, url: httpx.URL, addresses: Sequence[str]
 ) -> AsyncGenerator[httpx.Response]:
-    """Give the answer of the first address that has one, its body not yet read.
+    """Yield the response of the first address that responds, with its body unread.
 
     Raises:
-        NotSeen: None has.
+        ClaimUnchecked: No address responds.
     """
     why = "nobody answers"
     for address in addresses:
@@ -205,13 +205,13 @@ async def _open_answer(
 
 
 def _build_request(client: httpx.AsyncClient, url: httpx.URL, address: str) -> httpx.Request:
-    """Return a request to one address, and to none that a name means later."""
+    """Build a request to one resolved address, so that the name is not resolved again."""
     return client.build_request(
         "GET",
         url.copy_with(host=address, fragment=None),
         headers={
             "Host": url.netloc.decode("ascii"),
-            # Sums are of what was put there, and not of how it was packed.
+            # Checksums are of the content, not of a compressed transfer.
             "Accept-Encoding": "identity",
         },
         extensions={"sni_hostname": _encode_host(url)},
@@ -219,7 +219,7 @@ def _build_request(client: httpx.AsyncClient, url: httpx.URL, address: str) -> h
 
 
 def _describe_failure(error: BaseException) -> str:
-    """Return why a connection did not come about."""
+    """Return the reason why the connection failed."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -231,11 +231,11 @@ def _describe_failure(error: BaseException) -> str:
 
 
 async def _judge_answer(claim: Claim, url: httpx.URL, answer: httpx.Response) -> Finding:
-    """Return what an answer proves.
+    """Return the finding for a response.
 
     Raises:
-        NotSo: It is not as claimed.
-        NotSeen: It may not be seen, or broke off.
+        ClaimRefuted: The response is not as claimed.
+        ClaimUnchecked: Access is denied, or the response broke off.
     """
     status = answer.status_code
     if status in _LOCKED:
@@ -262,7 +262,7 @@ async def _judge_answer(claim: Claim, url: httpx.URL, answer: httpx.Response) ->
 
 
 async def _hash_body(url: httpx.URL, answer: httpx.Response) -> tuple[str, int, bool]:
-    """Return the SHA-256 and size of what is read, and whether that is all."""
+    """Return the SHA-256 and size of the body that was read, and whether that is all of it."""
     content, size = hashlib.sha256(), 0
     try:
         async for chunk in answer.aiter_raw():

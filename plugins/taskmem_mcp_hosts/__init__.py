@@ -1,1 +1,1 @@
-"""Claude Code, Codex and other MCP hosts: set-up and doctor. Its hooks: `hooks`."""
+"""Set-up and doctor for Claude Code, Codex and other MCP hosts. The hooks are in `hooks`."""

@@ -1,8 +1,8 @@
-"""Into Claude Code or Codex, out again, and back to how it was before.
+"""Set up, undo and remove in Claude Code or Codex.
 
-The host's own command goes first; then its file is looked at, and what is not there as
-it is meant is written. An entry that is there already is only ever changed in the file:
-these commands have no way to, and arguments can be read by every user of the machine.
+The host's own command runs first; then its file is checked, and corrected if it is not as intended.
+An existing entry is changed only in the file: the commands cannot change entries, and every user of
+the machine can read their arguments.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Environ = Mapping[str, str]
 
 
 def set_up_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
-    """Add the entry and the skill, and say what was done.
+    """Add the entry and the skill; return lines that say what was done.
 
     Raises:
-        Failed: A file is broken, or somebody else's.
+        HostSetupFailed: A file is broken, or belongs to others.
         NotOurs: There is another skill of that name.
-        OSError: Something cannot be written.
+        OSError: A file cannot be written.
     """
     before = host.text
     there = host.find_own_server(before)
@@ -65,12 +65,12 @@ def set_up_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
 
 
 def remove_from_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
-    """Take the entry and the skill out, and say what was done.
+    """Remove the entry and the skill; return lines that say what was done.
 
     Raises:
-        Failed: A file is broken, or the server of that name is somebody else's.
-        NotOurs: The skill of that name is.
-        OSError: Something cannot be written.
+        HostSetupFailed: A file is broken, or the server of that name is not ours.
+        NotOurs: The skill of that name is not ours.
+        OSError: A file cannot be written.
     """
     lines = _remove_traces(host, environ, dry_run=dry_run)
     if not dry_run:
@@ -79,14 +79,14 @@ def remove_from_host(host: McpHost, environ: Environ, *, dry_run: bool) -> list[
 
 
 def undo_host_setup(host: McpHost, environ: Environ, *, dry_run: bool) -> list[str]:
-    """Put the file back as it was before the last set-up, and say what was done.
+    """Restore the file from before the last set-up; return lines that say what was done.
 
-    Where others have changed it since, only what is ours is taken out.
+    If others have changed it since, only our own parts are removed.
 
     Raises:
-        Failed: A file is broken, or the server of that name is somebody else's.
-        NotOurs: The skill of that name is.
-        OSError: Something cannot be written.
+        HostSetupFailed: A file is broken, or the server of that name is not ours.
+        NotOurs: The skill of that name is not ours.
+        OSError: A file cannot be written.
     """
     now, backup = host.text, host.backup
     before = backup.load(now)
@@ -145,11 +145,11 @@ def _remove_traces(host: McpHost, environ: Environ, *, dry_run: bool) -> list[st
 def _change_file(
     host: McpHost, before: str, entry: dict[str, Any] | None, command: Arguments, environ: Environ
 ) -> list[str]:
-    """Put the entry into the file, or take it out; say so where the command did not.
+    """Write the entry (None: remove it); return a note if the host's command failed to.
 
     Raises:
-        Failed: The file was changed meanwhile, or cannot be read any more.
-        OSError: Something cannot be written.
+        HostSetupFailed: The file changed meanwhile, or cannot be read.
+        OSError: A file cannot be written.
     """
     backup, old = host.backup, host.find_entry(before)
     if host.is_empty(host.put(before, None)):
@@ -177,7 +177,7 @@ def _change_file(
 
 
 def _run_host_command(host: McpHost, before: str, command: Arguments, environ: Environ) -> str:
-    """Run the host's own command, and say why it failed; empty: it did not say so."""
+    """Run the host's own command; return why it failed, or "" if it reports success."""
     beside = None if host.beside is None else host._replace(file=host.beside)
     aside = "" if beside is None else beside.text
     try:
@@ -193,12 +193,12 @@ def _run_host_command(host: McpHost, before: str, command: Arguments, environ: E
 
 
 def _find_command(command: Arguments, environ: Environ) -> Arguments:
-    """Return a command of the host's own; empty: it is not there."""
+    """Return the host's own command; empty if it is not installed."""
     return command if command and which(command[0], path=environ.get("PATH")) else ()
 
 
 def _has_entry(found: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> bool:
-    """Whether a host's entry says all that ours does; it may say more."""
+    """Return whether the host's entry contains everything of ours; it may contain more."""
     return found is not None and {**found, **entry} == found
 
 
@@ -210,7 +210,7 @@ def _describe_command(command: Arguments) -> list[str]:
 
 
 def _describe_kept_home(there: Mapping[str, Any] | None) -> list[str]:
-    """Say which home an entry keeps, where it is not this shell's."""
+    """Return a line that names the entry's home, if it differs from this shell's."""
     if (kept := find_kept_home(there)) is None:
         return []
     sentence = (
@@ -221,14 +221,14 @@ def _describe_kept_home(there: Mapping[str, Any] | None) -> list[str]:
 
 
 def _format_difference(host: McpHost, before: str, after: str) -> list[str]:
-    """Return what would change of our own entry; the rest may hold secrets."""
+    """Return a diff of our own entry only; the rest of the file may contain secrets."""
     path = f"{host.file} ({SERVER})"
     old, new = (_format_entry(host, host.find_own_server(text)) for text in (before, after))
     return list(difflib.unified_diff(old, new, path, path, lineterm=""))
 
 
 def _format_entry(host: McpHost, entry: Mapping[str, Any] | None) -> list[str]:
-    """Return an entry as lines; what others keep in its environment is not shown."""
+    """Format an entry as lines; others' environment values are masked."""
     if entry is None:
         return []
     if env := to_object(entry.get("env")):

@@ -1,4 +1,4 @@
-"""What a host's file said before set-up changed it, kept for `--undo`."""
+"""Back up a host's file before set-up changes it, for `--undo`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from taskmem_hookspecs.installing import find_home, make_setup_folder, write_fil
 
 
 class Backup(NamedTuple):
-    """Where one file's back-up is, whether there is one or not."""
+    """The place of one file's back-up, which need not exist."""
 
     copy: Path
-    """What the file said, byte by byte; it may hold secrets."""
+    """A byte-for-byte copy of the file; it may contain secrets."""
 
     @property
     def checksum_file(self) -> Path:
-        """The sum of what set-up made of it; not there: it did not end."""
+        """The file with the checksum after set-up; missing if set-up did not finish."""
         return self.copy.with_suffix(".sum")
 
     def keep(self, before: str) -> None:
-        """Keep what the file says, before it is changed.
+        """Save the file's text before it is changed.
 
         Raises:
             OSError: It cannot be written.
@@ -33,19 +33,19 @@ class Backup(NamedTuple):
         write_file(self.copy, before.encode())
 
     def finish(self, after: str) -> None:
-        """Note what the file says now, which tells later whether others changed it."""
+        """Save the checksum of the new text, which shows later whether others changed it."""
         if self.copy.exists():
             write_file(self.checksum_file, _hash_text(after))
 
     def load(self, now: str) -> str | None:
-        """Return what the file said; None: nothing is kept, or it was changed since."""
+        """Return the saved text; None: nothing is saved, or the file was changed since."""
         with suppress(FileNotFoundError):
             if self.checksum_file.read_bytes() == _hash_text(now):
                 return self.copy.read_bytes().decode()
         return None
 
     def forget(self) -> None:
-        """Remove it, and the folders that hold nothing any more."""
+        """Delete the back-up, and its folders if they are empty."""
         if not self.copy.exists():
             return
         self.copy.unlink(missing_ok=True)
@@ -56,7 +56,7 @@ class Backup(NamedTuple):
 
 
 def find_backup(command: str, file: Path) -> Backup:
-    """Return where the back-up of a host's file is."""
+    """Return the place of a host file's back-up."""
     name = f"{command}-{sha256(os.fsencode(file)).hexdigest()[:12]}.before"
     return Backup(find_home() / "setup" / name)
 

@@ -1,4 +1,4 @@
-"""`taskmem setup claude`, `codex` and `skill`: into MCP hosts, and out again."""
+"""The commands `taskmem setup claude`, `codex` and `skill`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _add_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add what the command of every host takes."""
+    """Add the options that the command of every host has."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Only show what would be done."),
         click.option("--undo", is_flag=True, help="Put back what was there before."),
@@ -90,7 +90,7 @@ def _set_up_host(host: McpHost, *, dry_run: bool, remove: bool, undo: bool) -> N
 
 @contextmanager
 def _explain_errors() -> Generator[None]:
-    """Turn what went wrong into a sentence."""
+    """Turn errors into one-sentence messages of the command line."""
     from taskmem_hookspecs.installing import NotOurs, find_home
     from taskmem_mcp_hosts.hosts import HostSetupFailed
 

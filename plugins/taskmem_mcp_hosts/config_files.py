@@ -1,4 +1,4 @@
-"""A host's configuration as text, and our MCP server in and out of it. Pure."""
+"""Read a host's configuration and put our MCP server into it or out of it. Pure."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Any, Protocol, cast
 
 Document = dict[str, Any]
 Keys = tuple[str, str]
-"""Where the server's entry is: the name of all servers, and its own."""
+"""Place of the server's entry: the key of all servers, and its own name."""
 
 
 class Unreadable(ValueError):
-    """The text is not what it should be; `str()` says where."""
+    """The text cannot be parsed; `str()` says where."""
 
 
 class Format(Protocol):
-    """How a configuration is written."""
+    """A configuration format."""
 
     def read(self, text: str) -> Document:
-        """Return what a text says; an empty one says nothing.
+        """Parse a text; an empty one is an empty document.
 
         Raises:
-            Unreadable: It is broken.
+            Unreadable: The text is broken.
         """
         ...
 
     def put(self, text: str, path: Keys, entry: Document | None) -> str:
-        """Return a text with an entry, in place of one that is there; None: without.
+        """Return the text with the entry set; None: with the entry removed.
 
-        What is empty thereby goes, too.
+        Objects that become empty are removed too.
 
         Raises:
-            Unreadable: It is broken, or the entry cannot be changed alone.
+            Unreadable: The text is broken, or the entry cannot be changed alone.
         """
         ...
 
     def keeps(self, before: str, after: str) -> bool:
-        """Whether all MCP servers, and whatever a person wrote, are as they were.
+        """Return whether all MCP servers, and everything a person wrote, are the same.
 
         Raises:
             Unreadable: One of the texts is broken.
@@ -48,15 +48,15 @@ class Format(Protocol):
 
 
 def to_object(value: object) -> Mapping[str, Any]:
-    """Return an object as it is, and nothing of what is none."""
+    """Return an object as it is; anything else as an empty object."""
     return cast("Document", value) if isinstance(value, dict) else {}
 
 
 class Json:
-    """Plays `Format`; the host writes such a file too, and in its own way."""
+    """`Format` of JSON files, which the host rewrites in its own style."""
 
     def read(self, text: str) -> Document:
-        """Return what a text says."""
+        """Parse a text."""
         _require_utf8(text)
         try:
             found: object = (
@@ -69,7 +69,7 @@ class Json:
         return cast("Document", found)
 
     def put(self, text: str, path: Keys, entry: Document | None) -> str:
-        """Return a text with an entry; order, indent and line ends stay."""
+        """Return the text with the entry; order, indent and line ends stay."""
         document = _set_entry(self.read(text), path, entry)
         start, end = text.strip(), text[len(text.rstrip()) :] if text else "\n"
         lines = ["", "  "] if start in ("", "{}") else start.split("\n")
@@ -86,19 +86,19 @@ class Json:
         return (after.replace("\n", "\r\n") if "\r\n" in text else after) + end
 
     def keeps(self, before: str, after: str) -> bool:
-        """Whether no key has gone, and every server is as it was.
+        """Return whether no key is gone and every server is the same.
 
-        Claude Code notes much else in that file, whatever it is started for.
+        Claude Code writes much else into that file whenever it is started.
         """
         old, new = self.read(before), self.read(after)
         return old.keys() <= new.keys() and _list_servers(old) == _list_servers(new)
 
 
 class Toml:
-    """Plays `Format`; a person writes such a file, with comments."""
+    """`Format` of TOML files, which a person writes, with comments."""
 
     def read(self, text: str) -> Document:
-        """Return what a text says."""
+        """Parse a text."""
         _require_utf8(text)
         try:
             return tomllib.loads(text)
@@ -106,7 +106,7 @@ class Toml:
             raise Unreadable(str(error)) from error
 
     def put(self, text: str, path: Keys, entry: Document | None) -> str:
-        """Return a text with an entry; every other line stays where it is."""
+        """Return the text with the entry; every other line stays where it is."""
         wanted = _set_entry(self.read(text), path, entry)
         after = _set_table(text, path, entry)
         try:
@@ -119,19 +119,19 @@ class Toml:
         return after
 
     def keeps(self, before: str, after: str) -> bool:
-        """Whether it says the same, and no line has gone, be it a comment."""
+        """Return whether the content is the same and no line is gone, comments included."""
         gone = Counter(before.splitlines()) - Counter(after.splitlines())
         return self.read(before) == self.read(after) and set(gone) <= {""}
 
 
 def _require_utf8(text: str) -> None:
-    """Refuse a text that was read with bytes in it which are none."""
+    """Refuse a text that was read from invalid UTF-8."""
     if not text.isascii() and text.encode(errors="replace").decode() != text:
         raise Unreadable("it is not UTF-8")
 
 
 def _require_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make an object of its members, for `json`."""
+    """Make an object of key-value pairs, for `json`; refuse duplicate keys."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("it has a key twice")
@@ -139,7 +139,7 @@ def _require_unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _set_entry(document: Document, path: Keys, entry: Document | None) -> Document:
-    """Return a document with an entry, at its place if it was there; None: without."""
+    """Return the document with the entry, in its old position; None: without the entry."""
     outer, name = path
     if not isinstance(document.get(outer), dict | None):
         raise Unreadable(f"{outer} is no object")
@@ -152,16 +152,16 @@ def _set_entry(document: Document, path: Keys, entry: Document | None) -> Docume
 
 
 def _list_servers(document: Document) -> Mapping[str, object]:
-    """Return the servers of Claude Code's user, and of each project, in a document."""
+    """Return Claude Code's servers: the user's, and those of each project."""
     places = {"": document, **to_object(document.get("projects"))}
     found = {key: to_object(each).get("mcpServers") for key, each in places.items()}
     return {key: servers for key, servers in found.items() if servers}
 
 
 def _set_table(text: str, path: Keys, entry: Document | None) -> str:
-    """Put a table into a TOML text, in place of one that is there; None: take it out.
+    """Replace or append the entry's table in a TOML text; None: remove it.
 
-    One that is new goes to the end, where it parts nothing from its comment.
+    A new table goes to the end, where it separates nothing from its comment.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -198,7 +198,7 @@ def _set_table(text: str, path: Keys, entry: Document | None) -> str:
 
 
 def _format_table(path: Keys, entry: Document) -> str:
-    """Return a table of its own, as TOML."""
+    """Format an entry as a TOML table."""
     import tomlkit
 
     outer = tomlkit.table(is_super_table=True)
@@ -207,7 +207,7 @@ def _format_table(path: Keys, entry: Document) -> str:
 
 
 def _format_loose_end(table: Any) -> str:  # noqa: ANN401 - tomlkit's own
-    """Return the comments and the space at the end of a table: they are not its own."""
+    """Return the comments and space at the end of a table, which belong to what follows."""
     from tomlkit.items import Table
 
     end = ""

@@ -1,4 +1,4 @@
-"""Claude Code and Codex, for `taskmem doctor`: a row for each that is set up."""
+"""Check Claude Code and Codex for `taskmem doctor`: one row for each that is set up."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from taskmem_mcp_hosts.hosts import (
 )
 
 HOSTS: Final = {"claude": build_claude_host, "codex": build_codex_host}
-"""The hosts, as `taskmem setup` calls them."""
+"""Builders of the hosts, by their name in `taskmem setup`."""
 
 
 class HostsCheck:
-    """Plays `HealthCheck`."""
+    """`HealthCheck` of MCP hosts."""
 
     name = "hosts"
     costs = False
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Take the environment, which says where the hosts keep their files."""
+        """Set the environment, which locates the hosts' files."""
         self._environ = environ
 
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
-        """Yield a row for each host that has our server; none for the others."""
+        """Yield a row for each host that has our server."""
         del checkup
         for row in check_hosts(self._environ):
             yield row
 
 
 def check_hosts(environ: Mapping[str, str]) -> Iterator[HealthRow]:
-    """Yield a row for each host that is set up, for its user or in this folder."""
+    """Yield a row for each host that is set up for its user or in this folder."""
     seen: set[Path] = set()
     for name, host_of in HOSTS.items():
         for project in (None, Path.cwd()):
@@ -63,7 +63,7 @@ def check_hosts(environ: Mapping[str, str]) -> Iterator[HealthRow]:
 def _check_host(
     name: str, host: McpHost, server: Mapping[str, Any], cure: str, lacks: str | None
 ) -> HealthRow:
-    """Look at one host's server and skill; `lacks` is what its agent cannot run."""
+    """Check one host's server and skill; `lacks` says what its agent cannot run."""
     program = str(server.get("command"))
     own = to_object(server.get("env")).get("TASKMEM_HOME")
     home = Path(str(own)) if own else find_usual_home()

@@ -1,4 +1,4 @@
-"""At home in Claude Code, Codex and other MCP hosts, which no wake can reach."""
+"""Hooks for Claude Code, Codex and other MCP hosts, which wakes cannot reach."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from taskmem_hookspecs import HealthCheck, hookimpl
 
 @hookimpl
 def health_checks() -> Sequence[HealthCheck]:
-    """Look at every such host that is set up."""
+    """Return the check of every such host that is set up."""
     from taskmem_mcp_hosts.doctor import HostsCheck
 
     return [HostsCheck()]

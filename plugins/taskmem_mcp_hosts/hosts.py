@@ -1,14 +1,12 @@
-"""Claude Code and Codex: where the MCP server's entry and the skill are, and which.
+"""Describe Claude Code and Codex: the places of their MCP entries and skills.
 
-Claude Code reads `mcpServers` of `~/.claude.json` (with `CLAUDE_CONFIG_DIR`, of the
-file of that name in it) or of a project's `.mcp.json`, and skills in `skills` of
-`~/.claude` or of a project's `.claude`. Codex reads `[mcp_servers.…]` of `config.toml`
-in `~/.codex` (`CODEX_HOME`) or in a trusted project's `.codex`, and skills in
-`~/.agents/skills` or a project's `.agents/skills`.
+Claude Code reads `mcpServers` of `~/.claude.json` (with `CLAUDE_CONFIG_DIR`, of `.claude.json` in
+that folder) or of a project's `.mcp.json`, and skills in `skills` of `~/.claude` or of a project's
+`.claude`. Codex reads `[mcp_servers.…]` of `config.toml` in `~/.codex` (`CODEX_HOME`) or in a
+trusted project's `.codex`, and skills in `~/.agents/skills` or a project's `.agents/skills`.
 
-Of their own commands (seen with Claude Code 2.1.332 and Codex 0.171.0): `add-json`
-refuses a name that is taken; `codex mcp` knows no projects, and writes all servers
-anew, without their comments and without the keys that it does not know.
+Their own commands (seen with Claude Code 2.1.332 and Codex 0.171.0): `add-json` refuses an existing
+name; `codex mcp` has no projects, and rewrites all servers without their comments and unknown keys.
 """
 
 from __future__ import annotations
@@ -37,46 +35,46 @@ from taskmem_mcp_hosts.backups import Backup, find_backup
 from taskmem_mcp_hosts.config_files import Format, Json, Toml, Unreadable, to_object
 
 OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
-"""What we write into the environment of an entry."""
+"""Environment variables that we set in an entry."""
 
 
 Arguments = tuple[str, ...]
 
 
 class HostSetupFailed(Exception):
-    """It did not work; `str()` says why, and what to do next."""
+    """A step failed; `str()` says why, and what to do next."""
 
 
 class McpHost(NamedTuple):
-    """Where a host keeps what concerns us."""
+    """An MCP host, for its user or for one project."""
 
     name: str
     command: str
-    """What starts it."""
+    """The command that starts it."""
     own: Path
-    """Its user's folder, in which it keeps more than what concerns us."""
+    """Its user's folder, which contains more than our files."""
     file: Path
     outer: str
-    """What all servers' entries are in, in that file."""
+    """The key of all MCP servers in `file`."""
     skill: Skill
     folders: tuple[Path, ...]
-    """What we may have made for the file and the skill, the innermost first."""
+    """Folders that we may have created, innermost first."""
     format: Format
     adding: Callable[[Mapping[str, Any]], Arguments] | None
-    """Its own command that adds an entry; None: it has none for this place."""
+    """Builds its own command that adds an entry; None: it has none for this place."""
     removing: Arguments
-    """Its own command that takes the entry out; empty: it has none."""
+    """Its own command that removes the entry; empty: it has none."""
     project: Path | None
     beside: Path | None
-    """What these might change instead; None: nothing."""
+    """The file that these commands might change by mistake; None: none."""
     tells_end: bool
-    """Whether it tells its agent when a command in the background ends."""
+    """Whether it tells its agent when a background command ends."""
     consent: str
-    """What a person has yet to allow there, as a sentence; empty: nothing."""
+    """A sentence on what a person has yet to allow there; empty: nothing."""
 
     @property
     def wake_note(self) -> str:
-        """Say what works there, and what does not."""
+        """A sentence on what works there and what does not."""
         ground = "background" if self.tells_end else "foreground"
         return (
             f"Tasks, plans and waits work there; no wake can reach {self.name}: its "
@@ -86,22 +84,22 @@ class McpHost(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is in the file; a file that is not there has nothing in it.
+        """Content of the file; empty if it does not exist.
 
         Raises:
-            Failed: It cannot be read.
+            HostSetupFailed: It cannot be read.
         """
         return read_text(self.file)
 
     @property
     def backup(self) -> Backup:
-        """Where what the file said before is kept."""
+        """Place of the file's back-up."""
         return find_backup(self.command, self.file)
 
     def is_installed(self, search: str | None) -> bool:
-        """Whether it is on this machine: its command, or anything that it has kept.
+        """Return whether the host is on this machine: its command, or files of its own.
 
-        `search`: where commands are looked for, as in PATH.
+        `search` lists the folders of commands, as in PATH.
         """
         if shutil.which(self.command, path=search):
             return True
@@ -111,10 +109,10 @@ class McpHost(NamedTuple):
         return False
 
     def find_own_server(self, text: str) -> Mapping[str, Any] | None:
-        """Return our server in the file's text; None: it has none.
+        """Return our server's entry; None: there is none.
 
         Raises:
-            Failed: It is broken, or has another server of that name.
+            HostSetupFailed: The text is broken, or has another server of that name.
         """
         there = self.find_entry(text)
         if there is not None and not runs_taskmem(there):
@@ -125,10 +123,10 @@ class McpHost(NamedTuple):
         return there
 
     def find_entry(self, text: str) -> Mapping[str, Any] | None:
-        """Return what has our server's name in the file's text; None: nothing.
+        """Return the entry under our server's name, whoever wrote it; None: there is none.
 
         Raises:
-            Failed: It is broken.
+            HostSetupFailed: The text is broken.
         """
         try:
             there = to_object(self.format.read(text).get(self.outer)).get(SERVER)
@@ -137,10 +135,10 @@ class McpHost(NamedTuple):
         return None if there is None else to_object(there)
 
     def put(self, text: str, entry: dict[str, Any] | None) -> str:
-        """Return the file's text with our entry; None: without it and what it leaves.
+        """Return the text with our entry; None: without it and its emptied parents.
 
         Raises:
-            Failed: It is broken, or has another server of that name.
+            HostSetupFailed: The text is broken, or has another server of that name.
         """
         if self.find_own_server(text) == entry is not None:
             return text
@@ -150,7 +148,7 @@ class McpHost(NamedTuple):
             raise HostSetupFailed(_describe_broken(self.file, str(error))) from None
 
     def keeps(self, before: str, after: str) -> bool:
-        """Whether what is not ours is in one text as it is in the other."""
+        """Return whether everything except our entry is the same in both texts."""
         path = self.outer, SERVER
         try:
             old, new = (self.format.put(text, path, None) for text in (before, after))
@@ -159,25 +157,25 @@ class McpHost(NamedTuple):
         return self.keeps_all(old, new)
 
     def keeps_all(self, before: str, after: str) -> bool:
-        """Whether the servers, and what a person wrote, are in both texts the same."""
+        """Return whether the servers, and everything a person wrote, are the same in both texts."""
         try:
             return before == after or self.format.keeps(before, after)
         except Unreadable:
             return False
 
     def is_empty(self, text: str) -> bool:
-        """Whether a text says nothing."""
+        """Return whether a text has no content."""
         return text.strip() in ("", "{}")
 
     def is_needless(self, after: str) -> bool:
-        """Whether the file goes when this is all that is left in it; a link stays."""
+        """Return whether the file can be deleted with this content; a link never is."""
         return self.is_empty(after) and not self.file.is_symlink()
 
     def write(self, before: str, after: str) -> None:
-        """Write the file, if it still is as it was read; one without a word goes.
+        """Write the file if its text is still `before`; delete it if it becomes empty.
 
         Raises:
-            Failed: It was changed meanwhile.
+            HostSetupFailed: The file changed meanwhile.
         """
         if self.text != before:
             raise HostSetupFailed(f"{self.file} was changed this moment; run this again.")
@@ -187,7 +185,7 @@ class McpHost(NamedTuple):
             write_file(self.file, after.encode())
 
     def remove_empty_folders(self) -> None:
-        """Remove the folders that hold nothing any more."""
+        """Remove our folders that are empty."""
         for folder in self.folders:
             with suppress(OSError):
                 folder.rmdir()
@@ -260,18 +258,18 @@ def _build_codex_command(entry: Mapping[str, Any]) -> Arguments:
 
 
 def load_skill(skills: Path) -> Skill:
-    """Return the skill for hosts that no wake can reach, in a folder of skills."""
+    """Return the skill for hosts that wakes cannot reach, in a folder of skills."""
     words = files("taskmem_mcp_hosts").joinpath("SKILL.md").read_bytes()
     return Skill(skills, add_seal(words), (words,))
 
 
 def read_text(file: Path) -> str:
-    """Return what is in a file; one that is not there has nothing in it.
+    """Return the content of a file; empty if it does not exist.
 
-    What is not UTF-8 is for the formats to refuse, and can be put back.
+    Invalid UTF-8 is preserved: the formats refuse it, and it can be written back.
 
     Raises:
-        Failed: It cannot be read.
+        HostSetupFailed: It cannot be read.
     """
     try:
         if file.exists() and not file.is_file():
@@ -284,7 +282,7 @@ def read_text(file: Path) -> str:
 
 
 def find_missing(host: McpHost, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what a host lacks here, to be told before it is set up."""
+    """Yield notes on what a host lacks here, for display before set-up."""
     if not host.is_installed(environ.get("PATH")):
         yield (
             f"{host.name} was not found here: there is no command {host.command}, and "
@@ -295,10 +293,7 @@ def find_missing(host: McpHost, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def describe_path(environ: Mapping[str, str]) -> str | None:
-    """Say so where agents, who are told to run taskmem, do not find it by that name.
-
-    None: they do.
-    """
+    """Return a note if agents cannot find the command `taskmem`; None: they can."""
     if shutil.which("taskmem", path=environ.get("PATH")):
         return None
     return (
@@ -308,7 +303,7 @@ def describe_path(environ: Mapping[str, str]) -> str | None:
 
 
 def make_entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return our entry; what else somebody has said in it stays."""
+    """Return our entry; others' additions to the existing one stay."""
     program, *arguments = find_command()
     env = {"TASKMEM_TOOLS": TOOLS, **to_object((there or {}).get("env"))}
     if find_home() != find_usual_home():
@@ -320,9 +315,9 @@ def make_entry(there: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def find_kept_home(there: Mapping[str, Any] | None) -> str | None:
-    """Return the home that an entry names and keeps; None: it takes this shell's.
+    """Return the home that the existing entry keeps; None: it takes this shell's.
 
-    A shell that names no home, or the usual one, moves no entry to it.
+    A shell with the usual home does not change an entry's home.
     """
     named = to_object((there or {}).get("env")).get("TASKMEM_HOME")
     if not isinstance(named, str) or not named or find_home() != find_usual_home():
@@ -331,7 +326,7 @@ def find_kept_home(there: Mapping[str, Any] | None) -> str | None:
 
 
 def find_usual_home() -> Path:
-    """Return the state folder of whoever names none."""
+    """Return the default state folder."""
     return Path.home() / ".openclaw" / "taskmem"
 
 

@@ -1,4 +1,4 @@
-"""A host's own command, which is asked first; what it says counts for nothing."""
+"""Run a host's own command; its output is ignored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 SECONDS: Final = 30.0
-"""How long one call may take before it is ended; it takes one or two."""
+"""Time limit of one call, which takes one or two. Seconds."""
 _QUIET: Final = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -20,7 +20,7 @@ _QUIET: Final = {
 
 
 def run_command(arguments: Sequence[str], folder: Path | None, environ: Mapping[str, str]) -> str:
-    """Run a command in a folder, and say why it failed; empty: it did not say so."""
+    """Run a command in a folder; return why it failed, or "" if it reports success."""
     kept = {k: v for k, v in environ.items() if k != "TASKMEM_DATABASE_URL"}
     try:
         process = subprocess.Popen(  # noqa: S603 - the user's own command
