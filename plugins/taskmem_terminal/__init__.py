@@ -1,5 +1,4 @@
-"""Terminals that can be watched, and a judge that reads them without any model.
+"""Sensors, a rule-based judge and an evidence verifier for terminals.
 
-The hooks are in `hooks`, and not here: `taskmem run` imports this package, and
-should start as fast as the command that it runs.
+The hooks are in `hooks`, because `taskmem run` imports this package and must start fast.
 """

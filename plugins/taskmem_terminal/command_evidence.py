@@ -1,8 +1,7 @@
-"""Claims of having run a command, proven by its recording.
+"""Verify claims that a command was run, from its recording.
 
-No command is ever run here to see whether it would succeed. What an agent may execute
-is for its host to decide, and to confine; a daemon that ran what an agent names would
-be a way round both.
+The daemon never runs a command to verify it. What an agent may execute is for its host to decide
+and confine; a daemon that ran what an agent names would bypass both.
 """
 
 from __future__ import annotations
@@ -30,18 +29,17 @@ _LONGEST_PROGRAM: Final = 40
 
 
 class CommandVerifier:
-    """Looks whether a command was run by `taskmem run` since the work began, and well.
+    """Verifies that a command run by `taskmem run` since the work began ended with status 0.
 
-    What counts is what the recorder noted of its process, in a home that only its user
-    can write to. What the command printed is summed, and never read: anything can be
-    printed.
+    The evidence is what the recorder noted of its process, in a home that only its user can write
+    to. The output is hashed and never read: a command can print anything.
     """
 
     async def verify(self, claim: Claim) -> Finding:
-        """Return what was found out; nothing of the output is part of it.
+        """Verify a claim; the finding contains none of the output.
 
-        The subject is the recording's name, with or without `pty:`. It blocks while it
-        reads, at most 16 MiB: its loop is in a thread of its own.
+        The subject is the recording's name, with or without `pty:`. Reading blocks, for at most 16
+        MiB; the plug-in's event loop has a thread of its own.
         """
         name = claim.subject.strip().removeprefix("pty:")
         if not is_recording_name(name):
@@ -53,7 +51,7 @@ class CommandVerifier:
             recording = Recording(get_recordings_folder(), name)
         except KeyError:
             return _leave_open("No home is set, so that nothing is recorded here.")
-        # Asked first: what ends in between has then ended, and did not break off.
+        # Read this first, so that a command that ends meanwhile counts as ended, not as broken off.
         running = recording.is_running()
         try:
             about = recording.read_metadata()
@@ -70,7 +68,7 @@ class CommandVerifier:
 def _find_doubt(
     name: str, about: RecordingMetadata, since: datetime, *, running: bool
 ) -> Finding | None:
-    """Return what speaks against a command; None: nothing does."""
+    """Return the finding against a command; None: nothing speaks against it."""
     if about.fed:
         return _leave_open(
             f"The output of pty:{name} was pushed by others, so that nobody here saw "
@@ -88,7 +86,7 @@ def _find_doubt(
 
 
 def _find_bad_end(name: str, about: RecordingMetadata, *, running: bool) -> Finding | None:
-    """Return why a command has not ended well; None: it has."""
+    """Return the finding for a command that did not end with status 0; None: it did."""
     status: object = about.exit_status
     if about.ended_at is None and running:
         return _refute(f"pty:{name} runs still; claim it once it has ended.")
@@ -100,7 +98,7 @@ def _find_bad_end(name: str, about: RecordingMetadata, *, running: bool) -> Find
 
 
 def _prove_claim(claim: Claim, recording: Recording, about: RecordingMetadata) -> Finding:
-    """Return the proof of a command that ended well, with the sum of its output."""
+    """Return the finding for a command that ended with status 0, with its output's checksum."""
     output = Segments(recording.folder)
     content, at = hashlib.sha256(), output.begin
     while at < output.end:
@@ -128,7 +126,7 @@ def _prove_claim(claim: Claim, recording: Recording, about: RecordingMetadata) -
 
 
 def _describe_subject(name: str, about: RecordingMetadata) -> str:
-    """Return a recording and its program, whose name is no words of ours."""
+    """Return a recording's name and its program, without control characters."""
     program = "".join(c for c in str(about.program) if c.isprintable())
     return f"pty:{name} ({program[:_LONGEST_PROGRAM]})"
 

@@ -1,4 +1,4 @@
-"""How a command ended, in words."""
+"""Describe in words how a command ended."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import signal
 
 
 def describe_end(what: str, status: int | None) -> str:
-    """Return a sentence that says how something ended.
+    """Return a sentence on how something ended.
 
     Args:
-        what: Its subject.
-        status: Of the command; minus the signal's number when one ended it. None:
-            unknown.
+        what: The subject of the sentence.
+        status: The exit status; the negative number of the signal that ended it; None: unknown.
     """
     if status is None:
         return f"{what} ended."

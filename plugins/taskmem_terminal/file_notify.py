@@ -1,4 +1,4 @@
-"""Which files change, heard from the system: one watch on the folders of them all."""
+"""Notify about changed files, with one system watch on all their folders."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from watchfiles import Change
 
 _STEP_MS: Final = 20
-"""How often what the system told is fetched: half the latency, all of the idle cost."""
+"""How often events are fetched: half of the latency, and all of the idle cost. Milliseconds."""
 _GATHER_MS: Final = 40
-"""How long changes that follow each other are gathered."""
+"""How long consecutive changes are merged. Milliseconds."""
 _NUDGE_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
 
 
 class _StopEvent:
-    """What ends a watch; asked fifty times a second, so its answer costs little."""
+    """Ends a watch. It is polled fifty times a second, so polling must be cheap."""
 
     def __init__(self) -> None:
         self._set = asyncio.Event()
         said: list[bool] = []
-        # A built-in's bound method is called faster than any of Python's own.
+        # A built-in's bound method is faster than a Python function.
         self.is_set: Callable[[], int] = said.__len__
         self._say = said.append
 
@@ -38,7 +38,7 @@ class _StopEvent:
 
 
 class FolderWatcher:
-    """Calls back when one of the files changes that are listened for."""
+    """Calls back when one of the registered files changes."""
 
     def __init__(self) -> None:
         self._heard: dict[str, list[Callable[[], None]]] = {}
@@ -46,14 +46,14 @@ class FolderWatcher:
         self._again: _StopEvent | None = None
 
     def listen(self, path: str, heard: Callable[[], None]) -> None:
-        """Call `heard` when a file at an absolute path changes, comes or goes."""
+        """Call `heard` when the file at an absolute path changes, appears or disappears."""
         fresh = path not in self._heard
         self._heard.setdefault(path, []).append(heard)
         if fresh:
             self._start()
 
     async def forget(self, path: str, heard: Callable[[], None]) -> None:
-        """Stop calling."""
+        """Stop calling `heard` for this path."""
         self._heard[path].remove(heard)
         if self._heard[path]:
             return
@@ -66,7 +66,7 @@ class FolderWatcher:
             await task
 
     def _start(self) -> None:
-        """Watch the folders as they are now."""
+        """Restart the watch with the current folders."""
         self._stop()
         if self._task is None:
             self._task = asyncio.create_task(self._watch())
@@ -82,7 +82,7 @@ class FolderWatcher:
         while self._heard:
             self._again = _StopEvent()
             folders = _list_parent_folders(self._heard)
-            # What changed while nobody watched is found by looking.
+            # Changes between two watches are missed, so have the listeners look once.
             nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._heard)
             try:
                 if folders:

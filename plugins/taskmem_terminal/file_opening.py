@@ -1,7 +1,7 @@
-"""Files opened to be shown: only those that may be, whatever their names become.
+"""Open files to show them, only if they are allowed, even if a path changes meanwhile.
 
-A path is looked at before it is opened, and what was opened once more: by its own
-name, which no link can change.
+The path is checked before opening; then the open file's own path is checked, which no link can
+change.
 """
 # ruff: noqa: PTH115, PTH116, PTH120
 
@@ -18,17 +18,17 @@ from taskmem_hookspecs.paths import is_anothers, is_hidden, is_within_any, resol
 
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _FOLDERS: Final = 8
-"""Named in a refusal."""
+"""How many folders a refusal names."""
 _SANDBOX: Final = "ask the user to set TASKMEM_SANDBOX_LOOKS=all"
-"""What lets an agent in a sandbox see more, as `domain/looks.py` has it."""
+"""What lets an agent in a sandbox see more; the same text as in `domain/look_policy.py`."""
 
 
 def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
-    """Return where a path leads once links are followed, also where nothing is.
+    """Resolve the links of a path, which need not exist, and check that it may be shown.
 
     Raises:
-        NotAllowed: What is there is never shown, or lies in none of the folders; None:
-            in any.
+        NotAllowed: The file is never shown, or is outside of `within`; None: any folder is
+            allowed.
     """
     try:
         end = resolve_links(path)
@@ -38,7 +38,7 @@ def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
         ) from None
     leads = "" if end == os.path.normpath(path) else f" leads to {escape_name(end)}, which"
     if within is not None and not is_within_any(end, within):
-        # Where a link leads that is not theirs to see is not theirs to know.
+        # Do not reveal the target of a link in a folder that the agent may not see.
         folder = resolve_links(os.path.dirname(path))
         leads = leads if is_within_any(folder, within) else ""
         raise NotAllowed(
@@ -55,9 +55,10 @@ def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
 
 
 def _describe_allowed_folders(within: tuple[str, ...]) -> str:
-    """Return where an agent may look, and what to set that it may look elsewhere.
+    """Return where an agent may look, and which setting allows more.
 
-    The state folder is no place for its files; only a sandbox leaves that out.
+    The state folder is omitted, because agents must not put files there; only a sandbox does not
+    include it.
     """
     home = os.environ.get("TASKMEM_HOME", "")
     named = [escape_name(root) for root in within if root != home]
@@ -74,10 +75,10 @@ def _describe_allowed_folders(within: tuple[str, ...]) -> str:
 
 
 def open_viewable(path: str, within: tuple[str, ...] | None) -> int:
-    """Open a regular file to read it, if it may be shown.
+    """Open a regular file for reading, if it may be shown.
 
     Raises:
-        NotAllowed: As `require_shown`, or it is another user's, private to them.
+        NotAllowed: As in `require_viewable`, or the file is private to another user.
         OSError: It cannot be opened.
     """
     handle = os.open(require_viewable(path, within), _FLAGS | os.O_NOFOLLOW)
@@ -90,11 +91,11 @@ def open_viewable(path: str, within: tuple[str, ...] | None) -> int:
 
 
 def _require_viewable_handle(handle: int, path: str, within: tuple[str, ...] | None) -> None:
-    """Look at what was opened: a folder on the way may have become a link since.
+    """Check the opened file: a folder of its path may have become a link since.
 
     Raises:
-        NotAllowed: As `open_shown`.
-        FileNotFoundError: It is no regular file any more.
+        NotAllowed: As in `open_viewable`.
+        FileNotFoundError: It is no longer a regular file.
     """
     name = _read_handle_path(handle)
     if name is not None:
@@ -111,7 +112,7 @@ def _require_viewable_handle(handle: int, path: str, within: tuple[str, ...] | N
 
 
 def _is_ours(folder: str) -> bool:
-    """Return whether what lies in a folder is ours to see, whoever wrote it."""
+    """Return whether a folder is this user's and not writable by everyone."""
     with contextlib.suppress(OSError):
         info = os.stat(folder)
         return info.st_uid == os.geteuid() and not info.st_mode & stat.S_IWOTH
@@ -119,7 +120,7 @@ def _is_ours(folder: str) -> bool:
 
 
 def _read_handle_path(handle: int) -> str | None:
-    """Return the path of an open file, as the kernel says; None: it does not."""
+    """Return the kernel's path of an open file; None: unknown."""
     with contextlib.suppress(OSError):
         if sys.platform == "darwin":
             import fcntl
@@ -133,7 +134,7 @@ def _read_handle_path(handle: int) -> str | None:
 
 
 def escape_name(name: object) -> str:
-    """Return a name as it can stand in a sentence: it may hold any characters."""
+    """Return a name for a sentence, with control characters escaped."""
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
         for letter in str(name)

@@ -1,8 +1,8 @@
-"""Growing files as targets: what is appended after the wait's start counts.
+"""Watch growing files; only what is appended after the wait's start counts.
 
-A place names the file by its inode, so that a log that was rotated is read to its end
-before the new one is begun; a fingerprint of what was read tells a file that was cut
-and written anew from one that only grew.
+A place names the file by its inode, so that a rotated log is read to its end before the new one. A
+fingerprint of what was read distinguishes a file that was truncated and rewritten from one that
+only grew.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from taskmem_terminal.file_opening import escape_name, open_viewable, require_vi
 from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, Tail
 
 BACK_SECONDS: Final = 1.0
-"""How long a file may be away while it is rotated."""
+"""How long a file may be missing during rotation. Seconds."""
 _PRINT_BYTES: Final = 64
 _HELD: Final = 4
-"""Rotated files that are kept open for who has not read them yet."""
+"""How many rotated files stay open for waits that have not read them yet."""
 _NAMED: Final = 5
 _OF_A_FILE: Final = ReadOptions()
 
@@ -35,11 +35,11 @@ _Inode = tuple[int, int]
 
 
 class _FilePosition(NamedTuple):
-    """How far somebody has read in which file."""
+    """How far a wait has read in a file."""
 
     inode: _Inode
     print: str
-    """Of what lies before `spot.shown`."""
+    """Fingerprint of the bytes before `spot.shown`."""
     spot: StreamPosition
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class _FilePosition(NamedTuple):
 
 
 class _OpenFile:
-    """A file that stays readable when its name is another's."""
+    """A file that stays readable after its path names another file."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -77,7 +77,7 @@ class _OpenFile:
 
 
 class _Snapshot:
-    """A file as long as it was when a look began."""
+    """A file with the length it had when a look began."""
 
     begin = 0
 
@@ -90,22 +90,22 @@ class _Snapshot:
 
 
 class GrowingFile:
-    """One path, watched."""
+    """`Watch` on one path."""
 
     def __init__(
         self, name: str, folders: FolderWatcher, within: tuple[str, ...] | None = None
     ) -> None:
-        """Begin to watch a path as a user wrote it, `within` folders; None: anywhere.
+        """Start to watch a path as a user wrote it, inside `within`; None: anywhere.
 
         Raises:
-            InvalidArguments: It is no path of a file that could grow.
-            NotAllowed: It may not be shown.
-            TargetNotFound: It is not there, or cannot be read.
+            InvalidArguments: It is not the path of a file that can grow.
+            NotAllowed: The file may not be shown.
+            TargetNotFound: The file does not exist or cannot be read.
         """
         self._within = within
         self._path = _check_path(name, within)
         self._refusal: str | None = None
-        """Why what has the name now may not be shown; None: it may."""
+        """Why the file now at the path may not be shown; None: it may."""
         self._held: dict[_Inode, _OpenFile] = {}
         self._news = asyncio.Event()
         self._missing_since: float | None = None
@@ -119,10 +119,10 @@ class GrowingFile:
             folders.listen(path, self._news.set)
 
     async def here(self) -> Frame:
-        """Return the file's end.
+        """Look at the file's end, where a new wait begins.
 
         Raises:
-            TargetGone: It was removed.
+            TargetGone: The file was removed.
         """
         file = self._find_current_file()
         if file is None:
@@ -138,15 +138,15 @@ class GrowingFile:
         )
 
     async def end(self) -> str:
-        """Return the file's end.
+        """Return the place of the file's end.
 
         Raises:
-            TargetGone: It was removed.
+            TargetGone: The file was removed.
         """
         return (await self.here()).place
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what was appended since a place."""
+        """Return what was appended since `place`."""
         seen_at = datetime.now(UTC)  # noqa: TID251
         now = self._find_current_file()
         began = _FilePosition.parse(start)
@@ -162,7 +162,7 @@ class GrowingFile:
         more = page.more
         next_ = _make_position(file, page.next)
         if now is not None and not more and file is not now:
-            # The old file is read to its end, for nobody has it under its name.
+            # The rotated file is read to its end; go on with the new one.
             more = True
             next_ = _make_position(now, StreamPosition(0, 0))
         return Frame(
@@ -177,12 +177,12 @@ class GrowingFile:
         )
 
     async def wait_for_change(self) -> None:
-        """Return when the file may have grown, or went away."""
+        """Wait until the file may have grown or disappeared."""
         await self._news.wait()
         self._news.clear()
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Stop listening and close the files."""
         for path in self._heard:
             await self._folders.forget(path, self._news.set)
         for file in self._held.values():
@@ -196,7 +196,7 @@ class GrowingFile:
         return await file.reader.read_tail(seen, StreamPosition(0, 0), _OF_A_FILE)
 
     def _find_current_file(self) -> _OpenFile | None:
-        """Return the file that has the name now; None: none that can be read has."""
+        """Return the file now at the path; None: it is missing, unreadable or not allowed."""
         try:
             status = self._path.stat()
             if not stat.S_ISREG(status.st_mode):
@@ -219,7 +219,7 @@ class GrowingFile:
     def _find_file(
         self, place: _FilePosition, now: _OpenFile | None
     ) -> tuple[_OpenFile | None, StreamPosition]:
-        """Return the file of a place, and how far it was read."""
+        """Return the file of a place, and the position to read from."""
         file = self._held.get(place.inode) or self._find_rotated_file(place.inode)
         if file is not None:
             if (
@@ -227,13 +227,13 @@ class GrowingFile:
                 and file.compute_fingerprint(place.spot.shown) == place.print
             ):
                 return file, place.spot
-            # Cut and written anew, or another file that got the inode.
+            # Truncated and rewritten, or another file with the same inode.
             file.reader = OutputReader()
             return file, StreamPosition(0, 0)
         return now, StreamPosition(0, 0)
 
     def _find_rotated_file(self, inode: _Inode) -> _OpenFile | None:
-        """Return the file that was rotated while nobody watched."""
+        """Return the file with this inode, if it was rotated within the folder."""
         missing = (OSError, NotAllowed)
         with contextlib.suppress(*missing), os.scandir(self._path.parent) as there:
             for entry in there:
@@ -262,7 +262,7 @@ class GrowingFile:
         if now is not None or self._missing_since is None:
             return None
         away = asyncio.get_running_loop().time() - self._missing_since
-        # The clock of call_later may be a little early.
+        # `call_later` may fire slightly early.
         if away < BACK_SECONDS * 0.99:
             return None
         return self._removal_reason
@@ -285,7 +285,7 @@ def _check_path(name: str, within: tuple[str, ...] | None) -> Path:
             f"pty:file:{name!r} is not an absolute path; write it from the root, or from ~."
         )
     path = Path(os.path.normpath(path))
-    # Before anything is said of what is there.
+    # Check this first, so that no message reveals what exists there.
     require_viewable(str(path), within)
     try:
         mode = path.stat().st_mode
@@ -314,7 +314,7 @@ def _describe_missing_file(path: Path, within: tuple[str, ...] | None, error: OS
 
 
 def _list_files(folder: Path, within: tuple[str, ...] | None) -> list[tuple[float, str]]:
-    """Return the files of a folder and when they were changed, if they may be known."""
+    """Return the files of a folder with their change times, if the agent may know them."""
     with contextlib.suppress(OSError, RecursionError), os.scandir(folder) as entries:
         if within is None or is_within_any(resolve_links(str(folder)), within):
             files = (entry for entry in entries if entry.is_file())

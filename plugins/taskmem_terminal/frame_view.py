@@ -1,8 +1,8 @@
-"""What one look at a terminal shows, prepared once for every form of a condition.
+"""Prepare one frame of a terminal for all forms of a condition.
 
-Lines that were typed are left out. The line behind which the cursor stands may still
-grow, so it is *open* until nothing came for a moment or the command has ended; then it
-is a line like any other. A line has at most the length of one look (256 KiB).
+Typed lines are left out. The line with the cursor may still grow, so it is *open* until no output
+has come for a moment or the command has ended; then it is an ordinary line. A line is at most as
+long as one look (256 KiB).
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Final
 from taskmem_hookspecs import Frame
 
 STILL_SECONDS: Final = 0.3
-"""After so long without output, an unfinished line is taken as it is."""
+"""Time without output after which an unfinished line counts as finished. Seconds."""
 _QUOTED: Final = 200
-"""Characters of a line that an observation quotes."""
+"""Maximum length of a quoted line. Characters."""
 
 
 class View:
-    """One frame without its typed lines, and with what was kept of earlier ones."""
+    """One frame without its typed lines, plus state from earlier frames."""
 
     def __init__(self, frame: Frame, *, changed_at: datetime, cursor: str) -> None:
-        """Take a frame.
+        """Set the frame.
 
         Args:
-            frame: As the sensor gave it.
+            frame: The sensor's frame.
             changed_at: When the target last changed.
             cursor: The text before the cursor on its line, typed or not.
         """
@@ -34,23 +34,23 @@ class View:
         self.over = frame.exit_status is not None or frame.gone is not None
         self.still_seconds = (frame.seen_at - changed_at).total_seconds()
         self.settled = self.over or self.still_seconds >= STILL_SECONDS or not cursor
-        """Whether the line on which the cursor stands will stay as it is."""
+        """Whether the line with the cursor is final."""
         self.lines = ""
-        """Lines that are new, and will stay as they are."""
+        """New lines that are final."""
         self.open = ""
-        """The line that may still grow; empty: none may."""
+        """The line that may still grow; empty: there is none."""
         self.tail = ""
-        """What can be seen now."""
+        """The text that is visible now."""
         self.look_again_seconds: float | None = None
 
     @property
     def last_line(self) -> str:
-        """The last line that holds anything."""
+        """The last line that is not blank."""
         text = (self.tail or self.lines).rstrip()
         return text[text.rfind("\n") + 1 :].strip()
 
     def look_again(self, seconds: float) -> None:
-        """Ask for a look after so many seconds, though nothing may change."""
+        """Request a look after `seconds` even if nothing changes; the shortest request wins."""
         known = self.look_again_seconds
         self.look_again_seconds = seconds if known is None else min(known, seconds)
 
@@ -63,15 +63,15 @@ class ViewBuilder:
     def __init__(self) -> None:
         self._cursor = ""
         self._rows: frozenset[str] = frozenset()
-        """What could be seen at the last look."""
+        """Rows that were visible at the last look."""
         self._known: frozenset[str] = frozenset()
-        """Of that, what was looked at."""
+        """Visible rows that have already been added as lines."""
         self._printed = ("", "")
         """The last two texts."""
         self._changed_at: datetime | None = None
 
     def build_view(self, frame: Frame) -> View:
-        """Return what a frame shows."""
+        """Return the view of the next frame."""
         text, tail = frame.text or "", frame.tail or ""
         if text:
             self._cursor = text[text.rfind("\n") + 1 :]
@@ -94,9 +94,9 @@ class ViewBuilder:
         return view
 
     def _add_rows(self, view: View) -> None:
-        """Add the rows of a painted screen that were never printed as lines.
+        """Add rows of a painted screen that were never printed as lines.
 
-        While a program paints, a row is half there: one counts at its second look.
+        While a program paints, a row may be incomplete; it counts at its second look.
         """
         rows = frozenset(view.tail.split("\n")) - {self._cursor.rstrip(), ""}
         whole = rows if view.settled else rows & self._rows
@@ -114,7 +114,7 @@ class ViewBuilder:
 
 
 def clip_line(line: str) -> str:
-    """Shorten a line to what an observation quotes."""
+    """Shorten a line for a quotation."""
     line = " ".join(line[: 4 * _QUOTED].split())
     return line if len(line) <= _QUOTED else f"{line[: _QUOTED - 1]}…"
 

@@ -1,8 +1,8 @@
-"""How a stream of terminal bytes becomes frames, whatever kind of target it is.
+"""Turn a stream of terminal bytes into frames, for every kind of target.
 
-A *spot* says how far somebody has read. The next look begins a little before what was
-shown last (`at`, at most three finished lines back), so that a phrase that was cut in
-two is found; what is not longer there since `shown` is then seen once more.
+A *spot* (`StreamPosition`) says how far a wait has read. The next look begins a little before the
+end of the last one (`at`, at most three finished lines back), so that a phrase that was split is
+found; text that was already shown is then shown again.
 
     …finished line⏎ finished line⏎ finished line⏎ unfinished
                     ↑ at                                    ↑ shown
@@ -26,28 +26,28 @@ from taskmem_terminal.screen_emulation import FED_BYTES, ScreenEmulator
 from taskmem_terminal.typed_lines import TypedLineDetector, TypingState
 
 LOOK_BYTES: Final = 1 << 18
-"""What one look reads at most."""
+"""Maximum size of one look. Bytes."""
 TAIL_LINES: Final = 80
 _TAIL_BYTES: Final = 32_768
 _AGAIN_LINES: Final = 3
 _AGAIN_BYTES: Final = 16_384
-"""What is shown once more at most; an unfinished line that is longer is cut."""
+"""Maximum size shown again; a longer unfinished line is cut. Bytes."""
 _OVERLAP_BYTES: Final = 4096
-"""Of a line that is cut; a phrase has to fit into it."""
+"""Bytes of a cut line that are shown again; a phrase must fit into them."""
 _PAINTINGS: Final = 8
 
 
 class Stream(Protocol):
-    """Bytes, of which the oldest may be lost."""
+    """Bytes of which the oldest may be lost."""
 
     @property
     def begin(self) -> int:
-        """The offset of the first byte that is kept."""
+        """Offset of the first available byte."""
         ...
 
     @property
     def end(self) -> int:
-        """The offset behind the last one."""
+        """Offset after the last byte."""
         ...
 
     def read(self, at: int, size: int) -> bytes:
@@ -56,45 +56,45 @@ class Stream(Protocol):
 
 
 class ReadOptions(NamedTuple):
-    """How a terminal is to be read."""
+    """Size and kind of the terminal."""
 
     columns: int | None = None
-    """Its width; None: nothing wraps."""
+    """Width; None: nothing wraps."""
     rows: int = 0
-    """Its height; 0: nothing is painted, it is no terminal."""
+    """Height; 0: not a terminal, so nothing is painted."""
     interactive: bool = False
-    """Whether somebody can be typing there."""
+    """Whether a person may be typing there."""
 
 
 class StreamPosition(NamedTuple):
-    """How far somebody has read."""
+    """How far a wait has read."""
 
     at: int
-    """Where the next look begins."""
+    """Offset where the next look begins."""
     shown: int
-    """Up to where everything was shown."""
+    """Offset up to which everything was shown."""
     mood: TypingState = TypingState.NOTHING
-    """What is known at `at`."""
+    """Typing state at `at`."""
     column: int = 0
-    """Where on its row the cursor stands at `at`."""
+    """Column of the cursor at `at`."""
 
     def __str__(self) -> str:
-        """Return it as `parse` reads it."""
+        """Format for `parse`."""
         return f"{self.at}.{self.shown}.{self.mood.value}.{self.column}"
 
     @classmethod
     def parse(cls, text: str) -> StreamPosition:
-        """Read what `str` wrote.
+        """Parse what `__str__` wrote.
 
         Raises:
-            ValueError: It is no spot.
+            ValueError: It is not a position.
         """
         at, shown, mood, column = map(int, text.split("."))
         return cls(at, shown, TypingState(mood), column)
 
 
 class OutputPage(NamedTuple):
-    """What there is from one spot to the next."""
+    """The output from one position to the next."""
 
     text: str
     echoes: tuple[str, ...]
@@ -103,23 +103,23 @@ class OutputPage(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The end of all there is."""
+    """The end of the output."""
 
     text: str
     echoes: tuple[str, ...]
     prompt: bool | None = None
-    """Whether a shell said that it waits for a command; None: it never says."""
+    """Whether the shell marked that it waits for a command; None: it marks nothing."""
 
 
 @dataclass(slots=True)
 class OutputReader:
-    """Reads one stream for several waits; remembers what would be costly to redo."""
+    """Reads one stream for several waits; caches what is expensive to compute."""
 
     _tails: dict[int, tuple[int, Tail]] = field(default_factory=dict[int, tuple[int, Tail]])
     _paintings: dict[int, ScreenEmulator] = field(default_factory=dict[int, ScreenEmulator])
 
     def read_page(self, stream: Stream, spot: StreamPosition, manner: ReadOptions) -> OutputPage:
-        """Return what came since a spot."""
+        """Return the output since a position."""
         if spot.shown >= stream.end:
             return OutputPage("", (), spot, more=False)
         at = spot.at
@@ -160,7 +160,7 @@ class OutputReader:
         elif begin == start.at:
             tail = _build_tail(_Lines(data.split(b"\n"), start, manner))
         else:
-            # The first line is cut, unless it is all there is.
+            # Skip the first line, which is incomplete, unless it is the only one.
             raw = data.split(b"\n")
             tail = _build_tail(_Lines(raw[1:] or raw, StreamPosition(begin, begin), manner))
         if len(self._tails) >= _PAINTINGS:
@@ -187,17 +187,17 @@ class OutputReader:
 
 
 class _Lines:
-    """Some raw lines, as they are read."""
+    """Raw lines, rendered and searched for typed ones."""
 
     def __init__(
         self, raw: list[bytes], spot: StreamPosition, manner: ReadOptions, mark: int = -1
     ) -> None:
-        """Read lines that begin at a spot; `mark` is an offset into them."""
+        """Read lines that begin at a position; `mark` is an offset into them."""
         typist = TypedLineDetector(spot.mood, interactive=manner.interactive)
         self.shown: list[str] = []
         self.echoes: dict[str, None] = {}
         self.mood_there = spot.mood
-        """What is known at the mark."""
+        """Typing state at `mark`."""
         at = 0
         ends = [len(line) + 1 for line in raw]
         raw = [b" " * spot.column + raw[0], *raw[1:]]
@@ -209,7 +209,7 @@ class _Lines:
             self.shown += seen
             at += size
         self.mood = typist.mood
-        """What is known at their end."""
+        """Typing state at the end."""
 
 
 def _build_tail(lines: _Lines) -> Tail:
@@ -226,7 +226,7 @@ def _detect_prompt(mood: TypingState) -> bool | None:
 
 
 def _find_next_start(masked: bytes) -> int:
-    """Return where the next look begins, in the data of this one."""
+    """Return the offset in this look's data where the next look begins."""
     size = len(masked)
     begin = masked.rfind(b"\n") + 1
     if size - begin > _AGAIN_BYTES:

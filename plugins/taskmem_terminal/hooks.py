@@ -1,4 +1,4 @@
-"""The hooks: what watches terminals, judges their text, and proves commands."""
+"""Hooks of the terminal plug-in: sensor, judge and evidence verifier."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @hookimpl(trylast=True)
 def wait_sensor(target: Target) -> Sensor | None:
-    """Watch `pty:NAME`, `pty:tmux:TARGET` and `pty:file:PATH`."""
+    """Return the sensor for `pty:NAME`, `pty:tmux:TARGET` and `pty:file:PATH`."""
     return _get_sensor() if target.scheme == "pty" else None
 
 
 @hookimpl(trylast=True)
 def wait_judge(target: Target, condition: Condition) -> Judge | None:
-    """Match the text of a terminal with the sides of a condition that have forms."""
+    """Return the judge for the sides of a condition that consist of forms."""
     if target.scheme != "pty" or not condition.parsed_sides:
         return None
     from taskmem_terminal.judge import TerminalRuleJudge
@@ -30,7 +30,7 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
 
 @hookimpl(trylast=True)
 def evidence_verifier(kind: str) -> EvidenceVerifier | None:
-    """Look at claims of the kind `command`."""
+    """Return the verifier for claims of kind `command`."""
     if kind != "command":
         return None
     from taskmem_terminal.command_evidence import CommandVerifier
@@ -40,7 +40,7 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
 
 @cache
 def _get_sensor() -> TerminalSensor:
-    """Return the one sensor of this process, which shares what it watches with."""
+    """Return the process's sensor, which shares its clients and watches."""
     from taskmem_terminal.sensor import TerminalSensor
 
     return TerminalSensor()

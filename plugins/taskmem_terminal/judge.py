@@ -1,7 +1,7 @@
-"""Reads a terminal's text by rules, without any model.
+"""Judge a terminal's text by rules, without a model.
 
-A condition holds when one of its sides does, a side when all of its forms do. Sides in
-free English are left to those who read.
+A condition holds if one of its sides holds; a side holds if all of its forms hold. Sides in plain
+English are left to the readers.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _NO_TEXT: Final = "There is no text to read."
 
 
 class TerminalRuleJudge:
-    """Decides on one wait from what a terminal shows."""
+    """Judges one wait on a terminal."""
 
     name = "rules"
 
     __slots__ = ("_all", "_condition", "_matchers", "_viewer", "sides")
 
     def __init__(self, condition: Condition, name: str) -> None:
-        """Take what is waited for, and the name of a `pty:` target.
+        """Set the condition and the name of a `pty:` target.
 
         Raises:
-            ConditionUnclear: Such a target cannot have a form of the condition.
+            ConditionUnclear: A form of the condition is impossible for such a target.
         """
         kind = name.partition(":")[0] if ":" in name else ""
         if kind == "file":
@@ -50,11 +50,11 @@ class TerminalRuleJudge:
         self._viewer = ViewBuilder()
 
     async def rule(self, frame: Frame) -> Ruling:
-        """Return whether one of the sides that have forms holds."""
+        """Return whether one of the sides with forms holds."""
         if frame.text is None and frame.exit_status is None and frame.gone is None:
             return Ruling(met=Met.UNSURE, observation=_NO_TEXT)
         view = self._viewer.build_view(frame)
-        # Each matcher sees each frame, whatever the others say.
+        # Every matcher must see every frame.
         found = [[match(view) for match in matchers] for matchers in self._matchers]
         for why in found:
             reasons = [reason for reason in why if reason is not None]
@@ -68,7 +68,7 @@ class TerminalRuleJudge:
         )
 
     def _describe(self, view: View) -> str:
-        """Say what is there, where no side holds; empty: nothing was shown yet."""
+        """Return the observation if no side holds; empty: nothing was shown yet."""
         last = view.last_line
         seen = f'Last line: "{clip_line(last)}"' if last else ""
         if not view.over:
@@ -79,7 +79,7 @@ class TerminalRuleJudge:
 
 
 def _refuse_forms(condition: Condition, name: str) -> None:
-    """Refuse the sides with forms that a file cannot have."""
+    """Refuse forms that are impossible for a file."""
     refused: dict[int, Form] = {}
     for number, side in enumerate(condition.sides):
         if form := _find_impossible_form(side):
@@ -101,7 +101,7 @@ def _find_impossible_form(side: Side) -> Form | None:
 
 
 def _suggest_form(form: Form) -> str:
-    """Return a form that a file can have instead."""
+    """Return a form that is possible for a file."""
     if isinstance(form, ExitForm) and form.exit in (ExitKind.ANY, ExitKind.SUCCESS):
         return "/done|finished|completed/i appears"
     if isinstance(form, ExitForm):

@@ -1,20 +1,20 @@
-"""One matcher for each form of a condition; each says why its form holds.
+"""Matchers for the forms of a condition; each says why its form holds.
 
-Texts, patterns, percentages and numbers count once they were seen since the wait
-began. Prompts, questions, silence and a text that is gone are as they are now.
+Texts, patterns, percentages and numbers count once they were seen since the wait began. Prompts,
+questions, silence and absent texts are judged as they are now.
 
-* A text is a substring of a line, and a pattern matches within one line.
-* On a line that is not finished, what holds whatever may follow counts: texts and
-  patterns at once, numbers at the second look. The rest counts when it is finished, or
-  nothing came for a moment.
-* A text is gone once it was seen, and has not been there for a moment: not on the
-  screen of a tmux pane or of a program that paints, nor on the last 80 lines of others.
-  In a pane, what its screen shows when the wait begins was seen.
-* A command's end is told by its status and the sensor alone. One whose status nobody
-  knows has ended, neither well nor badly. In a tmux pane, a command has also ended, in
-  that way, when the shell's prompt is back.
-* The end of a command that `taskmem run` records is the return of the prompt, too.
-* Silence is the time since the target last changed, whatever it shows.
+* A text is a substring of a line, and a pattern matches within one line. * On an unfinished line, a
+match counts if it holds whatever may follow: texts and
+  patterns at once, numbers at the second look. Other matches count when the line is
+  finished or no output has come for a moment.
+* A text is gone if it was seen and has been absent for a moment: from the screen of a tmux
+  pane or a painting program, or from the last 80 lines of other targets. In a pane, the
+  screen at the wait's start counts as seen.
+* A command's end is known only from its status and the sensor. A command with an unknown
+  status has ended, but neither well nor badly. In a tmux pane, a command has also ended in
+  that way when the shell's prompt is back.
+* For a command recorded by `taskmem run`, its end also counts as the return of the prompt. *
+Silence is the time since the target last changed, whatever it shows.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from taskmem_terminal.prompts import PromptDetector, is_asking
 from taskmem_terminal.recording import UNSEEN
 
 _FOLLOWING: Final = ("", " x", "x", "999999999", ".9")
-"""What may come behind an unfinished line, for all that a form can tell."""
+"""Samples of what may follow an unfinished line, enough to decide every form."""
 _SIGNALS: Final = 128
-"""A shell adds this to the number of the signal that ended a command."""
+"""Shells report this plus the number of the signal that ended a command."""
 _QUESTIONS: Final = {
     Answer.PASSWORD: "It asks for a password",
     Answer.YES_NO: "It asks yes or no",
@@ -56,13 +56,13 @@ _QUESTIONS: Final = {
 
 
 Match = Callable[[View], str | None]
-"""Returns in a sentence why one form of one wait holds; None: it does not."""
+"""Returns a sentence on why a form holds; None: it does not."""
 
 
 def make_matcher(form: Form, kind: str) -> Match:
-    """Return what decides on a form; it wants every view of a wait, in order.
+    """Return the matcher of a form; it must see every view of the wait.
 
-    `kind` of a target: `tmux`, `file`, or empty for a recording.
+    `kind` of the target: `tmux`, `file`, or empty for a recording.
     """
     match form:
         case TextForm(gone=True):
@@ -81,7 +81,7 @@ def make_matcher(form: Form, kind: str) -> Match:
 
 
 class SeenMatcher:
-    """Matches what was seen on any line since the wait began."""
+    """Matches text on any line since the wait began."""
 
     __slots__ = ("_find", "_form", "_found", "_held")
 
@@ -90,10 +90,10 @@ class SeenMatcher:
         self._find = _make_finder(form)
         self._found: str | None = None
         self._held = False
-        """Whether it held on the unfinished line of the last look."""
+        """Whether the form matched the unfinished line at the last look."""
 
     def match(self, view: View) -> str | None:
-        """Return in a sentence why the form holds; None: it does not."""
+        """Return why the form holds; None: it does not."""
         if self._found is None and (line := self._search(view)) is not None:
             form = str(self._form).removesuffix(" appears")
             self._found = f'{form} appeared: "{clip_line(line)}"'
@@ -103,19 +103,19 @@ class SeenMatcher:
         if view.lines and (line := self._find(view.lines)) is not None:
             return line
         before, self._held = self._held, bool(view.open) and self._holds_on(view.open)
-        # A line that is half written over shows a number that nobody wrote.
+        # A partly overwritten line may show a number that was never printed.
         sure = before or isinstance(self._form, TextForm | RegexForm)
         return view.open if self._held and sure else None
 
     def _holds_on(self, line: str) -> bool:
-        """Return whether it holds on an unfinished line, whatever follows."""
+        """Return whether the form matches an unfinished line, whatever follows."""
         ends = not (line[-1].isalnum() or line[-1] in ".,/")
         following = _FOLLOWING[:2] if ends else _FOLLOWING
         return all(self._find(line + more) is not None for more in following)
 
 
 class GoneMatcher:
-    """Matches a text that was seen and cannot be seen any more."""
+    """Matches a text that was seen and is no longer visible."""
 
     __slots__ = ("_gone_since", "_seen", "_text")
 
@@ -125,7 +125,7 @@ class GoneMatcher:
         self._gone_since: datetime | None = None
 
     def match(self, view: View) -> str | None:
-        """Return in a sentence why the form holds; None: it does not."""
+        """Return why the form holds; None: it does not."""
         screen = view.frame.screen
         visible = view.tail if screen is None else screen
         if find_text(f"{visible}\n{view.open}", self._text) is not None:
@@ -137,7 +137,7 @@ class GoneMatcher:
         now = view.frame.seen_at
         self._gone_since = self._gone_since or now
         left = STILL_SECONDS - (now - self._gone_since).total_seconds()
-        # A screen that is painted anew is empty for a moment.
+        # A screen is empty for a moment while it is repainted.
         if left > 0 and not view.over:
             view.look_again(left)
             return None
@@ -150,12 +150,12 @@ class ExitMatcher:
     __slots__ = ("_prompt", "_wanted")
 
     def __init__(self, wanted: ExitKind | int, prompt: PromptDetector | None) -> None:
-        """Take which end is waited for, and who notices a prompt that tells of it."""
+        """Set the expected end, and the detector of a prompt that shows it; None: no detector."""
         self._wanted = wanted
         self._prompt = prompt
 
     def match(self, view: View) -> str | None:
-        """Return in a sentence why the form holds; None: it does not."""
+        """Return why the form holds; None: it does not."""
         status, gone = view.frame.exit_status, view.frame.gone
         if status is not None:
             return describe_end("The command", status) if self._matches_status(status) else None
@@ -189,7 +189,7 @@ class PromptMatcher:
         self._notice = PromptDetector(from_start=is_recording)
 
     def match(self, view: View) -> str | None:
-        """Return in a sentence why the form holds; None: it does not."""
+        """Return why the form holds; None: it does not."""
         if self._notice.is_back(view):
             return f'The prompt is back: "{clip_line(view.cursor)}"'
         gone = view.frame.gone
@@ -201,7 +201,7 @@ class PromptMatcher:
 def _match_question(view: View, wanted: Answer) -> str | None:
     if not is_asking(view, wanted):
         return None
-    # After a colon, what a question about a password quotes would pass for one.
+    # No colon here: a question about a password would look like one.
     return f'{_QUESTIONS[wanted]} ("{clip_line(view.cursor or view.last_line)}")'
 
 
@@ -217,7 +217,7 @@ def _match_silence(view: View, seconds: float) -> str | None:
 def _make_finder(
     form: TextForm | RegexForm | PercentForm | NumberForm,
 ) -> Callable[[str], str | None]:
-    """Return what finds the first line of a text on which a form holds."""
+    """Return a function that finds the first matching line of a text."""
     match form:
         case TextForm():
             return partial(find_text, quote=form.text)

@@ -1,4 +1,4 @@
-"""The end of a process that is not ours, of which nobody else tells."""
+"""Notice the end of a process that is not our child."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 
 
 class ProcessExitWatcher:
-    """Calls back once a process has ended, where the system can tell."""
+    """Calls back after a process has ended, where the system supports it."""
 
     def __init__(self, call: Callable[[], None], after: Iterable[float] = (0,)) -> None:
-        """Take what to call, and how many seconds after the end, each time."""
+        """Set the callback, and the delays after the end at which it is called. Seconds."""
         self._call = call
         self._after = after
         self._pid = 0
@@ -20,7 +20,7 @@ class ProcessExitWatcher:
         self._timers: list[asyncio.TimerHandle] = []
 
     def watch_process(self, pid: int) -> None:
-        """Attend a process, and no other; the same one again changes nothing."""
+        """Watch a process instead of the previous one; the same one changes nothing."""
         if pid == self._pid or not pid or not hasattr(os, "pidfd_open"):
             return
         self._release_handle()
@@ -30,7 +30,7 @@ class ProcessExitWatcher:
             asyncio.get_running_loop().add_reader(self._handle, self._on_death)
 
     def close(self) -> None:
-        """Call back no more."""
+        """Stop calling back."""
         self._release_handle()
         for timer in self._timers:
             timer.cancel()

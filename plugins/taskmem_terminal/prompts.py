@@ -1,15 +1,14 @@
-"""Tells from its last lines whether a terminal waits for a command or an answer.
+"""Decide from its last lines whether a terminal waits for a command or an answer.
 
-A shell's prompt is known by its look (`me@host:~$`, `[me@host src]#`, `bash-5.2$`, `❯`)
-where the shell does not mark it. Other prompts (`mysql>`, `(gdb)`, `In [3]:`) are known
-by an earlier line on which something was typed behind the same prompt. So the first one
-is never "back", and `password:` is none.
+A shell's prompt is recognised by its form (`me@host:~$`, `[me@host src]#`, `bash-5.2$`, `❯`) if the
+shell does not mark it. Other prompts (`mysql>`, `(gdb)`, `In [3]:`) are recognised by an earlier
+line with the same prompt and typed text after it. So the first one is never "back", and `password:`
+is not a prompt.
 
-A terminal asks when it hides what is typed, as for a password, or when the line on
-which the cursor stands ends like a question: with `?`, `:`, `[y/N]`, `(yes/no)`, with a
-default in brackets behind one of them, or with `--More--`. So do a list to choose from
-below a question, as `? Select a framework:` with its options, and a box with buttons
-such as `<Yes>` and `<No>`.
+A terminal asks if it hides what is typed, as for a password, or if the line with the cursor ends
+like a question: with `?`, `:`, `[y/N]`, `(yes/no)`, with a default in brackets after one of them,
+or with `--More--`. A list of options below a question, such as `? Select a framework:`, and a box
+with buttons such as `<Yes>` and `<No>` are questions too.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from taskmem_hookspecs.conditions import Answer
 from taskmem_terminal.frame_view import View
 
 QUESTION_SECONDS: Final = 1.0
-"""How long a line must stand that merely ends like a question."""
+"""How long a line that only ends like a question must stay unchanged. Seconds."""
 _NEAR_LINES: Final = 3
 _LINE_END: Final = 400
-"""Characters at a line's end in which a question is looked for."""
+"""Characters at a line's end that are searched for a question."""
 _SHELL: Final = re.compile(
     r"(?:\([\w .-]{1,40}\) )?(?:"
     r"[\w.-]{1,64}@[\w.-]{1,64}[: ][^\n]{0,200}?[$#%❯]"
@@ -61,25 +60,25 @@ _BUTTONS: Final = re.compile(
     rf"(?:\s*{_ANY_BUTTON})*\s*[│┃║|]?\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""A line of nothing but buttons: of a box, or several of them."""
+"""A line with nothing but buttons: inside a box, or several of them."""
 
 
 class PromptDetector:
-    """Notices that a prompt is back after something ran."""
+    """Detects that a prompt is back after something ran."""
 
     __slots__ = ("_from_start", "_ran")
 
     def __init__(self, *, from_start: bool) -> None:
-        """Begin.
+        """Set the state for a new wait.
 
-        `from_start`: the wait reads from the command's very beginning, so that what
-        comes before the first prompt is a greeting.
+        `from_start`: the wait reads from the command's first byte, so text before the first prompt
+        is a greeting.
         """
         self._from_start = from_start
         self._ran = False
 
     def is_back(self, view: View) -> bool:
-        """Return whether a prompt stands there, and something ran before."""
+        """Return whether the cursor is at a prompt and something ran before."""
         frame = view.frame
         if view.over or frame.prompt is False:
             self._ran = True
@@ -107,12 +106,12 @@ class PromptDetector:
 
 
 def is_shell_prompt(line: str) -> bool:
-    """Return whether a line is plainly a shell's prompt and nothing else."""
+    """Return whether a line is clearly a shell's prompt with nothing after it."""
     return _SHELL.fullmatch(line.rstrip()) is not None
 
 
 def is_asking(view: View, what: Answer) -> bool:
-    """Return whether the terminal waits for an answer of a kind."""
+    """Return whether the terminal waits for this kind of answer."""
     line = view.cursor[-_LINE_END:]
     if view.over or view.frame.prompt or is_shell_prompt(view.cursor):
         return False
@@ -121,7 +120,7 @@ def is_asking(view: View, what: Answer) -> bool:
     if not view.settled:
         return False
     if what is Answer.PASSWORD:
-        # A terminal that shows what is typed asks for no password.
+        # A terminal that echoes typing does not ask for a password.
         shows = view.frame.hides_input is False
         return not shows and _PASSWORD.search(line) is not None
     if what is Answer.YES_NO:
@@ -157,7 +156,7 @@ def _asks_anything(view: View, line: str) -> bool:
 
 
 def _is_prompt_again(cursor: str, others: list[str]) -> bool:
-    """Return whether something was typed before at the prompt that stands there."""
+    """Return whether an earlier line has the same prompt with typed text after it."""
     if not cursor.endswith((*">#$%❯)", "]:")):
         return False
     prompt = _mask_digits(cursor)

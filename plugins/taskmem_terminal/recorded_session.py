@@ -1,12 +1,12 @@
-"""A command in a pseudo-terminal of its own, shown in the terminal that started it.
+"""Run a command in a pseudo-terminal and show it in the terminal that started it.
 
-It leads a session whose controlling terminal that is, so that shells have job control
-and programs paint. Input that is no terminal reaches the command untouched: a pipe
-through a terminal would lose its end, its Ctrl-C bytes and every line that is long.
+The command leads a session with that controlling terminal, so that shells have job control and
+programs can paint. Input that is not a terminal reaches the command unchanged: a pipe through a
+terminal would lose its end, its Ctrl-C bytes and long lines.
 
-Not supported: stopping a command that was given itself by Ctrl-Z (no shell is there
-that could go on with it), and background jobs that outlive their session without
-nohup: they are hung up on, as by any terminal that closes.
+Not supported: stopping a command that is not inside a shell by Ctrl-Z (there is no shell that could
+continue it), and background jobs that outlive their session without nohup: they get SIGHUP, as from
+any terminal that closes.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from taskmem_terminal.recording import COLUMNS, ROWS
 
 _GULP_BYTES: Final = 65_536
 _RING_SECONDS: Final = 0.004
-"""Rings that are closer together become one."""
+"""Minimum time between two signals to the daemon. Seconds."""
 _ECHO_SECONDS: Final = 0.2
-"""Between two looks whether a terminal that hid what is typed shows it again."""
+"""Time between two checks whether a terminal that hides typing shows it again. Seconds."""
 _DRAIN_SECONDS: Final = 0.2
-"""How long the last output of a command that ended may take to arrive."""
+"""How long to wait for more output of an ended command. Seconds."""
 _DRAINED_SECONDS: Final = 1.0
-"""How long all of it may take."""
+"""How long to read the output of an ended command in total. Seconds."""
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _HEARD: Final = (*_PASSED_ON, *(signal.SIGCHLD, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT))
 
 
 class CannotStart(Exception):
-    """The command cannot be started; says why."""
+    """The command cannot be started; the message says why."""
 
     def __init__(self, sentence: str, *, missing: bool) -> None:
         super().__init__(sentence)
         self.missing = missing
-        """Whether there is no such command."""
+        """Whether the command does not exist."""
 
 
 class Session:
@@ -60,7 +60,7 @@ class Session:
         self._showing = os.isatty(1)
         self.columns, self.rows = self._read_outer_size()
         self.pid = 0
-        """Of the command; 0: it has not been started."""
+        """Process id of the command; 0: not started."""
         self._inner = -1
         self._typed = b""
         self._held_back = b""
@@ -73,7 +73,7 @@ class Session:
         """Start the command.
 
         Raises:
-            CannotStart: It is not there, or is no program.
+            CannotStart: It does not exist, or is not a program.
         """
         outcome, report = os.pipe()
         stdin = None if self._typing else _duplicate_stdin()
@@ -103,7 +103,7 @@ class Session:
     def play(self, shadow: SessionRecorder) -> int:
         """Show the command until it ends, and return its status.
 
-        That is minus the signal's number when a signal ended it.
+        A negative status is the number of the signal that ended it.
         """
         with _catch_signals() as heard:
             self._own_terminal()
@@ -131,7 +131,7 @@ class Session:
                 self._write_typed()
             if heard in ready:
                 status = self._handle_signals(os.read(heard, 512), shadow)
-        # What it left running may print for ever, and is not waited for.
+        # Background processes may print for ever, so the time is limited.
         due = time.monotonic() + _DRAINED_SECONDS  # noqa: TID251
         while select.select([self._inner], [], [], _DRAIN_SECONDS)[0]:
             if not self._read_command_output(shadow) or time.monotonic() > due:  # noqa: TID251
@@ -144,7 +144,7 @@ class Session:
     # --- output -------------------------------------------------------------
 
     def _read_command_output(self, shadow: SessionRecorder) -> bool:
-        """Take what the command printed; return whether more may come."""
+        """Read the command's output; return whether more may come."""
         got = bytearray()
         going = True
         while len(got) < _GULP_BYTES:
@@ -166,7 +166,7 @@ class Session:
         return going
 
     def _notify_when_due(self, shadow: SessionRecorder) -> float | None:
-        """Ring when it is time; else return in how many seconds to look again."""
+        """Signal the daemon if it is time; return the seconds until the next check; None: never."""
         self._note_echo(shadow)
         if not self._unheard:
             return _ECHO_SECONDS if self._hides_input else None
@@ -179,14 +179,14 @@ class Session:
         return _ECHO_SECONDS if self._hides_input else None
 
     def _note_echo(self, shadow: SessionRecorder) -> None:
-        """Tell whether the terminal shows what is typed, when that has changed."""
+        """Record whether the terminal shows what is typed, if that has changed."""
         if self._hides_input != (hides := _hides_input(self._inner)):
             self._hides_input = hides
             shadow.note_echo(hides_input=hides)
             self._unheard = True
 
     def _show_output(self, data: bytes, *, last: bool = False) -> None:
-        """Show output; where no terminal shows it, with the line ends it came with."""
+        """Write output to the terminal; without one, restore the original line ends."""
         if not self._showing:
             data = self._held_back + data
             cut = len(data) - (data.endswith(b"\r") and not last)
@@ -198,7 +198,7 @@ class Session:
             except BlockingIOError:
                 select.select([], [1], [])
             except OSError as error:
-                # Nobody reads any more: the command is told as a terminal would.
+                # No reader is left: send the command what a closing terminal sends.
                 if error.errno == errno.EPIPE:
                     self._forward_signal(signal.SIGHUP)
                 return
@@ -226,7 +226,7 @@ class Session:
     # --- signals ------------------------------------------------------------
 
     def _handle_signals(self, signals: bytes, shadow: SessionRecorder) -> int | None:
-        """Act on signals; return the command's status when it has ended."""
+        """Act on signals; return the command's status if it has ended."""
         status: int | None = None
         for number in signals:
             if number == signal.SIGCHLD:
@@ -251,7 +251,7 @@ class Session:
         return status
 
     def _forward_signal(self, number: signal.Signals) -> None:
-        """Pass a signal on: as a terminal would, or to the command it was meant for."""
+        """Forward a signal: SIGTERM to the command, others to process groups as a terminal does."""
         if number == signal.SIGTERM:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -266,7 +266,7 @@ class Session:
     # --- the terminal outside -----------------------------------------------
 
     def _own_terminal(self) -> None:
-        """Pass every key on as it is, unless another job has the terminal."""
+        """Set the outer terminal to raw mode, unless another job uses it."""
         if not self._typing or self._cooked is not None:
             return
         try:
@@ -295,7 +295,7 @@ class Session:
     def _exec_command(
         self, report: int, stdin: int | None, modes: list[Any] | None
     ) -> None:  # pragma: no cover - another process
-        """Turn this process, which was just forked, into the command."""
+        """Turn this forked process into the command."""
         try:
             _set_size(1, self.columns, self.rows)
             if modes is not None:
@@ -314,9 +314,9 @@ class Session:
 
 
 def _hides_input(terminal: int) -> bool | None:
-    """Return whether a terminal takes lines and does not show what is typed.
+    """Return whether a terminal is in line mode without echo.
 
-    None: nobody knows, for a program takes key by key and may show what it likes.
+    None: unknown, because a program in character mode may show what it likes.
     """
     try:
         modes: int = termios.tcgetattr(terminal)[3]
@@ -342,21 +342,21 @@ def _set_size(handle: int, columns: int, rows: int) -> None:
 
 @contextlib.contextmanager
 def _catch_signals() -> Generator[int]:
-    """Give a handle from which the numbers of the signals that came can be read."""
+    """Yield a descriptor from which the numbers of received signals can be read."""
     heard, wake = os.pipe()
     os.set_blocking(wake, False)
 
     def ignore_signal(_number: int, _frame: FrameType | None) -> None:
-        """Leave it to the loop, which reads its number."""
+        """Do nothing: the loop reads the number."""
 
     before = {
         number: signal.signal(number, ignore_signal)
         for number in _HEARD
-        # What whoever started this ignores (nohup) stays ignored.
+        # Signals that the parent ignores (nohup) stay ignored.
         if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGCHLD
     }
     woken = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    # Children that ended before anybody listened are found by a first look.
+    # Check once for a child that ended before the handler was set.
     os.write(wake, bytes([signal.SIGCHLD]))
     try:
         yield heard

@@ -1,4 +1,4 @@
-"""The recording of a command that `taskmem run` runs; it never harms the command."""
+"""Record a command for `taskmem run` without ever disturbing the command."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from taskmem_terminal.recording import (
 
 
 class SessionRecorder:
-    """Records a session; where it cannot, it gives up, and says so in `trouble`."""
+    """Records a session; on an error it stops recording and sets `trouble`."""
 
     def __init__(self, name: str, arguments: list[str], size: tuple[int, int]) -> None:
-        """Begin the recording of a command in a terminal of so many columns and rows.
+        """Start the recording of a command in a terminal of `size` columns and rows.
 
         Raises:
-            NameTaken: The name belongs to a command that still runs.
+            NameTaken: A running command has that name.
         """
         self.trouble: str | None = None
         self._name = name
@@ -42,29 +42,29 @@ class SessionRecorder:
             self._give_up(error)
 
     def note_start(self, pid: int) -> None:
-        """Write down which process it is."""
+        """Record the command's process."""
         self._update_metadata(pid=pid, process_started=read_process_start(pid))
         self.notify_watchers()
 
     def note_size(self, columns: int, rows: int) -> None:
-        """Write down the terminal's new size."""
+        """Record the terminal's new size."""
         self._update_metadata(columns=columns, rows=rows)
 
     def note_echo(self, *, hides_input: bool | None) -> None:
-        """Write down whether the terminal shows what is typed from now on."""
+        """Record whether the terminal shows what is typed from now on."""
         self._update_metadata(hides_input=hides_input)
 
     def write(self, data: bytes) -> None:
-        """Keep what the command printed."""
+        """Record output of the command."""
         self._attempt(lambda recorder: recorder.write(data))
 
     def notify_watchers(self) -> None:
-        """Tell who watches that there is something new."""
+        """Signal the daemon that there is something new."""
         if self._root is not None:
             recorder_signal.notify_daemon(self._root, self._name)
 
     def end(self, status: int) -> None:
-        """Write down how the command ended."""
+        """Record how the command ended."""
 
         def end(recorder: Recorder) -> None:
             recorder.end(status)

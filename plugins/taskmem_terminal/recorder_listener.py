@@ -1,4 +1,4 @@
-"""The daemon's side of the doorbell: it hears recorders, and sleeps until one rings."""
+"""The daemon's end of the FIFO through which recorders announce news."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ _GULP_BYTES: Final = 65_536
 
 
 class FifoListener:
-    """Hears recorders, on the event loop on which it was made."""
+    """Receives recorders' signals on the event loop where it was made."""
 
     def __init__(self, root: Path) -> None:
-        """Listen at a folder of recordings.
+        """Create the FIFO in the folder of recordings, and listen.
 
-        What else stands in the FIFO's place, as a backup without FIFOs leaves a file,
-        is removed: nothing is kept there.
+        Anything else at its path, such as a regular file from a backup without FIFOs, is removed.
 
         Raises:
-            OSError: The FIFO cannot be made.
+            OSError: The FIFO cannot be created.
         """
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = root / BELL
@@ -35,29 +34,29 @@ class FifoListener:
                 path.unlink()
         with contextlib.suppress(FileExistsError):
             os.mkfifo(path, 0o600)
-        # Opened for writing too, or it would be at its end whenever nobody rings.
+        # Opened for writing too: without a writer, reads would return end of file.
         self._bell = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
         self._cut = b""
         self._listeners: dict[str, list[Callable[[], None]]] = defaultdict(list)
         asyncio.get_running_loop().add_reader(self._bell, self._read_fifo)
 
     def listen(self, name: str, heard: Callable[[], None]) -> None:
-        """Call `heard` whenever a name rings."""
+        """Call `heard` for each signal of this recording."""
         self._listeners[name].append(heard)
 
     @property
     def watched_names(self) -> frozenset[str]:
-        """The names that somebody listens for."""
+        """Names of the recordings that have listeners."""
         return frozenset(self._listeners)
 
     def forget(self, name: str, heard: Callable[[], None]) -> None:
-        """Stop calling."""
+        """Stop calling `heard`."""
         self._listeners[name].remove(heard)
         if not self._listeners[name]:
             del self._listeners[name]
 
     def notify_listeners(self, name: str) -> None:
-        """Ring from within this process."""
+        """Signal from within this process."""
         for heard in tuple(self._listeners.get(name, ())):
             heard()
 

@@ -1,7 +1,6 @@
-"""How a recorder tells the daemon at once that there is something new.
+"""Signal the daemon through a FIFO that a recording has something new.
 
-A FIFO: writing a name costs microseconds, nobody has to be there to hear it, and who
-listens sleeps until then.
+Writing a name costs microseconds and needs no reader; the reader sleeps until then.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 BELL: Final = ".doorbell"
-"""The FIFO's name, in the folder of the recordings."""
+"""Name of the FIFO, in the folder of recordings."""
 
 
 def notify_daemon(root: Path, name: str) -> None:
-    """Say that a recording has something new; never waits, never fails."""
+    """Announce news of a recording; never blocks, never fails."""
     with contextlib.suppress(OSError):
         bell = os.open(root / BELL, os.O_WRONLY | os.O_NONBLOCK)
         try:

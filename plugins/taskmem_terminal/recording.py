@@ -1,12 +1,12 @@
-"""What a command printed, kept on disk while it prints and after it has ended.
+"""Write and read recordings of commands' output on disk.
 
-    terminals/NAME/about.json                     what runs there, and how it ended
-    terminals/NAME/output.00000000000001048576    bytes from that offset on, 1 MiB each
-    terminals/NAME/lock                           held (flock) as long as it is written
+    terminals/NAME/about.json                    what runs there, and how it ended
+    terminals/NAME/output.00000000000001048576   bytes from that offset on, 1 MiB each
+    terminals/NAME/lock                          locked (flock) while it is written
 
-Writer and reader stand side by side, because they share nothing but this layout.
-The writer only ever appends; `about.json` is replaced as a whole, and says that the
-command ended only after everything it printed is there.
+Writer and reader are in one file because they share this layout and nothing else. The writer only
+appends; `about.json` is replaced as a whole, and says that the command ended only after all of its
+output is written.
 """
 
 from __future__ import annotations
@@ -30,60 +30,59 @@ from taskmem_terminal.typed_lines import can_be_typed_at
 SEGMENT_BYTES: Final = 1 << 20
 KEPT_SEGMENTS: Final = 16
 KEPT_ENDED: Final = 50
-"""Recordings of ended commands that are kept, the newest."""
+"""How many recordings of ended commands are retained, the newest."""
 KEPT_FED: Final = 200
-"""Recordings that are pushed, and that nobody waits for, of which no end is known."""
+"""How many pushed recordings without a known end and without a wait are retained."""
 KEPT_BYTES: Final = 256 << 20
-"""What both may take together."""
+"""Maximum size of both together. Bytes."""
 KEPT_FOR: Final = timedelta(days=7)
 FED_AFTER: Final = timedelta(days=1)
-"""How long nothing may be pushed into a recording that is kept as one that runs."""
+"""Time without pushed output after which a recording no longer counts as running."""
 COLUMNS, ROWS = 80, 24
 """The size of a terminal that nobody looks at."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 UNSEEN: Final = "nobody saw its command end"
-"""What is said of a command whose recorder is gone: it may go on."""
+"""Phrase for a command whose recorder is gone: it may still run."""
 _OUTPUT = "output."
 _SEGMENT = re.compile(r"output\.([0-9]{1,20})")
 
 
 class NameTaken(Exception):
-    """A command that still runs is recorded under that name."""
+    """A running command is recorded under that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingMetadata:
-    """What runs there. The environment is never part of it: it holds secrets."""
+    """Description of a recorded command, without its environment, which contains secrets."""
 
     id: str
-    """Differs from that of every other recording, also of the same name."""
+    """Unique to this recording, also among those of the same name."""
     program: str
-    """Its name, without a path; the rest of a command line may hold secrets too."""
+    """Name of the program, without path and arguments, which may contain secrets."""
     interactive: bool
-    """Whether somebody can be typing there."""
+    """Whether a person may be typing there."""
     started_at: str
     """ISO 8601, UTC."""
     columns: int = COLUMNS
     rows: int = ROWS
     pid: int | None = None
-    """Of the command; None: it was never started here."""
+    """Process id of the command; None: it was not started here."""
     process_started: str | None = None
-    """Tells the process from a later one of the same pid; None: unknown here."""
+    """Distinguishes the process from a later one with the same pid; None: unknown."""
     recorder: int | None = None
-    """The pid of the process that writes; None: nobody does all the time."""
+    """Process id of the recorder; None: there is no permanent one."""
     fed: bool = False
-    """Pushed in pieces: it goes on, although nobody holds the lock."""
+    """Output is pushed in pieces: it counts as running although nothing has the lock."""
     hides_input: bool | None = None
-    """Whether the terminal takes a line and does not show what is typed; None: unknown,
-    as where a program takes key by key."""
+    """Whether the terminal is in line mode without echo; None: unknown, as in character mode."""
     exit_status: int | None = None
-    """Minus the signal's number when a signal ended it; None: it runs, or unknown."""
+    """Exit status; the negative number of the signal that ended it; None: running or unknown."""
     ended_at: str | None = None
 
 
 def get_recordings_folder() -> Path:
-    """Return the folder of all recordings, which need not be there."""
+    """Return the folder of all recordings, which need not exist."""
     return Path(os.environ["TASKMEM_HOME"]) / "terminals"
 
 
@@ -93,12 +92,12 @@ def is_recording_name(name: str) -> bool:
 
 
 def format_now() -> str:
-    """Return the instant as a recording writes it."""
+    """Return the current time in a recording's format."""
     return datetime.now(UTC).isoformat()  # noqa: TID251
 
 
 def read_process_start(pid: int) -> str | None:
-    """Return when a process began, in its system's own unit; None: unknown here."""
+    """Return a process's start time in the system's unit; None: unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -110,7 +109,7 @@ class Recorder:
     """Writes one recording."""
 
     def __init__(self, folder: Path, about: RecordingMetadata, lock: int | None) -> None:
-        """Go on with a folder that is there; `claim` and `resume` make one of these."""
+        """Continue a recording in an existing folder; use `claim` or `resume_recording`."""
         self.folder = folder
         self.about = about
         self._lock = lock
@@ -119,10 +118,10 @@ class Recorder:
 
     @classmethod
     def claim(cls, root: Path, name: str, about: RecordingMetadata) -> Self:
-        """Begin a recording, in place of an ended one of the same name.
+        """Create a recording; replace an ended one of the same name.
 
         Raises:
-            NameTaken: The one that has the name goes on.
+            NameTaken: The recording of that name is still running.
             OSError: It cannot be written.
         """
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,7 +147,7 @@ class Recorder:
         return cls(folder, about, lock)
 
     def write(self, data: bytes) -> None:
-        """Append what the command printed.
+        """Append output.
 
         Raises:
             OSError: Not all of it could be written.
@@ -163,7 +162,7 @@ class Recorder:
             rest = rest[written:]
 
     def update_metadata(self, about: RecordingMetadata) -> None:
-        """Replace what is known of the command.
+        """Replace the metadata.
 
         Raises:
             OSError: It could not be written.
@@ -172,7 +171,7 @@ class Recorder:
         self.about = about
 
     def end(self, exit_status: int | None) -> None:
-        """Say that the command has ended; nothing is written afterwards.
+        """Record that the command has ended; nothing is written afterwards.
 
         Raises:
             OSError: It could not be written.
@@ -180,19 +179,19 @@ class Recorder:
         self.update_metadata(replace(self.about, exit_status=exit_status, ended_at=format_now()))
 
     def sync(self) -> None:
-        """Return when what was written would survive a power cut."""
+        """Flush the output to disk, so that it survives a power cut."""
         if self._sink is not None:
             os.fsync(self._sink)
 
     def close(self) -> None:
-        """Let go of the recording; who watches it knows that nothing more comes."""
+        """Close the files and release the lock, which shows watchers that nothing more comes."""
         for handle in (self._sink, self._lock):
             if handle is not None:
                 os.close(handle)
         self._sink = self._lock = None
 
     def _open_segment(self) -> None:
-        """Begin a segment, or go on with the last one after a restart."""
+        """Open a new segment, or the last one after a restart; delete segments over the limit."""
         if self._sink is not None:
             os.close(self._sink)
             self._sink = None
@@ -213,11 +212,11 @@ class Recording:
         self.folder = root / name
 
     def read_metadata(self) -> RecordingMetadata:
-        """Return what is known of the command.
+        """Return the metadata.
 
         Raises:
             OSError: There is no such recording.
-            ValueError: It was damaged.
+            ValueError: It is damaged.
         """
         known = {field.name for field in fields(RecordingMetadata)}
         said = json.loads((self.folder / "about.json").read_bytes())
@@ -227,7 +226,7 @@ class Recording:
         return RecordingMetadata(**{key: given[key] for key in known & set(given)})
 
     def is_running(self) -> bool:
-        """Return whether more may come."""
+        """Return whether more output may come."""
         try:
             about = self.read_metadata()
         except (OSError, ValueError, TypeError):
@@ -235,13 +234,13 @@ class Recording:
         return about.ended_at is None and (about.fed or self.is_recorder_alive())
 
     def is_recorder_alive(self) -> bool:
-        """Return whether its recorder lives."""
+        """Return whether the recorder's process still runs."""
         try:
             lock = os.open(self.folder / "lock", os.O_RDONLY)
         except OSError:
             return False
         try:
-            # Shared, so that two who ask at once do not take each other for it.
+            # A shared lock, so that two readers do not mistake each other for the recorder.
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return True
@@ -250,7 +249,7 @@ class Recording:
         return False
 
     def changed_at(self) -> datetime | None:
-        """Return when output last came; None: none did."""
+        """Return when output last came; None: never."""
         parts = list_segments(self.folder)
         if not parts:
             return None
@@ -261,18 +260,18 @@ class Recording:
 
 
 class Segments:
-    """The kept bytes of a recording, as they stood when this was made."""
+    """The retained bytes of a recording, as they were when this was made."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._parts = list_segments(folder)
         self.begin = self._parts[0][0] if self._parts else 0
-        """The offset of the first byte that is kept."""
+        """Offset of the first retained byte."""
         self.end = self._parts[-1][1] if self._parts else 0
-        """The offset behind the last one."""
+        """Offset after the last byte."""
 
     def read(self, at: int, size: int) -> bytes:
-        """Return up to `size` bytes from an offset; fewer where they end."""
+        """Return up to `size` bytes from an offset; fewer at the end."""
         got = bytearray()
         for begin, end in self._parts:
             if end <= at or len(got) >= size:
@@ -295,7 +294,7 @@ def list_segments(folder: Path) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            # What else lies there is somebody else's.
+            # Other files there are not ours.
             if name := _SEGMENT.fullmatch(entry.name):
                 with contextlib.suppress(OSError):
                     found.append((int(name[1]), int(name[1]) + entry.stat().st_size))
@@ -303,7 +302,7 @@ def list_segments(folder: Path) -> list[tuple[int, int]]:
 
 
 def list_recordings(root: Path) -> list[tuple[str, bool]]:
-    """Return the names that are there and whether they run; the best guess first."""
+    """Return the names and whether they run: running ones first, then the newest."""
     found: list[tuple[bool, float, str]] = []
     with contextlib.suppress(OSError), os.scandir(root) as entries:
         for entry in entries:
@@ -314,10 +313,10 @@ def list_recordings(root: Path) -> list[tuple[str, bool]]:
 
 
 def prune_recordings(root: Path, watched: Collection[str] | None = None) -> None:
-    """Remove recordings that are too old, too many or too large, and what a crash left.
+    """Delete recordings that are too old, too many or too large, and the leftovers of a crash.
 
-    What was pushed in the last day, and no end is known of, goes only where `watched`
-    says who is waited for; None: that is not known. Nothing else goes that runs.
+    A recording with pushed output of the last day and no known end is deleted only if `watched`
+    says which names have waits; None: unknown. Running commands' recordings are never deleted.
     """
     now_ = datetime.now(UTC)  # noqa: TID251
     loose: list[tuple[float, float, bool, Path]] = []
@@ -326,7 +325,7 @@ def prune_recordings(root: Path, watched: Collection[str] | None = None) -> None
         made = folder.stat().st_mtime
         touched = Recording(root, name).changed_at()
         last = touched.timestamp() if touched else made
-        # One that is fed may have lost who fed it: only its age tells.
+        # The source of pushed output may be gone: only the age shows it.
         fed = running and last >= (now_ - FED_AFTER).timestamp()
         held = running and Recording(root, name).is_recorder_alive()
         if not (held or (fed and watched is None) or name in (watched or ())):
@@ -343,13 +342,13 @@ def prune_recordings(root: Path, watched: Collection[str] | None = None) -> None
 
 
 def make_room(root: Path, watched: Collection[str]) -> None:
-    """Remove what is too much of what nobody waits for, while no recording begins."""
+    """Delete surplus recordings without waits, while no new recording can begin."""
     with _lock_file(root / ".lock"):
         prune_recordings(root, watched)
 
 
 def build_metadata(command: list[str], **more: Any) -> RecordingMetadata:  # noqa: ANN401
-    """Return what is known of a command that starts now."""
+    """Return the metadata of a command that starts now."""
     return RecordingMetadata(
         id=secrets.token_hex(8),
         program=command[0].rpartition("/")[2] if command else "",
@@ -360,11 +359,11 @@ def build_metadata(command: list[str], **more: Any) -> RecordingMetadata:  # noq
 
 
 def resume_recording(root: Path, name: str) -> Recorder:
-    """Go on with a recording that is fed in pieces.
+    """Continue a recording whose output is pushed in pieces.
 
     Raises:
-        OSError: It is not there.
-        ValueError: It was damaged.
+        OSError: There is no such recording.
+        ValueError: It is damaged.
     """
     recording = Recording(root, name)
     return Recorder(recording.folder, recording.read_metadata(), None)

@@ -1,7 +1,7 @@
-"""Recordings of `taskmem run`, and of whoever pushes output, as targets.
+"""Watch recordings: of `taskmem run`, and of pushed output.
 
-A wait on one reads from its beginning, and learns of its end: also when the command
-ended before anybody waited.
+A wait reads a recording from its beginning and sees its end, even if the command ended before the
+wait began.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _NAMED: Final = 8
 
 
 class _RecordingEnd(NamedTuple):
-    """How a recording came to its end."""
+    """How a recording ended."""
 
     sentence: str
     exit_status: int | None
 
 
 class RecordingWatch:
-    """One recording, watched."""
+    """`Watch` on one recording."""
 
     def __init__(
         self, root: Path, name: str, bell: FifoListener, *, names_others: bool = True
     ) -> None:
-        """Begin to watch; where it is not there, others that are may be named.
+        """Start to watch a recording; if it is missing, the error may name others.
 
         Raises:
             TargetNotFound: There is no such recording.
@@ -62,15 +62,15 @@ class RecordingWatch:
         self._recorder = ProcessExitWatcher(self._news.set)
         if about.recorder is not None:
             self._recorder.watch_process(about.recorder)
-            # The pid may be another's by now, unless the recorder still holds its lock.
+            # Without the recorder's lock, the pid may belong to another process by now.
             if not self._recording.is_recorder_alive():
                 self._recorder.close()
 
     async def here(self) -> Frame:
-        """Return the beginning: all of a command's output counts.
+        """Return the beginning: all output of the command counts.
 
         Raises:
-            TargetGone: It was removed, or replaced by a new run of its name.
+            TargetGone: The recording was removed, or replaced by a new run of its name.
         """
         spot = StreamPosition(0, 0)
         stream = Segments(self._recording.folder)
@@ -87,19 +87,19 @@ class RecordingWatch:
         )
 
     async def end(self) -> str:
-        """Return the place behind all that was recorded so far.
+        """Return the place after everything recorded so far.
 
         Raises:
-            TargetGone: It was removed, or replaced by a new run of its name.
+            TargetGone: The recording was removed, or replaced by a new run of its name.
         """
         end = Segments(self._recording.folder).end
         return f"{self._read_metadata().id}:{StreamPosition(end, end)}"
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what was recorded since a place."""
+        """Return what was recorded since `place`."""
         seen_at = datetime.now(UTC)  # noqa: TID251
         id_, spot = _parse_place(place)
-        # What ended is asked first: afterwards nothing can come that is missed here.
+        # Read the end state first: if it has ended, the output read below is complete.
         about, ending = self._read_state(id_)
         if about is None or id_ != about.id:
             page = OutputPage("", (), spot, more=False)
@@ -125,18 +125,18 @@ class RecordingWatch:
         )
 
     async def wait_for_change(self) -> None:
-        """Return when something may have been recorded."""
+        """Wait until something may have been recorded."""
         await self._news.wait()
         self._news.clear()
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         with contextlib.suppress(KeyError, ValueError):
             self._bell.forget(self._recording.name, self._news.set)
         self._recorder.close()
 
     def _read_metadata(self) -> RecordingMetadata:
-        """Return what is known of the command whose end this watch would notice."""
+        """Return the metadata of the run that this watch was made for."""
         about, ending = self._read_state(self._id)
         if about is None or about.id != self._id:
             raise TargetGone(ending.sentence if ending else "")
@@ -172,13 +172,13 @@ def _parse_place(place: str) -> tuple[str, StreamPosition]:
 
 
 def _build_read_options(about: RecordingMetadata) -> ReadOptions:
-    # How wide a terminal is of which only the output is pushed, nobody says.
+    # The width of a terminal whose output is pushed is unknown.
     columns = None if about.fed else about.columns
     return ReadOptions(columns, about.rows, about.interactive)
 
 
 def describe_missing_recording(root: Path, name: str, there: Sequence[tuple[str, bool]]) -> str:
-    """Return that a recording is not there, and which are, as `recordings` gives."""
+    """Return a sentence that a recording is missing, and which of `there` exist."""
     if not there:
         return (
             f"Nothing is recorded as pty:{name} in {root}; start the command with "

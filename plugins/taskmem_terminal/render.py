@@ -1,12 +1,12 @@
-r"""Bytes of a terminal → the lines that a person would have read.
+r"""Render bytes of a terminal as the lines that a person would have read.
 
-    masked = mask(data)            strings that no eye sees become NULs, of equal length
-    raw    = masked.split(b"\\n")   so offsets into the lines are offsets into the data
-    lines  = rendered(raw[n])      usually one; more where the cursor was sent elsewhere
+    masked = mask_strings(data)           invisible strings become NULs, of equal length
+    raw    = masked.split(b"\\n")          so offsets into the lines are offsets into the data
+    lines  = render_lines(raw)[n]         usually one; more if the cursor moved elsewhere
 
-A line's rendering depends on its own bytes alone. That is what allows a look to begin
-at any line's start, and it is why sending the cursor elsewhere ends a line here: where
-things stand on a painted screen is for `painting` to say.
+A line's rendering depends on its own bytes alone, so a look can begin at any line's start.
+Therefore moving the cursor elsewhere ends a line here; `screen_emulation` says where text is on a
+painted screen.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from typing import Final
 from unicodedata import combining, east_asian_width
 
 STRING_BYTES: Final = 65_536
-"""An escape sequence that is longer is shown as what it is."""
+"""A longer escape sequence is shown as ordinary text. Bytes."""
 _WIDEST: Final = 256
-"""How far one sequence may send the cursor where nobody knows the terminal's width."""
+"""How far one sequence may move the cursor if the terminal's width is unknown. Columns."""
 _FARTHEST: Final = 1 << 18
-"""The column behind which nothing is sent: a line is never longer than a look."""
+"""Maximum column: a line is never longer than a look."""
 _TAB: Final = 8
 _MARKS: Final = 8
-"""Accents that one letter may have."""
+"""Maximum number of combining marks on one letter."""
 _DIGITS: Final = 9
-"""Of a number that is more than any terminal's size."""
+"""Maximum number of digits read: enough for any terminal's size."""
 
 _BEGIN: Final = re.compile(rb"\x1b[]P_^X]")
 _TITLE: Final = re.compile(rb"[^\x07\x1b\n]*+(?:(\x07|\x1b\\)|\x1b?\Z)")
 _SEEN_MARK: Final = re.compile(rb"\x1b\]133;[A-D]")
 _LONE_ESCAPE: Final = re.compile(rb"(?<!\x1b)(?:\x1b\x1b)*\x1b(?!\x1b)")
-"""Two in a row stand for one within a string; one that is left over ends it."""
+"""Two ESC in a row stand for one within a string; a single one ends the string."""
 _OPEN: Final = re.compile(
     rb"(?:\x1b(?:\[[0-?]*[ -/]*|[ -/]*)"
     rb"|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
 )
-"""What may be the beginning of an escape sequence or of a character."""
+"""A possible beginning of an escape sequence or of a character."""
 _UNSEEN: Final = re.compile(
     rb"\x1b\[[0-9;:]*m|\x1b\[\?(?!(?:1049|1047|47)[hl])[0-9;]*[hl]"
     rb"|\x1b\[[<-?][0-9;]*[a-gi-km-zA-Z]|\x1b\[[0-9;]*(?: q|[nct])"
     rb"|\x1b[ -/]+[0-~]|\x1b[=>]|\x1b\]133;[^\x07\x1b\n]*(?:\x07|\x1b\\)|[\x00\x0e\x0f]"
 )
-"""What changes no line: colours, modes, character sets, questions to the terminal."""
+"""Sequences that change no line: colours, modes, character sets, queries to the terminal."""
 _RETURNS: Final = re.compile(rb"(?<!\r)\r+\n")
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 _PAINTS: Final = re.compile(
@@ -58,7 +58,7 @@ _TOKEN: Final = re.compile(
 
 
 def mask_strings(data: bytes) -> bytes:
-    """Blank out strings such as titles and pictures; as long as the data."""
+    """Replace strings such as titles and pictures by NULs of the same length."""
     if b"\x1b" not in data:
         return data
     masked = bytearray(data)
@@ -69,16 +69,16 @@ def mask_strings(data: bytes) -> bytes:
 
 
 def find_open_string(data: bytes) -> int:
-    """Return where a string begins that has not ended yet; the length: nowhere."""
+    """Return the offset of a string that has not ended yet; the length if there is none."""
     near = len(data) - STRING_BYTES
     unended = (begin for begin, end in _find_strings(data) if not end and begin >= near)
     return next(unended, len(data))
 
 
 def _find_strings(data: bytes) -> Generator[tuple[int, int]]:
-    """Give begin and end of each string, in order; end 0: more has to come.
+    """Yield begin and end of each string, in order; end 0: it has not ended.
 
-    Each byte is looked at a bounded number of times, whatever stands there.
+    Each byte is read a bounded number of times, whatever the data.
     """
     at = undone = 0
     while found := _BEGIN.search(data, at):
@@ -88,7 +88,7 @@ def _find_strings(data: bytes) -> Generator[tuple[int, int]]:
                 at = title.end()
                 yield begin, at if title[1] else 0
         elif begin >= undone:
-            # Whatever begins before that escape ends there or nowhere.
+            # Strings that begin before this escape end there or not at all.
             lone = _LONE_ESCAPE.search(data, at)
             undone = lone.end() - 1 if lone else len(data)
             if lone and data.startswith(b"\\", lone.end()):
@@ -100,7 +100,7 @@ def _find_strings(data: bytes) -> Generator[tuple[int, int]]:
 
 
 def find_safe_cut(masked: bytes, at: int) -> int:
-    """Return where to cut a long line: at an offset, or a little before it."""
+    """Return the offset at or before `at` where a long line can be cut."""
     escape = masked.rfind(b"\x1b", max(0, at - 64), at)
     if escape >= 0 and _OPEN.match(masked[escape:at]):
         return escape
@@ -111,16 +111,16 @@ def find_safe_cut(masked: bytes, at: int) -> int:
 
 
 def moves_cursor(data: bytes) -> bool:
-    """Return whether a program sends the cursor about."""
+    """Return whether the data moves the cursor to other lines."""
     return b"\x1b" in data and _PAINTS.search(data) is not None
 
 
 def render_lines(raw: list[bytes], columns: int | None = None) -> list[list[str]]:
-    """Return what each raw line shows, without the spaces at its end.
+    """Return the visible text of each raw line, without trailing spaces.
 
     Args:
         raw: Masked lines, without their line feeds; the last one may be unfinished.
-        columns: The terminal's width; None: it has none, so nothing wraps.
+        columns: Width of the terminal; None: unlimited, so nothing wraps.
     """
     if not raw:
         return []
@@ -145,7 +145,7 @@ def render_lines(raw: list[bytes], columns: int | None = None) -> list[list[str]
 
 
 class _LineRenderer:
-    """Draws one line, as a terminal does."""
+    """Draws one line as a terminal does."""
 
     def __init__(self, columns: int | None) -> None:
         self._columns = columns
@@ -154,7 +154,7 @@ class _LineRenderer:
         self._done: list[str] = []
 
     def draw(self, text: str) -> list[str]:
-        """Return the lines that were there before the cursor went elsewhere."""
+        """Return the lines that were visible each time the cursor moved elsewhere."""
         for token in _TOKEN.finditer(text):
             how, alone = token["how"], token["alone"]
             if how is not None:
@@ -229,7 +229,7 @@ class _LineRenderer:
             self._cells[self._at : end] = ([" "] * n + shifted)[: end - self._at]
 
     def _find_shift_end(self) -> int:
-        """Return up to where the rest of the row moves."""
+        """Return the end of the cells that an insertion or deletion moves."""
         if self._columns is None:
             return self._at + _WIDEST
         return self._find_row_start() + self._columns
@@ -263,10 +263,10 @@ class _LineRenderer:
         self._at = min(to, _FARTHEST)
 
     def _find_row_start(self) -> int:
-        """Return where the row of the screen begins on which the cursor stands."""
+        """Return the start of the screen row with the cursor."""
         if self._columns is None or self._at == 0:
             return 0
-        # Behind the last column the cursor still stands on that row.
+        # After the last column the cursor is still on that row.
         return (self._at - 1) // self._columns * self._columns
 
     def _put_text(self, said: str) -> None:
@@ -287,7 +287,7 @@ class _LineRenderer:
                 self._at += len(cells)
 
     def _finish_line(self) -> None:
-        """End the line here: the cursor went elsewhere, or nothing more comes."""
+        """End the line: the cursor moved elsewhere, or the data ends."""
         line = "".join(self._cells).rstrip()
         if line:
             self._done.append(line)

@@ -1,4 +1,4 @@
-"""`taskmem run`: a command in a terminal of its own that can be watched."""
+"""The command `taskmem run`: run a command in a terminal that waits can watch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taskmem_terminal.recording import NameTaken, is_recording_name
 
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
-"""The statuses that shells give."""
+"""Exit statuses as shells use them."""
 
 
 @click.command(
@@ -49,10 +49,10 @@ def command(name: str | None, arguments: tuple[str, ...]) -> None:
 
 
 def run_recorded(name: str, arguments: list[str]) -> int:
-    """Run a command, recorded under a name, and return the status to end with.
+    """Run a command, recorded under a name, and return the exit status.
 
     Raises:
-        click.ClickException: The name belongs to a command that still runs.
+        click.ClickException: A running command has that name.
     """
     session = Session(arguments)
     try:

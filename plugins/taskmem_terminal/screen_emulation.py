@@ -1,7 +1,7 @@
-"""The screen of a program that sends the cursor about, by pyte.
+"""Emulate the screen of a program that moves the cursor, using pyte.
 
-pyte is slow (some 0.2 MB/s) and stumbles over sequences that it does not know, so it
-gets only what moves or writes, and never more than a bounded amount at once.
+pyte is slow (about 0.2 MB/s) and fails on unknown sequences, so it gets only text and cursor
+sequences, in bounded amounts.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from unicodedata import combining
 from taskmem_terminal.render import STRING_BYTES, find_open_string
 
 FED_BYTES: Final = 65_536
-"""What is fed for one look; what came before it is skipped."""
+"""Maximum fed for one look; earlier data is skipped. Bytes."""
 _SLICE_BYTES: Final = 4096
-"""What is fed before others may have the event loop: some 20 ms."""
+"""Bytes fed before the event loop is yielded: about 20 ms."""
 _LARGEST: Final = 500
 _MARKS: Final = 8
-"""Accents that one letter may have."""
+"""Maximum number of combining marks on one letter."""
 
 _ALTERNATE: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])")
 _KEPT: Final = re.compile(rb"\x1b\[[0-9;]{0,64}[ABCDEFGHJKLMPX@`adefr]\Z")
@@ -34,16 +34,16 @@ _UNENDED: Final = re.compile(rb"\x1b(?:\[[0-?]*)?[ -/]*\Z")
 
 
 class ScreenEmulator:
-    """What one terminal shows, since some offset in its bytes."""
+    """The screen of one terminal, painted from some offset on."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self.at: int | None = None
-        """Up to where it was painted; None: nothing was."""
+        """Offset up to which it was painted; None: not yet."""
         self.size = (columns, rows)
         self._reset_state()
 
     async def paint(self, data: bytes, end: int) -> None:
-        """Go on with bytes that end at an offset; a gap before them begins anew."""
+        """Paint bytes that end at offset `end`; after a gap, start with a blank screen."""
         begin = end - len(data)
         if self.at is None or self.at < begin:
             self._reset_state()
@@ -60,7 +60,7 @@ class ScreenEmulator:
                 await asyncio.sleep(0)
 
     def read_lines(self) -> list[str]:
-        """Return the screen, without the empty lines at its end."""
+        """Return the lines of the screen, without empty ones at the end."""
         lines = [str(line).rstrip() for line in self._screen.display]
         while lines and not lines[-1]:
             lines.pop()
@@ -79,7 +79,7 @@ class ScreenEmulator:
         return screen, pyte.Stream(screen)
 
     def _switch_screen(self, *, on: bool) -> None:
-        """Turn to the alternate screen, which pyte does not know, or back."""
+        """Switch to the alternate screen, which pyte does not have, or back."""
         if on and self._aside is None:
             self._aside = (self._screen, self._stream)
             self._screen, self._stream = self._make_blank_screen()
@@ -89,7 +89,7 @@ class ScreenEmulator:
 
     def _feed(self, data: bytes) -> None:
         data = self._cut + data
-        # A sequence that has not ended waits for its rest.
+        # Hold back a sequence that has not ended yet.
         cut = find_open_string(data)
         last = data.rfind(b"\x1b", max(0, cut - STRING_BYTES), cut)
         if last >= 0 and _UNENDED.match(data, last, cut):
@@ -105,7 +105,7 @@ class ScreenEmulator:
             self._screen, self._stream = self._make_blank_screen()
 
     def _trim(self) -> None:
-        """Take excess accents away: pyte takes longer for each that is there."""
+        """Remove excess combining marks, because pyte gets slower with each."""
         for line in self._screen.buffer.values():
             for at, cell in line.items():
                 if len(cell.data) > _MARKS:
@@ -113,7 +113,7 @@ class ScreenEmulator:
 
 
 def _erase_display(screen: Any, how: int = 0, *_: int, **_private: bool) -> None:  # noqa: ANN401
-    """Erase at the cost of a line; pyte's own way costs that of a screen."""
+    """Erase rows by removing them; pyte's own way rewrites the whole screen."""
     row = screen.cursor.y
     rows = {0: range(row + 1, screen.lines), 1: range(row)}
     if how in rows:

@@ -1,4 +1,4 @@
-"""The sensor for `pty:` targets: says which kind a name means, and what is shared."""
+"""Sensor for `pty:` targets: recordings, tmux panes, growing files and pushed output."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 BEGIN_SECONDS: Final = 3.0
-"""How long a recording may take to begin after it is waited on."""
+"""How long a wait waits for its recording to begin. Seconds."""
 SETTLE_SECONDS: Final = 30.0
-"""How long after a start the waits may not be back yet, so that nothing makes room."""
+"""Time after start before old pushed output is deleted, so that waits can return. Seconds."""
 ROOM_BYTES: Final = 1 << 20
-"""How much is pushed between two looks whether all of it takes too much room."""
+"""Pushed bytes between two checks of the total size."""
 
 PIECE_BYTES: Final = 8 << 10
-"""What a piece counts for at least: a name that is new takes room, too."""
+"""Minimum bytes counted for a piece, because a new name takes space too."""
 
 
 class TerminalSensor:
-    """Watches recordings, tmux panes and growing files, and keeps what is pushed."""
+    """Watches recordings, tmux panes and growing files, and stores pushed output."""
 
     def __init__(self) -> None:
         self._bell: FifoListener | None = None
@@ -49,13 +49,13 @@ class TerminalSensor:
         self._turn = asyncio.Lock()
         self._settled_at = time.monotonic() + SETTLE_SECONDS  # noqa: TID251
         self._pushed = 0
-        """Bytes since it was looked whether there is too much."""
+        """Bytes pushed since the last check of the total size."""
 
     async def watch(self, target: Target) -> Watch:
-        """Begin to watch `pty:NAME`, `pty:tmux:TARGET` or `pty:file:PATH`.
+        """Start to watch `pty:NAME`, `pty:tmux:TARGET` or `pty:file:PATH`.
 
         Raises:
-            TargetNotFound: It is not there; the sentence names what is.
+            TargetNotFound: It does not exist; the message names the targets that do.
             InvalidArguments: No terminal can have such a name.
             NotAllowed: It is a file that may not be shown.
         """
@@ -75,11 +75,10 @@ class TerminalSensor:
         return await self._watch_recording(target)
 
     async def feed(self, target: Target, output: Output) -> None:
-        """Keep a piece of output, durably; it makes the target when it is new.
+        """Store a piece of pushed output durably; create the target if it is new.
 
         Raises:
-            InvalidArguments: No terminal can have such a name, or a command that
-                still runs has it.
+            InvalidArguments: No terminal can have such a name, or a running command has it.
             OSError: It could not be written.
         """
         _check_name(target.name)
@@ -93,32 +92,31 @@ class TerminalSensor:
                 if output.exit_status is not None:
                     recorder.end(output.exit_status)
             finally:
-                # Who pushes may never come again, and never says so.
+                # Close it, because another piece may never come.
                 recorder.close()
         if self._bell is not None:
             self._bell.notify_listeners(target.name)
-        # It is written: what fails now must not have it pushed again.
+        # The piece is stored: an error from here on must not cause it to be pushed again.
         try:
             await self._make_room(target.name, len(output.data))
         except OSError:
             log.exception("what was pushed long ago could not be removed")
 
     async def _make_room(self, name: str, pushed: int) -> None:
-        """Remove now and then what was pushed long ago, and nobody waits for."""
+        """Now and then delete old pushed output that no wait watches."""
         self._pushed += max(pushed, PIECE_BYTES)
         settled = time.monotonic() >= self._settled_at  # noqa: TID251
         if settled and self._pushed >= ROOM_BYTES:
             self._pushed = 0
             watched = self._bell.watched_names if self._bell else frozenset[str]()
-            # Not while a piece is being written to what may be removed.
+            # Under the lock, so that no piece is written to a recording that is being deleted.
             async with self._turn:
                 await asyncio.to_thread(make_room, get_recordings_folder(), {*watched, name})
 
     async def _watch_recording(self, target: Target) -> RecordingWatch:
-        """Watch a recording, or wait a little for one: `taskmem run … &` takes a while.
+        """Watch a recording; wait a little for one to begin, because `taskmem run … &` takes time.
 
-        One that ended before that may be of an earlier run, and is watched only if no
-        other begins.
+        One that ended earlier may be of a previous run; it is watched only if no new one begins.
 
         Raises:
             TargetNotFound: None begins within `BEGIN_SECONDS`.
@@ -140,7 +138,7 @@ class TerminalSensor:
         return RecordingWatch(get_recordings_folder(), name, bell, names_others=names_others)
 
     def _open_recorder(self, name: str, *, ending: bool) -> Recorder | None:
-        """Return who writes a target; None: it has ended, and this is its end again."""
+        """Return the recorder of a target; None: it has ended, and its end was pushed again."""
         root = get_recordings_folder()
         with contextlib.suppress(OSError, ValueError, TypeError):
             about = Recording(root, name).read_metadata()
@@ -163,7 +161,7 @@ class TerminalSensor:
 
 
 def _is_recent(recording: Recording) -> bool:
-    """Whether a recording runs, or may have ended since somebody wanted to wait."""
+    """Return whether a recording runs or has ended within `BEGIN_SECONDS`."""
     if recording.is_running():
         return True
     try:

@@ -1,14 +1,14 @@
-"""One control mode client of tmux, which hears a session and asks about it.
+"""Control-mode client of tmux, which receives a session's output and queries it.
 
-It reads only: it has no size, so no window is resized for it, and it sends no keys.
-Answers and output come in one stream, in the order in which they happened; so what an
-answer says is true between the output before it and the output behind it.
+It only reads: it has no size, so it resizes no window, and it sends no keys. Answers and output
+come in one stream, in the order in which they happened; so an answer is true between the output
+before it and the output after it.
 
-    %begin 1795319814 274 1     an answer holds what a program printed, as it is: also
-    …                           lines that look as if the answer ended and another
-    %end 1795319814 274 1       pane printed something
+    %begin 1795319814 274 1  an answer contains what a program printed, unescaped: also
+    …                        lines that look as if the answer ended and another
+    %end 1795319814 274 1    pane printed something
     %begin 1795319814 275 1
-    d1f0…                       so it ends before a word that only tmux was told
+    d1f0…                    so it ends before a random word that only tmux was given
     %end 1795319814 275 1
 """
 
@@ -35,13 +35,13 @@ _CHANGES: Final = frozenset(
 )
 
 Answer = list[list[bytes]]
-"""The lines that each of the commands printed which were asked together."""
+"""For each command of a query, the lines that it printed."""
 Then = Callable[[Answer], None]
-"""Called with an answer before any output behind it is handed on."""
+"""Called with an answer before any later output is passed on."""
 
 
 class TmuxError(Exception):
-    """What tmux answered instead of doing as it was asked."""
+    """tmux refused or failed; the message is tmux's."""
 
 
 class _PendingQuery(NamedTuple):
@@ -53,20 +53,20 @@ class _PendingQuery(NamedTuple):
 def build_tmux_command() -> list[str]:
     """Return the command that reaches the user's tmux server.
 
-    `TASKMEM_TMUX_SOCKET` is the path of another server's socket; otherwise tmux itself
-    goes by TMUX and TMUX_TMPDIR.
+    `TASKMEM_TMUX_SOCKET` is the path of another server's socket; otherwise tmux uses TMUX and
+    TMUX_TMPDIR.
     """
     socket = os.environ.get("TASKMEM_TMUX_SOCKET")
-    # -u: without a locale, as services run, tmux tells no tabs and only ASCII.
+    # -u: without a locale, as in services, tmux replaces tabs and prints only ASCII.
     return ["tmux", "-u", *(["-S", socket] if socket else [])]
 
 
 async def run_tmux_command(*arguments: str) -> str:
-    """Return what a tmux command prints.
+    """Return the output of a tmux command.
 
     Raises:
-        TmuxSaid: It failed, with its own words; empty ones when it hung.
-        FileNotFoundError: There is no tmux.
+        TmuxError: It failed, with tmux's message; empty if it timed out.
+        FileNotFoundError: tmux is not installed.
     """
     process = await asyncio.create_subprocess_exec(
         *build_tmux_command(), *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE,
@@ -87,29 +87,29 @@ async def run_tmux_command(*arguments: str) -> str:
 
 
 class Client:
-    """Hears one session."""
+    """Client of one session."""
 
     def __init__(self, session: str, process: Process, hearer: ClientListener) -> None:
         self.session = session
-        """Its id, such as `$1`."""
+        """The session's id, such as `$1`."""
         self._process = process
         self._hearer = hearer
         self._questions: dict[bytes, _PendingQuery] = {}
-        """By the words behind their answers."""
+        """Pending queries by the words that end their answers."""
         self._answering: list[bytes] | None = None
-        """What came since an answer began."""
+        """Lines received since an answer began."""
         self._skipping: list[bytes] | None = None
-        """The number of a block that answers nothing, and what it holds."""
+        """Number and lines of a block that answers no query."""
         self._attached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._yielding: asyncio.Task[None] | None = None
         self._task = asyncio.create_task(self._read_output())
 
     @classmethod
     async def attach(cls, session: str, hearer: ClientListener) -> Client:
-        """Begin to hear a session.
+        """Attach to a session.
 
         Raises:
-            TmuxSaid: It cannot be attached to.
+            TmuxError: Attaching failed.
         """
         version = await run_tmux_command("-V")
         found = re.search(r"(\d+)\.(\d+)", version)
@@ -134,16 +134,16 @@ class Client:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still hears."""
+        """Whether the client still receives output."""
         return not self._task.done()
 
     async def ask(self, *commands: str, then: Then | None = None) -> Answer:
-        """Return the lines that tmux commands print, between which nothing happens.
+        """Run tmux commands with nothing in between, and return the lines each printed.
 
-        Only the last one may print what a program said.
+        Only the last one may print a program's text.
 
         Raises:
-            TmuxSaid: It failed, or the client is gone.
+            TmuxError: A command failed, or the client is gone.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if not self.is_alive or self._process.stdin is None:
@@ -179,7 +179,7 @@ class Client:
                 *lines, cut = (cut + fresh).split(b"\n")
                 for line in lines:
                     self._handle_line(line)
-                # tmux writes without end when a pane does: others want the loop too.
+                # Yield the event loop: a pane may print without end.
                 await asyncio.sleep(0)
         finally:
             _fail_answer(self._attached, TmuxError("the client is gone"))
@@ -205,7 +205,7 @@ class Client:
             else:
                 self._skipping.append(line)
         elif line.startswith(b"%begin "):
-            # What hooks of the user say, and attaching itself, answers no question.
+            # Output of the user's hooks, and of attaching itself, answers no query.
             if self._questions and _begins_answer(line):
                 self._answering = [line]
             else:
@@ -222,7 +222,7 @@ class Client:
             self._hearer.handle_pane_change(self)
         elif word in _CHANGES:
             if word == b"%session-changed" and rest.split(b" ")[0] != (self.session.encode()):
-                # tmux moved it to another session, because this one is no more.
+                # tmux moved the client to another session, because this one is gone.
                 self._end_process()
             if word == b"%client-detached":
                 self._yielding = asyncio.create_task(self._yield_session())
@@ -235,7 +235,7 @@ class Client:
             self._attached.set_result(None)
 
     def _finish_answer(self, word: bytes, held: list[bytes]) -> None:
-        """Take everything from an answer's beginning to the word behind it."""
+        """Parse everything from an answer's beginning to the word that ends it."""
         while (asked := next(iter(self._questions))) != word:
             _fail_answer(self._questions.pop(asked).answer, TmuxError("no answer"))
         question = self._questions.pop(word)
@@ -273,7 +273,7 @@ class Client:
             question.answer.set_result(blocks)
 
     async def _yield_session(self) -> None:
-        """Leave a session that would be gone by now, were it not for this client."""
+        """Leave a session that would already be destroyed without this client."""
         with contextlib.suppress(TmuxError):
             said = await self.ask("display-message -p '#{session_attached} #{destroy-unattached}'")
             attached, _, destroyed = said[0][0].partition(b" ")
@@ -290,7 +290,7 @@ def _begins_answer(line: bytes) -> bool:
 
 
 def _parse_command_number(line: bytes) -> bytes:
-    """Return which command a line says that it begins or ends; empty: none."""
+    """Return the number of the command that a line begins or ends; empty: none."""
     return b"".join(line.split(b" ")[2:3])
 
 
@@ -305,23 +305,23 @@ def _join_lines(lines: list[bytes]) -> str:
 def _fail_answer(answer: asyncio.Future[Any], trouble: TmuxError) -> None:
     if not answer.done():
         answer.set_exception(trouble)
-        # Nobody may be left to hear of it.
+        # Mark the exception as retrieved: the caller may be gone.
         answer.exception()
 
 
 class ClientListener:
-    """What a client tells."""
+    """Receives a client's events."""
 
     def handle_output(self, pane: str, escaped: bytes) -> None:
-        """Hear what a pane printed, to be read by `unescaped`."""
+        """Handle a pane's output; decode it with `unescape_output`."""
 
     def handle_pane_change(self, client: Client) -> None:
-        """Hear that panes or windows came or went."""
+        """Handle that panes or windows appeared or disappeared."""
 
     def handle_client_end(self, client: Client) -> None:
-        """Hear that the client ended, for whatever reason."""
+        """Handle that the client ended."""
 
 
 def unescape_output(data: bytes) -> bytes:
-    r"""Undo what `%output` does to control characters and `\`."""
+    r"""Decode the escapes of control characters and `\` in `%output`."""
     return _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), data)

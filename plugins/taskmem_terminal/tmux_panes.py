@@ -1,7 +1,7 @@
-"""What tmux says of its panes, and which of them a target names.
+"""List tmux panes and find the one that a target names.
 
-tmux itself matches the beginnings of names, so that a wait on `work` could end up at
-`workshop`; here a name is a name.
+tmux itself matches prefixes of names, so that a wait on `work` could watch `workshop`; here names
+match exactly.
 """
 
 from __future__ import annotations
@@ -22,57 +22,56 @@ _FIELDS: Final = (
     "pane_width", "pane_height", "pid", "start_time",
 )  # fmt: skip
 _WORDS: Final = ("pane_current_command", "window_name", "pane_start_command")
-"""Fields in which programs and users may write whatever they like."""
+"""Fields in which programs and users may write any text."""
 FORMAT: Final = "\t".join(
     (
         *(f"#{{{field}}}" for field in _FIELDS),
         *(f"#{{s/[\x01-\x1f\x7f]/ /:{field}}}" for field in _WORDS),
     )
 )
-"""What tmux is asked for; `Pane.parse` reads it."""
+"""Format string for tmux; `Pane.parse` reads its lines."""
 _SPECIAL: Final = re.compile(r"[:.]=?(?:[!^$+-]|\{[a-z-]+\})")
 
 
 class Pane(NamedTuple):
-    """One pane, as it was when it was asked about."""
+    """One pane, as of one query."""
 
     id: str
     session: str
-    """Its session's id."""
+    """Id of its session."""
     session_name: str
     window: str
     window_index: str
     number: str
     """Its index within the window."""
     in_front: bool
-    """Whether it is the active one of its window."""
+    """Whether it is the active pane of its window."""
     window_in_front: bool
     dead: bool
     status: int | None
-    """Of the command that ended, minus the signal's number when one ended it; None:
-    unknown, or it runs."""
+    """Exit status; the negative number of the signal that ended it; None: unknown or running."""
     pid: int
     command: str
-    """What runs in the foreground."""
+    """Program in the foreground."""
     history: int
-    """Lines that have left the screen."""
+    """Number of lines above the screen."""
     column: int
     row: int
-    """Where the cursor stands."""
+    """Position of the cursor, with `column`."""
     columns: int
     rows: int
     server: str
-    """Tells this tmux server from every other."""
+    """Identifies this tmux server."""
     window_name: str
     started_with: str
-    """The command that was given for it; empty: a shell."""
+    """The command it was started with; empty: a shell."""
 
     @classmethod
     def parse(cls, line: str) -> Pane:
-        """Read a line of FORMAT.
+        """Parse a line of FORMAT.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is not such a line.
         """
         names = (*_FIELDS, *_WORDS)
         said = dict(zip(names, line.split("\t", len(names) - 1), strict=True))
@@ -103,22 +102,22 @@ class Pane(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """Return it as a target names it."""
+        """Return the target that names the pane."""
         return f"pty:tmux:{self.session_name}:{self.window_index}.{self.number}"
 
     @property
     def server_pid(self) -> int:
-        """The process of the tmux server."""
+        """Process id of the tmux server."""
         return int(self.server.partition("-")[0])
 
     @property
     def prompt(self) -> bool | None:
-        """Whether a shell stands in the foreground; None: that cannot be known."""
+        """Whether a shell is in the foreground; None: unknown."""
         if self.command in ASKERS or self.dead:
             return None
         if self.command in SHELLS:
             first = self.started_with.strip('"').split(" ", 1)
-            # `tmux new-session 'sh build.sh'`: a shell, but nobody's prompt.
+            # `tmux new-session 'sh build.sh'`: a shell that shows no prompt.
             named = first[0].rpartition("/")[2]
             waits = not named or (named in SHELLS and len(first) == 1)
             return True if waits else None
@@ -129,8 +128,8 @@ async def list_panes() -> list[Pane]:
     """Return all panes of the server; none: no server runs.
 
     Raises:
-        TargetNotFound: There is no tmux.
-        TmuxSaid: It does not answer, which says nothing of its panes.
+        TargetNotFound: tmux is not installed.
+        TmuxError: tmux does not answer, so the panes are unknown.
     """
     try:
         said = await run_tmux_command("list-panes", "-a", "-F", FORMAT)
@@ -145,7 +144,7 @@ async def list_panes() -> list[Pane]:
         ) from None
     panes: list[Pane] = []
     for line in said.split("\n"):
-        # One pane that cannot be read must not hide the others.
+        # An unreadable line must not hide the other panes.
         with contextlib.suppress(ValueError):
             panes.append(Pane.parse(line))
     return panes
@@ -155,7 +154,7 @@ async def find_pane(name: str) -> Pane:
     """Return the pane that a target names.
 
     Raises:
-        TargetNotFound: There is none; the sentence names those that are there.
+        TargetNotFound: There is none; the message names the existing panes.
     """
     try:
         panes = await list_panes()
@@ -166,7 +165,7 @@ async def find_pane(name: str) -> Pane:
         ) from None
     found = _find_named(name.removeprefix("="), panes)
     if found is None and _SPECIAL.search(name):
-        # `work:!`, `work:.{bottom}`: what only tmux can tell.
+        # `work:!`, `work:.{bottom}`: only tmux can resolve these.
         try:
             id_ = await run_tmux_command("display-message", "-p", "-t", name, "#{pane_id}")
         except TmuxError:
@@ -195,7 +194,7 @@ def _find_named(name: str, panes: list[Pane]) -> Pane | None:
 
 
 def _find_within(rest: str, mine: list[Pane]) -> Pane | None:
-    """Return the pane that `window.pane` means in a session."""
+    """Return the pane of a session that `window.pane` names."""
     whole = [pane for pane in mine if rest in _list_window_names(pane)]
     if whole or "." not in rest:
         return _find_front(whole if rest else mine)
@@ -216,7 +215,7 @@ def _list_window_names(pane: Pane) -> tuple[str, str, str]:
 
 
 def _find_front(panes: list[Pane]) -> Pane | None:
-    """Return the pane that is in front, of those of a session or window."""
+    """Return the active pane among those of a session or window."""
     ranked = sorted(panes, key=lambda pane: (pane.window_in_front, pane.in_front))
     return ranked[-1] if ranked else None
 

@@ -1,8 +1,8 @@
-"""A pane's bytes: what its scrollback held, and all that it printed since.
+"""A pane's bytes: its scrollback, and everything it printed since.
 
-Offsets into them mean nothing after a restart. A *mark* does: it says which line the
-cursor stood on, and what stood above it, so that the same line is found again in a
-scrollback that was read anew. What came meanwhile lies behind it.
+Offsets into them are meaningless after a restart. A *mark* (`CursorPosition`) is not: it says on
+which line the cursor was and what was above it, so that the same line can be found in a new capture
+of the scrollback. Later output is after that line.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from taskmem_terminal.tmux_panes import Pane
 from taskmem_terminal.typed_lines import TypedLineDetector, TypingState
 
 KEPT_BYTES: Final = 4 << 20
-"""Of what a pane printed, for waits that have not read it yet."""
+"""Bytes of a pane's output retained for waits that have not read it yet."""
 SCROLLBACK_LINES: Final = 5000
-"""How far back a restarted daemon looks for what it missed."""
+"""How far back a restarted daemon reads. Lines."""
 ABOVE_LINES: Final = 10
 """Lines above the screen that a mark may need."""
 _MARK_LINES: Final = 3
@@ -26,39 +26,39 @@ _SHOWN_BYTES: Final = 16_384
 
 
 class CursorPosition(NamedTuple):
-    """Where a pane's cursor stood."""
+    """Position of a pane's cursor."""
 
     row: int
     """Counted from the beginning of the scrollback."""
     column: int
     above: str
-    """Fingerprint of the lines above; empty: there were none."""
+    """Fingerprint of the lines above; empty: there are none."""
 
     def __str__(self) -> str:
-        """Return it as `parse` reads it."""
+        """Format for `parse`."""
         return f"{self.row},{self.column},{self.above}"
 
     @classmethod
     def parse(cls, text: str) -> CursorPosition:
-        """Read what `str` wrote.
+        """Parse what `__str__` wrote.
 
         Raises:
-            ValueError: It is no mark.
+            ValueError: It is not a position.
         """
         row, column, above = text.split(",")
         return cls(int(row), int(column), above)
 
 
 class Scrollback:
-    """Lines that a pane held at one moment, up to the cursor's."""
+    """Lines of a pane at one moment, up to the cursor's."""
 
     def __init__(self, pane: Pane, captured: list[bytes], above: int) -> None:
-        """Take what `capture-pane -J` gave, which begins `above` lines over the screen.
+        """Set the output of `capture-pane -J`, which begins `above` lines above the screen.
 
         Args:
-            pane: How the pane was at that moment.
-            captured: Its lines; those that wrap are one.
-            above: How many lines were asked for above the screen.
+            pane: The pane at that moment.
+            captured: Its lines; wrapped ones are joined.
+            above: How many lines above the screen were requested.
         """
         first = pane.history - min(pane.history, above)
         self._rows: list[int] = []
@@ -73,14 +73,14 @@ class Scrollback:
             at += max(1, -(-_count_columns(line) // pane.columns))
 
     def get_cursor_position(self) -> CursorPosition:
-        """Return where the cursor stands."""
+        """Return the position of the cursor."""
         pane = self._pane
         return CursorPosition(
             pane.history + pane.row, pane.column, self._fingerprint_above(len(self.lines) - 1)
         )
 
     def format_screen(self) -> str:
-        """Return the screen up to the cursor, without the lines that were typed."""
+        """Return the screen up to the cursor, without typed lines."""
         lines = [
             line.decode(errors="replace")
             for row, line in zip(self._rows, self.lines, strict=True)
@@ -90,7 +90,7 @@ class Scrollback:
         return "\n".join(x for x in lines if not typist.read(x.encode(), [x]))
 
     def get_cursor_line(self) -> str:
-        """Return what stands before the cursor on its line."""
+        """Return the text before the cursor on its line."""
         if not self.lines:
             return ""
         text = self.lines[-1].decode(errors="replace")
@@ -99,17 +99,17 @@ class Scrollback:
         return text[:before]
 
     def to_bytes(self) -> bytes:
-        """Return the lines as the bytes that would show them."""
+        """Return bytes that would show these lines."""
         if not self.lines:
             return b""
-        # The cursor may stand before the end of its line, or behind it.
+        # The cursor may be before or after the end of its line.
         at = f"\r\x1b[{self._pane.column}C".encode() if self._pane.column else b"\r"
         return b"\r\n".join(self.lines) + at
 
     def find_position(self, mark: CursorPosition) -> tuple[int, int]:
-        """Return line and offset at which what came after a mark begins.
+        """Return line and offset where the output after a mark begins.
 
-        The offset is one into `data`. Where nothing is as it was, everything is new.
+        The offset is into `to_bytes()`. If no line matches the mark, everything is new.
         """
         index = self._find_index(mark)
         offset = self.find_offset(index)
@@ -119,7 +119,7 @@ class Scrollback:
         return index, min(offset, len(self.to_bytes()))
 
     def find_line_after(self, shown: Sequence[str]) -> int | None:
-        """Return the line behind the last place where some stand; None: nowhere."""
+        """Return the index of the line after the last occurrence of `shown`; None: not found."""
         said = [
             (index, text)
             for index, line in enumerate(self.lines)
@@ -131,7 +131,7 @@ class Scrollback:
         return None
 
     def find_offset(self, index: int) -> int:
-        """Return where a line begins in `data`."""
+        """Return the offset of a line in `to_bytes()`."""
         return sum(len(line) + 2 for line in self.lines[: max(0, index)])
 
     def _find_index(self, mark: CursorPosition) -> int:
@@ -139,7 +139,7 @@ class Scrollback:
         same = next((n for n in reversed(rows) if self._rows[n] <= mark.row), 0)
         if not self.lines or self._fingerprint_above(same) == mark.above:
             return same
-        # The scrollback was cut at its beginning, or its lines wrap elsewhere now.
+        # The scrollback lost its first lines, or its lines wrap differently now.
         moved = [n for n in rows if mark.above and self._fingerprint_above(n) == mark.above]
         return max(moved, default=0)
 
@@ -155,15 +155,15 @@ class PaneBuffer:
         self.scrollback = scrollback
         self._data = bytearray(scrollback.to_bytes())
         self.begin = 0
-        """The offset of the first byte that is kept."""
+        """Offset of the first retained byte."""
 
     @property
     def end(self) -> int:
-        """The offset behind the last byte."""
+        """Offset after the last byte."""
         return self.begin + len(self._data)
 
     def append(self, data: bytes) -> None:
-        """Keep what the pane printed."""
+        """Append output of the pane."""
         self._data += data
         if len(self._data) > 2 * KEPT_BYTES:
             lost = len(self._data) - KEPT_BYTES
@@ -176,7 +176,7 @@ class PaneBuffer:
         return bytes(self._data[begin : begin + size])
 
     def read_last_lines(self) -> Sequence[str]:
-        """Return the last lines that are finished, as they are shown."""
+        """Return the last finished lines, as shown."""
         raw = mask_strings(bytes(self._data[-_SHOWN_BYTES:])).split(b"\n")[:-1]
         lines = [line for lines in render_lines(raw) for line in lines if line]
         return lines[-_MARK_LINES:]

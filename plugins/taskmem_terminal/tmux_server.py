@@ -1,4 +1,4 @@
-"""The tmux server: one control mode client hears each session that is watched."""
+"""The tmux server: one control-mode client for each session that is watched."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Tmux(ClientListener):
         self._panes: dict[str, list[WatchedPane]] = {}
         self._turn = asyncio.Lock()
         self._leaving: set[asyncio.Task[None]] = set()
-        """Clients that ended by themselves, until their processes have, too."""
+        """Tasks that wait for the processes of clients that ended by themselves."""
 
     async def watch(self, name: str) -> Watch:
-        """Begin to watch the pane that a target names.
+        """Start to watch the pane that a target names.
 
         Raises:
-            TargetNotFound: It is not there; the sentence names what is.
+            TargetNotFound: It does not exist; the message names the panes that do.
         """
         pane = await find_pane(name)
         watched = WatchedPane(self, pane)
@@ -37,14 +37,14 @@ class Tmux(ClientListener):
         return watched
 
     def register_pane(self, watched: WatchedPane) -> None:
-        """Begin to tell a pane what it printed."""
+        """Pass the pane's output to `watched` from now on."""
         self._panes.setdefault(watched.pane.id, []).append(watched)
 
     async def get_client(self, session: str) -> Client:
-        """Return who hears a session.
+        """Return the client of a session; attach one if needed.
 
         Raises:
-            TmuxSaid: It cannot be heard.
+            TmuxError: Attaching failed.
         """
         async with self._turn:
             known = self._clients.get(session)
@@ -53,7 +53,7 @@ class Tmux(ClientListener):
             return known
 
     async def unregister_pane(self, watched: WatchedPane) -> None:
-        """Stop telling a pane, and leave sessions in which nothing is watched."""
+        """Stop passing output to `watched`, and leave sessions without watched panes."""
         with contextlib.suppress(KeyError, ValueError):
             self._panes[watched.pane.id].remove(watched)
             if not self._panes[watched.pane.id]:
@@ -66,21 +66,21 @@ class Tmux(ClientListener):
             await asyncio.wait(self._leaving)
 
     def handle_output(self, pane: str, escaped: bytes) -> None:
-        """Hand on what a pane printed."""
+        """Pass a pane's output on to its watches."""
         if watching := self._panes.get(pane):
             data = unescape_output(escaped)
             for watched in watching:
                 watched.append_output(data)
 
     def handle_pane_change(self, client: Client) -> None:
-        """Have a session's panes looked at."""
+        """Have the watched panes of a session looked at."""
         for panes in self._panes.values():
             for watched in panes:
                 if watched.session == client.session:
                     watched.request_look()
 
     def handle_client_end(self, client: Client) -> None:
-        """Have a session's panes looked at, which is no longer heard."""
+        """Drop a client that ended, and have its session's panes looked at."""
         if self._clients.get(client.session) is client:
             del self._clients[client.session]
             leaving = asyncio.create_task(client.leave())

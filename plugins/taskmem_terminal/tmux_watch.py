@@ -1,7 +1,7 @@
-"""tmux panes as targets: what came after the wait's start counts.
+"""Watch tmux panes; only what comes after the wait's start counts.
 
-What was on the screen by then never does. What a pane printed while no daemon ran, or
-while its session could not be heard, is read from the scrollback as far as that goes.
+Text already on the screen at that time never counts. Output from times when no daemon ran, or when
+the session had no client, is read from the scrollback as far as it goes.
 """
 
 from __future__ import annotations
@@ -33,39 +33,38 @@ from taskmem_terminal.typed_lines import TypingState
 
 _AGAIN_LINES: Final = 3
 _FIRST_RETRY, _LAST_RETRY = 0.05, 10.0
-"""Seconds between two tries to hear a session again."""
+"""Shortest and longest time between two tries to attach again. Seconds."""
 _AFTER_DEATH: Final = (0.03, 0.3)
-"""Seconds in which tmux notices that a pane's process ended, usually and slowly."""
+"""Delays after which tmux has noticed a process's end, usually and at the latest. Seconds."""
 _UNSAID_SECONDS: Final = 2.0
 _ASK_AGAIN_SECONDS: Final = 0.05
-"""How long tmux may take to know how a dead pane's command ended, and how often it is
-asked."""
+"""Time between two queries for a dead pane's status, which may take `_UNSAID_SECONDS`."""
 _PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
 
 
 class PaneServer(Protocol):
-    """Who lets panes be heard."""
+    """Provides clients and output of panes."""
 
     async def get_client(self, session: str) -> Client:
-        """Return who hears a session; raises TmuxSaid."""
+        """Return the client of a session; raises TmuxError."""
         ...
 
     def register_pane(self, watched: WatchedPane) -> None:
-        """Begin to tell a pane what it printed."""
+        """Pass the pane's output to `watched` from now on."""
         ...
 
     async def unregister_pane(self, watched: WatchedPane) -> None:
-        """Stop telling it."""
+        """Stop passing it."""
         ...
 
 
 class _PanePosition(NamedTuple):
-    """How far somebody has read in a pane."""
+    """How far a wait has read in a pane."""
 
     pane: str
     server: str
     tape: str
-    """Whose offsets they are; another's after a restart."""
+    """The buffer that the offsets refer to; a restart makes another."""
     mark: CursorPosition
     spot: StreamPosition
 
@@ -79,20 +78,20 @@ class _PanePosition(NamedTuple):
 
 
 class WatchedPane:
-    """One pane, watched."""
+    """`Watch` on one pane."""
 
     def __init__(self, server: PaneServer, pane: Pane, news: asyncio.Event | None = None) -> None:
         self.pane = pane
-        """As it was last."""
+        """The pane as of the last query."""
         self.session = pane.session
-        """The id of the session in which it is heard."""
+        """Id of the session whose client receives its output."""
         self._server = server
         self._news = news or asyncio.Event()
         self._client: Client | None = None
         self._tape: PaneBuffer | None = None
         self._tape_id = ""
         self._shown_to: int | None = None
-        """The line up to which the last tape went; None: its marks say so."""
+        """The line up to which the previous buffer reached; None: use the marks."""
         self._reader = OutputReader()
         self._missing = False
         self._ended = False
@@ -108,7 +107,7 @@ class WatchedPane:
         self._exit_notice.watch_process(self.pane.pid)
 
     async def attach(self) -> None:
-        """Begin to hear the pane; when that fails, try again later."""
+        """Start to receive the pane's output; on failure, try again later."""
         try:
             self._client = await self._server.get_client(self.session)
             await self._ask_pane(self._client, SCROLLBACK_LINES, self._restart_buffer)
@@ -118,10 +117,10 @@ class WatchedPane:
             self._retry = _FIRST_RETRY
 
     async def here(self) -> Frame:
-        """Return the end of what the pane holds.
+        """Look at the end of the pane's output, where a new wait begins.
 
         Raises:
-            TargetGone: It was closed, or cannot be heard.
+            TargetGone: The pane was closed, or has no client.
         """
         seen = await self._capture_pane()
         if seen is None and self._find_end_reason() is None:
@@ -147,18 +146,18 @@ class WatchedPane:
         )
 
     async def end(self) -> str:
-        """Return the end of what the pane holds.
+        """Return the place of the end of the pane's output.
 
         Raises:
-            TargetGone: It was closed, or cannot be heard.
+            TargetGone: The pane was closed, or has no client.
         """
         return (await self.here()).place
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what the pane showed since a place."""
+        """Return the pane's output since `place`."""
         known, began = _PanePosition.parse(place), _PanePosition.parse(start)
         if known.pane != self.pane.id and known.server == self.pane.server:
-            # The target named that pane when the wait was made.
+            # When the wait was made, the target named that other pane.
             other = await self._attach_other(known.pane)
             if other is not None:
                 return await other.look(place, start)
@@ -171,7 +170,7 @@ class WatchedPane:
             spot, first = self._find_positions(known, began)
             page = self._reader.read_page(self._tape, spot, manner)
             tail = await self._reader.read_tail(self._tape, first, manner)
-            # A mark that is too old shows something again, one too new loses it.
+            # A mark that is too old repeats output; one that is too new loses it.
             fresh = seen is not None and not page.more and page.next.shown >= seen[1]
             mark = seen[0].get_cursor_position() if seen is not None and fresh else known.mark
             place = str(self._make_position(mark, page.next))
@@ -191,12 +190,12 @@ class WatchedPane:
         )
 
     async def wait_for_change(self) -> None:
-        """Return when the pane may have printed something, or gone."""
+        """Wait until the pane may have printed something or disappeared."""
         await self._news.wait()
         self._news.clear()
 
     async def close(self) -> None:
-        """Let go of the pane."""
+        """Stop all timers and stop watching."""
         for timer in self._timers.values():
             timer.cancel()
         if self._attaching is not None:
@@ -209,14 +208,14 @@ class WatchedPane:
         await self._server.unregister_pane(self)
 
     def append_output(self, data: bytes) -> None:
-        """Keep what the pane printed."""
+        """Append output of the pane."""
         if self._tape is not None:
             self._tape.append(data)
             self._changed_at = datetime.now(UTC)  # noqa: TID251
             self._news.set()
 
     def request_look(self) -> None:
-        """Have the pane looked at."""
+        """Request a look at the pane."""
         self._news.set()
 
     # --- places -------------------------------------------------------------
@@ -227,7 +226,7 @@ class WatchedPane:
     def _find_positions(
         self, known: _PanePosition, began: _PanePosition
     ) -> tuple[StreamPosition, StreamPosition]:
-        """Return where to read on, and where the wait began, on the tape of now."""
+        """Return where to read on and where the wait began, as offsets into the current buffer."""
         first = began.spot
         if began.tape != self._tape_id:
             at = self._require_scrollback().find_position(began.mark)[1]
@@ -260,9 +259,9 @@ class WatchedPane:
     # --- what tmux says -----------------------------------------------------
 
     async def _capture_pane(self) -> tuple[Scrollback, int] | None:
-        """Return how the pane is, and the tape's end at that moment.
+        """Query the pane; return its scrollback and the buffer's end at that moment.
 
-        None: it is gone, or nobody can be asked.
+        None: the pane is gone, or there is no client.
         """
         seen: list[tuple[Scrollback, int]] = []
 
@@ -274,7 +273,7 @@ class WatchedPane:
                 await self._ask_pane(self._client, ABOVE_LINES, keep)
                 self._await_status()
                 if self._is_over and not self._ended:
-                    # tmux drops what it had not yet handed on; the screen has it.
+                    # tmux drops output that it has not passed on; the screen still has it.
                     await self._ask_pane(self._client, SCROLLBACK_LINES, self._restart_buffer)
                     self._ended = True
                 self._exit_notice.watch_process(self.pane.pid)
@@ -297,7 +296,7 @@ class WatchedPane:
         )
 
     async def _find_again(self) -> None:
-        """Look for the pane without a client's help, and hear it anew."""
+        """Find the pane without a client, and attach again."""
         try:
             every = await list_panes()
         except (TmuxError, TargetNotFound, OSError):
@@ -316,8 +315,8 @@ class WatchedPane:
             self._retry_later()
 
     def _restart_buffer(self, scrollback: Scrollback) -> None:
-        """Begin a new tape: what the old one missed stands in the scrollback."""
-        # tmux drops output at a pane's end, and may have told its place before that.
+        """Start a new buffer; the scrollback contains what the old one missed."""
+        # At a pane's end tmux may drop output, and marks made before do not show that.
         last = self._tape if self.pane.dead else None
         self._shown_to = (
             scrollback.find_line_after(last.read_last_lines()) if last is not None else None
@@ -338,7 +337,7 @@ class WatchedPane:
         self._attaching = asyncio.create_task(self.attach())
 
     def _detect_prompt(self, tail: Tail) -> bool | None:
-        """Return whether a shell waits; its own marks count where it can be one."""
+        """Return whether a shell waits; its own marks decide if it may be a shell."""
         known = self.pane.prompt
         if known is False or tail.prompt is None:
             return known
@@ -350,7 +349,7 @@ class WatchedPane:
         if self._missing:
             return f"The tmux pane {self.pane} was closed."
         heard = self._client is not None and self._client.is_alive
-        # What it showed last is read first, while anybody can be asked.
+        # Read its last output first, as long as there is a client.
         if self._is_over and (self._ended or not heard):
             what = f"The command in the tmux pane {self.pane}"
             return describe_end(what, self.pane.status)
@@ -358,14 +357,14 @@ class WatchedPane:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the command has ended, and tmux has said how, or never will."""
+        """Whether the command has ended and its status is known or will never be."""
         if not self.pane.dead or self._dead_since is None:
             return False
         waited = asyncio.get_running_loop().time() - self._dead_since
         return self.pane.status is not None or waited >= _UNSAID_SECONDS
 
     def _await_status(self) -> None:
-        """Look again soon at a pane that is dead before tmux knows how it ended."""
+        """Schedule another look at a dead pane whose status tmux does not know yet."""
         if not self.pane.dead:
             return
         loop = asyncio.get_running_loop()
@@ -375,9 +374,9 @@ class WatchedPane:
             self._timers["status"] = loop.call_later(_ASK_AGAIN_SECONDS, self._nudge_tmux)
 
     def _nudge_tmux(self) -> None:
-        """Have tmux see to its children, and look again.
+        """Send SIGCHLD to tmux and look again.
 
-        It may miss that one ended (3.3a does), until it is told of another.
+        tmux may miss that a child ended (3.3a does) until it gets another SIGCHLD.
         """
         with contextlib.suppress(OSError):
             os.kill(self.pane.server_pid, signal.SIGCHLD)

@@ -1,9 +1,9 @@
-"""Which lines are what somebody typed, rather than what a command answered.
+"""Distinguish lines that a person typed from a command's output.
 
-A wait for "BUILD DONE" must not end because `make && echo "BUILD DONE"` stands there.
-Shells that mark their prompts (OSC 133) say it themselves; elsewhere a line counts as
-typed when it looks like a prompt with something behind it. Signs that ordinary output
-has as well (`# `, `% `, `> `) count only where somebody can be typing.
+A wait for "BUILD DONE" must not end because `make && echo "BUILD DONE"` was typed. Shells that mark
+their prompts (OSC 133) say it themselves; otherwise a line counts as typed if it looks like a
+prompt with text after it. Signs that ordinary output has too (`# `, `% `, `> `) count only if a
+person may be typing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ ASKERS: Final = frozenset(
         *("script", "ssh", "su", "sudo", "tmux"),
     }
 )
-"""Programs behind which there may be a shell, of which nothing is known here."""
+"""Programs that may contain a shell about which nothing is known."""
 
 
 def can_be_typed_at(command: list[str]) -> bool:
-    """Return whether somebody can be typing where a command runs; empty: unknown."""
+    """Return whether a person may be typing into a command; an empty command is unknown: True."""
     if not command:
         return True
     program = command[0].rpartition("/")[2]
@@ -41,7 +41,7 @@ def can_be_typed_at(command: list[str]) -> bool:
 
 _MARK: Final = re.compile(rb"\x1b\]133;([A-D])[^\x07\x1b\n]*(?:\x07|\x1b\\)")
 _EDITS: Final = b"\x1b[?2004h"
-"""A line editor begins to read: it asks for pasted text in brackets."""
+"""A line editor starts to read: it requests bracketed paste."""
 _SCREENS: Final = re.compile(rb"\x1b\[\?(?:1049|1047|47)h")
 
 _PROMPT: Final = re.compile(
@@ -55,24 +55,24 @@ _PROMPT: Final = re.compile(
 _SIGN: Final = re.compile(
     r"(?:\([^()\s][^()]{0,60}\) ?)*(?:[$❯➜λ»]|>>>|\.\.\.|\(Pdb\)|\(gdb\)) +\S"
 )
-"""A prompt that names nothing: it stands where a line begins, or it is output."""
+"""A prompt without a name; it counts only at a line's start."""
 _WEAK: Final = re.compile(r"(?:[A-Za-z][\w.:~/-]{0,99}|[~/][\w.:~/-]{0,99} ?)?[#%>] +\S")
 _CONTINUED: Final = re.compile(r"(?:>|\.\.\.|[a-z]+(?: [a-z]+){0,3} ?>) ?")
-"""What shells put before the further lines of one command."""
+"""Prefix that shells put before further lines of one command."""
 _TRACE: Final = re.compile(r"\++ \S")
-"""`set -x` shows a command before it runs."""
+"""Output of `set -x`, which shows a command before it runs."""
 _SAYS: Final = re.compile(r"(?:^\s*@?|(?:&&|\|\||;|\bdo|\bthen)\s*)(?:echo|printf)\s")
-"""A command that prints its words: make shows such lines, output hardly has them."""
+"""A command that prints its arguments: make shows such lines; output rarely has them."""
 
 
 class TypingState(Flag):
-    """What is known at a line's start about who writes it."""
+    """Knowledge at a line's start about who writes the line."""
 
     NOTHING = 0
     TYPED = auto()
-    """The line before was typed, so that this one may continue it."""
+    """The line before was typed, so this one may continue it."""
     CURSOR = auto()
-    """Somebody was typing this very line when it began to be read."""
+    """A person was typing this line when reading began."""
     MARKED = auto()
     """The shell marks its prompts."""
     INPUT = auto()
@@ -80,20 +80,20 @@ class TypingState(Flag):
 
 
 class TypedLineDetector:
-    """Tells typed lines from others, in order."""
+    """Detects typed lines, in order."""
 
     def __init__(self, mood: TypingState, *, interactive: bool) -> None:
-        """Begin at a line's start.
+        """Start at a line's start.
 
         Args:
-            mood: What was known there.
-            interactive: Whether somebody can be typing on this terminal.
+            mood: The typing state there.
+            interactive: Whether a person may be typing on this terminal.
         """
         self.mood = mood
         self._interactive = interactive
 
     def read(self, raw: bytes, shown: list[str]) -> bool:
-        """Return whether a line is typed, given its bytes and what they show."""
+        """Return whether a line was typed, given its bytes and its rendered lines."""
         mood = self.mood
         typed = TypingState.CURSOR in mood
         if b"\x1b" in raw:
