@@ -1,10 +1,10 @@
-"""Carrying on: what becomes of a run when a turn of its session has ended.
+"""Decide what to do with a run when a turn of its session ends.
 
-A turn that ends with its task open and nothing awaited is followed by another: at once
-where it brought something, and else after a rest that grows, with a reminder that asks
-what the agent's last words meant. Reminders that bring nothing, and turns that fail for
-the provider's sake, are counted, and end in a failure that says so. What waits for the
-user is what the agent gave as its question.
+If the task is still open and waits for nothing, the agent is woken: at once after progress, else
+after a growing rest, with a reminder. A run fails after too many reminders without progress, or too
+many turns that failed because of the provider. Only a question that the agent put to the user
+blocks the run for an answer.
+
 Source: requirements F1, F3, F4, ruling "idle rounds".
 """
 
@@ -58,36 +58,36 @@ from taskmem_hookspecs import (
 )
 
 AWAITED: Final = timedelta(hours=1)
-"""For how long an agent may wait for its gateway's work before it is reminded."""
+"""How long an agent may wait for its gateway's work before it is reminded."""
 SAID_BYTES: Final = 200
-"""Kept of what a provider said."""
+"""Longest excerpt of a provider's error."""
 REFUSED_BYTES: Final = 120
-"""Shown of it where the user is to mend it, so that there is room for the way."""
+"""Longest excerpt of it if the user must act, so that there is room for what to do."""
 _COUNTED: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
-"""Origins of turns that are expected to bring something."""
+"""Origins of turns that count as idle if they bring no progress."""
 
 
 class LeaveAsIs(Value):
-    """Nothing is to be done; what is owed to the run may stay so."""
+    """Do nothing; release the lease."""
 
     run: Run
     keep: bool = False
-    """Whether a wake that is owed to the run still goes out."""
+    """Still send the run's open wakes."""
     held: timedelta | None = None
-    """How long no alert comes; None: as before."""
+    """How long no stuck alert is sent; None: unchanged."""
 
 
 class Block(Value):
-    """The user has the next word."""
+    """Block the run until the user acts."""
 
     run: Run
     why: RunReason
     line: str | None = None
-    """What the user is told; None: the agent has said it."""
+    """Line for the user; None: the agent has said it already."""
 
 
 class Fail(Value):
-    """It is over."""
+    """Fail the run and its task."""
 
     run: Run
     why: RunReason
@@ -95,7 +95,7 @@ class Fail(Value):
 
 
 class GoOn(Value):
-    """The agent is told to go on, after a rest in seconds."""
+    """Wake the agent to go on after `seconds`."""
 
     run: Run
     text: str
@@ -109,7 +109,7 @@ Course = LeaveAsIs | Block | Fail | GoOn
 def apply_turn_end(
     facts: TaskFacts, turn: Turn, *, wake_id: str, now: datetime, policy: RunPolicy
 ) -> Change:
-    """Return what the end of a turn writes for the run that it worked on."""
+    """Build the change that the end of a turn makes to the run that it worked on."""
     run = facts.run
     if run is None or run.state is not RunState.RUNNING:
         return Change()
@@ -134,10 +134,11 @@ def apply_turn_end(
 def promote_run(
     facts: TaskFacts, owner: Owner, *, wake_id: str, now: datetime, policy: RunPolicy
 ) -> Change | None:
-    """Return what gives a run its turn, once another of its session has ended.
+    """Build the change that starts a session's next run after another of its runs has ended.
 
-    Nothing of the turn before counts for it. Empty: it was told to go on already;
-    None: it waits for something, or is told nothing. Source: requirement D6.
+    The turn before does not count for it. Empty: it was told to go on already, or automatic
+    continuation is off. None: it is not open, waits for something, or its task is implicit. Source:
+    requirement D6.
     """
     run = facts.run
     if run is None or run.state not in session_run.OPEN:
@@ -155,7 +156,7 @@ def promote_run(
 def decide_course(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
-    """Return what the end of a turn means for the run that it worked on."""
+    """Decide what to do with a run when a turn that worked on it ends."""
     if facts.task.status is not TaskStatus.ACTIVE:
         return LeaveAsIs(run=run)
     if turn.aborted:
@@ -194,10 +195,10 @@ def _judge_round(
 def _await_gateway_work(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy
 ) -> Course:
-    """Return how a run rests while its gateway is at work on something for it."""
+    """Decide how long a run rests while its gateway works on something for it."""
     if not policy.carry_on or run.session_key is None:
         return LeaveAsIs(run=run, held=AWAITED)
-    # What ends with the gateway, and what outlives it.
+    # Commands end with the gateway, scheduled work outlives it.
     awaits = Event(
         at=now,
         kind=events.RUN_AWAITS,
@@ -211,13 +212,13 @@ def _await_gateway_work(
     )
     text = run_reminders.remind_of_awaited(facts.task, turn.awaited_work)
     hour, age = AWAITED.total_seconds(), turn.awaited_age
-    # After an hour, then after as long as it has run by then: after 1, 2, 4, 8 hours.
+    # Remind after 1 hour, then each time the age has doubled: after 2, 4, 8 hours.
     seconds = max(hour - age if age < hour else age, policy.idle_pauses[0])
     return GoOn(run=run, text=text, seconds=seconds, events=(awaits,))
 
 
 def _find_limit(run: Run, policy: RunPolicy) -> tuple[RunReason, str] | None:
-    """Return which limit a run has come to, and a sentence on it; None: none."""
+    """Return which limit a run has reached, with a sentence; None: none."""
     if run.idle_rounds > len(policy.idle_pauses):
         count = format_count(run.idle_rounds - 1, "reminder")
         return RunReason.STALLED, f"{count} in a row brought nothing new."
@@ -238,7 +239,7 @@ def _judge_failure(
         return LeaveAsIs(run=run)
     sent = turn.origin is Origin.USER and not turn.calls
     if sent and trouble is ProviderFailureKind.REFUSED:
-        # What the user has sent was refused, and the user sees that.
+        # The provider refused the user's own message, and the user sees that.
         return LeaveAsIs(run=run, keep=True)
     task = facts.task
     said = clip(to_plain_line(turn.error or ""), SAID_BYTES)
@@ -267,13 +268,13 @@ def _judge_failure(
 
 
 def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
-    """Return what a failure writes: of the run, of its task, and for the user."""
+    """Build the change that fails a run and its task and notifies the user."""
     task, _ = task_lifecycle.change_status(facts.task, TaskStatus.FAILED, now)
     moved = apply_events(course.run, RunFailed(why=course.why), now=now)
     message = task_lifecycle.build_lifecycle_message(
         task, f"Failed ({course.why}): {course.said}", now
     )
-    # Whoever is told to say /resume says it where the run is heard of.
+    # The user says /resume in the chat that gets the run's notices.
     session = course.run.told_session or task.session_key
     task = task_lifecycle.touch_task(task, now).model_copy(
         update={"message_count": task.message_count + 1, "session_key": session}
@@ -305,14 +306,14 @@ def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
 
 
 def _has_progress(run: Run, turn: Turn) -> bool:
-    """Whether a turn made a call that is new, or was told something new by one."""
+    """True if a turn made a new call, or an old call returned something new."""
     if run.news is News.RESULT:
         return _digest_words(turn.said) != run.said
     return run.news is News.CALL
 
 
 def _count_turn(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run:
-    """Return a run with what a turn counts for its limits."""
+    """Count a turn for the run's limits."""
     if turn.origin is Origin.USER:
         run = apply_events(run, UserSpoke(), now=now).run
     idle = run.idle_rounds
@@ -325,7 +326,7 @@ def _count_turn(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run
 
 
 def _digest_words(said: str) -> str | None:
-    """Return a digest of words, whatever their spaces and case; None: no words."""
+    """Digest words, ignoring spaces and case; None: there are no words."""
     return run_checkpoints.digest_text(" ".join(said.casefold().split())) if said else None
 
 
@@ -340,7 +341,18 @@ def build_run_change(
     keep: bool = False,
     held: datetime | None = None,
 ) -> Change:
-    """Return what is written; `keep` leaves the wakes that are owed."""
+    """Build a change of a run and its task.
+
+    Args:
+        facts: The task before the change.
+        moved: The run after it, with its log entries.
+        now: The instant of the change.
+        task: The task after it; None: unchanged.
+        message: Entry to add to the thread; None: none.
+        wake: Wake to send; None: none.
+        keep: Keep the run's open wakes instead of superseding them.
+        held: Until when no stuck alert is sent; None: no hold. A wake's due time sets it.
+    """
     if wake is not None and wake.due_at:
         held = wake.due_at + HELD
     gone = () if keep else run_wakes.drop_open_run_wakes(facts)

@@ -1,4 +1,4 @@
-"""What happens to runs: the events that `run_machine` applies, and what they change."""
+"""Define the events that `run_machine` applies to a run, and the fields that each changes."""
 
 # ruff: noqa: ARG002, D102 - `change` is described once, and each uses what it needs
 
@@ -16,29 +16,29 @@ from taskmem_hookspecs import News, Owner, Run, RunState, Value
 from taskmem_hookspecs.errors import RunNotReady
 
 LAST_WORDS_BYTES: Final = 1000
-"""Kept of what an agent said last in a turn."""
+"""Longest excerpt of an agent's last words in a turn."""
 
 _QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
 _BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW
 _OPEN: Final = frozenset({_QUEUED, _RUNNING, _BLOCKED, _REVIEW})
 _ANY: Final = frozenset(RunState)
 _FORGIVEN: Final = {"tries": 0, "provider_failures": 0}
-"""What is over once a turn has come to its end, or somebody takes a run up again."""
+"""Failure counters, reset when a turn ends in order or somebody takes up the run again."""
 
 Fields = Mapping[str, object]
 
 
 class RunEvent(Value):
-    """Something that happens to a run: what its fields say becomes true of the run."""
+    """An event of a run. Each of its fields is copied to the run."""
 
     states: ClassVar[frozenset[RunState]]
-    """The states in which it may happen; in others it is refused."""
+    """States in which the event is allowed; in others it is refused."""
     to: ClassVar[RunState | None]
-    """The state in which it puts the run; None: it stays in its own."""
+    """State that the run enters; None: its state does not change."""
     sets: ClassVar[Fields]
-    """What it sets besides, whatever was there."""
+    """Fields that it sets to fixed values."""
     adds: ClassVar[str | None]
-    """The field that it makes greater by one; None: none."""
+    """Counter that it increments; None: none."""
 
     def __init_subclass__(
         cls,
@@ -48,11 +48,11 @@ class RunEvent(Value):
         sets: Fields | None = None,
         adds: str | None = None,
     ) -> None:
-        """Take where an event may happen, where it leads, and what it changes."""
+        """Set the class's allowed states, target state and changes."""
         cls.states, cls.to, cls.sets, cls.adds = states, to, sets or {}, adds
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        """Return the fields that it changes, besides those of a state it enters."""
+        """Compute the fields that the event changes, apart from those of entering a state."""
         more = {} if self.adds is None else {self.adds: getattr(run, self.adds) + 1}
         return {**self.sets, **more, **dict(self)}
 
@@ -72,7 +72,7 @@ class RunClaimed(RunEvent, to=_RUNNING):
         return {
             "owner": self.owner,
             "session_key": session or run.told_session or run.session_key,
-            # Who goes on with it elsewhere takes it out of the background.
+            # A claim from another session takes the run out of the background.
             "told_session": run.told_session if here else None,
             "home": self.owner.home or run.home,
             "token": run.token + 1,
@@ -135,7 +135,7 @@ class QuestionAsked(
     question: str
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        # After an answer it is another question, also in the same words.
+        # After an answer, the same words are a new question.
         again = run.state is _BLOCKED and run.why != RunReason.ANSWERED
         since = run.changed_at if again else now
         return {**super().change(run, now, policy), "changed_at": since}
@@ -202,9 +202,9 @@ class RoundCounted(RunEvent):
     """What a turn brought counts for the limits of its run."""
 
     idle_rounds: int
-    """Turns in a row that brought nothing new, this one included."""
+    """Consecutive turns without progress, including this one."""
     said: str | None
-    """A digest of what it said; None: nothing."""
+    """Digest of the agent's last words; None: it said nothing."""
 
 
 class StepsDone(RunEvent, states=_ANY, sets={**_FORGIVEN, "news": News.CALL, "idle_rounds": 0}):
@@ -228,7 +228,7 @@ class ToldToGoOn(RunEvent, sets={"news": News.NONE, "lease_until": None}):
     """Its session is told to go on; what comes is measured anew."""
 
     ages: bool = False
-    """Whether it stays as old as it was: to be told is no sign of its owner."""
+    """Keep `seen_at` as it is: being told to go on is no sign of the owner."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         seen = run.seen_at if self.ages else max(run.seen_at, now)
@@ -300,7 +300,7 @@ class CallEnded(RunEvent):
     """A tool call has ended, and was new, or its result was, or neither."""
 
     given: str
-    """A digest of what was called, with which that of the result begins."""
+    """Digest of the call's arguments; `result` begins with it."""
     result: str
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
@@ -342,9 +342,9 @@ class PlanReplaced(RunEvent, sets={"failed_steps": ()}):
     """The plan of its task was replaced."""
 
     step: int | None
-    """The step that the budget counts for now, from 0; None: none."""
+    """Step whose calls the budget counts now, from 0; None: none."""
     same: bool
-    """Whether that is the step that it counted for before."""
+    """True if it is the step that the budget counted before."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         anew = {"step_calls": 0, "step_bonus": False} if not self.same else {}
@@ -389,7 +389,7 @@ class TurnCovered(RunEvent, sets={"step": 0, "news": News.CALL}):
 
 
 def end_turn(run: Run, now: datetime) -> Fields:
-    """Return the fields of a run whose turn has ended: the time that it took counts."""
+    """Compute the fields of a run whose turn ends: add the turn's time to `worked_seconds`."""
     began = run.turn_began_at
     spent = 0.0 if began is None else max((now - began).total_seconds(), 0.0)
     return {"turn_began_at": None, "worked_seconds": run.worked_seconds + spent}

@@ -1,4 +1,4 @@
-"""Runs that change hands: to the background, to another role, to the user, or back.
+"""Hand runs over: to the background, to another role, to the user, or back to the queue.
 
 Source: requirements D4, D5, E5.
 """
@@ -52,12 +52,12 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import LimitReached, RunNotReady
 
 NOTE_BYTES: Final = 600
-"""Shown of the words with which a task is sent to the background."""
+"""Longest excerpt of the note with which a task is sent to the background."""
 _BY_AGENT: Final = "Moved to the background."
 _BY_USER: Final = "Moved to the background by the user."
 REVIEWED = (RunState.QUEUED, RunState.RUNNING)
-"""The states from which an attached task goes to review, unless another holds it; one
-without a run does, too. Source: requirement D5."""
+"""States from which an attached task goes to review, unless another owner holds it. A task without
+a run goes too. Source: requirement D5."""
 
 
 def build_background_move(
@@ -71,15 +71,15 @@ def build_background_move(
     now: datetime,
     policy: RunPolicy,
 ) -> Change:
-    """Return what moves a run to a session of its own, which is told to go on.
+    """Build the change that moves a run to a session of its own and wakes it there.
 
-    `text` tells it that, `moved` is the thread's entry. `others` are the runs in the
-    background that have not ended. Those whose gateway is gone take no slot from other
-    sessions, but go on in their own once it returns.
+    `text` is the wake's text, `moved` the thread's entry. `others` are the open runs in the
+    background. Those left behind by a gateway that is gone do not count against the limit of all
+    sessions, only of their own.
 
     Raises:
-        LimitReached: As many as there may be are in the background.
-        RunNotReady: It is there already, or lives in no session that could hear of it.
+        LimitReached: The session, or the daemon, has as many runs in the background as allowed.
+        RunNotReady: It is in the background already, or belongs to no gateway's session.
     """
     home = run.session_key
     if run.told_session is not None or home is None or not is_gateway_session(home):
@@ -120,15 +120,15 @@ def build_background_move(
 
 
 def format_background_note(caller: Caller, note: str) -> str:
-    """Return the thread's entry of a task that is sent to the background."""
+    """Write the thread's entry for a task that is sent to the background."""
     return f"{_BY_USER if caller.person else _BY_AGENT} {note}".rstrip()
 
 
 def describe_background(told_session: str, messages: Sequence[Message]) -> str:
-    """Return for an agent that it is in the background, who sent it, with what words.
+    """Tell an agent that it is in the background, who sent it, and with what note.
 
-    `told_session` is the session that it was sent from, `messages` are the newest of
-    its task, oldest first.
+    `told_session` is the session that it was sent from; `messages` are the newest of its task,
+    oldest first.
     """
     log = [m.content for m in messages if m.msg_type is MessageType.LIFECYCLE]
     told = [entry for entry in log if entry.startswith((_BY_AGENT, _BY_USER))]
@@ -149,12 +149,12 @@ def describe_background(told_session: str, messages: Sequence[Message]) -> str:
 def build_cancellation(
     facts: TaskFacts, caller: Caller, reason: str, turn: str | None, now: datetime
 ) -> Change:
-    """Return what calls a task off: its checkpoints stay, and its turn is stopped.
+    """Build the change that cancels a task and stops its turn. Checkpoints are kept.
 
-    `turn`: the session whose turn works on it; None: none does.
+    `turn`: the session whose turn works on the task; None: none does.
 
     Raises:
-        TaskEnded: It has ended already.
+        TaskEnded: The task has ended already.
     """
     task_lifecycle.require_open(facts.task, "there is nothing to cancel")
     run = facts.run
@@ -172,12 +172,12 @@ def build_cancellation(
     told = notices.build_notice("cancelled", task, moved.run, line, now)
     more: tuple[Event, ...] = (*stop, told)
     if caller.person and caller.session_key == told.data["session_key"]:
-        more = stop  # whoever said so there reads it as the answer
+        more = stop  # the user reads the answer to the command in that chat
     return _build_change(facts, (task, message), moved, now, more, by=caller)
 
 
 def build_task_abort(facts: TaskFacts, run: Run, reason: str, now: datetime) -> Change:
-    """Return what gives a task up, as its own agent asks."""
+    """Build the change that fails a task because its own agent gave it up."""
     task, message = _end_task(facts.task, TaskStatus.FAILED, reason, now)
     moved = apply_events(run, RunFailed(why=RunReason.ABORTED), now=now)
     said = f"Its agent gave it up: {reason}"
@@ -192,12 +192,11 @@ def build_user_handoff(
     note: str,
     now: datetime,
 ) -> Change:
-    """Return what hands a run to the user, and its attached tasks with it.
+    """Build the change that hands a run and its attached tasks to the user for review.
 
-    `attached` are by the id of the run that each begins where it has none, with the
-    last of its runs before that; None: it had none. One goes along from the states of
-    `REVIEWED`, or when it has no run; others stay, and so does what another session
-    works on. Source: requirement D5.
+    `attached` maps a new run id to an attached task and its previous run (None: none). The id is
+    used if the task has no open run. An attached task goes along if it has no run, or a run of the
+    same owner in a state of `REVIEWED`. Source: requirement D5.
     """
     asked = [
         _hand_attached_task(other, run, new, last, now) for new, (other, last) in attached.items()
@@ -219,10 +218,7 @@ def build_user_handoff(
 
 
 def build_role_handoff(facts: TaskFacts, run: Run, role: str, note: str, now: datetime) -> Change:
-    """Return what queues a run for another role, which claims it when it can.
-
-    A task that rested is active again: it is somebody's to work on.
-    """
+    """Build the change that queues a run for another role, and makes its task active."""
     ready, _ = task_lifecycle.change_status(facts.task, TaskStatus.ACTIVE, now)
     task, message = _add_message(
         ready, f"{run_handoff_notes.describe_role_handoff(role)} {note}", now
@@ -234,13 +230,13 @@ def build_role_handoff(facts: TaskFacts, run: Run, role: str, note: str, now: da
 def build_run_reset(
     facts: TaskFacts, *, wake_id: str, text: str, turn: str | None, now: datetime
 ) -> Change:
-    """Return what takes a run from whoever holds it, and queues it.
+    """Build the change that takes a run from its owner and requeues it.
 
-    `text` tells its session to go on with it, if that is one of a gateway. `turn`: the
-    session whose turn works on it, and is stopped; None: none does.
+    `text` wakes its session, if it is a gateway's. `turn`: the session whose turn works on the run
+    and is stopped; None: none does.
 
     Raises:
-        RunNotReady: It does not run.
+        RunNotReady: The run is not running.
     """
     run = facts.run
     if run is None or run.state is not RunState.RUNNING:
@@ -285,7 +281,7 @@ def _hand_attached_task(
 
 
 def _has_same_owner(run: Run, by: Run) -> bool:
-    """Whether a run is nobody's, or belongs to who holds another one."""
+    """True if a run belongs to nobody, or to the owner or session of `by`."""
     if run.owner is not None:
         return run.owner.same(by.owner)
     return run.session_key in (None, by.session_key)

@@ -1,4 +1,4 @@
-"""What is left for whoever claims a run: the note of a hand-off, the user's words."""
+"""Find the hand-off note and the user's messages for the agent that claims a run."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ _ALONG: Final = "Goes to review together with "
 
 
 class HandoffNotes(Value):
-    """What is left for whoever claims a run, by the newest messages of its task."""
+    """The hand-off note and the user's messages for the agent that claims a run."""
 
     note: str | None = None
-    """Said when it was handed to its role; None: nothing was."""
+    """Note of the hand-off to the run's role; None: none."""
     user_said: tuple[str, ...] = ()
-    """Said by the user since the last hand-off or completion, oldest first."""
+    """The user's messages since the last hand-off or completion, oldest first."""
     reviewed: bool = False
-    """Whether it was handed to the user last, and is no longer with them."""
+    """True if the last hand-off was to the user, and the user has handed it back."""
 
 
 def describe_role_handoff(role: str) -> str:
-    """Return the thread's entry of a run that is handed to a role, without its note."""
+    """Write the thread's entry for a hand-off to a role, without its note."""
     return f"{_HANDED}{role}."
 
 
 def describe_review(note: str) -> str:
-    """Return the thread's entry of a run that is handed to the user."""
+    """Write the thread's entry for a hand-off to the user."""
     return f"{_REVIEW} {note}"
 
 
 def describe_joint_review(task_id: str) -> str:
-    """Return the thread's entry of a task that goes to review with another."""
+    """Write the thread's entry for a task that goes to review with another."""
     return f"{_ALONG}{task_id}."
 
 
 def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int = 0) -> HandoffNotes:
-    """Return what is left for whoever claims a run.
+    """Find the note and the user's messages for the agent that claims a run.
 
-    `messages` are the newest of its task, oldest first. What was said before the task
-    was completed is heard by that; what was said before the last hand-off is left only
-    where who held the run was not told it, for that was up to `heard_until`.
+    `messages` are the newest of the task, oldest first. Messages up to `heard_until` were delivered
+    to an earlier owner: of these, only those after the last hand-off or completion count. Of later
+    ones, those after the last completion count.
     """
     end, completed = _find_end(messages), _find_completion(messages)
     said = tuple(
@@ -65,10 +65,9 @@ def find_handoff_notes(run: Run, messages: Sequence[Message], heard_until: int =
 
 
 def find_unheard_messages(run: Run, messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return what the user has said that who holds a run was not told, oldest first.
+    """Return the user's messages that the run's owner has not been told, oldest first.
 
-    `messages` are the newest of its task, oldest first. What they said as it was
-    completed is heard by that.
+    `messages` are the newest of the task, oldest first. A completion settles those before it.
     """
     return tuple(
         message
@@ -78,9 +77,9 @@ def find_unheard_messages(run: Run, messages: Sequence[Message]) -> tuple[Messag
 
 
 def find_completion_id(messages: Sequence[Message]) -> int:
-    """Return the id of the newest message that tells of a completion; 0: none does.
+    """Return the id of the newest completion entry; 0: there is none.
 
-    What the user said before it was heard by then, or said as they accepted.
+    The completion settles the user's messages before it.
     """
     place = _find_completion(messages)
     return messages[place].message_id if place >= 0 else 0
@@ -89,7 +88,7 @@ def find_completion_id(messages: Sequence[Message]) -> int:
 def record_heard(
     change: Change, facts: TaskFacts, unheard: Sequence[Message], now: datetime
 ) -> Change:
-    """Return a change that also notes that a run's holder is told of messages."""
+    """Add to a change that the run's owner has been told of messages."""
     written = change.runs or ((facts.run,) if facts.run else ())
     heard = UserHeard(heard_until=unheard[-1].message_id)
     runs = tuple(apply_events(run, heard, now=now).run for run in written)
@@ -97,18 +96,18 @@ def record_heard(
 
 
 def _find_end(messages: Sequence[Message]) -> int:
-    """Return the place of the last hand-off or completion; -1: there is none."""
+    """Return the index of the last hand-off or completion; -1: there is none."""
     handed = _find_entry(messages, lambda it: it.content.startswith((_HANDED, _ALONG)))
     return max(handed, _find_completion(messages))
 
 
 def _find_completion(messages: Sequence[Message]) -> int:
-    """Return the place of the last completion; -1: there is none."""
+    """Return the index of the last completion; -1: there is none."""
     return _find_entry(messages, task_lifecycle.is_completion_message)
 
 
 def _find_entry(messages: Sequence[Message], tells: Callable[[Message], bool]) -> int:
-    """Return the place of the last entry on the task's life that tells; -1: none."""
+    """Return the index of the last lifecycle entry that matches; -1: there is none."""
     for place in reversed(range(len(messages))):
         message = messages[place]
         if message.msg_type is MessageType.LIFECYCLE and tells(message):
@@ -117,7 +116,7 @@ def _find_entry(messages: Sequence[Message], tells: Callable[[Message], bool]) -
 
 
 def _find_note(run: Run, message: Message) -> str | None:
-    # What is told of its beginning may be later than it was, but not of its claim.
+    # `created_at` may be later than the hand-off, `started_at` may not.
     began = min(run.created_at, run.started_at or run.created_at)
     handed = f"{describe_role_handoff(run.role or '')} "
     own = message.created_at >= began and message.content.startswith(handed)

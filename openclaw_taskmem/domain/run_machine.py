@@ -1,17 +1,15 @@
-"""Every way in which a run changes: `apply` gives it an event, and nothing else does.
+"""Apply events to a run. Nothing else changes a run.
 
-| state           | owner            | lease     |
-| --------------- | ---------------- | --------- |
-| queued          | none             | none [1]  |
-| running         | one              | until [2] |
-| blocked, review | who held it last | none      |
+| state           | owner            | lease     | | --------------- | ---------------- | ---------
+| | queued          | none             | none [1]  | | running         | one              | until
+[2] | | blocked, review | the last owner   | none      |
 
-What has ended takes no event: who reopens its task begins the next run. Each change of
-state, and each claim, is an entry in the audit log. `run_events` has the events, and
-`fencing` says who may claim a run and write for it.
+A run that has ended takes no event; reopening its task begins a new run. Each change of state and
+each claim adds an entry to the event log. `run_events` has the events, `run_ownership` decides who
+may claim a run and write for it.
 
-[1] A moment, in which the gateway's own recovery may take it up.
-[2] None while it rests: nothing is expected of its owner.
+[1] For a few seconds after a gateway's start it has one, for the gateway's own recovery. [2] None
+between turns: the owner is not expected to report.
 
 Source: seeds 002 and 004, requirement D.
 """
@@ -42,7 +40,7 @@ _STANDS: Final[Mapping[RunState, str]] = {
 
 
 class RunTransition(Value):
-    """A run as it is now, and what the log says of how it came to be so."""
+    """A run after its events, and the log entries to write."""
 
     run: Run
     events: tuple[Event, ...] = ()
@@ -59,11 +57,11 @@ def begin_run(
     segmented: bool = False,
     last: Run | None = None,
 ) -> RunTransition:
-    """Return a new run of a task, queued.
+    """Create a queued run of a task.
 
-    `role` may claim it; None: anybody may. `last` is the task's run before it, for
-    tokens grow over all of them, as does what its holders have heard, and none is as
-    old as that one, whatever the clock says; None: there was none.
+    `role` may claim it; None: anybody may. `last` is the task's previous run, None if there was
+    none: the new run continues its token and `heard_until`, and is created after it even if the
+    clock went back.
     """
     run = Run(
         run_id=run_id,
@@ -85,11 +83,11 @@ def begin_run(
 def apply_events(
     run: Run | RunTransition, *happened: RunEvent, now: datetime, policy: RunPolicy = POLICY
 ) -> RunTransition:
-    """Return a run after events, in their order, and what the log says of them.
+    """Apply events to a run in order; return the run and the log entries.
 
     Raises:
-        RunNotReady: One cannot happen in the state that the run is in.
-        RunHeld: Another holds what is claimed; the sentence says who.
+        RunNotReady: An event is not allowed in the run's state.
+        RunHeld: Another owner holds the run that is claimed; the sentence says who.
     """
     moved = run if isinstance(run, RunTransition) else RunTransition(run=run)
     for event in happened:
@@ -111,16 +109,16 @@ def apply_events(
 
 
 def describe_standing(run: Run) -> str:
-    """Return where a run is, and what can be done there: why it goes nowhere else."""
+    """Say which state a run is in and what can be done next, as the reason for a refusal."""
     ended = f"has ended as {run.state}; reopen its task with task_update and status"
     return f"{run.run_id} {_STANDS.get(run.state, f'{ended} active')}"
 
 
 def _enter_state(run: Run, state: RunState, now: datetime) -> Fields:
-    """Return what changes as a run enters another state."""
+    """Compute the fields that change when a run enters another state."""
     fields: dict[str, object] = {"state": state, "changed_at": now, "why": None}
     if state is not _RUNNING:
-        # What it waits is no work, also where its turn goes on.
+        # Waiting is not counted as work, even if the turn goes on.
         fields |= {"lease_until": None, **end_turn(run, now)}
     if state is not _BLOCKED:
         fields["question"] = None

@@ -1,4 +1,4 @@
-"""Why a run is in its state, and how long and how often runs are helped along."""
+"""The reasons for a run's state, and the limits and intervals that apply to runs."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from taskmem_hookspecs import Value
 
 
 class RunReason(StrEnum):
-    """Why a run is blocked, queued again, or has failed: what `Run.why` holds."""
+    """Why a run is blocked, queued again or failed: the values of `Run.why`."""
 
     QUESTION = "question"
-    """Blocked: its agent asks the user something, and waits for the answer."""
+    """Blocked: its agent asked the user a question."""
     ANSWERED = "answered"
-    """Blocked: the user has answered, and its agent has not acted on that yet."""
+    """Blocked: the user answered; its agent has not acted on the answer yet."""
     STOPPED = "stopped"
     """Blocked: somebody stopped its turn."""
     PAUSED = "paused"
     """Blocked: its task was paused."""
     STALE = "stale"
-    """Blocked: it was interrupted too long ago to resume unasked."""
+    """Blocked: it was interrupted too long ago to resume without asking."""
     PROMPT_CHANGED = "prompt_changed"
-    """Blocked: its agent has other instructions than it began with."""
+    """Blocked: its agent's instructions changed since it began."""
     CREDENTIALS = "credentials"
-    """Blocked: the provider wants another key, or to be paid."""
+    """Blocked: the provider refused the API key or demands payment."""
     INTERRUPTED = "interrupted"
-    """Queued: its owner began anew. Failed: that happened too often."""
+    """Queued: its gateway restarted. Failed: it was interrupted too often."""
     LEASE_EXPIRED = "lease_expired"
-    """Queued: its lease ran out, and nothing was seen of its owner."""
+    """Queued: its lease expired without a sign of its owner."""
     OWNER_GONE = "owner_gone"
-    """Queued: the process of its owner has ended."""
+    """Queued: its owner's process has ended."""
     RESET = "reset"
     """Queued: somebody reset it."""
     BACKGROUND = "background"
@@ -39,57 +39,57 @@ class RunReason(StrEnum):
     HANDED_OFF = "handed_off"
     """Queued for another role, or for the user's review."""
     STALLED = "stalled_loop"
-    """Failed: rounds in a row brought nothing new."""
+    """Failed: too many consecutive rounds without progress."""
     ROUNDS = "round_limit"
-    """Failed: it was told to go on as often as is allowed."""
+    """Failed: it reached the limit of rounds."""
     HOURS = "hour_limit"
-    """Failed: it was worked on for as long as is allowed."""
+    """Failed: it reached the limit of working hours."""
     PROVIDER = "provider_error"
-    """Failed: the provider did, as often as it is tried."""
+    """Failed: the provider failed more often than it is retried."""
     ABORTED = "aborted"
     """Failed: its agent gave it up."""
 
 
 class RunPolicy(Value):
-    """How long a run is trusted, and how often it is helped along. Times in seconds."""
+    """Limits and intervals of runs. Times in seconds unless stated otherwise."""
 
     lease_seconds: float = 300.0
-    """After which an owner of whom nothing was seen counts as gone; longer than
-    OpenClaw's own retries of a provider, which take 134 s."""
+    """Lease of an owner since it was last seen. Longer than OpenClaw's own retries of a provider,
+    which take 134 s."""
     fresh_seconds: float = 3600.0
-    """Age up to which an interrupted run resumes by itself. Source: requirement E3."""
+    """Longest time since its owner was seen after which an interrupted run still resumes by itself.
+    Source: requirement E3."""
     tries: int = 2
-    """Resumes in a row, OpenClaw's own included, after which a run fails."""
+    """Consecutive resumes, OpenClaw's own included, after which a run fails."""
     carry_on: bool = True
-    """Whether a run is told to go on when its turn ended before its task."""
+    """Wake the run's session when a turn ends before its task does."""
     idle_pauses: tuple[float, ...] = (60.0, 240.0, 900.0)
-    """The rests after turns in a row that brought nothing; after as many reminders
-    without effect a run has stalled."""
+    """Rests after consecutive turns without progress. A run stalls after as many reminders."""
     question_seconds: float = 120.0
-    """The first of them where the agent's last words end in a question mark."""
+    """The first of these rests if the agent's last words end in a question mark."""
     max_rounds: int = 200
-    """How often a run is told to go on before its user says more."""
+    """Rounds after which a run fails; counted anew when the user speaks."""
     max_hours: float = 48.0
-    """Hours of work in turns after which it ends likewise."""
+    """Working hours after which a run fails; counted anew when the user speaks."""
     provider_retries: int = 3
-    """Turns in a row that may fail for the provider's sake and are begun again."""
+    """Consecutive turns that may fail because of the provider before the run fails."""
     provider_rest_seconds: float = 90.0
-    """The rest before the first such turn; four times as long each time."""
+    """Rest before the first retry; four times as long before each further one."""
     step_calls: int = 3
-    """Tool calls that a step of a segmented task has."""
+    """Tool calls that each step of a segmented task may make."""
     step_bonus: int = 2
-    """How many more it has on request, once."""
+    """Further calls of a step, granted once on request."""
     background: int = 3
-    """Runs in the background at once; one of them for each session."""
+    """Most runs in the background at once; each session may have one."""
     checkpoint_days: float = 7.0
-    """Days for which checkpoints are kept, and implicit tasks."""
+    """Days after which checkpoints and implicit tasks are dropped."""
     implicit_tasks: bool = True
-    """Whether a user's turn of several calls without a task is covered by one."""
+    """Open an implicit task for a user's turn of several calls without a task."""
 
     def lease_until(self, now: datetime) -> datetime:
-        """Return until when an owner is trusted of whom nothing more is seen."""
+        """Return when the lease of an owner seen at `now` expires."""
         return now + timedelta(seconds=self.lease_seconds)
 
 
 POLICY: Final = RunPolicy()
-"""What holds unless the settings say otherwise."""
+"""Defaults; the settings override them."""

@@ -1,8 +1,7 @@
-"""Recovery: what becomes of a run whose owner may be gone.
+"""Decide what happens to a run whose owner may be gone.
 
-Runs are taken back on proof, never on silence alone: their gateway has started anew,
-their process has ended, or their lease ran out and nothing was seen since. They are
-put back to be worked on, and never worked on here. Source: requirements D2, D3, E3, F7.
+A run is requeued only after its gateway restarted, its owner's process ended, or its lease expired.
+It is never executed here. Source: requirements D2, D3, E3, F7.
 """
 
 from __future__ import annotations
@@ -54,65 +53,64 @@ from taskmem_hookspecs import (
 )
 
 MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
-"""The states in which a run may have a lease."""
+"""States in which a run may have a lease."""
 
 CUT: Final = "Your turn on this was cut"
 _CUT: Final = (RunReason.INTERRUPTED, RunReason.STALE, RunReason.PROMPT_CHANGED)
-"""Why a run is as it is whose turn did not come to its end."""
+"""Reasons of runs whose turn was cut."""
 
 
 class OwnerStatus(Value):
-    """What can be seen of a run's owner now."""
+    """What is known of a run's owner now."""
 
     alive: bool = False
-    """A turn of its session is known to run, or its process lives."""
+    """True if a turn of its session runs, or its process lives."""
     gone: bool = False
-    """Its process is known to have ended."""
+    """True if its process is known to have ended."""
     boot: str | None = None
-    """The start of the gateway that is there; None: none is."""
+    """Current start of its gateway; None: the gateway is not connected."""
     fingerprint: str | None = None
-    """Of what shapes its agent's prompt now; None: not known."""
+    """Digest of what shapes its agent's prompt now; None: not known."""
 
 
 class LapseAction(StrEnum):
-    """What becomes of a run whose lease has run out."""
+    """What to do with a run whose lease has expired."""
 
     RENEW = "renew"
-    """Its owner lives, or waits for something and is not known to be gone."""
+    """Renew the lease: its owner lives, or it waits and its owner is not known to be gone."""
     REST = "rest"
-    """It waits for something, and its gateway's session is woken by that."""
+    """Release the lease: it waits for something that will wake its gateway's session."""
     QUEUE = "queue"
-    """Whoever may claims it."""
+    """Requeue it, to be claimed."""
     RESUME = "resume"
-    """Its session is told to go on with it."""
+    """Wake its session to go on with it."""
     ASK = "ask"
-    """The user is asked."""
+    """Ask the user."""
     FAIL = "fail"
-    """That has happened too often."""
+    """Fail it: it was resumed too often."""
 
 
 class LapseVerdict(Value):
-    """What becomes of a run whose lease has run out, and why."""
+    """The decision on a run whose lease has expired, with its reason."""
 
     course: LapseAction
     why: RunReason | None = None
 
 
 ABANDONED: Final = LapseVerdict(course=LapseAction.QUEUE, why=RunReason.OWNER_GONE)
-"""What becomes of a run that is held by a process which has ended."""
+"""The decision on a run whose owner's process has ended."""
 LEFT: Final[Mapping[str | None, str]] = {
     RunReason.OWNER_GONE: "The process that held it before has ended",
     RunReason.LEASE_EXPIRED: "Whoever held it before was not seen within its lease",
 }
-"""What is told of who held a run before, by why it is queued."""
+"""What the next owner reads about the last one, by the reason that the run is queued."""
 _NOTE_BYTES: Final = 300
 
 
 def describe_owner_gone(why: str | None, messages: Sequence[Message]) -> str:
-    """Return for who claims a run that its holder is gone, and the last note on it.
+    """Tell the agent that claims a run why the last owner is gone, with the last note.
 
-    `why` it is queued, one of `LEFT`; `messages` are the newest of its task, oldest
-    first.
+    `why` is one of the keys of `LEFT`; `messages` are the task's newest, oldest first.
     """
     gone = LEFT[why]
     spoken = [message for message in messages if message.role is not Role.SYSTEM]
@@ -126,7 +124,7 @@ def describe_owner_gone(why: str | None, messages: Sequence[Message]) -> str:
 def judge_lapse(
     facts: TaskFacts, sight: OwnerStatus, now: datetime, policy: RunPolicy
 ) -> LapseVerdict:
-    """Return what becomes of the task's run, whose lease has run out."""
+    """Decide what to do with the task's run, whose lease has expired."""
     run = facts.run
     if run is None or run.state not in MAY_LAPSE:
         return LapseVerdict(course=LapseAction.REST)
@@ -145,9 +143,9 @@ def judge_lapse(
 def judge_gateway_resume(
     facts: TaskFacts, sight: OwnerStatus, now: datetime, policy: RunPolicy
 ) -> LapseVerdict:
-    """Return what becomes of a run that its gateway resumes by itself.
+    """Decide whether the gateway may resume a run by itself.
 
-    Anything but `RESUME` means that it must not: who would be asked here is asked.
+    It may only on `RESUME`; any other action is carried out instead.
     """
     run = facts.run
     if run is None or run.state not in MAY_LAPSE:
@@ -159,9 +157,9 @@ def judge_gateway_resume(
 
 
 def was_resumed(run: Run, owner: Owner, since: datetime | None) -> bool:
-    """Whether a run has gone on, or was told to, since its gateway started.
+    """True if a run has gone on, or was told to, since its gateway started.
 
-    `owner` is its agent in that gateway, `since` when it started; None: not known.
+    `owner` is its agent in that gateway, `since` the gateway's start; None: not known.
     """
     if run.state is RunState.RUNNING:
         return run.owner == owner
@@ -170,9 +168,9 @@ def was_resumed(run: Run, owner: Owner, since: datetime | None) -> bool:
 
 
 def describe_cut(run: Run | None, boot: str | None) -> str | None:
-    """Return what an agent is told of what cut its turn; None: nothing is known to.
+    """Tell an agent what cut its turn; None: nothing is known to have cut it.
 
-    `boot` is the start of its gateway that is there; None: none is known.
+    `boot` is the current start of its gateway; None: not known.
     """
     owner = run.owner if run is not None else None
     if owner is not None and None not in (owner.boot, boot) and owner.boot != boot:
@@ -182,7 +180,7 @@ def describe_cut(run: Run | None, boot: str | None) -> str | None:
 
 
 def build_resumed_notice(task: Task, run: Run, now: datetime) -> Event:
-    """Return the line that tells the user of a task that goes on."""
+    """Build the notice that a task resumes after an interruption."""
     line = f"{notices.format_task_name(task)}: resuming after an interruption."
     return notices.build_notice("resumed", task, run, line, now)
 
@@ -190,7 +188,7 @@ def build_resumed_notice(task: Task, run: Run, now: datetime) -> Event:
 def _judge_interrupted(
     run: Run, sight: OwnerStatus, now: datetime, policy: RunPolicy
 ) -> LapseVerdict:
-    """Return what becomes of a run whose gateway is there, and has no turn for it."""
+    """Decide what to do with a run whose gateway is connected but runs no turn for it."""
     if run.tries >= policy.tries:
         return LapseVerdict(course=LapseAction.FAIL, why=RunReason.INTERRUPTED)
     if (why := _find_doubt(run, sight, now, policy)) is not None:
@@ -201,7 +199,7 @@ def _judge_interrupted(
 
 
 def _find_doubt(run: Run, sight: OwnerStatus, now: datetime, policy: RunPolicy) -> RunReason | None:
-    """Return why the user is asked before a run goes on; None: it may."""
+    """Return why the user must be asked before a run resumes; None: it may resume."""
     if (now - run.seen_at).total_seconds() > policy.fresh_seconds:
         return RunReason.STALE
     known = None not in (run.fingerprint, sight.fingerprint)
@@ -225,9 +223,9 @@ def apply_lapse(
     now: datetime,
     policy: RunPolicy,
 ) -> Change:
-    """Return what is written of a run whose lease has run out.
+    """Build the change that carries out a decision on a run whose lease has expired.
 
-    `text` is the wake's, where the run resumes.
+    `text` is the text of the wake if the run resumes.
     """
     run = facts.run
     assert run is not None  # noqa: S101 - only runs lapse
@@ -253,7 +251,7 @@ def apply_lapse(
 
 def _put_back_run(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) -> Change:
     moved = _queue_run(run, why, now)
-    # That it lies with whoever held it is true no more.
+    # The registrar's wake tells of the former owner, so it is out of date.
     gone = run_registrars.settle_wakes(facts.wakes)
     log = (*moved.events, *outbox.build_settled_events(gone, now))
     return Change(runs=(moved.run,), wakes=gone, events=log)
@@ -293,7 +291,7 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
     also = "continue or " if run.told_session is None else ""
     line = f"{notices.format_task_name(task)}: {because}. Say {also}{how} to go on."
     told = notices.build_notice(why or RunReason.STALE, task, moved.run, line, now)
-    # Nobody is told to go on with what the user is asked about.
+    # The user decides, so no wake may tell the agent to go on.
     gone = run_wakes.drop_open_run_wakes(facts)
     free = task.model_copy(update={"held_until": None})
     return Change(
@@ -305,15 +303,14 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
 
 
 def set_restart_lease(run: Run, boot: str, started_at: datetime, now: datetime) -> Run | None:
-    """Return a run as the new start of its gateway leaves it; None: as it was.
+    """Give a run a short lease after its gateway restarted; None: leave it as it is.
 
-    Whoever held it has until the gateway's own recovery had its time.
-    Source: requirement D2.
+    Until it expires, the gateway's own recovery may resume the run. Source: requirement D2.
     """
     if run.session_key is None or run.state not in MAY_LAPSE:
         return None
     if run.started_at is None:
-        # It was never begun, so nothing of it was interrupted.
+        # The run never began, so nothing was interrupted.
         return None
     if run.owner is not None and run.owner.boot in (None, boot):
         return None
@@ -326,9 +323,9 @@ def set_restart_lease(run: Run, boot: str, started_at: datetime, now: datetime) 
 def is_between_turns(
     facts: TaskFacts, sight: OwnerStatus, now: datetime, policy: RunPolicy
 ) -> bool:
-    """Whether the task's run goes on by itself, whatever became of its gateway.
+    """True if the task's run was between turns, with a due wake, when its gateway restarted.
 
-    It was between two turns, and is told to go on: nothing of it was interrupted.
+    Nothing of such a run was interrupted: the wake makes it go on.
     """
     run = facts.run
     if run is None or run.lease_until is not None:
@@ -338,10 +335,10 @@ def is_between_turns(
 
 
 def correct_wake_time(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:
-    """Return an owed wake as no clock that is ahead has left it.
+    """Correct a wake's due time after the clock was set back.
 
-    What is still to be sent is due now, and what was sent is due again no later than
-    if it had been sent now. When it was sent stays: it was not within this minute.
+    An unsent wake is due now; a sent one at the latest when it would be resent if it had been sent
+    now. `sent_at` stays.
     """
     if wake.due_at is None:
         return wake
@@ -351,10 +348,7 @@ def correct_wake_time(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:
 
 
 def build_waiting_notice(task: Task, run: Run, now: datetime) -> Event:
-    """Return what tells the user of a run that still waits for them.
-
-    Source: requirement F7.
-    """
+    """Build the notice that a run still waits for the user. Source: requirement F7."""
     need = session_run.describe_need(run) or "your word"
     how = notices.format_resume_command(task, run)
     line = f"{notices.format_task_name(task)}: still waits for {need}. Say {how} to go on."
@@ -362,7 +356,7 @@ def build_waiting_notice(task: Task, run: Run, now: datetime) -> Event:
 
 
 def was_announced(run: Run, newest: Sequence[Event]) -> bool:
-    """Whether the user was told that a run waits for them, since it does."""
+    """True if the user was notified that a run waits for them since it began to wait."""
     return any(
         event.kind == events.NOTICE
         and event.run_id == run.run_id
@@ -373,7 +367,7 @@ def was_announced(run: Run, newest: Sequence[Event]) -> bool:
 
 
 def adopt_run(facts: TaskFacts, moved: RunTransition, now: datetime) -> Change:
-    """Return what a turn writes that takes up a run: no wake need tell it to."""
+    """Build the change of a turn that takes up a run; supersede the run's wakes."""
     gone = () if run_wakes.is_on_its_way(facts, now) else run_wakes.drop_open_run_wakes(facts)
     return Change(
         runs=(moved.run,),

@@ -1,6 +1,6 @@
-"""What an agent reads that is told to go on with its task: one line each.
+"""Write the one-line messages that tell an agent to go on with its task.
 
-Its context is still there, so that it needs no packet.
+The agent still has its context, so it needs no packet.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from openclaw_taskmem.domain.texts import clip, quote_line, quote_step, to_plain
 from taskmem_hookspecs import Run, Task
 
 NAME_BYTES: Final = 160
-"""Shown of a task's or a step's name."""
+"""Longest excerpt of a task's or a step's name."""
 RUNNING_BYTES: Final = 400
-"""Shown of what runs in the background."""
+"""Longest list of what runs in the background."""
 QUESTION_BYTES: Final = 1000
-"""Shown of a question to the user."""
+"""Longest excerpt of a question to the user."""
 _ELSE: Final = (
     "If only the user can help, call task_update with ask, your question to them. If "
     'it waits for something, call smart_wait. If it is to rest, set status "paused"; '
     "if it is over, report how it ended."
 )
-"""What an agent that does not carry on does instead."""
+"""What an agent should do if it does not go on."""
 
 
 def remind_to_go_on(task: Task) -> str:
-    """Tell an agent to go on at once."""
+    """Write the message that tells an agent to go on at once."""
     said = f"Your task {_format_name(task)} is not done: {_describe_next(task)} Go on now."
     return _format_line(task, said)
 
 
 def remind_of_end(task: Task, before: str) -> str:
-    """Tell an agent of an end, after which it takes up what it was at.
+    """Write the message that something has ended and the agent should go on.
 
-    Its last words may have been a question to the user that is not answered yet.
+    It says that a question to the user is still open, in case the last words were one.
     """
     return _format_line(
         task,
@@ -47,7 +47,7 @@ def remind_of_end(task: Task, before: str) -> str:
 
 
 def remind_of_no_progress(task: Task) -> str:
-    """Remind an agent whose last turn brought nothing, or ended in a question mark."""
+    """Write the reminder after a turn without progress, or one that ended in a question mark."""
     return _format_line(
         task,
         f"Your task {_format_name(task)} is open, and your last turn ended without progress "
@@ -57,7 +57,7 @@ def remind_of_no_progress(task: Task) -> str:
 
 
 def remind_of_awaited(task: Task, awaited: Sequence[str]) -> str:
-    """Remind an agent that has long waited for what its gateway runs."""
+    """Write the reminder for an agent that has waited long for its gateway's work."""
     running = clip(to_plain_line("; ".join(awaited)), RUNNING_BYTES)
     return _format_line(
         task,
@@ -68,7 +68,7 @@ def remind_of_awaited(task: Task, awaited: Sequence[str]) -> str:
 
 
 def describe_waiting_task(task: Task, run: Run) -> str:
-    """Tell an agent, before the user's next words, what its task waits for."""
+    """Write what an agent reads before the user's next words: what its task waits for."""
     asks = "ask you to go on with it" if run.question is None else "answer it"
     return (
         f"[system] task_question ({task.task_id}): your task {_format_name(task)} waits "
@@ -87,7 +87,7 @@ def describe_waiting_reason(run: Run) -> str:
 
 
 def describe_away_question(run: Run) -> str | None:
-    """Tell an agent what a task in the background asks; None: nothing."""
+    """Say to an agent what a task in the background asks the user; None: nothing."""
     if run.question is None or not session_run.has_open_question(run):
         return None
     asked = quote_line(to_plain_line(run.question), QUESTION_BYTES)
@@ -105,11 +105,11 @@ _WHY: Final[Mapping[str, str]] = {
     RunReason.PROMPT_CHANGED: "it was interrupted, and your instructions have changed",
     RunReason.CREDENTIALS: "the model's provider wants another key, or to be paid",
 }
-"""Why a task waits for its user, whose agent has asked nothing."""
+"""Why a task waits for the user although its agent asked nothing."""
 
 
 def _describe_next(task: Task) -> str:
-    """Say what is left to do of a task."""
+    """Say which step of a task is next."""
     place = compute_progress(task)
     if place.current is None:
         return "all its steps are marked done. Check the result, then complete it."

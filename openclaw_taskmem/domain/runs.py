@@ -1,4 +1,4 @@
-"""What calls, turns and the state of a task mean for its run, and what it shows."""
+"""Apply calls, turns and task status changes to a task's run."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _FOLLOWS: Final[Mapping[TaskStatus, tuple[RunState, RunEvent]]] = {
 
 
 def build_queue_query(role: str, limit: int) -> RunQuery:
-    """Return what finds the queued runs that a role may claim, oldest first."""
+    """Build the query for the queued runs that a role may claim, oldest first."""
     states = (RunState.QUEUED,)
     return RunQuery(states=states, oldest_first=True, role=role, limit=limit)
 
 
 def follow_status(run: Run, status: TaskStatus, now: datetime) -> RunTransition:
-    """Return the open run of a task whose status has changed: it goes the same way.
+    """Move a task's open run to the state that matches the task's new status.
 
-    One that is in review waits for the user already, and is not blocked besides.
+    A run in review is not blocked when its task is paused: it already waits for the user.
     """
     state, event = _FOLLOWS.get(status, (run.state, None))
     waits = state is RunState.BLOCKED and run.state is RunState.REVIEW
@@ -51,9 +51,9 @@ def follow_status(run: Run, status: TaskStatus, now: datetime) -> RunTransition:
 
 
 def take_up_run(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> RunTransition:
-    """Return a run that rested as an owner goes on with it.
+    """Set a resting run running for an owner.
 
-    A process that goes on with what it holds keeps its role and its token.
+    An owner that already holds the run keeps its role and token; anyone else claims it.
     """
     by_itself = owner.boot is None and owner.same(run.owner)
     same = run.owner == owner or by_itself
@@ -62,9 +62,9 @@ def take_up_run(run: Run, owner: Owner, now: datetime, policy: RunPolicy) -> Run
 
 
 def begin_turn_or_rest(moved: RunTransition, caller: Caller, now: datetime) -> RunTransition:
-    """Return a run as a caller holds it: what a sub-agent claims rests.
+    """Start the turn of a claimed run, or release its lease if no turn works on it.
 
-    In a turn of a gateway's session work on it begins, unless it has begun before.
+    A sub-agent's claim takes no lease. A gateway's turn begins only once.
     """
     run = moved.run
     if not caller.in_turn:
@@ -75,9 +75,9 @@ def begin_turn_or_rest(moved: RunTransition, caller: Caller, now: datetime) -> R
 
 
 def note_call(run: Run, caller: Caller, token: int | None, now: datetime, policy: RunPolicy) -> Run:
-    """Return a run after a call on its task: one by who holds it shows it at work.
+    """Renew the run's lease if the caller of a task's tool owns the run.
 
-    What a sub-agent calls while the run rests leaves it at rest.
+    A sub-agent's call leaves a resting run without a lease.
     """
     if not run_ownership.has_claim(run, caller, token):
         return run
@@ -86,24 +86,24 @@ def note_call(run: Run, caller: Caller, token: int | None, now: datetime, policy
 
 
 def was_blocked_since(run: Run, since: datetime | None) -> bool:
-    """Whether a run was blocked since an instant; of None that is not known."""
+    """True if the run was blocked at or after `since` and still is; None: not known, so False."""
     blocked = run.state is RunState.BLOCKED
     return blocked and since is not None and run.changed_at >= since
 
 
 def is_given_away(run: Run) -> bool:
-    """Whether a run was handed to a role, and is no session's until one claims it."""
+    """True if the run was handed to a role and no session has claimed it yet."""
     return run.role is not None and run.session_key is None
 
 
 def has_visible_calls(run: Run | None) -> bool:
-    """Whether the calls of a run's agent are seen: its gateway's hooks report them."""
+    """True if the gateway's hooks report the tool calls of the run's agent."""
     if run is None:
         return False
     return run.checkpoints > 0 or (run.owner is not None and run.owner.boot is not None)
 
 
 def is_left_behind(run: Run, now: datetime, policy: RunPolicy) -> bool:
-    """Whether a run is queued for its session, which must be gone: it never went on."""
+    """True if the run is queued and its owner was not seen for `fresh_seconds`."""
     unseen = (now - run.seen_at).total_seconds()
     return run.state is RunState.QUEUED and unseen > policy.fresh_seconds
