@@ -1,7 +1,7 @@
-"""What is known of the gateway, and when a session is not to be disturbed.
+"""Decide when a gateway's session must not be disturbed.
 
-OpenClaw resumes what a restart has cut by itself, beginning 2 to 5 seconds after its
-start (measured with 2026.9.6).
+After a restart OpenClaw resumes the turns that were cut by itself, 2 to 5 seconds after its start
+(measured with 2026.9.6).
 """
 
 from __future__ import annotations
@@ -16,62 +16,62 @@ from taskmem_hookspecs import Task, TaskStatus, Value
 from taskmem_hookspecs.value import Instant
 
 BOOTS: Final = 8
-"""Starts that are remembered, for more than one gateway may find the same daemon."""
+"""Starts to remember; several gateways may use the same daemon."""
 SETTLES: Final = timedelta(seconds=12)
 """How long a gateway that has just started is left to its own recovery."""
 LONGEST_TURN: Final = timedelta(hours=1)
-"""After which a turn whose end was never told holds nobody any more; a wake for one
-that runs still waits in the gateway."""
+"""Age at which a turn whose end was not reported no longer holds wakes back. If it still runs, the
+wake waits in the gateway."""
 
 
 class GatewayPresence(Value):
     """A gateway as its plug-in reports it."""
 
     boot: str
-    """One per start."""
+    """Id of its current start."""
     transport: str
-    """The transport by which its plug-in takes wakes."""
+    """Transport that delivers wakes to its plug-in."""
     version: str
     """The plug-in's version."""
     host: str = GATEWAY
-    """Where its agents run, as in `Wake.host`."""
+    """Name of the host, as in `Wake.host`."""
     started_at: Instant
     main_session: str
-    """The session of a wake that names none."""
+    """Session for wakes that name none."""
     fingerprints: Mapping[str, str] = {}
-    """Of what shapes each agent's prompt, by the agent's id."""
+    """Digest of what shapes an agent's prompt, by the agent's id."""
     running: Mapping[str, Instant] = {}
-    """The sessions in which a turn runs, and since when that is known."""
+    """Sessions in which a turn runs, with since when that is known."""
 
     def with_running(self, sessions: Iterable[str], now: datetime) -> GatewayPresence:
-        """Return it with the sessions in which a turn runs now."""
+        """Set the sessions in which a turn runs now."""
         running = {key: self.running.get(key, now) for key in sessions}
         return self.model_copy(update={"running": running})
 
 
 class RunningWork(Value):
-    """What a gateway runs for a session, beside its turn."""
+    """A command or sub-agent that a gateway runs for a session, beside its turn."""
 
     kind: Literal["command", "sub_agent"]
     name: str
-    """Of a command its session of `exec`, of a sub-agent its session's key."""
+    """A command's `exec` session, or a sub-agent's session key."""
     about: str
-    """The command, or what the sub-agent was told to do; empty: not known."""
+    """The command, or the sub-agent's task; empty: not known."""
     since: Instant
 
     def format_line(self) -> str:
-        """Return it as a line."""
+        """Write it as a line."""
         kind = {"command": "exec session", "sub_agent": "sub-agent"}[self.kind]
         about = f": {clip(to_one_line(self.about), 200)}" if self.about else ""
         return f"{kind} {self.name}{about}, since {format_iso(self.since)}"
 
 
 class Hold(Value):
-    """Why a session is left alone just now."""
+    """Why no wake may go to a session now."""
 
     why: str
     until: Instant | None = None
-    """When it ends by itself, if nobody ends it before; None: it does not."""
+    """When it ends by itself at the latest; None: it does not."""
 
 
 def find_hold(
@@ -79,8 +79,7 @@ def find_hold(
 ) -> Hold | None:
     """Return why no wake may go to a session now; None: it may.
 
-    Where no gateway is known nobody is held: there is nobody to ask. A clock that is
-    set back ends a hold, rather than stretching it.
+    Without a connected gateway there is no hold. A clock that is set back ends a hold.
     """
     for gateway in gateways:
         settled = gateway.started_at + SETTLES
@@ -95,19 +94,18 @@ def find_hold(
 
 
 def find_transport(host: str | None, gateways: Iterable[GatewayPresence]) -> str | None:
-    """Return by which transport the gateway takes wakes that an agent runs in.
+    """Return the transport of the gateway in which an agent runs.
 
-    None: that gateway is not connected, or its agent runs elsewhere.
+    None: that gateway is not connected, or the agent runs elsewhere.
     """
     return next((each.transport for each in gateways if each.host == host), None)
 
 
 def find_open_task(tasks: Iterable[Task], session_key: str, since: datetime | None) -> Task | None:
-    """Return the task that a session's agent must be reminded of; None: there is none.
+    """Return the active task to remind a session's agent of; None: there is none.
 
-    It is the one that moved last, of those that are active. `since` is when the agent
-    may have forgotten it: a task that it has reported on after that is no news. None:
-    it asked for it.
+    It is the one touched last. `since` is when the agent may have forgotten it: if the task was
+    touched later, no reminder is needed. None: the agent asked for a reminder.
     """
     open_ = [
         task

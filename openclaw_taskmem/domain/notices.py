@@ -1,8 +1,7 @@
-"""What the user is told of a run: five milestones, and what concerns the user.
+"""Notify the user about a run: five milestones, and other notices.
 
-Each is an entry of the log, and is sent as a line to the session's user. No model reads
-it. Entries that come close together are one message.
-Source: requirement F5, seed 004.
+Each is a log entry that is sent as a line to the session's user. No model reads it. Entries within
+a few seconds make one message. Source: requirement F5, seed 004.
 """
 
 from __future__ import annotations
@@ -29,77 +28,76 @@ from taskmem_hookspecs import Event, Run, Task, TaskFacts, Wait
 
 LINE_BYTES: Final = 400
 NAME_BYTES: Final = 160
-"""Of a task's name in a line, so that there is room for what is to be done."""
+"""Longest excerpt of a task's name in a line, so that there is room for what to do."""
 CALLED_BYTES: Final = 40
-"""Of a task's name in a command: its beginning is enough."""
+"""Longest excerpt of a task's name in a command; its beginning is enough."""
 UNTIL_BYTES: Final = 200
-"""Of what a wait is for, in a line."""
+"""Longest excerpt of a wait's condition in a line."""
 UNCLAIMED: Final = "unclaimed"
-"""About a task that waits to be claimed; without a session, the main one is told."""
+"""A task waits to be claimed. Without a session, the main session is notified."""
 WORDS: Final = "words"
-"""About the agent's own last words, which the session's chat shows already."""
+"""The agent's own last words, which the session's chat shows already."""
 WORDS_BYTES: Final = 64_000
 COALESCED: Final = timedelta(seconds=5)
-"""For how long an entry waits for others to make one message with it."""
+"""How long an entry waits for others to join its message."""
 
 
 class Milestone(StrEnum):
-    """The five events of a run that its user is told of."""
+    """The five milestones of a run."""
 
     ACCEPTED = "accepted"
-    """A task was registered by an agent that works on it."""
+    """The task was registered by an agent that works on it."""
     STARTED = "started"
     """Its first tool was called."""
     WRITE_VERIFIED = "tool_write_verified"
-    """Its evidence was looked at, and is there."""
+    """Its evidence was checked and found."""
     COMPLETED = "completed"
-    """It is over, and all that it claims was seen."""
+    """It is completed, and all that it claims was verified."""
     FAILED = "failed"
-    """It is over, and the line says why."""
+    """It failed; the line says why."""
 
 
 class Notify(StrEnum):
-    """Of what a user is told unasked: the values of `TASKMEM_NOTIFY`."""
+    """Notices that a user gets: the values of `TASKMEM_NOTIFY`."""
 
     MILESTONES = "milestones"
-    """All of it."""
+    """All notices."""
     IMPORTANT = "important"
-    """Questions, the agent's last words, failures, what was completed, and what could
-    not be verified."""
+    """Questions, the agent's last words, failures, completions, and what could not be verified."""
     OFF = "off"
-    """Questions and the agent's last words."""
+    """Only questions and the agent's last words."""
 
 
 ASKED: Final = frozenset(
     {"question", "stale", "prompt_changed", "credentials", "review", "blocked"}
 )
-"""About what the user is asked."""
+"""Subjects of notices that ask the user something."""
 _QUESTIONS: Final = ASKED | {WORDS}
-"""What is told with every setting: it waits for the user, or is the agent's answer."""
+"""Subjects sent with every setting: questions to the user, and the agent's answer."""
 _IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, "unverified"})
 
 
 SMALL: Final = frozenset({"step", "waiting"})
-"""About what a card shows: told in the web chat only, where there is no card."""
+"""Subjects that a card shows; sent as lines only to the web chat, which has no cards."""
 SMALL_EVERY: Final = timedelta(minutes=1)
-"""The shortest time between two of them in a session."""
+"""Shortest interval between two such lines in a session."""
 
 
 def is_small(event: Event) -> bool:
-    """Whether an entry is told only where there is no card."""
+    """True if an entry is sent only where there is no card."""
     return _find_subject(event) in SMALL
 
 
 def is_question(event: Event) -> bool:
-    """Whether an entry asks the user something."""
+    """True if an entry asks the user something."""
     return _find_subject(event) in ASKED
 
 
 def is_question_over(event: Event, run: Run, newest: Sequence[Event]) -> bool:
-    """Whether the user need not be asked any more what an entry asks.
+    """True if the question of an entry needs no answer any more.
 
-    Its run no longer waits, or the question was answered or followed by another.
-    `newest` are the newest entries of its task.
+    Its run no longer waits, or the question was answered or replaced by another. `newest` are the
+    newest entries of its task.
     """
     later = (e for e in newest if e.event_id > event.event_id and e.run_id == run.run_id)
     closes = (e.kind == events.QUESTION_ANSWERED or is_question(e) for e in later)
@@ -107,7 +105,7 @@ def is_question_over(event: Event, run: Run, newest: Sequence[Event]) -> bool:
 
 
 def is_wanted(event: Event, notify: Notify) -> bool:
-    """Whether a user who set `notify` is told of an entry."""
+    """True if a user with the setting `notify` gets an entry."""
     about = _find_subject(event)
     if notify is Notify.MILESTONES or about in _QUESTIONS:
         return True
@@ -115,11 +113,10 @@ def is_wanted(event: Event, notify: Notify) -> bool:
 
 
 def find_next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
-    """Return how many entries of a session, from the first on, make the next message.
+    """Return how many of a session's first entries make the next message, and when to send it.
 
-    A question or a failure is a message of its own, after those that wait. The instant
-    is when the message is complete and can be sent; None: now. The same entries always
-    make the same messages.
+    A question or a failure is a message of its own, after the entries before it. None: send it now.
+    The same entries always make the same messages.
     """
     last = waiting[0].at + COALESCED
     for number, event in enumerate(waiting):
@@ -131,9 +128,9 @@ def find_next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
 
 
 def format_message(entries: Sequence[Event]) -> str:
-    """Return the text of a message, a line an entry; the start of a task is one line.
+    """Write a message, one line an entry; acceptance and start of a task share a line.
 
-    No line of a task stands in it twice.
+    Each line of a task appears once.
     """
     begun = {e.task_id for e in entries if _find_subject(e) == Milestone.ACCEPTED}
     both = begun & {e.task_id for e in entries if _find_subject(e) == Milestone.STARTED}
@@ -150,12 +147,12 @@ def format_message(entries: Sequence[Event]) -> str:
 
 
 def is_beginning(event: Event) -> bool:
-    """Whether an entry says no more than that a task begins."""
+    """True if an entry says only that a task is accepted or started."""
     return _find_subject(event) in (Milestone.ACCEPTED, Milestone.STARTED)
 
 
 def find_failure(event: Event, task: Task, run: Run | None) -> str:
-    """Return why a task has failed, if an entry says so; empty: it does not."""
+    """Return why a task failed, if an entry says so; empty: it does not."""
     if _find_subject(event) != Milestone.FAILED:
         return ""
     begins = f"{format_task_name(task)}: {Milestone.FAILED}. "
@@ -165,7 +162,7 @@ def find_failure(event: Event, task: Task, run: Run | None) -> str:
 
 
 def is_silent(event: Event) -> bool:
-    """Whether an entry is a line on an implicit task: only its question is told."""
+    """True if an entry of an implicit task is not shown; only its questions are."""
     return event.data.get("implicit") is True and _find_subject(event) != "question"
 
 
@@ -174,7 +171,7 @@ def _is_urgent(event: Event) -> bool:
 
 
 def _find_subject(event: Event) -> str:
-    """Return what an entry is about: the name of its milestone, or its kind."""
+    """Return the name of an entry's milestone, or the kind of its notice."""
     return str(event.data.get("name") or event.data.get("about") or "")
 
 
@@ -185,7 +182,7 @@ _BEGUN: Final = ": accepted and started, "
 def build_milestone(
     which: Milestone, task: Task, run: Run, now: datetime, said: str | None = None
 ) -> Event:
-    """Return the entry of a milestone; `said` is what there is to add to it."""
+    """Build a milestone's log entry; `said` is added to its line."""
     line = f"{format_task_name(task)}: {which}"
     if which is Milestone.ACCEPTED:
         said = format_count(len(task.plan), "step")
@@ -198,15 +195,15 @@ def build_milestone(
 
 
 def capitalize_first(said: str) -> str:
-    """Return words with a capital letter first."""
+    """Capitalize the first letter."""
     return f"{said[:1].upper()}{said[1:]}"
 
 
 def build_last_words(run: Run | None, session_key: str, said: str, now: datetime) -> Event:
-    """Return the entry of what an agent said last in a turn that we began.
+    """Build the entry for an agent's last words in a turn that one of our wakes began.
 
-    It is for the user of the run's session, whose chat shows the words already, or,
-    of a run in the background, for the user of the session that sent it there.
+    It goes to the user of the run's session, whose chat shows the words already; for a run in the
+    background, to the user of the session that sent it there.
     """
     told = run.told_session if run is not None else None
     return Event(
@@ -225,12 +222,12 @@ def build_last_words(run: Run | None, session_key: str, said: str, now: datetime
 
 
 def is_same_question(asked: str | None, said: str) -> bool:
-    """Whether words are just the question that a line has asked the user."""
+    """True if words repeat the question that the user was asked."""
     return asked is not None and to_one_line(asked) == to_one_line(said)
 
 
 def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime) -> Event:
-    """Return the entry of steps that are done; in the background, how to stop it."""
+    """Build the notice of steps that are done; in the background, say how to stop the task."""
     last = quote_step(to_plain_line(task.plan[max(marked)]), 120)
     whole = format_count(len(task.plan), "step")
     line = f"{format_task_name(task)}: {len(task.done)} of {whole} done: {last}."
@@ -241,7 +238,7 @@ def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime
 
 
 def build_wait_notices(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, ...]:
-    """Return the entry of a wait that begins; empty: no user of a session sees it."""
+    """Build the notice of a wait that begins; empty: no user of a session sees it."""
     task, run = (facts.task, facts.run) if facts else (None, None)
     away = run.told_session if run else None
     own = (run.session_key if run else None) or (task.session_key if task else None)
@@ -262,14 +259,14 @@ def build_wait_notices(wait: Wait, facts: TaskFacts | None, now: datetime) -> tu
 
 
 def build_write_verified(task: Task, run: Run, said: str, now: datetime) -> Event:
-    """Return the entry of the line that says what was made and proved."""
+    """Build the milestone that says what was made and verified."""
     which = Milestone.WRITE_VERIFIED
     line = f"{format_task_name(task)}: {said}"
     return _build_event(events.MILESTONE, task, run, line, now, name=which)
 
 
 def add_nothing_written(event: Event, task: Task, nothing: str) -> Event:
-    """Return the entry of a completion with the words that nothing was written."""
+    """Add to a completion's entry that nothing was written."""
     said = f"{format_task_name(task)}: {Milestone.COMPLETED}"
     line = str(event.data.get("line"))
     if event.data.get("name") != Milestone.COMPLETED or not line.startswith(said):
@@ -279,9 +276,9 @@ def add_nothing_written(event: Event, task: Task, nothing: str) -> Event:
 
 
 def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:
-    """Return the entry by which the turn of a session that works on a run is stopped.
+    """Build the entry that stops the turn of a session that works on a run.
 
-    It is for a turn that had begun by now; the host is told how long ago that was.
+    It applies to a turn that had begun by now; the host is told how long ago that was.
     """
     return Event(
         at=now,
@@ -293,17 +290,17 @@ def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:
 
 
 def build_notice(about: str, task: Task, run: Run, line: str, now: datetime) -> Event:
-    """Return the entry of a line that concerns the user; `about` names its kind."""
+    """Build a notice's log entry; `about` is its kind."""
     return _build_event(events.NOTICE, task, run, line, now, about=about)
 
 
 def format_task_name(task: Task) -> str:
-    """Return what a task is called in a line."""
+    """Shorten a task's name for a line."""
     return clip(to_plain_line(task.name), NAME_BYTES)
 
 
 def format_command_name(task: Task) -> str:
-    """Return what the user calls a task in a command: the first words of its name."""
+    """Shorten a task's name for a command, to its first words."""
     words = to_plain_line(task.name)
     called = clip(words, CALLED_BYTES)
     if called == words:
@@ -313,13 +310,13 @@ def format_command_name(task: Task) -> str:
 
 
 def format_resume_command(task: Task, run: Run) -> str:
-    """Return the command by which the user of a line's chat resumes a run."""
+    """Write the command by which the user of the notice's chat resumes a run."""
     return "/resume" if run.told_session is None else f"/resume {format_command_name(task)}"
 
 
 def _build_event(kind: str, task: Task, run: Run, line: str, now: datetime, **data: str) -> Event:
     session = run.told_session or run.session_key or task.session_key
-    # What the user is asked is told whole, with the options and the way to answer.
+    # A question is not shortened: it ends with the options and how to answer.
     size = WORDS_BYTES if data.get("about") in ASKED else LINE_BYTES
     said = clip(to_plain_line(line), size)
     known: dict[str, JsonValue] = {"implicit": True} if task.implicit else {}

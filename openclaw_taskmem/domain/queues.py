@@ -1,7 +1,6 @@
-"""The queue of a role as something to wait for: `queue:ROLE`.
+"""The queue of a role as a target: `queue:ROLE`.
 
-What is waited for is a state: a run is queued for that role, and can be claimed now.
-Source: seed 002.
+The condition is that a run is queued for that role and can be claimed now. Source: seed 002.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from openclaw_taskmem.domain.verdicts import UnderstoodSide
 from taskmem_hookspecs import Condition, ConditionUnclear, InvalidArguments, Target, Task
 
 SCHEME: Final = "queue"
-"""Of the targets that are queues."""
+"""Scheme of queue targets."""
 FORM: Final = "a task is queued"
-"""The one condition that a queue has; it may be left out."""
+"""The only condition of a queue; it may be left out."""
 NAME_BYTES: Final = 200
-"""Shown of the name of a task that is queued."""
+"""Longest excerpt of a queued task's name."""
 
 
 def is_queue(target: str) -> bool:
-    """Whether a target, as an agent writes it, is a queue."""
+    """True if a target, as an agent writes it, is a queue."""
     return target.strip().lower().startswith(f"{SCHEME}:")
 
 
 def refuse_condition(condition: Condition) -> ConditionUnclear | None:
-    """Return why no queue can meet a condition; None: it is the one that it has."""
+    """Return why a queue cannot meet a condition; None: it can."""
     if condition.sentence.strip().rstrip(".").lower() == FORM:
         return None
     refusal = ConditionUnclear(
@@ -45,15 +44,15 @@ def refuse_condition(condition: Condition) -> ConditionUnclear | None:
 
 
 def name_form(understood: Sequence[UnderstoodSide]) -> tuple[UnderstoodSide, ...]:
-    """Return how a condition was read with the form that it has."""
+    """Set the form of a queue's condition in how it was understood."""
     return tuple(each.model_copy(update={"form": FORM}) for each in understood)
 
 
 def guard_wait(target: Target, caller: Caller) -> None:
-    """Refuse a wait for a queue of which the caller could claim nothing.
+    """Refuse a wait for a queue from which the caller cannot claim.
 
     Raises:
-        InvalidArguments: Its gateway says that it has another role.
+        InvalidArguments: The caller's gateway gives it another role.
     """
     owner = caller.gateway_owner
     if target.scheme == SCHEME and owner is not None and owner.role != target.name:
@@ -65,7 +64,7 @@ def guard_wait(target: Target, caller: Caller) -> None:
 
 
 def describe_queued(task: Task, role: str) -> str:
-    """Say that a task can be claimed as a role, and how its agent gets it."""
+    """Say that a role may claim a task, and how."""
     name = clip(to_plain_line(task.name), NAME_BYTES)
     return (
         f'{task.task_id} "{name}" is queued, and {role} may claim it: call task_claim '

@@ -1,7 +1,6 @@
-"""How many tools a step of a segmented task may still call.
+"""Limit the tool calls of each step of a segmented task.
 
-Only for tasks that ask for it; everything else stays flat. Source: requirement E4,
-seed 003 §P2.1.
+Only tasks that ask for it are segmented. Source: requirement E4, seed 003 §P2.1.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from openclaw_taskmem.domain.texts import format_count, quote_step
 from taskmem_hookspecs import Run, RunState, Task, TaskFacts, TaskStatus, Value
 
 STEPS: Final = 10
-"""Steps that a segmented plan has at most."""
+"""Most steps of a segmented plan."""
 
 
 class Budget(Value):
-    """What the current step of a session's task may still do."""
+    """Tool calls that the current step may still make."""
 
     left: int
-    """Calls of tools; 0: no more."""
+    """Calls left; 0: none."""
     reason: str
-    """What the agent reads when there are none left."""
+    """What the agent reads when none are left."""
 
 
 def compute_budget(facts: TaskFacts, policy: RunPolicy) -> Budget | None:
-    """Return what the current step may still do; None: it has no budget."""
+    """Compute the current step's budget; None: it has none."""
     run, task = facts.run, facts.task
     if run is None or not run.segmented or run.state is not RunState.RUNNING:
         return None
@@ -41,9 +40,9 @@ def compute_budget(facts: TaskFacts, policy: RunPolicy) -> Budget | None:
 
 
 def cap_plan(plan: tuple[str, ...], done: int = 0) -> tuple[tuple[str, ...], int]:
-    """Return as much of a plan as is worked on at once, and how many are left out.
+    """Cut a plan to the steps that are worked on at once; return it and how many were cut.
 
-    `done` steps at its beginning are over, and do not count.
+    The first `done` steps are done and do not count.
     """
     kept = plan[: done + STEPS]
     return kept, len(plan) - len(kept)

@@ -1,8 +1,8 @@
-"""Checkpoints: what each tool call added, written as deltas and read back as a whole.
+"""Write a checkpoint for each tool call, and read a run's history from its checkpoints.
 
-A checkpoint holds digests and the beginnings of texts, never whole outputs, and no
-credentials. One whose checksum does not fit is passed over; when the two newest are
-so, nothing is known. Source: requirement E2, seed 003 §P2.2.
+A checkpoint holds digests and excerpts, never whole outputs, and no credentials. Checkpoints with a
+wrong checksum are skipped; if the two newest are wrong, the history is unknown. Source: requirement
+E2, seed 003 §P2.2.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from taskmem_hookspecs import Checkpoint, ConversationMessage, Value
 from taskmem_hookspecs.value import Instant
 
 ABOUT_BYTES: Final = 240
-"""Kept of what a call was about."""
+"""Longest excerpt of a call's subject, such as its command."""
 OUTCOME_BYTES: Final = 240
-"""Kept of what a call answered."""
+"""Longest excerpt of a call's result."""
 SAID_BYTES: Final = 400
-"""Kept of a message of the conversation."""
+"""Longest excerpt of a message of the conversation."""
 MESSAGES: Final = 8
 """Messages of the conversation that are read back. Source: requirement E2."""
 READ: Final = 60
-"""Checkpoints that are read back as a whole; of older ones, those with effects are."""
+"""Newest checkpoints that are all read back; of older ones, only those with effects."""
 RECENT: Final = 200
-"""Calls that a new one is compared with. They are kept in the run's row, which every
-call writes, so that each has no more than 8 characters."""
+"""Earlier calls that a new one is compared with. Their digests are in the run's row, which every
+call writes, so each has only 8 characters."""
 
 _TRUSTED: Final = 2
 
 
 class CallStartEntry(Value):
-    """A tool call began; what became of it is not known yet."""
+    """A tool call began; its result is not known yet."""
 
     kind: Literal["began"] = "began"
     call_id: str
     tool: str
     about: str
-    """Such as the command, or the path."""
+    """Its subject, such as the command or the path."""
     method: str | None = None
-    """The HTTP method, or the action, that it was given; None: none."""
+    """Its HTTP method or action; None: none."""
     effect: Effect | None = None
-    """What it may leave behind; None: that was not judged."""
+    """What it may have changed; None: not judged."""
     step: int | None = None
-    """The step that it belongs to, from 0; None: not known."""
+    """Its step, from 0; None: not known."""
 
 
 class CallEndEntry(Value):
@@ -65,43 +65,43 @@ class CallEndEntry(Value):
     method: str | None = None
     effect: Effect | None = None
     outcome: str
-    """The beginning of what it answered."""
+    """Excerpt of its result."""
     ok: bool
     exit_code: int | None = None
-    """Of a command; None: it was none, or is not known."""
+    """Exit code of a command; None: not a command, or not known."""
     milliseconds: int = 0
     step: int | None = None
     said: tuple[ConversationMessage, ...] = ()
-    """What was said in the conversation since the checkpoint before."""
+    """Messages of the conversation since the previous checkpoint."""
 
 
 Entry = Annotated[CallStartEntry | CallEndEntry, Field(discriminator="kind")]
 
 
 class PastCall(Value):
-    """One tool call, as it is known now."""
+    """A tool call, as far as it is known now."""
 
     tool: str
     about: str
     ok: bool | None
-    """None: its end was never seen, so nobody knows what it did."""
+    """True if it succeeded; None: its end was not seen, so its result is unknown."""
     outcome: str = ""
     exit_code: int | None = None
     step: int | None = None
     effect: Effect | None = None
-    """What it may have left behind; None: that was not judged when it was made."""
+    """What it may have changed; None: not judged when it was made."""
     number: int = 0
-    """Of the checkpoint that tells most of it; 0: not known."""
+    """Number of the checkpoint that tells most about it; 0: not known."""
     at: Instant
 
 
 class History(Value):
-    """What the checkpoints of a run say together."""
+    """A run's history, read from its checkpoints."""
 
     calls: tuple[PastCall, ...] = ()
-    """The newest, oldest first."""
+    """The newest calls, oldest first."""
     corrupt: int = 0
-    """How many were passed over."""
+    """Checkpoints that were skipped."""
 
 
 class _Body(Value):
@@ -111,7 +111,7 @@ class _Body(Value):
 def build_checkpoint(
     run_id: str, number: int, entry: CallStartEntry | CallEndEntry, now: datetime
 ) -> Checkpoint:
-    """Return a checkpoint of an entry, shortened and without credentials."""
+    """Build a checkpoint from an entry, shortened and without credentials."""
     body = json.dumps(
         _dump_without_defaults(_shorten_entry(entry)), ensure_ascii=False, separators=(",", ":")
     )
@@ -125,15 +125,15 @@ def build_checkpoint(
 
 
 def compute_checksum(run_id: str, number: int, body: str) -> str:
-    """Return what proves that a body is that of this run and number: 32 hex digits."""
+    """Compute the checksum of a checkpoint's body, run and number: 32 hex digits."""
     text = f"{run_id}\0{number}\0{body}"
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def parse_history(checkpoints: Sequence[Checkpoint]) -> History | None:
-    """Return what checkpoints say, given the oldest first.
+    """Read a run's history from its checkpoints, oldest first.
 
-    None: there are none, or the two newest cannot be trusted.
+    None: there are no checkpoints, or the two newest are corrupt.
     """
     entries = [(each, _parse_entry(each)) for each in checkpoints]
     if not any(entry is not None for _, entry in entries[-_TRUSTED:]):
@@ -143,7 +143,7 @@ def parse_history(checkpoints: Sequence[Checkpoint]) -> History | None:
 
 
 def read_scattered_calls(checkpoints: Sequence[Checkpoint]) -> list[PastCall]:
-    """Return the calls of checkpoints that were picked out of others, oldest first."""
+    """Read the calls of checkpoints that are not consecutive, oldest first."""
     entries = ((each, _parse_entry(each)) for each in checkpoints)
     return _fold_entries([(each, entry) for each, entry in entries if entry is not None])
 
@@ -152,7 +152,7 @@ def _fold_entries(
     known: Sequence[tuple[Checkpoint, CallStartEntry | CallEndEntry]],
 ) -> list[PastCall]:
     calls: list[PastCall] = []
-    # Ids come again where a provider counts anew: an end is that of the last beginning.
+    # Providers reuse ids: an end belongs to the latest start with its id.
     open_: dict[str, int] = {}
     ended: dict[str, CallEndEntry] = {}
     for checkpoint, entry in known:
@@ -166,7 +166,7 @@ def _fold_entries(
         if place is not None:
             calls[place] = call
         elif ended.get(entry.call_id) == entry:
-            continue  # it was told twice
+            continue  # reported twice
         else:
             calls.append(call)
         ended[entry.call_id] = entry
@@ -174,21 +174,21 @@ def _fold_entries(
 
 
 class CallPage(Value):
-    """A part of a run's history."""
+    """A page of a run's history."""
 
     calls: tuple[PastCall, ...]
     """Newest first."""
     before: int | None
-    """The number before which the next part is read; None: there is no more."""
+    """Checkpoint number before which the next page begins; None: there is no more."""
 
 
 def cut_page(
     checkpoints: Sequence[Checkpoint], most: int, has_ended: Callable[[str, int], bool]
 ) -> CallPage:
-    """Return the newest calls of checkpoints, `most` at most, given the oldest first.
+    """Cut the newest page of at most `most` calls from checkpoints, oldest first.
 
-    `has_ended` says whether a call that began here, by its id and number, has ended in
-    a later checkpoint than these: it was told of there.
+    `has_ended` tells whether a call that began here, by id and number, ended in a later checkpoint
+    than these: an earlier page has shown it then.
     """
     calls: list[PastCall] = []
     over: dict[str, CallEndEntry] = {}
@@ -210,63 +210,63 @@ def cut_page(
 
 
 def has_end(checkpoints: Sequence[Checkpoint], call_id: str, after: int) -> bool:
-    """Whether one of some checkpoints after a number tells of a call's end."""
+    """True if a checkpoint after number `after` records the end of a call."""
     entries = (_parse_entry(each) for each in checkpoints if each.number > after)
     return any(isinstance(e, CallEndEntry) and e.call_id == call_id for e in entries)
 
 
 HOLDING_SAID: Final = '"said":[{'
-"""What the bodies hold that tell of the conversation."""
+"""Text in the body of each checkpoint that holds messages of the conversation."""
 
 
 def format_effect_filter(effect: Effect, *, ended: bool) -> str:
-    """Return what the bodies hold of calls with an effect.
+    """Build the text that is in the body of each checkpoint of a call with an effect.
 
-    `ended`: only of those that tell of an end.
+    `ended`: only checkpoints of a call's end.
     """
     mark = f'"effect":"{effect}"'
     return f'{{"kind":"ended",{mark}' if ended else mark
 
 
 def format_call_filter(call_id: str) -> str:
-    """Return what the bodies hold that tell of a call."""
+    """Build the text that is in the body of each checkpoint of a call."""
     return f'"call_id":{json.dumps(call_id, ensure_ascii=False)}'
 
 
 def read_conversation(checkpoints: Sequence[Checkpoint]) -> tuple[ConversationMessage, ...]:
-    """Return the last messages of the conversation that checkpoints tell."""
+    """Read the last messages of the conversation from checkpoints."""
     entries = map(_parse_entry, checkpoints)
     said = [each for e in entries if isinstance(e, CallEndEntry) for each in e.said]
     return tuple(said[-MESSAGES:])
 
 
 def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, str]]:
-    """Return when calls began, their ids and what they were about, oldest first."""
+    """Read when each call began, its id and its subject, oldest first."""
     entries = ((each.at, _parse_entry(each)) for each in checkpoints)
     return [(at, e.call_id, e.about) for at, e in entries if isinstance(e, CallStartEntry)]
 
 
 def read_successes(checkpoints: Sequence[Checkpoint]) -> list[str]:
-    """Return what the calls were about that ended well, oldest first."""
+    """Read the subjects of the calls that succeeded, oldest first."""
     entries = map(_parse_entry, checkpoints)
     return [each.about for each in entries if isinstance(each, CallEndEntry) and each.ok]
 
 
 def digest_text(text: str) -> str:
-    """Return a short name for a text; texts that differ have different ones."""
+    """Digest a text to 12 hex digits."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 def digest_call(given: str, result: str) -> str:
-    """Return a short name for a call and its result; `given_digest` is its beginning.
+    """Digest a call and its result; the digest begins with that of its arguments.
 
-    Of 200 calls one in 80,000 is taken for another: it then is no news, that once.
+    Of 200 calls, one in 80,000 collides with another: it then counts as nothing new.
     """
     return digest_arguments(given) + digest_arguments(result)
 
 
 def digest_arguments(given: str) -> str:
-    """Return a short name for what a call was given: 4 characters."""
+    """Digest a call's arguments to 4 characters."""
     whole = hashlib.sha256(given.encode(errors="surrogatepass")).digest()
     return base64.b64encode(whole[:3]).decode()
 
@@ -314,5 +314,5 @@ def _shorten_entry(entry: CallStartEntry | CallEndEntry) -> CallStartEntry | Cal
 def _dump_without_defaults(entry: CallStartEntry | CallEndEntry) -> dict[str, JsonValue]:
     fields: dict[str, JsonValue] = entry.model_dump(mode="json", exclude_defaults=True)
     effect = {} if entry.effect is None else {"effect": entry.effect.value}
-    # These two come first: by them, the effects are found among all the others.
+    # Kind and effect come first, so that `format_effect_filter` finds them.
     return {"kind": entry.kind, **effect, **fields}

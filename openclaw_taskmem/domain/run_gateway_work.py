@@ -1,4 +1,4 @@
-"""What a run waits for in its gateway, and what becomes of it once that has ended."""
+"""Wake a run when the work that it waits for in its gateway ends."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from taskmem_hookspecs import Change, Event, Run, RunState, TaskFacts
 def notify_awaited_end(
     facts: TaskFacts, newest: Sequence[Event], name: str, how: str, *, wake_id: str, now: datetime
 ) -> Change:
-    """Tell a run to go on, as a command or automation that it waited for has ended.
+    """Wake a run because a command or automation that it waited for has ended.
 
-    `newest` are the newest events of its task. Empty: it rests for another reason, it
-    was told already, or a turn works on it.
+    `newest` are the newest events of its task. Empty: the run rests for another reason, was woken
+    already, or a turn works on it.
     """
     run, awaited = facts.run, read_awaited(facts, newest)
-    # A command is kept as `name (about)`.
+    # A command is logged as `name (about)`.
     commands = [each.partition(" (")[0] for each in _list_names(awaited, "commands")]
     known = name in (*commands, *_list_names(awaited, "scheduled"))
     if run is None or not known or run_wakes.is_on_its_way(facts, now):
@@ -37,7 +37,7 @@ def notify_awaited_end(
 def notify_gateway_restart(
     facts: TaskFacts, newest: Sequence[Event], *, wake_id: str, now: datetime
 ) -> Change:
-    """Tell a run to go on, as the commands that it waited for ended with the gateway.
+    """Wake a run because the commands that it waited for ended with the gateway.
 
     `newest` are the newest events of its task. Empty: it waits for no command.
     """
@@ -51,9 +51,9 @@ def notify_gateway_restart(
 
 
 def read_awaited(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, JsonValue]:
-    """Return what a resting run waits for in its gateway, from the log; empty: nothing.
+    """Read from the log what a resting run waits for in its gateway; empty: nothing.
 
-    It is `commands` and `scheduled`, by their names, and how many `sub_agents`.
+    Keys: `commands` and `scheduled` (names), `sub_agents` (a count).
     """
     run = facts.run
     if run is None or run.state is not RunState.RUNNING or session_run.is_at_work(run):
@@ -70,7 +70,7 @@ def _list_names(awaited: Mapping[str, JsonValue], kind: str) -> Sequence[str]:
 
 
 def _resume_now(facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime) -> Change:
-    """Return what tells a run to go on now, for it need not rest any longer."""
+    """Build the change that ends a run's rest and wakes it now."""
     told = apply_events(run, ToldToGoOn(), RoundReplaced(), now=now)
     wake = run_wakes.make_wake(told.run, wake_id, text, now)
     return run_continuation.build_run_change(facts, told, now, wake=wake)

@@ -1,20 +1,17 @@
-"""Who may claim a run and write for it, by its state, and what others are told.
+"""Decide who may claim a run and write for it, and say why others may not.
 
-Who may do what to a task at all, `domain/rights.py` says.
+`domain/rights.py` decides what a caller may do to a task at all.
 
-| state           | who may write    | who may claim |
-| --------------- | ---------------- | ------------- |
-| queued          | its session, [1] | [1]           |
-| running         | its owner        | its owner [3] |
-| blocked, review | its owner [2]    | its owner [2] |
+| state           | who may write    | who may claim | | --------------- | ---------------- |
+------------- | | queued          | its session, [1] | [1]           | | running         | its owner
+| its owner [3] | | blocked, review | its owner [2]    | its owner [2] |
 
-A person may write in every state, and while a run has an owner whoever has the token of
-its last claim, unless that caller is known to be another.
+A person may write in every state. While a run has an owner, so may a caller that gives the token of
+its last claim, unless that caller is known to be another agent.
 
-[1] Anybody, or who has its role where it has one.
-[2] Who held it last; where nobody did, its session. Another lets the user, or where the
-process of its owner has ended any agent, call `task_resume`: then it is queued.
-[3] What a process holds that is known to have ended is queued before it is claimed.
+[1] Anybody; if the run has a role, only that role. [2] The last owner, else the run's session.
+Anybody else needs `task_resume` first (by the user; by any agent if the owner's process has ended),
+which requeues the run. [3] A run whose owner's process has ended is requeued before it is claimed.
 
 Source: seeds 002 and 004, requirement D.
 """
@@ -27,10 +24,10 @@ from taskmem_hookspecs.errors import Fenced, RunHeld
 
 
 def guard_claim(run: Run, owner: Owner) -> None:
-    """Refuse a claim of a run that is not an owner's to claim.
+    """Refuse a claim of a run that the owner may not claim.
 
     Raises:
-        RunHeld: Another holds it, or alone may; the sentence says who.
+        RunHeld: Another owner holds the run, or only another may claim it; the sentence says who.
     """
     if run.state is RunState.RUNNING and not owner.same(run.owner):
         raise RunHeld(
@@ -50,9 +47,9 @@ def guard_claim(run: Run, owner: Owner) -> None:
 
 
 def can_write(run: Run | None, caller: Caller, token: int | None) -> bool:
-    """Whether a caller may write for a run, as the table above says.
+    """True if a caller may write for a run, by the table above.
 
-    Who gives a token must give that of the claim by which it is held.
+    If a token is given, it must be that of the current claim.
     """
     if run is None:
         return True
@@ -67,11 +64,13 @@ def can_write(run: Run | None, caller: Caller, token: int | None) -> bool:
 
 
 def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -> None:
-    """Refuse a write for a run by anybody but its owner.
+    """Refuse a write for a run by a caller who may not.
+
+    `wish` says what is not done then.
 
     Raises:
-        Fenced: The token is an older claim's, or no claim's.
-        RunHeld: Another holds the run.
+        Fenced: The token is of an older claim, or of none.
+        RunHeld: Another owner holds the run.
     """
     if run is None or can_write(run, caller, token):
         return
@@ -109,10 +108,10 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
 
 
 def guard_token(task_id: str, run: Run | None, token: int | None, wish: str) -> None:
-    """Refuse the token of a claim whose run has ended.
+    """Refuse a token for a task that has no open run any more.
 
     Raises:
-        Fenced: It is one; the sentence says what to do.
+        Fenced: A token was given; the sentence says what to do.
     """
     if run is None and token is not None:
         raise Fenced(
@@ -122,7 +121,7 @@ def guard_token(task_id: str, run: Run | None, token: int | None, wish: str) -> 
 
 
 def has_claim(run: Run, caller: Caller, token: int | None) -> bool:
-    """Whether a caller is who works on a run, or has the token of its claim."""
+    """True if a caller owns a running run, or gives the token of its claim."""
     if run.state is not RunState.RUNNING or run.owner is None:
         return False
     if run.owner.same(caller.owner):
@@ -131,10 +130,9 @@ def has_claim(run: Run, caller: Caller, token: int | None) -> bool:
 
 
 def _may_give_token(run: Run, caller: Caller) -> bool:
-    """Whether the token of a claim may come from a caller: tokens are easy to guess.
+    """True if a caller may use the run's token. Tokens are easy to guess.
 
-    Who is known to be another than who claimed has no use for it. A person's claim is
-    any person's.
+    A caller known to be another agent than the owner may not. A person may use any token.
     """
     holder = run.owner
     if holder is None or caller.person or caller.owner is None:
@@ -143,7 +141,7 @@ def _may_give_token(run: Run, caller: Caller) -> bool:
 
 
 def is_owned_by(run: Run, owner: Owner | None) -> bool:
-    """Whether a run that runs, or waits for the user, is an owner's to go on with."""
+    """True if an owner may go on with a run that is running, blocked or in review."""
     if run.owner is not None:
         return run.owner.same(owner)
     session = owner.session_key if owner else None
@@ -151,7 +149,7 @@ def is_owned_by(run: Run, owner: Owner | None) -> bool:
 
 
 def _describe_way_to_continue(run: Run, caller: Caller) -> str:
-    """Return how who gave a token that no claim has had may go on all the same."""
+    """Say how a caller with an unknown token can go on."""
     if run.state.is_waiting:
         return "it waits for the user now"
     if run.owner is None:
@@ -162,7 +160,7 @@ def _describe_way_to_continue(run: Run, caller: Caller) -> str:
 
 
 def _describe_lost_claim(run: Run, caller: Caller) -> str:
-    """Return what became of a claim whose token is no good any more."""
+    """Say what happened to a claim whose token is not valid any more."""
     if run.state.is_waiting:
         return "it waits for the user now"
     if run.owner is None:
@@ -173,13 +171,13 @@ def _describe_lost_claim(run: Run, caller: Caller) -> str:
 
 
 def describe_claim(run: Run) -> str:
-    """Return how a run that is queued is claimed."""
+    """Say how to claim a queued run."""
     role = "" if run.role is None else f' and role "{run.role}"'
     return f"claim it with task_claim, its task_id{role},"
 
 
 def is_for_owner(run: Run, owner: Owner | None) -> bool:
-    """Whether a run that is queued is for anybody, or for what an owner is."""
+    """True if a queued run may be claimed by anybody, or by the owner's role."""
     return run.role is None or (owner is not None and run.role == owner.role)
 
 
@@ -190,14 +188,14 @@ def _describe_waiting_run(run: Run) -> str:
 
 
 def _describe_takeover(run: Run) -> str:
-    """Return how another comes to go on with what waits for the user."""
+    """Say how another agent can take over a run that waits for the user."""
     way = "let the user call task_resume, and claim it then with task_claim"
     alone = run.owner is not None and run.owner.session_key is None
     return f"call task_resume if that agent has ended, or {way}" if alone else way
 
 
 def describe_owner(owner: Owner | None) -> str:
-    """Return who holds a run, as others are told."""
+    """Name the owner of a run."""
     if owner is None:
         return "nobody"
     if owner.session_key is not None:

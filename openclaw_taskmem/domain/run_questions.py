@@ -1,8 +1,8 @@
-"""What a run's user is asked, and what their answer means for it.
+"""Ask a run's user, and apply their answer.
 
-A question is open while its run waits for the user, until the user has answered it. The
-agent is told the answer; the run goes on when its agent acts on the task.
-Source: rulings "buttons", "a question to the user", "consent".
+A question is open while its run waits for the user and the user has not answered it. The answer is
+sent to the agent; the run goes on when its agent acts on the task. Source: rulings "buttons", "a
+question to the user", "consent".
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ SEND_BACK: Final = "Send back"
 ANSWER_BYTES: Final = 4_000
 _AGAIN: Final = "You were told so before, and nothing followed: the task still waits."
 _INTERRUPTED: Final = (RunReason.STALE, RunReason.PROMPT_CHANGED, RunReason.CREDENTIALS)
-"""Why a run is blocked whose user is asked whether it goes on."""
+"""Reasons of blocked runs whose user is asked whether to resume."""
 _ABOUT: Final[Mapping[str, str]] = {
     RunReason.QUESTION: "Question",
     RunReason.HANDED_OFF: "Review",
     **dict.fromkeys(_INTERRUPTED, "Resume?"),
 }
 _TOLD: Final = frozenset({"review", *_INTERRUPTED})
-"""About what the lines are that told the user of it."""
+"""Subjects of notices that put the question to the user."""
 
 
 def has_run_change(run: Run, newest: Sequence[Event]) -> bool:
-    """Whether the newest entries of a log reach back to a run's last change."""
+    """True if the newest log entries reach back to a run's last change."""
     return any(_is_change(run, event) for event in newest)
 
 
 def build_user_question(
     task: Task, run: Run | None, newest: Sequence[Event]
 ) -> UserQuestion | None:
-    """Return what a run's user is asked; None: nothing, or it is answered.
+    """Build the question that a run's user must answer; None: there is none, or it is answered.
 
-    `newest` are the newest entries of its task in the log, oldest first, as far back as
-    the run's last change; older ones are passed over.
+    `newest` are the newest log entries of its task, oldest first, back to the run's last change;
+    older ones are ignored.
     """
     header = _ABOUT.get(run.why or "") if run is not None else None
     if run is None or header is None or not run.state.is_waiting:
@@ -90,7 +90,7 @@ def _is_change(run: Run, event: Event) -> bool:
 
 
 def _find_options(since: Sequence[Event]) -> tuple[str, ...]:
-    """Return the options of the agent's last question; none: it gave none."""
+    """Return the options of the agent's last question; empty: it gave none."""
     for event in reversed(since):
         given = event.data.get("options")
         if event.data.get("about") == RunReason.QUESTION and isinstance(given, list):
@@ -99,14 +99,14 @@ def _find_options(since: Sequence[Event]) -> tuple[str, ...]:
 
 
 def parse_resume_answer(run: Run, answer: str) -> bool | None:
-    """Whether an answer says that an interrupted run goes on; None: ask its agent."""
+    """Return whether an answer resumes an interrupted run; None: its agent must judge it."""
     if run.state is RunState.BLOCKED and run.why in _INTERRUPTED:
         return {RESUME: True, LEAVE_IT: False}.get(answer)
     return None
 
 
 def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: datetime) -> Event:
-    """Return the entry that records an answer, and closes its question."""
+    """Build the log entry that records an answer and closes its question."""
     run = facts.run
     return Event(
         at=now,
@@ -120,9 +120,9 @@ def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: d
 def build_answer_change(
     facts: TaskFacts, question: UserQuestion | None, answer: str, *, wake_id: str, now: datetime
 ) -> Change:
-    """Return what tells the agent that asked the answer; its run still waits.
+    """Build the change that sends the user's answer to the agent; the run still waits.
 
-    `question`: what is answered; None: it was answered before, and the user says more.
+    `question` is the question answered; None: it was answered before, and the user adds more.
     """
     run, task = facts.run, facts.task
     assert run is not None  # noqa: S101 - only runs ask
@@ -143,7 +143,7 @@ def build_answer_change(
 
 
 def is_answer_delivered(newest: Sequence[Wake], since: datetime) -> bool:
-    """Whether a turn that began at an instant was told of an answer.
+    """True if a turn that began at `since` has been given an answer.
 
     `newest` are the newest wakes of its task.
     """
@@ -154,10 +154,10 @@ def is_answer_delivered(newest: Sequence[Wake], since: datetime) -> bool:
 def build_answer_reminder(
     facts: TaskFacts, newest: Sequence[Wake], *, wake_id: str, now: datetime, policy: RunPolicy
 ) -> Change:
-    """Return what tells an agent once more of an answer that it did not act on.
+    """Build the change that reminds an agent once of an answer that it did not act on.
 
-    `newest` are the newest wakes of its task, the last first. Empty: it acted, is told
-    already, or was told again before.
+    `newest` are the newest wakes of its task, newest first. Empty: the agent acted, is about to be
+    told, or was reminded before.
     """
     run = facts.run
     if run is None or run.why != RunReason.ANSWERED or run.idle_rounds:
@@ -173,7 +173,7 @@ def build_answer_reminder(
 
 
 def _format_answer(task: Task, run: Run, answer: str) -> str:
-    """Return what the agent reads: the question and its answer, on one line."""
+    """Write what the agent reads: the question and its answer, on one line."""
     name = quote_step(to_plain_line(task.name), notices.NAME_BYTES)
     said = quote_line(to_plain_line(answer), ANSWER_BYTES)
     if run.state is RunState.REVIEW:
@@ -192,9 +192,9 @@ def _format_answer(task: Task, run: Run, answer: str) -> str:
 
 
 def awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
-    """Whether a gateway's run has asked its user, and another than its agent calls.
+    """True if a gateway's run waits for an answer and the caller is not its agent.
 
-    One that was answered already takes another answer.
+    With `answer` given, a run that was answered already counts too.
     """
     takes = session_run.has_open_question if answer is None else session_run.can_take_answer
     if run is None or not takes(run):

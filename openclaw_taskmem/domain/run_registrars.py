@@ -1,8 +1,8 @@
-"""Who registered a task hears of it when it lies: unclaimed, or with the user.
+"""Wake the registrar of a task that nobody claims, or that waits for the user's review.
 
-A claim makes the task its holder's, but whoever registered it still counts on it. Its
-wake is a line, not a packet: nobody is to go on with the task there.
-Source: seed 000 §5, ruling "unclaimed, unreviewed".
+A claim gives the task to the run's owner, but its registrar still relies on it. The wake is one
+line and no packet, as the registrar is not to work on the task. Source: seed 000 §5, ruling
+"unclaimed, unreviewed".
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from openclaw_taskmem.domain.texts import clip, to_plain_line
 from taskmem_hookspecs import Run, Task, Wake, WakeCause, WakeState
 
 UNCLAIMED: Final = "unclaimed:"
-"""Before the keys of wakes that tell of a task that its role leaves lying."""
+"""Prefix of the keys of wakes about a task that its role has not claimed."""
 REVIEW: Final = "review:"
-"""Before the keys of wakes that tell of a task that waits for the user's review."""
+"""Prefix of the keys of wakes about a task that waits for the user's review."""
 NAME_BYTES: Final = 160
-"""Of a task's name in such a line."""
+"""Longest excerpt of a task's name in such a line."""
 _OPEN: Final = (WakeState.DUE, WakeState.SENT)
 
 
 def is_for_registrar(wake: Wake) -> bool:
-    """Whether a wake tells whoever registered a task that it lies."""
+    """True if a wake is for a task's registrar."""
     return wake.key.startswith((UNCLAIMED, REVIEW))
 
 
 def is_review_reminder(wake: Wake) -> bool:
-    """Whether a wake tells that a task waits for the user's review."""
+    """True if a wake reminds of a task that waits for the user's review."""
     return wake.key.startswith(REVIEW)
 
 
 def has_packet(wake: Wake) -> bool:
-    """Whether a wake carries the packet of a task that is to go on."""
+    """True if a wake carries the packet of a stuck task."""
     return wake.cause is WakeCause.STUCK and not is_for_registrar(wake)
 
 
 def is_alert(wake: Wake) -> bool:
-    """Whether a wake is sent again only by the next alert of its task.
+    """True if only the next alert of its task sends a wake again.
 
-    What tells of a review is: its task rests, and has no alerts.
+    A review reminder is none: its task is paused and has no alerts.
     """
     return wake.cause is WakeCause.STUCK and not is_review_reminder(wake)
 
 
 def list_open_wakes(wakes: Sequence[Wake]) -> Sequence[Wake]:
-    """Return those of a task's wakes that tell its registrar, and are owed or sent."""
+    """Return the due and sent wakes of a task's registrar."""
     return [wake for wake in wakes if is_for_registrar(wake) and wake.state in _OPEN]
 
 
 def was_refused(wakes: Sequence[Wake]) -> bool:
-    """Whether the newest of a task's wakes that told it unclaimed was refused for good.
+    """True if the newest wake about an unclaimed task was refused for good.
 
     Its registrar's session is gone then. `wakes`: in any state, newest first.
     """
@@ -61,21 +61,21 @@ def was_refused(wakes: Sequence[Wake]) -> bool:
 
 
 def settle_wakes(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
-    """Return those that tell the registrar of a task, which does not lie any more."""
+    """Supersede the open wakes of a task's registrar."""
     gone = {"state": WakeState.SUPERSEDED, "due_at": None}
     return tuple(wake.model_copy(update=gone) for wake in list_open_wakes(wakes))
 
 
 def build_unclaimed_wake(task: Task, said: str, wake_id: str, now: datetime) -> Wake:
-    """Return the wake that tells how a task lies that was given away, as `said`."""
+    """Build the wake that tells the registrar that nobody has claimed a task."""
     key = f"{UNCLAIMED}{task.task_id}:{task.alerts}"
     return _build_wake(task, key, f"{_format_name(task)} {said}", wake_id, now)
 
 
 def build_review_wake(task: Task, run: Run, wake_id: str, now: datetime, threshold: float) -> Wake:
-    """Return the wake that tells of a review that begins now, due after a threshold.
+    """Build the wake that reminds of a review that begins now, due after `threshold` seconds.
 
-    It is settled when the run leaves review. `threshold` in seconds.
+    It is superseded when the run leaves review.
     """
     key = f"{REVIEW}{run.run_id}:{run.version}"
     said = (
@@ -87,7 +87,7 @@ def build_review_wake(task: Task, run: Run, wake_id: str, now: datetime, thresho
 
 
 def format_line(wake: Wake) -> str:
-    """Return what people see of such a wake: what the agent reads, as a sentence."""
+    """Write the line that people see for such a wake: its text without the agent's prefix."""
     return wake.text.removeprefix(_HEAD)
 
 

@@ -1,4 +1,4 @@
-"""The wakes that tell the agent of a run to go on with it."""
+"""The wakes that tell a run's agent to go on."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from openclaw_taskmem.domain import outbox, run_registrars
 from taskmem_hookspecs import Run, TaskFacts, Wake, WakeCause, WakeState
 
 ANSWER: Final = "answer:"
-"""Before the keys of wakes that tell of a user's answer."""
+"""Prefix of the keys of wakes that carry a user's answer."""
 
 
 def make_wake(
     run: Run, wake_id: str, text: str, now: datetime, rest: timedelta = timedelta()
 ) -> Wake:
-    """Return the wake that tells a run to go on, due after a rest."""
+    """Build the wake that tells a run's agent to go on, due after `rest`."""
     return Wake(
         wake_id=wake_id,
         key=f"run:{run.run_id}:{run.rounds}",
@@ -32,9 +32,9 @@ def make_wake(
 
 
 def is_on_its_way(facts: TaskFacts, now: datetime) -> bool:
-    """Whether the run was told to go on already, by a message that may yet arrive.
+    """True if a wake for the run is sent or in flight, or an answer of the user is due.
 
-    A user's answer that is owed begins a turn, too, after which one sees what is next.
+    Such a wake begins a turn, and the end of that turn decides what is next.
     """
     return any(
         wake.state is WakeState.SENT or is_answer_wake(wake) or outbox.is_in_flight(wake, now)
@@ -43,11 +43,9 @@ def is_on_its_way(facts: TaskFacts, now: datetime) -> bool:
 
 
 def drop_open_run_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
-    """Return the wakes that tell the task's run to go on, as they are sent no more.
+    """Supersede the open wakes of the task's run and of its registrar.
 
-    So are those that tell its registrar that it lies.
-
-    What its user has answered it is told whatever it did; `answers`: not even that.
+    Wakes that carry a user's answer stay open, unless `answers`.
     """
     told = tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
@@ -58,11 +56,11 @@ def drop_open_run_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wak
 
 
 def is_answer_wake(wake: Wake) -> bool:
-    """Whether a wake tells an agent what its user has answered."""
+    """True if a wake carries a user's answer."""
     return wake.key.startswith(ANSWER)
 
 
 def list_open_run_wakes(facts: TaskFacts) -> Sequence[Wake]:
-    """Return the wakes that tell the task's run to go on, as far as they are owed."""
+    """Return the due and sent wakes of the task's run."""
     open_ = (WakeState.DUE, WakeState.SENT)
     return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in open_]

@@ -1,4 +1,4 @@
-"""Which of the open runs of a session its turns work on."""
+"""Choose which open run of a session its turns work on, and say what a run waits for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from openclaw_taskmem.domain.run_policy import RunReason
 from taskmem_hookspecs import Owner, Run, RunState
 
 OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
-"""The states in which there is something to do for a session's agent."""
+"""States in which the session's agent has work to do."""
 
 _NEEDS: Final[Mapping[str, str]] = {
     RunReason.QUESTION: "your answer",
@@ -22,12 +22,12 @@ _NEEDS: Final[Mapping[str, str]] = {
 def find_current_run(runs: Sequence[Run], owner: Owner) -> Run | None:
     """Return the run that a session works on; None: there is none.
 
-    It is the one that its turn holds already, then one that may be gone on with, and
-    else one that waits for the user: what is called meanwhile may be for it.
+    First the run that a turn works on, then one that is running or queued, then one that waits for
+    the user: a call in the meantime may belong to it.
 
     Args:
         runs: The open runs of the session, that of the latest task first.
-        owner: Who works in it.
+        owner: The session's agent.
     """
     own = [run for run in runs if can_work_on(run, owner)]
     held = [run for run in own if is_at_work(run)]
@@ -36,19 +36,19 @@ def find_current_run(runs: Sequence[Run], owner: Owner) -> Run | None:
 
 
 def can_work_on(run: Run, owner: Owner) -> bool:
-    """Whether a run is an owner's to go on with: it has held it, or may claim it."""
+    """True if an owner may go on with a run: it is the last owner, or may claim it."""
     if run.state is RunState.QUEUED:
         return run.role in (None, owner.role)
     return owner.same(run.owner)
 
 
 def is_at_work(run: Run) -> bool:
-    """Whether a turn works on a run now: between turns it has no lease."""
+    """True if a turn works on a run now. Between turns it has no lease."""
     return run.state is RunState.RUNNING and run.lease_until is not None
 
 
 def describe_need(run: Run) -> str | None:
-    """Tell its user what a run waits for; None: nothing, or only to be taken up."""
+    """Tell the user what a run waits for; None: nothing, or only to be resumed."""
     if run.state is RunState.REVIEW:
         return "your review"
     if run.state is not RunState.BLOCKED or run.why in (RunReason.PAUSED, RunReason.STOPPED):
@@ -57,10 +57,10 @@ def describe_need(run: Run) -> str | None:
 
 
 def find_awaited(run: Run) -> str | None:
-    """Return what a run waits for of somebody else; None: nothing.
+    """Return the kind of act by others that a run waits for; None: none.
 
-    A `claim` by its role or by anybody, the user's `review`, the `answer` to a
-    question, or another `word` of the user.
+    `claim` by its role or anybody, the user's `review`, the `answer` to a question, or another
+    `word` of the user.
     """
     if run.state is RunState.QUEUED:
         told = is_gateway_session(run.session_key)
@@ -73,25 +73,25 @@ def find_awaited(run: Run) -> str | None:
 
 
 def has_open_question(run: Run) -> bool:
-    """Whether a run waits for the user's answer to what its agent asked."""
+    """True if a run waits for the user's answer to its agent's question."""
     return run.state is RunState.BLOCKED and run.why == RunReason.QUESTION
 
 
 def can_take_answer(run: Run) -> bool:
-    """Whether what its user says to a run is for its agent, on whose act it goes on."""
+    """True if a run has asked the user a question that is open or was answered just now."""
     return has_open_question(run) or (
         run.state is RunState.BLOCKED and run.why == RunReason.ANSWERED
     )
 
 
 def is_waiting_for_word(run: Run) -> bool:
-    """Whether a run waits for a word of the user, on which its agent then acts.
+    """True if a run is blocked until the user says something and its agent acts on it.
 
-    What was paused waits for none: that is as the user or the agent wants it.
+    A paused run is not: the user or the agent wanted the pause.
     """
     return run.state is RunState.BLOCKED and run.why != RunReason.PAUSED
 
 
 def needs_word(run: Run) -> bool:
-    """Whether a run waits for a word of the user that has not come yet."""
+    """True if a run is blocked and the user has not answered yet."""
     return is_waiting_for_word(run) and run.why != RunReason.ANSWERED

@@ -1,7 +1,7 @@
-"""Which task of a chat a person means by `/tasks`, `/resume` and `/cancel`.
+"""Find the task of a chat that a person means by `/tasks`, `/resume` and `/cancel`.
 
-A task is named by its number in the list, its name, or the beginning of its name or id;
-the only one need not be named. Where several are meant, they are listed.
+A task is named by its number in the list, its name, or the beginning of its name or id. A single
+task need not be named. If several match, they are listed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from openclaw_taskmem.domain.texts import (
 from taskmem_hookspecs import Run, Task, TaskStatus, Value, Wait
 
 ENDED: Final = 3
-"""Tasks of a chat that have ended and are still listed."""
+"""Ended tasks of a chat that are still listed."""
 LONGEST_ANSWER: Final = 1000
-"""Characters of what a person says to a task's question."""
+"""Most characters of an answer to a task's question."""
 NAMED_BYTES: Final = 60
-"""Of words that name no task, in the answer that says so."""
+"""Longest excerpt of words that match no task."""
 ASKED_BYTES: Final = 200
-"""Of a task's question to the user, or why it has failed, in the list."""
+"""Longest excerpt of a task's question or failure in the list."""
 _OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 _WORD: Final = re.compile(r"\S+")
 _NUMBER: Final = re.compile(r"#?(\d{1,3})\.?")
@@ -42,7 +42,7 @@ _ID_PREFIX: Final = len("task_") + 1
 
 
 class Command(StrEnum):
-    """The commands of a chat."""
+    """Commands that a person may give in a chat."""
 
     TASKS = "tasks"
     RESUME = "resume"
@@ -53,7 +53,7 @@ _TAKES: Final = {
     Command.RESUME: (*_OPEN, TaskStatus.FAILED, TaskStatus.CANCELLED),
     Command.CANCEL: _OPEN,
 }
-"""The statuses from which a task can be resumed, and cancelled."""
+"""Statuses from which a task can be resumed or cancelled."""
 _NOTHING: Final = {
     Command.RESUME: "This chat has no task to resume.",
     Command.CANCEL: "This chat has no task to cancel.",
@@ -67,44 +67,43 @@ _NOT_IT: Final = {
 
 
 class ListedTask(Value):
-    """One task of a chat, as its list shows it."""
+    """A task of a chat, as the list shows it."""
 
     number: int
-    """Its place in the list, from 1."""
+    """Place in the list, from 1."""
     task: Task
     run: Run | None = None
-    """Its newest run; None: it has none."""
+    """Its newest run; None: none."""
     waits: tuple[Wait, ...] = ()
-    """Those that are watched."""
+    """Its active waits."""
     failure: str = ""
-    """Why it has failed, as its user was told; empty: it has not, or nothing was."""
+    """Why it failed, as the user was told; empty: it did not fail, or no reason was given."""
 
     @property
     def question(self) -> str | None:
-        """Return what it asks the user; None: nothing."""
+        """Its open question to the user; None: none."""
         run = self.run
         return run.question if run is not None and session_run.has_open_question(run) else None
 
 
 class TaskChoice(Value):
-    """Which task is meant."""
+    """The task that a command means."""
 
     one: ListedTask | None = None
-    """None: it is not known which."""
+    """The task; None: not clear."""
     words: str = ""
-    """What else was said, for its agent."""
+    """Further words, for its agent."""
     reply: str = ""
-    """What is answered where it is not known."""
+    """The answer to the person if the task is not clear."""
 
 
 def choose_task(
     listed: Sequence[ListedTask], command: Command, words: str, now: datetime
 ) -> TaskChoice:
-    """Return the task that is meant by the words after a command.
+    """Find the task that the words after a command mean.
 
-    What follows a task's name after `/resume` is told its agent. Where just one task
-    asks something, words that name no task, and do not begin like another's name, are
-    its answer. `/cancel` takes but a name.
+    Words after a task's name go to its agent (`/resume` only). If exactly one task asks something,
+    words that match no task, and do not begin like another task's name, are its answer.
     """
     words = normalize("NFC", words.strip())
     may = [each for each in listed if each.task.status in _TAKES[command]]
@@ -135,9 +134,9 @@ def _choose_answered(
     asking: Sequence[ListedTask],
     now: datetime,
 ) -> TaskChoice:
-    """Return whom words answer that name no task: the only one that asks, or may.
+    """Take words that match no task as an answer to the only task that asks, or may be resumed.
 
-    What was cancelled is reopened by its name, or where nothing is said.
+    A cancelled task is reopened only by its name, or by `/resume` alone.
     """
     only = asking if len(asking) == 1 else _drop_cancelled(may)
     first = words.split(maxsplit=1)[0].casefold()
@@ -150,12 +149,12 @@ def _choose_answered(
 
 
 def describe_listed(listed: Sequence[ListedTask], now: datetime) -> str:
-    """Return the lines of a list, each with what its task does or waits for."""
+    """Write the lines of a list, each with what its task does or waits for."""
     return "\n".join(_format_line(each, now) for each in listed)
 
 
 def describe_list(listed: Sequence[ListedTask], now: datetime) -> str:
-    """Return what `/tasks` answers."""
+    """Write the answer to `/tasks`."""
     if not listed:
         return "This chat has no tasks."
     ways = {Command.RESUME: "resumes one", Command.CANCEL: "cancels one"}
@@ -174,9 +173,9 @@ def describe_list(listed: Sequence[ListedTask], now: datetime) -> str:
 
 
 def describe_way_to_answer(asking: Sequence[ListedTask]) -> str:
-    """Say how tasks that ask something are answered in this chat.
+    """Say how to answer tasks that ask something in this chat.
 
-    What is written there without a command does not reach the background.
+    Text without a command does not reach the background.
     """
     number = str(asking[0].number) if len(asking) == 1 else "NUMBER"
     away = any(each.run and each.run.told_session for each in asking)
@@ -185,10 +184,9 @@ def describe_way_to_answer(asking: Sequence[ListedTask]) -> str:
 
 
 def _list_resumable(may: Sequence[ListedTask]) -> Sequence[ListedTask]:
-    """Return which of the tasks are meant by `/resume` alone.
+    """Return the tasks that `/resume` alone means.
 
-    Those that rest come before those that are worked on, then what has failed, and
-    what was cancelled last.
+    Open tasks at rest, else open tasks at work, else failed ones, else cancelled ones.
     """
     open_ = [each for each in may if each.task.status in _OPEN]
     rest = [e for e in open_ if e.run is None or not session_run.is_at_work(e.run)]
@@ -215,11 +213,11 @@ def _ask_which(found: Sequence[ListedTask], command: Command, now: datetime) -> 
 def _find_named(
     listed: Sequence[ListedTask], words: str, asking: Sequence[ListedTask]
 ) -> tuple[Sequence[ListedTask], str]:
-    """Return the tasks that the words name first, and the rest; none: they name none.
+    """Return the tasks that the first words name, and the other words; empty: none is named.
 
-    A number with more words after it may begin a name, which is meant then. Where tasks
-    ask something, the beginning of a name may be an answer: it names only one that
-    asks, by whole words.
+    A number followed by words may be the beginning of a name, which has precedence. If tasks ask
+    something, the beginning of a name names only a task that asks, in whole words: it may be an
+    answer.
     """
     head = words.split(maxsplit=1)[0]
     rest = words[len(head) :].strip()
@@ -245,7 +243,7 @@ def _find_named(
 
 
 def _find_by_beginning(may: Sequence[ListedTask], words: str) -> tuple[Sequence[ListedTask], str]:
-    """Return the one task whose name begins with the first words, and the rest."""
+    """Return the only task whose name begins with the first words, and the other words."""
     for end in reversed([match.end() for match in _WORD.finditer(words)]):
         head = to_one_line(words[:end])
         found = [each for each in may if _begins_with(_format_name(each), head)]
@@ -255,7 +253,7 @@ def _find_by_beginning(may: Sequence[ListedTask], words: str) -> tuple[Sequence[
 
 
 def _begins_with(text: str, beginning: str) -> bool:
-    """Whether a text begins with another, in whole words and in any case."""
+    """True if a text begins with another, in whole words, ignoring case."""
     size = len(beginning)
     begins = text[:size].casefold() == beginning.casefold()
     return begins and not text[size : size + 1].isalnum()
@@ -278,7 +276,7 @@ def _format_line(listed: ListedTask, now: datetime) -> str:
 
 
 def _describe_standing(listed: ListedTask) -> list[str]:
-    """Return where an open task stands, and what it waits for."""
+    """Say how far an open task is, and what it waits for."""
     task, run = listed.task, listed.run
     current = compute_progress(task).current
     if current is None:
@@ -300,7 +298,7 @@ def _describe_standing(listed: ListedTask) -> list[str]:
 
 
 def _describe_state(run: Run) -> str:
-    """Say what becomes of a run now; empty: nothing that its user need know."""
+    """Say whether a run is at work or what it waits for; empty: neither."""
     if not run.state.is_waiting:
         return "at work" if session_run.is_at_work(run) else ""
     if session_run.has_open_question(run) and run.question is not None:

@@ -1,4 +1,4 @@
-"""The life of a task: registered, moved from status to status, ended, reopened.
+"""Register tasks, change their status, end and reopen them.
 
 Source: seed 000 §1.
 """
@@ -21,7 +21,7 @@ from taskmem_hookspecs.errors import InvalidArguments, NotAllowed, TaskEnded
 
 _COMPLETED: Final = re.compile(r"Status: \w+ → completed\b")
 REQUEST_BYTES: Final = 2000
-"""Kept of what a user had asked for."""
+"""Longest excerpt of a user's request."""
 _USER: Final = "user"
 _ALIASES: Final = {
     "canceled": "cancelled",
@@ -31,9 +31,9 @@ _ALIASES: Final = {
 
 
 def parse_status(text: str, *besides: str) -> TaskStatus:
-    """Return the status that a word names, also by the aliases in use elsewhere.
+    """Parse a status, including common aliases.
 
-    `besides` are other words that the caller takes, for the refusal to list.
+    `besides` are other words that the caller accepts, for the refusal to list.
 
     Raises:
         InvalidArguments: There is no such status; the sentence lists them.
@@ -60,10 +60,10 @@ def build_task(
     request: str | None = None,
     implicit: bool = False,
 ) -> Change:
-    """Return the change that makes an active task.
+    """Build the change that registers an active task.
 
-    `host` is where the agent runs that works on it, as in `Wake.host`.
-    `request` is what its user had asked for, in their words; None: not known.
+    `host` is where the task's agent runs, as in `Wake.host`. `request` is the user's request in
+    their words; None: not known.
     """
     task = Task(
         task_id=task_id,
@@ -84,7 +84,7 @@ def build_task(
 
 
 def build_registration_event(task: Task, now: datetime) -> Event:
-    """Return the log's entry of a task that was made."""
+    """Build the log entry for a registered task."""
     return Event(
         at=now,
         kind=events.TURN_COVERED if task.implicit else events.TASK_REGISTERED,
@@ -94,18 +94,18 @@ def build_registration_event(task: Task, now: datetime) -> Event:
 
 
 def clean_request(said: str) -> str:
-    """Return a user's words as they are kept: without secrets, and not too long."""
+    """Shorten a user's request and remove credentials."""
     return clip(scrub(said.replace("\0", "")).strip(), REQUEST_BYTES)
 
 
 def change_status(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, Message | None]:
-    """Return the task in its new status, and what the thread says of it.
+    """Set a task's status; return the task and the thread's entry.
 
-    Any status may follow any other, but that an ended task only becomes active again.
-    None instead of a message: it was in that status already.
+    Any status may follow any other, but an ended task can only become active. None instead of an
+    entry: it had that status already.
 
     Raises:
-        TaskEnded: It has ended, and would end in another way, or be paused.
+        TaskEnded: The task has ended, and the new status is not active.
     """
     if status is task.status:
         return task, None
@@ -114,16 +114,16 @@ def change_status(task: Task, status: TaskStatus, now: datetime) -> tuple[Task, 
     reopens = task.status.terminal
     verb = "Reopened" if reopens else "Status"
     message = build_lifecycle_message(task, f"{verb}: {task.status} → {status}", now)
-    # What a reopened task claims at its next end is asked about again.
+    # A reopened task is checked anew at its next completion.
     doubts = () if reopens else task.doubts
     return task.model_copy(update={"status": status, "doubts": doubts}), message
 
 
 def reactivate_task(task: Task, now: datetime, *, reopen: bool) -> tuple[Task, Message | None]:
-    """Return a task that somebody takes up again, and what the thread says of it.
+    """Make a task active again; return the task and the thread's entry.
 
     Raises:
-        TaskEnded: It is completed, and is not to be reopened.
+        TaskEnded: The task is completed, and `reopen` is false.
     """
     if task.status is TaskStatus.COMPLETED and not reopen:
         raise TaskEnded(
@@ -135,7 +135,7 @@ def reactivate_task(task: Task, now: datetime, *, reopen: bool) -> tuple[Task, M
 
 
 def guard_reopen(task: Task, newest: Sequence[Event], caller: Caller) -> None:
-    """Refuse an agent that would undo what the user has called off.
+    """Refuse an agent that would reopen a task that the user cancelled.
 
     `newest` are the newest entries of the task's log, oldest first.
 
@@ -163,10 +163,10 @@ def build_status_events(
     why: str | None = None,
     by: Caller | None = None,
 ) -> tuple[Event, ...]:
-    """Return the log's entry of a task that left a status; nothing if it did not.
+    """Build the log entry for a task that left a status; empty: it did not.
 
-    `run_id` and `why` are of the run that took the task along; None: none did. `by` is
-    who said so; None: nobody did, or it does not matter.
+    `run_id` and `why` are of the run whose change caused it; None: no run's. `by` is the caller;
+    None: nobody, or it does not matter.
     """
     if task.status is was:
         return ()
@@ -185,7 +185,7 @@ def build_status_events(
 
 
 def build_lifecycle_message(task: Task, said: str, now: datetime) -> Message:
-    """Return what the thread says of a task's life."""
+    """Build the thread's entry for a change in a task's life."""
     return Message(
         task_id=task.task_id,
         role=Role.SYSTEM,
@@ -196,18 +196,18 @@ def build_lifecycle_message(task: Task, said: str, now: datetime) -> Message:
 
 
 def is_completion_message(message: Message) -> bool:
-    """Whether what the thread says of a task's life is that it is completed."""
+    """True if a message is the thread's entry for a completion."""
     told = message.msg_type is MessageType.LIFECYCLE
     return told and _COMPLETED.match(message.content) is not None
 
 
 def attribute_words(words: str, relay: str | None) -> str:
-    """Return words of the user, with who has passed them on; None: nobody has."""
+    """Prefix the user's words with the agent that relayed them; None: nobody did."""
     return words if relay is None else f"As relayed by {relay}: {words}"
 
 
 def build_answer_message(task: Task, answer: str, now: datetime) -> Message:
-    """Return what the thread says of the user's answer to a question."""
+    """Build the thread's entry for the user's answer to a question."""
     return Message(
         task_id=task.task_id,
         role=Role.USER,
@@ -218,10 +218,10 @@ def build_answer_message(task: Task, answer: str, now: datetime) -> Message:
 
 
 def require_open(task: Task, wish: str) -> None:
-    """Refuse a wish that makes no sense for a task that has ended.
+    """Refuse `wish` for a task that has ended.
 
     Raises:
-        TaskEnded: It has; the sentence says how to reopen it.
+        TaskEnded: It has ended; the sentence says how to reopen it.
     """
     if task.status.terminal:
         whose = ", which only the user does where they cancelled it"
@@ -233,5 +233,5 @@ def require_open(task: Task, wish: str) -> None:
 
 
 def touch_task(task: Task, now: datetime) -> Task:
-    """Return the task as touched now; a clock that went back does not age it."""
+    """Set when a task was last touched to now, or leave it if the clock went back."""
     return task.model_copy(update={"updated_at": max(now, task.updated_at)})

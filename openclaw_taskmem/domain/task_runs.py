@@ -1,4 +1,4 @@
-"""What a change of a task means for its run, and what makes a run of a task."""
+"""Begin a task's runs, and apply task changes to its open run."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from taskmem_hookspecs import Change, Event, Run, RunState, Task, TaskFacts, Tas
 from taskmem_hookspecs.errors import RunNotReady
 
 ATTACHED = "attached_task_ids"
-"""The key of a task's metadata that names those that go to review with it."""
+"""Metadata key that names the tasks that go to review with a task."""
 SAID_BYTES = 280
-"""Of what an agent says as it ends a task, in the line for the user."""
+"""Longest excerpt, in the line for the user, of an agent's message that ends a task."""
 _RESTING = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
 _TOLD = {TaskStatus.COMPLETED: Milestone.COMPLETED, TaskStatus.FAILED: Milestone.FAILED}
 
@@ -50,10 +50,10 @@ def begin_for_caller(
     segmented: bool = False,
     last: Run | None = None,
 ) -> RunTransition | None:
-    """Return the run that the caller begins on a task; None: it can hold none.
+    """Begin and claim a run for the caller who registers a task; None: it can hold none.
 
-    Only a gateway's agent holds what it registers; everybody else claims. What a
-    sub-agent registers rests, as does its session.
+    Only a gateway's agent claims by registering; others call `task_claim`. A sub-agent takes no
+    lease.
     """
     owner = caller.gateway_owner
     if owner is None:
@@ -86,9 +86,9 @@ def queue_for_role(
     segmented: bool,
     last: Run | None = None,
 ) -> RunTransition:
-    """Return the run of a task for a role, which may claim it; None: any may.
+    """Queue a run of a task for a role; None: any role may claim it.
 
-    `last` is the task's run before it; None: there was none.
+    `last` is the task's previous run; None: there was none.
     """
     moved = begin_run(task, run_id=run_id, now=now, role=role, segmented=segmented, last=last)
     return apply_events(moved, TasksAttached(task_ids=list_attached(task.metadata)), now=now)
@@ -117,12 +117,21 @@ def apply_call(
     now: datetime,
     policy: RunPolicy,
 ) -> Change:
-    """Return what a call that changes a task means for its open run.
+    """Apply a call that changes a task to its open run.
 
-    `task` is the task as it is after the call; `marked` are the steps that are done
-    and were not, `said` what the call says, `ask` what it asks the user,
-    `options` what may answer that. `status`: whether it says how the task stands,
-    `acts`: whether it marks steps.
+    Args:
+        facts: The task before the call.
+        task: The task after it.
+        caller: Who calls.
+        token: Token of the caller's claim; None: none given.
+        marked: Steps that the call marks as done, from 0.
+        status: True if the call sets the task's status.
+        acts: True if the call changes step marks.
+        ask: Question to the user; None: none.
+        options: Answers that the user may choose.
+        said: The call's message; None: none.
+        now: The instant of the call.
+        policy: Limits of runs.
     """
     run = facts.run
     if run is None:
@@ -160,14 +169,13 @@ def apply_call(
 
 
 def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> None:
-    """Refuse to end a review before the user has had a word in it.
+    """Refuse to end a review before the user has said anything about it.
 
-    In a gateway's turn that asked for it nobody has reviewed it by then. Of an agent
-    elsewhere no turn is known: it gives what the user told it, as `answer`.
-    Source: ruling "consent".
+    A gateway's agent must wait for a later turn. For any other agent no turns are known: it must
+    give the user's words as `answer`. Source: ruling "consent".
 
     Raises:
-        RunNotReady: They have had none; the sentence says what to do.
+        RunNotReady: The user has said nothing yet; the sentence says what to do.
     """
     if run is None or run.state is not RunState.REVIEW or caller.is_user:
         return
@@ -187,9 +195,9 @@ def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> 
 
 
 def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str | None:
-    """Return what a run's user says, with who has passed it on where that is known.
+    """Prefix an answer with the agent that relayed it, if the user did not speak themselves.
 
-    In a turn that began before the run came to wait its user has not answered yet.
+    In a turn that began before the run came to wait, the user cannot have answered.
     """
     if answer is None:
         return None
@@ -198,19 +206,18 @@ def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str
 
 
 def _is_sent_back(run: Run, caller: Caller) -> bool:
-    """Whether a call is of the user, for whom a run waits that no gateway tells of it.
+    """True if the user calls on a waiting run that has no gateway's session to be told.
 
-    What a gateway tells its agent goes on by that agent's act. Source: ruling
-    "consent".
+    A gateway's run goes on by its agent's act. Source: ruling "consent".
     """
     told = is_gateway_session(run.session_key)
     return caller.is_user and run.state.is_waiting and not told
 
 
 def _is_later_turn(run: Run, caller: Caller) -> bool:
-    """Whether the turn of a call began after a run came to wait for its user's word.
+    """True if the caller's turn began after the run came to wait, or is not known.
 
-    In the turn that has asked nobody has answered yet.
+    In the turn that asked, the user cannot have answered yet.
     """
     return caller.turn_since is None or caller.turn_since >= run.changed_at
 
@@ -218,7 +225,7 @@ def _is_later_turn(run: Run, caller: Caller) -> bool:
 def _ask_user(
     task: Task, moved: RunTransition, ask: str, options: tuple[str, ...], now: datetime
 ) -> RunTransition:
-    """Return a run that waits for its user's answer."""
+    """Block a run with a question, and notify the user."""
     blocked = apply_events(moved, QuestionAsked(question=ask), now=now)
     run = blocked.run
     how = ""
@@ -238,7 +245,7 @@ def _move_run(
     now: datetime,
     policy: RunPolicy,
 ) -> RunTransition:
-    """Return the run after its task's status went from one to another, or stayed."""
+    """Move a run after its task's status changed from one value to another, or stayed."""
     before, after = change
     if after is not before and after is not TaskStatus.ACTIVE:
         return runs.follow_status(run, after, now)
@@ -251,10 +258,10 @@ def _move_run(
 
 
 def _is_working_on(run: Run, caller: Caller) -> bool:
-    """Whether a call shows that its caller works on a run that rested.
+    """True if the call shows that its caller works on a resting run.
 
-    Of other hosts it does of who holds the run. A sub-agent's does not show it of what
-    waits for the user: only its session hears the user's answer.
+    For hosts other than a gateway, only a call of the run's owner does. A sub-agent's call does not
+    if the run waits for the user: only the session sees the answer.
     """
     owner = caller.owner
     if owner is None or run.state not in _RESTING:
@@ -267,7 +274,7 @@ def _is_working_on(run: Run, caller: Caller) -> bool:
 
 
 def take_up_for_caller(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> RunTransition:
-    """Return a run that rested as its caller goes on with it."""
+    """Set a resting run running for its caller."""
     owner = caller.owner
     if owner is None:
         return RunTransition(run=run)

@@ -1,4 +1,4 @@
-"""A turn of an agent, as its gateway reports it, and what its end means."""
+"""A turn of an agent, as its gateway reports it, and how its failure is classified."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Origin(StrEnum):
     USER = "user"
     """The user said something."""
     TASKMEM = "taskmem"
-    """A wake of ours."""
+    """One of our wakes."""
     RECOVERY = "recovery"
-    """The gateway resumed by itself what a restart had cut."""
+    """The gateway resumed a turn that a restart had cut."""
     HEARTBEAT = "heartbeat"
-    """A clock: such a turn is no work unless it does some."""
+    """A timer; such a turn counts as work only if it calls a tool."""
     OTHER = "other"
     """Something else, such as a sub-agent's report."""
 
 
 class ProviderFailureKind(StrEnum):
-    """What kind of failure a provider's is."""
+    """The kinds of a provider's failures."""
 
     PASSING = "passing"
-    """It may work the next time."""
+    """A retry may succeed."""
     REFUSED = "refused"
-    """It will be the same the next time."""
+    """A retry would fail again."""
     CREDENTIALS = "credentials"
-    """The user has to mend it: a key, or a bill."""
+    """The user must act: the key is wrong, or a bill is unpaid."""
 
 
 class Turn(Value):
@@ -41,53 +41,53 @@ class Turn(Value):
 
     origin: Origin = Origin.OTHER
     error: str | None = None
-    """Why it failed once the gateway gave it up; None: it did not."""
+    """Error with which the gateway gave up; None: it did not fail."""
     reason: str | None = None
-    """What the gateway calls that failure; None: it does not say."""
+    """The gateway's name for that failure; None: not given."""
     aborted: bool = False
-    """Whether somebody stopped it."""
+    """True if somebody stopped it."""
     stopped: bool = False
-    """Whether we did, with the task on which it worked."""
+    """True if the daemon stopped it, because its task ended."""
     said: str = ""
-    """The end of what its agent said last; empty: nothing."""
+    """The end of the agent's last message; empty: it said nothing."""
     words: str = ""
-    """All of it, where a wake of ours began the turn."""
+    """That message in full, if one of our wakes began the turn."""
     calls: int = 0
     """Tool calls in it."""
     children: int = 0
-    """Sub-agents of its session that still run: the gateway tells of their ends."""
+    """Sub-agents of its session that still run; the gateway reports when they end."""
     commands: tuple[str, ...] = ()
-    """Commands that its gateway runs in the background for the session."""
+    """Commands that run in the background of its gateway for the session."""
     scheduled: tuple[str, ...] = ()
-    """What its gateway will begin for the session within the hour, or has begun: it
-    outlives a restart."""
+    """Work that its gateway has scheduled for the session within the hour, or begun. It survives a
+    restart."""
     awaited_age: float = 0.0
-    """How long all commands and sub-agents among them have run by now, in seconds."""
+    """Running time of the oldest command or sub-agent, in seconds."""
 
     @property
     def awaited_work(self) -> tuple[str, ...]:
-        """What the session may wait for in its gateway, in words."""
+        """Everything in its gateway that the session may wait for, in words."""
         below = (format_count(self.children, "sub-agent"),) if self.children else ()
         return (*below, *self.commands, *self.scheduled)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is no work: a clock began it, and it did nothing."""
+        """True if a timer began it and it called no tool."""
         return self.origin is Origin.HEARTBEAT and not self.calls
 
     @property
     def has_spoken(self) -> bool:
-        """Whether its agent has said anything to somebody."""
+        """True if its agent said something to the user."""
         return bool(self.said) and self.said not in _SILENT and not self.is_empty
 
     @property
     def may_have_acted(self) -> bool:
-        """Whether it may have acted on what its session was told before it ended."""
+        """True if its agent may have acted on what the session was told."""
         return self.error is None and not self.is_empty
 
 
 _SILENT: Final = ("NO_REPLY", "HEARTBEAT_OK")
-"""What an agent of OpenClaw says that has nothing to say."""
+"""Messages by which an OpenClaw agent says that it has nothing to say."""
 _ASKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")
 _AGAIN: Final = re.compile(
     r"(?i)\b429\b|rate.?limit|too many requests|overloaded|try again|timed? ?out"
@@ -110,13 +110,13 @@ _BY_REASON: Final = {
         ProviderFailureKind.PASSING,
     ),
 }
-"""What OpenClaw calls the reason of a failure (measured with 2026.9.6)."""
+"""OpenClaw's names for failures (measured with 2026.9.6)."""
 
 
 def has_closing_question(said: str) -> bool:
-    """Whether a turn's last words end in a question mark.
+    """True if a turn's last words end in a question mark.
 
-    It decides how long the agent is left alone, and nothing else.
+    This only decides how long the agent rests.
     """
     words = "".join(c for c in said if c.isprintable() or c.isspace())
     while words and not (words[-1].isalnum() or words[-1] in _ASKS):
@@ -129,7 +129,7 @@ def has_closing_question(said: str) -> bool:
 
 
 def classify_failure(error: str, reason: str | None = None) -> ProviderFailureKind:
-    """Return what kind of failure a provider's is, by its reason or else its words."""
+    """Classify a provider's failure by its reason, else by its error text."""
     known = _BY_REASON.get(reason or "")
     if known is not None:
         return known
