@@ -1,4 +1,4 @@
-"""The words of conditions: what each form may be called, and nothing else.
+"""The phrases of each form of condition.
 
 `docs/conditions.md` prints these tables; a test compares the two.
 """
@@ -14,25 +14,25 @@ Phrases = frozenset[tuple[str, ...]]
 
 
 def parse_phrases(text: str) -> Phrases:
-    """Read a table of phrases, separated by bars."""
+    """Parse a table of phrases, separated by bars."""
     return frozenset(tuple(phrase.split()) for phrase in text.split("|"))
 
 
 COMMAND: Final = parse_phrases(
     "it|command|process|program|script|build|job|run|tests|window|dialog"
 )
-"""What may stand for the command itself, or for the window, and for nothing else."""
+"""Words for the command or the window."""
 PLACE: Final = parse_phrases(
     "it|output|terminal|screen|console|log|file|window|title|page|dialog|command|"
     "process|program|script|build|job|run|tests|last line"
 )
-"""What may be said to show a text."""
+"""Words for what shows a text."""
 OBJECT: Final = parse_phrases(
     "text|word|words|string|phrase|message|line|lines|text that says|message saying|"
     "line with|line containing|line matching|line that says|line that matches|output|"
     "output matching|something matching|anything matching"
 )
-"""What a text may be called."""
+"""Words for a text."""
 SHOWS: Final = parse_phrases(
     "shows|prints|displays|says|contains|outputs|logs|reports|reads|includes|has|writes"
 )
@@ -101,7 +101,7 @@ QUIET: Final = parse_phrases(
     "no new lines for|no new line for|nothing new appears for|nothing appears for"
 )
 PROGRESS: Final = parse_phrases("progress|percentage|progress bar")
-"""What may be said to reach a percentage, besides the command."""
+"""Words for what reaches a percentage, besides the command."""
 REACHES: Final = parse_phrases(
     "reaches|is at|hits|gets to|shows|is|reaches at least|is at least|at least|passes"
 )
@@ -149,5 +149,5 @@ FORMS: Final = (
     "N %",
     "NAME >= N",
 )
-"""The forms, as a refusal names them."""
+"""The forms, as a refusal lists them."""
 ARTICLES: Final = frozenset(("a", "an", "the", "its", "any"))

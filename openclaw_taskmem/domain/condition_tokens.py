@@ -33,12 +33,12 @@ class Token(NamedTuple):
 
     @property
     def is_article(self) -> bool:
-        """Return whether it is a word such as `the`."""
+        """True if it is an article, such as `the`."""
         return self.kind == "word" and self.lower in ARTICLES
 
 
 def scan_words(sentence: str) -> list[Token]:
-    """Cut a sentence into tokens; a quotation mark without its partner is a word."""
+    """Split a sentence into tokens. An unpaired quotation mark is part of a word."""
     tokens: list[Token] = []
     at = 0
     while at < len(sentence):
@@ -119,7 +119,7 @@ def _scan_word(sentence: str, at: int) -> Token:
 
 
 def _join_choices(tokens: list[Token]) -> list[Token]:
-    """Make one word of "yes or no" and "y or n", which hold an "or"."""
+    """Join "yes or no" and "y or n" into one word."""
     joined: list[Token] = []
     for token in tokens:
         three = (*joined[-2:], token)
@@ -142,24 +142,24 @@ class Cursor:
 
     @property
     def is_at_end(self) -> bool:
-        """Return whether every token was read."""
+        """True if every token was read."""
         return self._at == len(self._tokens)
 
     def take(self, table: Phrases) -> bool:
-        """Take the longest phrase of a table that comes next, articles between."""
+        """Take the longest phrase of a table that comes next, ignoring articles."""
         best = max((self._measure_phrase(phrase) for phrase in table), default=0)
         self._at += best
         return best > 0
 
     def take_kind(self, kind: str) -> str | None:
-        """Take a token of a kind and return its text."""
+        """Take a token of a kind and return its text; None: another kind comes next."""
         if self.is_at_end or self._tokens[self._at].kind != kind:
             return None
         self._at += 1
         return self._tokens[self._at - 1].text
 
     def take_number(self) -> float | None:
-        """Take a number, such as `0.1` or `1,000`."""
+        """Take a number, such as `0.1` or `1,000`; None: none comes next."""
         if self.is_at_end or self._tokens[self._at].kind != "word":
             return None
         number = parse_number(self._tokens[self._at].text)
@@ -167,15 +167,15 @@ class Cursor:
         return number
 
     def skip_empty(self) -> None:
-        """Pass over words that mean nothing before a form."""
+        """Skip words without meaning before a form."""
         self._skip_words(EMPTY_WORDS)
 
     def skip_articles(self) -> None:
-        """Pass over articles."""
+        """Skip articles."""
         self._skip_words(ARTICLES)
 
     def take_words(self) -> tuple[str, ...]:
-        """Take the words before a comparison, as the name of a number."""
+        """Take the words before a comparison, the name of a number."""
         start = self._at
         while not self.is_at_end and self._tokens[self._at].kind == "word":
             if any(self._measure_phrase(p) for table in COMPARED.values() for p in table):
@@ -190,7 +190,7 @@ class Cursor:
             self._at += 1
 
     def _measure_phrase(self, phrase: tuple[str, ...]) -> int:
-        """Return how many tokens a phrase takes here; 0: it does not stand here."""
+        """Return how many tokens a phrase takes here; 0: another comes next."""
         at = self._at
         for word in phrase:
             while at < len(self._tokens) and self._tokens[at].is_article:
@@ -204,7 +204,7 @@ class Cursor:
 
 
 def parse_number(text: str) -> float | None:
-    """Read a number such as `0.1`, `-3` or `1,000`; None: it is none, such as `0,1`."""
+    """Parse a number such as `0.1`, `-3` or `1,000`; None: not a number, such as `0,1`."""
     if not _NUMBER.fullmatch(text):
         return None
     number = float(text.replace(",", ""))

@@ -1,9 +1,8 @@
-"""Parse what a wait waits for: a sentence or a list of signals into a `Condition`.
+"""Parse the condition of a wait, a sentence or a list of signals, into a `Condition`.
 
-The grammar is a table of phrases, not a guess: a form is understood only when every
-word of it stands in the table. Everything else is a side of free English, which only a
-reader can judge. `docs/conditions.md` documents the grammar; a test compares the two.
-Source: rulings "conditions" and "reading a condition".
+The grammar is a table of phrases: a form is understood only if every word of it is in the table.
+Anything else is free English, which only a reader can judge. `docs/conditions.md` documents the
+grammar; a test compares the two. Source: rulings "conditions" and "reading a condition".
 """
 
 from __future__ import annotations
@@ -60,11 +59,11 @@ _NAME_WORDS: Final = 4
 
 
 def parse_condition(sentence: str) -> Condition:
-    """Parse a sentence into its sides, and each side into forms as far as it has any.
+    """Parse a sentence into sides, and each side into forms if it has any.
 
     Raises:
-        ConditionUnclear: It has too many sides, a value outside its limits, or a
-            regular expression that RE2 does not take.
+        ConditionUnclear: It has too many sides, a value outside its limits, or a regular
+        expression that RE2 refuses.
     """
     groups = _split_sides(scan_words(sentence))
     forms = iter(_share_verbs([part for parts in groups for part in parts]))
@@ -80,11 +79,11 @@ def parse_condition(sentence: str) -> Condition:
 
 
 def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
-    """Build a condition from objects, any of which ends the wait.
+    """Build a condition from signals, any of which ends the wait.
 
     Raises:
-        InvalidArguments: One of them is none of the forms.
-        ConditionUnclear: A regular expression is none that RE2 takes.
+        InvalidArguments: A signal has none of the forms.
+        ConditionUnclear: RE2 refuses a regular expression.
     """
     forms: list[Form] = []
     for number, signal in enumerate(signals, 1):
@@ -114,7 +113,7 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
 
 
 def _refuse_odd_booleans(signal: Mapping[str, object]) -> None:
-    """Refuse what would be read as another value, such as `{"exit": true}`."""
+    """Refuse booleans that would be read as other values, such as `{"exit": true}`."""
     for name, value in signal.items():
         if isinstance(value, bool) is not (name in ("gone", "prompt")):
             raise ValueError(name)
@@ -128,8 +127,8 @@ Part = list[Token]
 def _split_sides(tokens: Sequence[Token]) -> list[list[Part]]:
     """Split tokens at every "or" into sides, and each side at every "and".
 
-    A comma means what the next "or" or "and" does; a comma that none follows joins
-    nothing, and what holds it is free English.
+    A comma stands for the next "or" or "and". A comma without one joins nothing and makes its part
+    free English.
     """
     sides: list[list[Part]] = [[[]]]
     joints = [_read_joint(tokens, index) for index in range(len(tokens))]
@@ -151,7 +150,7 @@ def _split_sides(tokens: Sequence[Token]) -> list[list[Part]]:
 
 
 def _read_joint(tokens: Sequence[Token], index: int) -> str:
-    """Return "or" or "and" where a token joins; the "or" of "or more" does not."""
+    """Return "or" or "and" if a token joins; the "or" of "or more" does not."""
     words = [token.lower for token in tokens[index : index + 2] if token.kind == "word"]
     joins = words[:1] in (["or"], ["and"]) and tokens[index].kind == "word"
     return words[0] if joins and words != ["or", "more"] else ""
@@ -160,8 +159,8 @@ def _read_joint(tokens: Sequence[Token], index: int) -> str:
 def _share_verbs(parts: Sequence[Part]) -> list[Form | None]:
     """Read parts as forms, and give a bare text the verb of the next text.
 
-    `"A" and "B" are gone` says it of both. What a bare text after `no longer shows
-    "A" or` means is unclear: it is free English.
+    `"A" and "B" are gone` applies to both. After `no longer shows "A" or` a bare text is ambiguous:
+    it is free English.
     """
     forms = [_read_part(part) for part in parts]
     for index in reversed(range(len(parts) - 1)):
@@ -194,7 +193,7 @@ def _build_side(sentence: str, parts: Sequence[Part], forms: Sequence[Form | Non
 def _merge_free(
     sentence: str, groups: Sequence[Sequence[Part]], sides: Sequence[Side]
 ) -> list[Side]:
-    """Make one side of neighbours that are free English: an "or" may join words."""
+    """Merge neighbouring sides of free English into one: their "or" may join words."""
     if not any(side.forms for side in sides):
         return [Side(words=sentence.strip())]
     merged: list[tuple[list[Part], Side]] = []
@@ -216,9 +215,9 @@ def _format_words(sentence: str, parts: Sequence[Part]) -> str:
 
 
 def _read_part(tokens: Part) -> Form | None:
-    """Read a part as one form, every word of it; None: it is free English."""
+    """Read a whole part as one form; None: it is free English."""
     if tokens and _read_joint(tokens, len(tokens) - 1):
-        return None  # Something was to follow.
+        return None  # It ends in "or" or "and".
     for read in (
         _read_text,
         _read_exit,

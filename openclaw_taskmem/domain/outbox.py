@@ -1,7 +1,7 @@
-"""The outbox: what is delivered when, together with what, and what becomes of it.
+"""Decide when wakes are delivered and together with which others, and record the result.
 
-A wake is owed from the commit of its cause, delivered at least once, and under
-one key. Source: requirement C6.
+A wake is due from the commit of its cause and is delivered at least once, under one key. Source:
+requirement C6.
 """
 
 from __future__ import annotations
@@ -24,60 +24,59 @@ _KINDS: Final = {
 
 
 class OutboxPolicy(Value):
-    """How patiently wakes are delivered. All times in seconds."""
+    """Intervals and limits of deliveries. Times in seconds."""
 
     ack_seconds: float = 600.0
-    """After which a wake that nobody acted on is sent again, then doubled; an alert is
-    not: the next one is its resend."""
+    """After which an unanswered wake is sent again; doubled each time. Alerts are not sent again:
+    the next alert replaces them."""
     sends: int = 3
     """How often such a wake is sent in all."""
     per_minute: int = 4
-    """Messages to one session; OpenClaw defers the sixth turn of a minute."""
+    """Most messages a minute to one session; OpenClaw defers the sixth turn of a minute."""
     first_retry_seconds: float = 5.0
     longest_retry_seconds: float = 300.0
     lease_seconds: float = 300.0
-    """How long one delivery may take before the wake counts as not delivered."""
+    """Longest duration of one delivery; then the wake counts as not delivered."""
     lines: int = 20
-    """Wakes of waits that share one message at most."""
+    """Most wakes of waits in one message."""
 
     def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
-        """Return how long a wake waits after that many failed tries."""
+        """Return how long a wake waits after so many failed attempts."""
         first, longest = self.first_retry_seconds, self.longest_retry_seconds
         return retries.compute_backoff(attempts, first, longest, asked)
 
     def resend_after(self, wake: Wake) -> timedelta:
-        """Return how long a sent wake waits; turns may have lost it, and often."""
+        """Return how long after being sent a wake is sent again: a turn may have lost it."""
         doublings = min(wake.sends, self.sends) - 1
         return timedelta(seconds=self.ack_seconds * 2**doublings)
 
 
 class Delivery(Value):
-    """One message to one session, and the wakes that it carries."""
+    """One message to one session, with its wakes."""
 
     delivery_id: str
     wakes: tuple[Wake, ...]
-    """As they stand in the store once the delivery is claimed; the lead first."""
+    """The wakes as stored once the delivery is claimed; the lead first."""
     message: Wake
-    """What the transport is given: the lead wake with the text of all."""
+    """The message for the transport: the lead wake with the text of all."""
 
 
 class WakeClaim(Value):
-    """What one look at the due wakes of a session decides."""
+    """The decision about a session's due wakes."""
 
     change: Change
     delivery: Delivery | None = None
-    """None: nothing goes out now."""
+    """None: send nothing now."""
 
 
 def settle_answered(
     wakes: Sequence[Wake], *, acts: bool, moved: bool, now: datetime, wait_id: str | None = None
 ) -> tuple[Wake, ...]:
-    """Return the wakes of a task or wait that a call on it settles, as they are now.
+    """Settle the wakes of a task or wait that a call on it answers; return those that changed.
 
-    `acts`: the agent was seen to act, so what was sent is acknowledged.
-    `moved`: the task was touched, so an alert that is still due has lost its cause.
-    `wait_id`: the wait that the call changes, and tells of how it ended: a wake of
-    it that is still due has lost its cause, too.
+    `acts`: the agent acted, so sent wakes are acknowledged. `moved`: the task was touched, so due
+    alerts are superseded. `wait_id`: the call changes this wait and returns its outcome, so its due
+    wakes are superseded.
     """
     settled: list[Wake] = []
     for wake in filterfalse(run_registrars.is_review_reminder, wakes):
@@ -87,14 +86,14 @@ def settle_answered(
         if acts and (wake.state is WakeState.SENT or wake.sends > 0):
             settled.append(_close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now))
         elif wake.state is WakeState.DUE and lost:
-            # The instant says that the agent acted, should the message arrive yet.
+            # The instant records that the agent acted, in case the message still arrives.
             seen = now if acts else None
             settled.append(_close_wake(wake, WakeState.SUPERSEDED, acknowledged_at=seen))
     return tuple(settled)
 
 
 def build_settled_events(wakes: Sequence[Wake], now: datetime) -> tuple[Event, ...]:
-    """Return what the log says of wakes that reached an end."""
+    """Build the log entries for wakes that have reached an end."""
     return tuple(
         _build_event(_KINDS[wake.state], wake, now) for wake in wakes if wake.state in _KINDS
     )
@@ -109,12 +108,12 @@ def claim_due_wakes(
     now: datetime,
     policy: OutboxPolicy,
 ) -> WakeClaim:
-    """Decide what becomes of the due wakes of one session.
+    """Claim a session's due wakes for one delivery, or close or postpone them.
 
-    `tasks` holds those of stuck wakes that can be read; `sent` says when messages went
-    out to the session within the last minute; what tells a run to go on waits for none.
-    The claim moves each `due_at` to the end of a lease, so that a second daemon leaves
-    the wakes alone, and a crash makes them due again.
+    `tasks` has the tasks of stuck wakes that can be read; `sent` has when messages went to the
+    session within the last minute. That limit does not apply to wakes of runs. The claim sets each
+    `due_at` to the end of a lease: other daemons leave the wakes alone, and after a crash they are
+    due again.
     """
     over = tuple(filter(None, (_close_if_stale(wake, tasks) for wake in due)))
     spent = tuple(
@@ -126,7 +125,7 @@ def claim_due_wakes(
     ended = {wake.wake_id for wake in settled}
     open_ = [wake for wake in due if wake.wake_id not in ended]
     log = build_settled_events(settled, now)
-    # What a clock ahead has sent was not sent within the last minute.
+    # Ignore instants in the future: the clock was ahead.
     lately = [at for at in sent if at <= now]
     if len(lately) >= policy.per_minute:
         free = lately[-policy.per_minute] + MINUTE
@@ -159,9 +158,9 @@ def claim_due_wakes(
 
 
 def has_live_continuation(wakes: Iterable[Wake], now: datetime, policy: OutboxPolicy) -> bool:
-    """Whether one of the wakes tells a run to go on, and may yet be acted on.
+    """True if a wake tells a run to go on and may still be acted on.
 
-    It is owed, or was sent so lately that nobody need have acted on it.
+    It is due, or was sent within `ack_seconds`.
     """
     told = [wake for wake in wakes if wake.cause is WakeCause.RUN]
     sent = [wake.sent_at for wake in told if wake.state is WakeState.SENT]
@@ -171,19 +170,16 @@ def has_live_continuation(wakes: Iterable[Wake], now: datetime, policy: OutboxPo
 
 
 def is_in_flight(wake: Wake, now: datetime) -> bool:
-    """Whether a wake that is due was claimed, and nobody said what became of it.
-
-    One that rests before it goes out, for the first time or again, was not.
-    """
+    """True if a due wake was claimed and its delivery has neither succeeded nor failed yet."""
     claimed = wake.attempts > 0 and wake.last_error is None
     return claimed and wake.due_at is not None and wake.due_at > now
 
 
 def compose_message(wakes: Sequence[Wake]) -> str:
-    """Return the text of one message for several wakes: one line each but the stuck.
+    """Write one message for several wakes: one packet for all stuck tasks, one line for each other.
 
-    The packet of the first stuck wake names the other stuck tasks. One that is damaged
-    is a line like any other.
+    The packet of the first stuck wake names the other stuck tasks. A damaged one becomes a line of
+    its own.
     """
     packets = [wake.text for wake in wakes if run_registrars.has_packet(wake)]
     stuck = [text for text in packets if packet.parse_other_task(text) is not None]
@@ -202,12 +198,11 @@ def record_delivery(
     now: datetime,
     policy: OutboxPolicy,
 ) -> Change:
-    """Return what a transport's word that it took a message writes.
+    """Build the change after a transport accepted a message.
 
-    `current` are the delivery's wakes as they stand now: the agent may have
-    acted while the message was on its way. A cooldown counts from the delivery,
-    so that an alert that was owed for long is not followed by the next at once;
-    and from our own clock, not from that of a server far away.
+    `current` are the delivery's wakes as they are now: the agent may have acted already. An alert's
+    cooldown counts from the delivery, by our own clock, so that a late delivery is not followed by
+    the next alert at once.
     """
     sent: list[Wake] = []
     restamped: list[Task] = []
@@ -248,9 +243,9 @@ def record_delivery_failure(
     policy: OutboxPolicy,
     retry_seconds: float | None = None,
 ) -> Change:
-    """Return what a failed delivery writes: the wakes stay owed, and why.
+    """Build the change after a failed delivery: the wakes stay due, with the error.
 
-    `retry_seconds`: in how many the transport expects to work; None: it does not know.
+    `retry_seconds`: after how many the transport expects to work; None: not known.
     """
     owed = tuple(
         wake.model_copy(
@@ -272,7 +267,7 @@ def record_delivery_failure(
 
 
 def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change:
-    """Return what a refusal writes: the wakes are not tried again."""
+    """Build the change after a refusal: the wakes are not sent again."""
     closed = tuple(
         _close_wake(wake, WakeState.REFUSED, last_error=error)
         for wake in current
@@ -282,9 +277,9 @@ def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change
 
 
 def acknowledge_wakes(current: Sequence[Wake], now: datetime) -> Change:
-    """Return what a gateway's word that a turn took a message writes.
+    """Build the change after a gateway reported that a turn took a message.
 
-    It counts also where the transport's own word is still to come, or never does.
+    It counts even if the transport has not confirmed the delivery.
     """
     closed = tuple(
         _close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now)
@@ -302,10 +297,10 @@ def requeue_lost_wakes(
     *,
     due_at: datetime | None = None,
 ) -> Change:
-    """Return what becomes of messages that were sent, and reached no model: owed again.
+    """Build the change that makes sent wakes due again because no model got them.
 
-    `due_at`: when they go out again; None: after a rest that grows with the tries.
-    An older alert of a task gives way to the newest.
+    `due_at`: when to send them; None: after a rest that grows with the attempts. Of a task's alerts
+    only the newest is sent again.
     """
     newest = {
         wake.task_id: wake.wake_id
@@ -351,7 +346,7 @@ def _close_if_stale(wake: Wake, tasks: Mapping[str, Task]) -> Wake | None:
 def _choose_wakes(
     wakes: Sequence[Wake], tasks: Mapping[str, Task], policy: OutboxPolicy
 ) -> list[Wake]:
-    """Order the wakes of a message: the most urgent stuck task, then the oldest."""
+    """Order a message's wakes: stuck tasks first, the most urgent and then the oldest leading."""
 
     def rank(wake: Wake) -> tuple[bool, datetime, str]:
         task = tasks.get(wake.task_id or "")

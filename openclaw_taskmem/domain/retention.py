@@ -1,4 +1,4 @@
-"""How long what has ended is kept, and how much of it.
+"""Decide how long and how much of what has ended is kept.
 
 Source: ruling "retention".
 """
@@ -14,28 +14,28 @@ from taskmem_hookspecs import Value
 
 MIB: Final = 1024 * 1024
 KEPT_AT_LEAST: Final = timedelta(hours=1)
-"""Nothing that is younger is dropped: what is told, counted and shown rests on it."""
+"""Nothing younger is dropped: notices, counts and views need it."""
 _WORDS: Final = {"checkpoints": "checkpoint", "wakes": "wake", "waits": "wait", "events": "event"}
 
 
 class KeepPolicy(Value):
-    """What is kept of what has ended."""
+    """Limits for what has ended."""
 
     days: float = 90.0
-    """For how long."""
+    """Age after which it is dropped."""
     most_bytes: int = 2048 * MIB
-    """How many bytes a database may take before what has ended goes earlier."""
+    """Size of the database above which it is dropped earlier."""
 
 
 def find_age_cutoff(now: datetime, policy: KeepPolicy) -> datetime:
-    """Return the instant before which what has ended goes by its age."""
+    """Return the instant before which what has ended is dropped for its age."""
     return now - max(timedelta(days=policy.days), KEPT_AT_LEAST)
 
 
 def find_size_cutoff(now: datetime, taken: int, policy: KeepPolicy) -> datetime | None:
-    """Return the instant before which it goes for want of room; None: there is some.
+    """Return the instant before which it is dropped for the database's size; None: small enough.
 
-    `taken` are the bytes that the database takes.
+    `taken` is the size of the database in bytes.
     """
     return now - KEPT_AT_LEAST if taken > policy.most_bytes else None
 
@@ -47,7 +47,7 @@ def describe_dropped(dropped: Mapping[str, int]) -> str:
 
 
 def describe_full(taken: int, policy: KeepPolicy) -> str:
-    """Say that all that may go is gone, and the database is still too large."""
+    """Say that the database is still too large though all that may be dropped was."""
     return (
         f"The database takes {taken / MIB:,.0f} MiB, more than the "
         f"{policy.most_bytes / MIB:,.0f} of TASKMEM_KEEP_MB, and nothing more may be "
@@ -56,7 +56,7 @@ def describe_full(taken: int, policy: KeepPolicy) -> str:
 
 
 def describe_shared(taken: int, policy: KeepPolicy) -> str:
-    """Say that a database is too large, but other homes have rows in it."""
+    """Say that the database is too large, but shared with other homes."""
     return (
         f"The database takes {taken / MIB:,.0f} MiB, more than the "
         f"{policy.most_bytes / MIB:,.0f} of TASKMEM_KEEP_MB, and nothing is dropped "

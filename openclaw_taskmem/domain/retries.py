@@ -1,4 +1,4 @@
-"""Failed tries: how long to rest after one, and which of many are logged."""
+"""Decide how long to rest after failed attempts, and which of them to log."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import timedelta
 
 
 def read_retry_after(error: BaseException) -> float | None:
-    """Return for how many seconds an error asks to be left alone; None: it does not.
+    """Return the seconds after which an error asks to retry; None: it does not ask.
 
-    What is no finite number from 0 on is no answer: no rest ends that is for ever.
+    Negative, infinite and NaN values are ignored.
     """
     seconds: object = getattr(error, "retry_seconds", None)
     if isinstance(seconds, int | float) and 0 <= seconds <= sys.float_info.max:
@@ -20,14 +20,13 @@ def read_retry_after(error: BaseException) -> float | None:
 def compute_backoff(
     attempts: int, first: float, longest: float, asked: float | None = None
 ) -> timedelta:
-    """Return how long to wait after that many failed tries: doubled each time.
+    """Return how long to wait after so many failed attempts; the rest doubles each time.
 
     Args:
-        attempts: How many there were.
-        first: The rest after the first, in seconds.
-        longest: The longest rest, likewise.
-        asked: How long whoever failed asks to be left alone, which then counts
-            instead; None: they do not say.
+        attempts: Failed attempts so far.
+        first: Rest after the first, in seconds.
+        longest: Longest rest, in seconds.
+        asked: Rest that the other side asked for, in seconds, used instead; None: none.
     """
     doublings = max(0, min(attempts - 1, 30))
     seconds = first * 2**doublings if asked is None else max(first, asked)
@@ -35,8 +34,5 @@ def compute_backoff(
 
 
 def is_worth_logging(attempts: int) -> bool:
-    """Whether a failed try is logged, so that thousands leave but a few entries.
-
-    It is the first, or there are twice as many as when one was last logged.
-    """
+    """True for the 1st, 2nd, 4th, 8th … failed attempt, so that the log stays short."""
     return attempts & (attempts - 1) == 0

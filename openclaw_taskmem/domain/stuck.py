@@ -1,7 +1,7 @@
-"""The stuck rule, its cooldown, and the alert.
+"""Decide when a task is stuck, and build the alert.
 
-A task is stuck if it is active, nothing is waited for, and nobody has touched
-it for the threshold. Source: seed 000 §5.
+A task is stuck if it is active, waits for nothing, and was not touched for the threshold. Source:
+seed 000 §5.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from taskmem_hookspecs import (
 )
 
 HELD_FOR_USER: Final = timedelta(minutes=5)
-"""How long an alert rests at a time while its task waits for the user."""
+"""How long an alert is held back at a time while its task waits for the user."""
 HELD: Final = timedelta(seconds=60)
-"""How long an alert rests at a time while its task's run is told to go on."""
+"""How long an alert is held back at a time while its task's run is told to go on."""
 _DAY: Final = 86_400.0
 _FAILED: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
 
 
 class StuckPolicy(Value):
-    """When silence counts, and how often it is said. All in seconds."""
+    """When a task counts as stuck, and how often it is alerted. Times in seconds."""
 
     threshold_seconds: float = 300.0
     """Silence after which an active task counts as stuck."""
     cooldown_seconds: float = 900.0
-    """The shortest time between two alerts of one task."""
+    """Shortest interval between two alerts of one task."""
     urgent_failed_waits: int = 3
-    """Waits that fail in a row before an alert is urgent."""
+    """Consecutive failed waits that make an alert urgent."""
 
 
 def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVerdict | None:
-    """Return why the task is stuck; None: it is not. Source: seed 000 §5."""
+    """Return why a task is stuck; None: it is not. Source: seed 000 §5."""
     task = facts.task
     idle = (now - task.updated_at).total_seconds()
     if (
@@ -71,7 +71,7 @@ def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVe
 
 
 def add_failures(verdict: StuckVerdict, failed: int, policy: StuckPolicy) -> StuckVerdict:
-    """Return a verdict that is urgent where enough waits failed in a row."""
+    """Make a verdict urgent if enough consecutive waits failed."""
     urgent = failed >= policy.urgent_failed_waits
     told = f"; the last {format_count(failed, 'wait')} ended without success" if urgent else ""
     return verdict.model_copy(
@@ -80,10 +80,9 @@ def add_failures(verdict: StuckVerdict, failed: int, policy: StuckPolicy) -> Stu
 
 
 def count_failures(log: Sequence[Event]) -> int:
-    """Count the waits that failed in a row, back from the newest entry of the log.
+    """Count the consecutive failed waits up to the newest log entry.
 
-    One that was armed again counts as often as it failed; one that the agent cancelled
-    says nothing either way.
+    A wait that was armed again counts each time it failed; a cancelled one is ignored.
     """
     count = 0
     for event in reversed(log):
@@ -96,9 +95,9 @@ def count_failures(log: Sequence[Event]) -> int:
 
 
 def compute_cooldown(task: Task, policy: StuckPolicy) -> timedelta:
-    """Return how long the alert that a task had last keeps it quiet.
+    """Return how long no alert follows a task's last alert.
 
-    Doubled for each alert before it that changed nothing, up to a day.
+    It doubles with each further alert without effect, up to a day.
     """
     doublings = max(0, min(task.alerts_in_a_row - 1, 40))
     longest = max(_DAY, policy.cooldown_seconds)
@@ -106,7 +105,7 @@ def compute_cooldown(task: Task, policy: StuckPolicy) -> timedelta:
 
 
 def compute_due_time(task: Task, policy: StuckPolicy) -> datetime | None:
-    """Return when to look at a task; None: it cannot become stuck as it is."""
+    """Return when to judge a task next; None: it cannot become stuck as it is."""
     if task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids:
         return None
     if task.implicit:
@@ -122,20 +121,18 @@ def compute_due_time(task: Task, policy: StuckPolicy) -> datetime | None:
 def suppress_alert(
     facts: TaskFacts, now: datetime, policy: OutboxPolicy, threshold: float
 ) -> Task | None:
-    """Return the task, with no alert for a while; None: nothing holds one back.
+    """Hold a task's alert back for a while and return the task; None: nothing holds it back.
 
-    Its run is told to go on, and nobody need have acted on that yet; or it waits for
-    the user, whom an agent that is woken must not go past; or a turn works on it, for
-    up to an hour; or its turn has ended, and its sub-agent was seen at work within the
-    threshold of silence. Seconds.
-    Source: rulings "carry-on and stuck", "a question to the user", "awaited without an
-    end".
+    An alert is held back while the run waits for the user; while a turn works on it, for up to an
+    hour; between turns, until the owner was not seen for `threshold` seconds; and while a wake that
+    tells the run to go on may still be acted on. Source: rulings "carry-on and stuck", "a question
+    to the user", "awaited without an end".
     """
     if facts.run is not None and facts.run.state.is_waiting:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     run = facts.run
     if run is not None and session_run.is_at_work(run) and run.turn_began_at is not None:
-        # While its gateway is there, the lease is renewed when it has run out.
+        # While its gateway is connected, an expired lease is renewed.
         renewed = (run.lease_until or now) + HELD
         until = min(renewed, run.turn_began_at + LONGEST_TURN)
         if now < until:
@@ -159,12 +156,11 @@ def build_alert(
     packet: JsonValue,
     now: datetime,
 ) -> Change:
-    """Return the change that owes the agent a wake for a stuck task.
+    """Build the change that wakes the agent of a stuck task.
 
-    `packet` is what `text` carries, for those who are told; None: the minimal
-    wake goes out. The task's `updated_at` stays, or the alert would hide the
-    very silence that it reports. An earlier alert that nobody answered is
-    closed: this one is its resend.
+    `packet` is what `text` carries, for the hooks; None: the minimal wake is sent. The task's
+    `updated_at` stays, or the alert would hide the silence that it reports. An unanswered earlier
+    alert is closed: this one replaces it.
     """
     alerted = _count_alert(facts.task, now)
     task = alerted.model_copy(update={"message_count": alerted.message_count + 1})
@@ -220,12 +216,12 @@ def alert_registrar(
     now: datetime,
     policy: StuckPolicy,
 ) -> Change | None:
-    """Return what tells whoever registered a task that its role left it lying.
+    """Build the change that tells the registrar that a role has not claimed the task.
 
-    It was handed to a role, so that no session is to work on it. None: it was not, or a
-    session has claimed it. What is queued has the threshold until then. `reaches` says
-    of a host and a session whether it can be woken, and `list_told` lists the task's
-    wakes in any state, newest first; the user is told where none arrives.
+    None: the task was not handed to a role, or a session has claimed it. A queued run has the
+    threshold to be claimed first. `reaches` tells whether a host and session can be woken;
+    `list_told` lists the task's wakes in any state, newest first. If the registrar cannot be woken,
+    the user is notified.
     """
     run = facts.run
     if run is None or not runs.is_given_away(run):
@@ -241,7 +237,7 @@ def alert_registrar(
         return _wake_registrar(facts, alerted, said, wake_id, now)
     line = f"{notices.format_task_name(task)} {said}"
     told = notices.build_notice(notices.UNCLAIMED, task, run, line, now)
-    # Where its session is gone, it is told in the main one.
+    # If its session is gone, the main session is told.
     whose = {"session_key": None if gone else session, "home": task.registrar_home}
     told = told.model_copy(update={"data": {**told.data, **whose}})
     return Change(tasks=(alerted,), events=(told,))
@@ -250,9 +246,9 @@ def alert_registrar(
 def _wake_registrar(
     facts: TaskFacts, alerted: Task, said: str, wake_id: str, now: datetime
 ) -> Change:
-    """Return the wake that tells of a task that lies; one that is owed tells it anew.
+    """Build the change that wakes the registrar; a due wake is updated instead.
 
-    `alerted` is the task after it. One that was sent before gives way to it.
+    `alerted` is the task after it. A wake that was sent before is closed.
     """
     wake = run_registrars.build_unclaimed_wake(alerted, said, wake_id, now)
     open_ = run_registrars.list_open_wakes(facts.wakes)
@@ -260,7 +256,7 @@ def _wake_registrar(
     owed = [old for old in before if old.state is WakeState.DUE]
     if owed:
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
-        # One that was kept, for want of a way, has no instant.
+        # A kept wake has no due time.
         update = {"text": wake.text, "due_at": owed[0].due_at or now}
         fresh = owed[0].model_copy(update=update)
         return Change(tasks=(task,), wakes=(fresh,))
@@ -270,7 +266,7 @@ def _wake_registrar(
 
 
 def _describe_unclaimed(run: Run, verdict: StuckVerdict, now: datetime) -> str:
-    """Return how a task lies that was given away, and what the user can do."""
+    """Say for how long a handed-off task has been idle, and what the user can do."""
     if run.state is RunState.RUNNING:
         idle = format_duration(verdict.idle_seconds)
         return (
@@ -287,7 +283,7 @@ def _describe_unclaimed(run: Run, verdict: StuckVerdict, now: datetime) -> str:
 
 
 def _close_unanswered(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
-    """Return the alerts that were sent, to which nobody has answered until now."""
+    """Close the alerts that were sent and not answered."""
     return tuple(
         old.model_copy(update={"state": WakeState.UNANSWERED, "due_at": None})
         for old in wakes
@@ -296,7 +292,7 @@ def _close_unanswered(wakes: Sequence[Wake]) -> tuple[Wake, ...]:
 
 
 def _count_alert(task: Task, now: datetime) -> Task:
-    """Return a task of which somebody is told now: that is quiet for a cooldown."""
+    """Count an alert of a task, which begins its cooldown."""
     last = task.last_stuck_alert_at
     moved = last is None or task.updated_at > last
     return task.model_copy(
@@ -309,7 +305,7 @@ def _count_alert(task: Task, now: datetime) -> Task:
 
 
 def find_due_wake(facts: TaskFacts) -> Wake | None:
-    """Return the stuck wake of a task that is still to be delivered; None: no such."""
+    """Return the stuck wake of a task that is still due; None: none."""
     for wake in facts.wakes:
         if run_registrars.has_packet(wake) and wake.state is WakeState.DUE:
             return wake

@@ -1,6 +1,6 @@
-"""What can be watched, as an agent writes it: `scheme:name`, or `screen`.
+"""Parse and name targets: `scheme:name`, or `screen`.
 
-The core watches `queue:ROLE` itself; all other schemes are those of plug-ins.
+The core watches `queue:ROLE` itself; plug-ins watch all other schemes.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import InvalidArguments, Target, Wait
 
 LONGEST: Final = 4096
-"""Bytes of a target's name; no path is longer."""
+"""Most bytes of a target's name; no path is longer."""
 
 LABEL_BYTES: Final = 80
-"""Of a target's name in a line for people."""
+"""Longest excerpt of a target's name in a line for people."""
 _NAMELESS: Final = ("task", "session", "wait")
-"""Schemes of targets that an id names."""
+"""Schemes whose targets are named by an id."""
 FORMS: Final = (
     "A target is pty:NAME (a command under taskmem run), pty:tmux:TARGET, "
     "pty:file:/absolute/path, window:TITLE, window:0xID, screen, queue:ROLE, or what a "
@@ -26,10 +26,10 @@ FORMS: Final = (
 
 
 def parse_target(text: str) -> Target:
-    """Return the target that a text names; whether it can be watched is not known yet.
+    """Parse a target. Whether it can be watched is not checked.
 
     Raises:
-        InvalidArguments: It names none; the sentence shows the forms.
+        InvalidArguments: It is no target; the sentence shows the forms.
 
     Source: seed 001 tool 4.
     """
@@ -51,19 +51,19 @@ def parse_target(text: str) -> Target:
 
 
 def find_target(wait: Wait) -> Target:
-    """Return what a wait watches, and where that must lie.
+    """Parse a wait's target, and add the folders within which it must lie.
 
     Raises:
-        InvalidArguments: As `parse`.
+        InvalidArguments: As `parse_target`.
     """
     return parse_target(wait.target).model_copy(update={"within": wait.within})
 
 
 def _parse_queue(scheme: str, role: str) -> Target:
-    """Return the queue of a role.
+    """Parse the queue of a role.
 
     Raises:
-        InvalidArguments: It is no role, or the user's, who reviews.
+        InvalidArguments: It is no role, or it is the user's.
     """
     if role == callers.USER:
         raise InvalidArguments(
@@ -76,9 +76,9 @@ def _parse_queue(scheme: str, role: str) -> Target:
 
 
 def describe_target(text: str) -> str:
-    """Return what people call a target: a terminal's or file's name, a window's title.
+    """Name a target for people: the name of a terminal or file, or a window's title.
 
-    What is named by an id alone is called by its kind.
+    A target that is named by an id is called by its scheme.
     """
     scheme, _, name = text.partition(":")
     if scheme == "screen":

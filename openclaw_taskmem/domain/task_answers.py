@@ -1,7 +1,7 @@
-"""Answers to questions about a task, without any model.
+"""Answer questions about a task without a model.
 
-What is done, where it stands, what remains, what blocks it, what is waited for.
-Source: seed 001 tool 2, requirement A5.
+The answers say what is done, what is next, what remains, what blocks it, and its waits. Source:
+seed 001 tool 2, requirement A5.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from taskmem_hookspecs import Message, QueryFacts, Role, Run, RunState, Task, Ta
 
 _WENT_WRONG: Final = (WaitStatus.ERROR, WaitStatus.TIMEOUT)
 _NAMED: Final = 6
-"""Steps that are named before the rest is only counted."""
+"""Most steps to name; further ones are counted."""
 
 
 def describe_unheard(*, ends: bool) -> str:
-    """Tell one who holds a task that the user has said something to it meanwhile.
+    """Tell a run's owner that the user has sent messages meanwhile.
 
-    `ends`: they wished to complete it, which waits for that.
+    `ends`: the owner tried to complete the task, which waits until the messages are handled.
     """
     stays = ", so it is not completed yet" if ends else ""
     return f"The user has spoken meanwhile{stays}: act first on user_said."
 
 
 def describe_handoff_notes(task: Task, left: HandoffNotes) -> str:
-    """Tell one who claims a task what is left for them, and what comes next."""
+    """Tell the agent that claims a task about the hand-off notes and what comes next."""
     done = plan.compute_progress(task).current is None
     told = ["Read the note of who handed it to you."] if left.note is not None else []
     if left.reviewed and left.user_said:
@@ -64,7 +64,7 @@ def describe_handoff_notes(task: Task, left: HandoffNotes) -> str:
 
 
 def summarize_task(facts: QueryFacts, question: ThreadQuery) -> str:
-    """Return where a task stands, and the steps asked for, in a few sentences."""
+    """Say where a task stands, and answer about the steps asked for, in a few sentences."""
     task = facts.task
     sentences = [
         *_describe_status(task),
@@ -115,7 +115,7 @@ def _describe_asked_steps(task: Task, question: ThreadQuery) -> list[str]:
 
 
 def _describe_blockers(facts: QueryFacts) -> list[str]:
-    """Return the trouble that was noted; none is said of a task that went wrong."""
+    """Say which trouble was noted, or that none was."""
     trouble = thread.find_trouble(facts.messages)
     if trouble is not None:
         return [f"Possible blocker: {quote_line(trouble.content, 240)}."]
@@ -149,7 +149,7 @@ def _describe_last_message(facts: QueryFacts) -> list[str]:
 
 
 def describe_open_waits(task: Task) -> str:
-    """Say which waits outlive a task that has ended; empty: none does."""
+    """Name the waits of an ended task that are still active; empty: none."""
     if not task.linkage.active_wait_ids:
         return ""
     waiting = ", ".join(task.linkage.active_wait_ids)
@@ -165,8 +165,7 @@ REVIEWED: Final = (
 def describe_next_step(task: Task, messages: Sequence[Message] = (), run: Run | None = None) -> str:
     """Say what comes next, for the end of an acknowledgement.
 
-    `messages` are the newest of the task, oldest first, where they are known; so is
-    `run`, its open one.
+    `messages` are the task's newest, oldest first, and `run` is its open run, if known.
     """
     progress = plan.compute_progress(task)
     if task.status.terminal:

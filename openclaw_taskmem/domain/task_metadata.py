@@ -1,4 +1,4 @@
-"""A task's own keys: how much of them is kept, and what says what the task makes."""
+"""Limit the size of a task's metadata, and replace its artifacts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from pydantic import JsonValue
 
 ARTIFACTS: Final = "artifacts"
-"""The key that names what a task makes."""
+"""Key that names what a task makes."""
 MOST_BYTES: Final = 65_536
 
 
 def find_size_fault(text: str) -> str | None:
-    """Return why a text is not kept; None: it is."""
+    """Return why a text is too long; None: it is not."""
     size = len(text.encode())
     if size <= MOST_BYTES:
         return None
@@ -25,7 +25,7 @@ def find_size_fault(text: str) -> str | None:
 
 
 def find_metadata_fault(metadata: Mapping[str, JsonValue]) -> str | None:
-    """Return why a task's own keys are not kept; None: they are."""
+    """Return why a task's metadata cannot be stored; None: it can."""
     try:
         text = json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False)
     except ValueError:
@@ -36,9 +36,9 @@ def find_metadata_fault(metadata: Mapping[str, JsonValue]) -> str | None:
 def replace_artifacts(
     metadata: Mapping[str, JsonValue], artifacts: Sequence[JsonValue]
 ) -> tuple[Mapping[str, JsonValue], str]:
-    """Return the keys with other artifacts, and what a thread says of that.
+    """Replace the artifacts in a task's metadata; return it and the thread's entry.
 
-    It says nothing where the same were named before.
+    The entry is empty if the artifacts are the same.
     """
     before, now = metadata.get(ARTIFACTS, []), list(artifacts)
     if before == now:

@@ -1,4 +1,4 @@
-"""Which messages of a thread are worth reading again. Source: seed 000 §6."""
+"""Choose the messages of a thread that are worth reading again. Source: seed 000 §6."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from openclaw_taskmem.domain.step_phrases import sounds_like_progress
 from taskmem_hookspecs import Message, MessageType, Role
 
 READ: Final = 60
-"""How many of the newest messages are read to find the meaningful ones."""
+"""Newest messages to choose from."""
 MOST: Final = 5
-"""How many meaningful messages are shown at most."""
+"""Most messages to choose."""
 
 _NOISE: Final = frozenset({MessageType.STUCK, MessageType.LIFECYCLE})
 _TROUBLE: Final = re.compile(
@@ -35,11 +35,11 @@ _BUT: Final = re.compile(r"\b(?:but|however)\b")
 
 
 def choose_meaningful(messages: Sequence[Message], most: int = MOST) -> tuple[Message, ...]:
-    """Return the few messages that say most, oldest first.
+    """Choose the few most meaningful messages, oldest first.
 
-    The newest one and the last progress are among them, then the newest that tell of
-    progress, trouble or a changed plan, or are the user's; last comes the newest
-    chatter. Left out are alerts, notes on the status, and what the next one repeats.
+    The newest message and the last progress come first, then the newest ones about progress,
+    trouble or a changed plan, or from the user, then the newest others. Alerts, lifecycle entries
+    and repeated messages are left out.
     """
     said: list[Message] = []
     for message in reversed(messages):
@@ -61,9 +61,9 @@ def _is_telling(message: Message) -> bool:
 
 
 def has_user_spoken_last(messages: Sequence[Message]) -> bool:
-    """Whether the user has said something, and no agent anything since.
+    """True if the user sent the last message, ignoring the system's.
 
-    What they said as the task was completed is heard by that.
+    A completion settles the user's messages before it.
     """
     for message in reversed(messages):
         if task_lifecycle.is_completion_message(message):
@@ -74,7 +74,7 @@ def has_user_spoken_last(messages: Sequence[Message]) -> bool:
 
 
 def has_trouble(message: Message) -> bool:
-    """Whether a message says that something failed or is in the way."""
+    """True if a message says that something failed or is in the way."""
     if message.msg_type in _NOISE:
         return False
     said = message.content.lower()
@@ -82,10 +82,10 @@ def has_trouble(message: Message) -> bool:
 
 
 def _is_trouble_left(message: Message) -> bool:
-    """Whether the trouble that a message tells of is there still.
+    """True if the trouble in a message still exists.
 
-    Progress has overcome it, but where it says that a step has failed, or what went
-    wrong after a "but".
+    A progress message has overcome it, unless it says that a step has failed, or names trouble
+    after a "but".
     """
     if message.msg_type is not MessageType.PROGRESS:
         return True

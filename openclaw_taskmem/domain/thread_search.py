@@ -1,8 +1,8 @@
 """Find the messages of a thread that answer a question about its task.
 
-Messages are ranked by how well their words match (BM25 of SQLite's full-text search, in
-memory), and by what the question asks for: a step, trouble, the plan, waits. Nothing
-is left out: what does not match follows what does. Source: requirement A5.
+Messages are ranked by matching words (BM25 of SQLite's full-text search, in memory) and by what the
+question is about: a step, trouble, the plan, waits. Messages that do not match follow. Source:
+requirement A5.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from openclaw_taskmem.domain.thread import READ, choose_meaningful, has_trouble
 from taskmem_hookspecs import Message, MessageType, Role, Value
 
 FIRST: Final = 10
-"""Messages that stand first where none matches."""
+"""Meaningful messages that come first after the matches."""
 _MOST_WORDS: Final = 50
 _PREFIX: Final = 4
-"""Letters from which a word also matches the longer words that begin with it."""
+"""Letters from which a word also matches longer words that begin with it."""
 _NAMING: Final = 2_000
-"""Characters of a message in which a step is named by its number."""
+"""First characters of a message in which step numbers are looked for."""
 
 _COMMON_WORDS: Final = """
 a about all already also am an and any are as at be been being but by can could
@@ -36,7 +36,7 @@ this those to up us use used was we were what when where which while who why wil
 would yet you your
 """
 _COMMON: Final = frozenset(_COMMON_WORDS.split())
-"""Words that say what is asked, not what is looked for."""
+"""Words common in questions, which are not searched for."""
 _TROUBLE: Final = re.compile(
     r"\b(?:why|wrong|problems?|issues?|trouble|blockers?|blocked|stuck|bugs?"
     r"|fail\w*|err(?:or|ors|ed)|crash\w*|br[eo]ke\w*|denied|reject\w*)\b"
@@ -46,17 +46,17 @@ _TROUBLES: Final = (
     *("cannot", "can't", "could not", "couldn't", "unable", "missing", "timed out"),
     *("timeout", "blocked", "blocker", "stuck", "exception", "traceback", "needs"),
 )
-"""What is looked for where a question asks for trouble."""
+"""Words to search for if a question asks for trouble."""
 _PLAN: Final = re.compile(r"\b(?:plan(?:ned)?|checklist|revis\w+)\b")
 _WAITS: Final = re.compile(r"\bwait(?:s|ed|ing)?\b")
 _BY_NUMBER: Final = re.compile(r"\s*(?:message|#)\s*#?([0-9]{1,12})\s*", re.IGNORECASE)
 
 
 class ThreadQuery(Value):
-    """What a query asks for."""
+    """A parsed question."""
 
     words: tuple[str, ...]
-    """What is looked for, without the words that every question has."""
+    """Words to search for, without common ones."""
     steps: frozenset[int]
     """Steps that it names by number, from 0."""
     like_steps: frozenset[int]
@@ -67,19 +67,19 @@ class ThreadQuery(Value):
 
 
 class SearchResult(Value):
-    """A thread in the order in which a query wants it read."""
+    """A thread in the order for a question."""
 
     messages: tuple[Message, ...]
-    """Every message: first those that match, the best and newest first."""
+    """All messages: the matching ones first, best and newest first."""
     matches: int
-    """How many match."""
+    """Number of matching messages."""
     question: ThreadQuery
     alone: bool = False
-    """Whether the query asks for one message, by its number."""
+    """True if the question asks for one message by its number."""
 
 
 def parse_query(query: str, plan: Sequence[str]) -> ThreadQuery:
-    """Return what a query asks for."""
+    """Parse a question about a task."""
     lowered = query.lower()
     words = _read_words(query)
     scores = rank_texts(plan, words)
@@ -95,7 +95,7 @@ def parse_query(query: str, plan: Sequence[str]) -> ThreadQuery:
 
 
 def search_thread(query: str, plan: Sequence[str], messages: Sequence[Message]) -> SearchResult:
-    """Return a task's thread, oldest first, in the order that a query asks for."""
+    """Order a task's thread, given oldest first, for a question."""
     question = parse_query(query, plan)
     number = _BY_NUMBER.fullmatch(query)
     for message in messages if number else ():
@@ -120,7 +120,7 @@ def search_thread(query: str, plan: Sequence[str], messages: Sequence[Message]) 
 
 
 def rank_texts(texts: Sequence[str], words: Sequence[str]) -> Mapping[int, float]:
-    """Return how well each text that holds any of the words matches, above 0 to 1."""
+    """Score each text that has any of the words, above 0 up to 1."""
     if not words or not texts:
         return {}
     wanted = " OR ".join(
@@ -151,7 +151,7 @@ def _read_words(text: str) -> tuple[str, ...]:
 def _score_messages(
     question: ThreadQuery, plan: Sequence[str], messages: Sequence[Message]
 ) -> Mapping[int, float]:
-    """Return the score of each message that matches; more is better."""
+    """Score each message that matches; higher is better."""
     named = [word for step in question.steps for word in _read_words(plan[step])]
     words = (*question.words, *named, *(_TROUBLES if question.trouble else ()))
     scores = dict(rank_texts([message.content for message in messages], words))

@@ -1,4 +1,4 @@
-"""What the words of several judges on one wait come to. Source: requirement B8."""
+"""Combine the rulings of several judges on one wait. Source: requirement B8."""
 
 from __future__ import annotations
 
@@ -24,93 +24,92 @@ from taskmem_hookspecs.conditions import TextForm
 
 NOTHING_SEEN: Final = "Nothing was seen yet."
 UNJUDGED: Final = "Could not be judged"
-"""How the observation begins of a wait that was not judged all its time."""
+"""How an observation begins if a wait was not judged for some time."""
 SEEN_BYTES: Final = 3000
-"""What is kept of an observation: with its frame, a wake stays within 4 KB."""
+"""Longest excerpt of an observation; with its frame, a wake stays within 4 KB."""
 LINE_BYTES: Final = 200
-"""Of a line from before the wait."""
+"""Longest excerpt of the target's last line."""
 LONGEST_REST: Final = 30.0
-"""Seconds; a judge that fails is asked again after 1, 2, 4 … up to this."""
+"""Longest rest of a failing judge in seconds; it is asked again after 1, 2, 4 … up to this."""
 
 
 PLACEHOLDER: Final = '"THE TEXT THAT IT PRINTS" appears'
-"""What a suggestion has for a side that quotes nothing."""
+"""Suggested form for a side that quotes no text."""
 
 
 class UnderstoodSide(Value):
-    """How one side of a condition was read."""
+    """How one side of a condition was understood."""
 
     side: str
-    """As it was written."""
+    """The side as written."""
     form: str | None
-    """The forms that it was read as; None: free English, judged by a reader."""
+    """Its forms; None: free English, judged by a reader."""
     judged_by: str
-    """Who decides it: `rules`, or the name of a reader or a plug-in's judge."""
+    """`rules`, or the name of the reader or the plug-in's judge."""
     note: str | None = None
-    """What to know of the reader: how it is asked, or that it is away now. None: it is
-    judged by rules."""
+    """About the reader: how it is asked, or that it is away now. None: rules judge it."""
 
 
 class UnjudgedPeriod(Value):
-    """A time in which nobody could tell whether a condition holds."""
+    """A period in which no judge could rule on a condition."""
 
     since: datetime
     why: str
-    """The last reason, in a sentence."""
+    """The latest reason, in a sentence."""
     until: datetime | None = None
-    """None: it goes on."""
+    """Its end; None: it goes on."""
 
 
 class JudgeReply(Value):
-    """What came of asking one judge."""
+    """The reply of one judge."""
 
     judge: str | None
-    """None: there is no judge; `trouble` says for which sides."""
+    """Its name; None: there is no judge, and `trouble` says for which sides."""
     sides: tuple[int, ...] = ()
-    """Which sides of the condition it decides."""
+    """Sides of the condition that it judges."""
     since: datetime | None = None
-    """Since when it could not judge what is shown; None: it can."""
+    """Since when it cannot judge what is shown; None: it can."""
     ruling: Ruling | None = None
     """None: it could not be asked."""
     trouble: str | None = None
-    """Why it could not; None: it answered."""
+    """Why it could not be asked; None: it answered."""
     gone: str | None = None
-    """Why nothing will come any more after what it answered; None: more may."""
+    """Why the target shows nothing more after this; None: it may show more."""
     again: float | None = None
-    """Seconds after which to ask it again anyway; None: when something changes."""
+    """Seconds after which to ask it again at the latest; None: only when something changes."""
     rests_on: object = None
-    """The picture that its ruling rests on, carried unopened; None: there is none."""
+    """Picture that the ruling is based on, passed through; None: none."""
 
     @property
     def sure(self) -> bool:
-        """Whether nobody else need be asked."""
+        """True if no other judge need be asked."""
         return self.ruling is not None and self.ruling.met is not Met.UNSURE
 
 
 class WaitFinding(Value):
-    """Where a wait stands after one look."""
+    """The state of a wait after one look."""
 
     met: bool
-    """Whether the condition holds."""
+    """True if the condition holds."""
     lost: bool
-    """Whether it never will: the target is gone, and no judge says that this was it."""
+    """True if it never will: the target is gone, and no judge says that this meets it."""
     observation: str
     again: float | None
-    """Seconds after which to look again anyway; None: when something changes."""
+    """Seconds after which to look again at the latest; None: only when something changes."""
     rests_on: object = None
-    """The picture that the ruling which counts rests on; None: there is none."""
+    """Picture that the decisive ruling is based on; None: none."""
     unjudged: UnjudgedPeriod | None = None
-    """Since when a side is judged by nobody, and why; None: all of them are."""
+    """Since when a side has no judge, and why; None: all sides are judged."""
 
 
 def assign_judges(
     condition: Condition, judges: Sequence[Judge], advice: Sequence[str], late: Sequence[str] = ()
 ) -> tuple[UnderstoodSide, ...]:
-    """Find who decides each side of a condition.
+    """Find the judge of each side of a condition.
 
     Raises:
-        ConditionUnclear: Nobody decides one of them; it names that side and the forms.
-        JudgeUnavailable: The same, where `late` says that somebody still may.
+        ConditionUnclear: A side has no judge; the error names it and the forms.
+        JudgeUnavailable: A side has no judge yet; `late` names those that may still come.
     """
     unread = find_unjudged(condition, judges)
     if unread and late:
@@ -128,28 +127,28 @@ def assign_judges(
 
 
 def find_deciders(condition: Condition, judges: Sequence[Judge]) -> tuple[Judge | None, ...]:
-    """Find who decides each side of a condition; None: nobody here does."""
+    """Find the judge of each side of a condition; None: it has none."""
     every = range(len(condition.sides))
     return tuple(next((j for j in judges if i in getattr(j, "sides", every)), None) for i in every)
 
 
 def find_unjudged(condition: Condition, judges: Sequence[Judge]) -> tuple[int, ...]:
-    """Return the sides that nobody here decides."""
+    """Return the sides that have no judge."""
     deciders = enumerate(find_deciders(condition, judges))
     return tuple(i for i, judge in deciders if judge is None)
 
 
 def name_sides(condition: Condition, sides: Sequence[int]) -> str:
-    """Name sides of a condition, three at most."""
+    """Quote up to three sides of a condition."""
     return ", ".join(quote_line(condition.sides[i].words, 160) for i in sides[:3])
 
 
 def add_reader_note(
     understood: Sequence[UnderstoodSide], reader: str, status: ReaderStatus, advice: Sequence[str]
 ) -> tuple[UnderstoodSide, ...]:
-    """Tell how a reader stands at the sides that it judges.
+    """Add the reader's status to the sides that it judges.
 
-    `advice` says what would let rules judge those of them that have forms.
+    `advice` says how rules could judge those sides that have forms.
     """
     away = "away now: " if status.readiness is Readiness.AWAY else ""
     note = f"{away}{status.detail}"
@@ -164,7 +163,7 @@ def add_reader_note(
 def build_sides_refusal(
     condition: Condition, unread: Sequence[int], advice: str = ""
 ) -> ConditionUnclear:
-    """Build the refusal of sides that nobody here can judge, with a way out."""
+    """Build the refusal of sides that have no judge, with a suggestion."""
     suggestion = " or ".join(
         suggest_form(side.words) if i in unread else str(side)
         for i, side in enumerate(condition.sides)
@@ -184,9 +183,9 @@ def build_sides_refusal(
 
 
 def suggest_form(words: str) -> str:
-    """Return a form for a side that is not understood, with the text that it quotes.
+    """Suggest a form for a side that was not understood, using the text that it quotes.
 
-    What else it says is no text that a program prints: the caller knows which is.
+    The other words are no text that a program prints; only the caller knows that text.
     """
     for token in scan_words(words):
         if token.kind == "quote":
@@ -195,16 +194,15 @@ def suggest_form(words: str) -> str:
 
 
 def compute_retry_delay(failures: int) -> float:
-    """Return for how many seconds a judge rests after so many failures in a row."""
+    """Return for how many seconds a judge rests after so many consecutive failures."""
     return min(2.0 ** min(failures - 1, 10), LONGEST_REST)
 
 
 def combine_replies(heard: Sequence[JudgeReply]) -> WaitFinding:
-    """Return what the judges' words, in the order they were asked, come to.
+    """Combine the judges' replies, in the order in which they were asked.
 
-    A condition holds only on a judge's word. A target that is gone loses the wait
-    once everybody who was asked has answered to its end; a judge in trouble is
-    waited for, unless another one was sure.
+    Only a ruling meets a condition. A wait is lost if its target is gone and every judge answered,
+    or one was sure; a judge in trouble is waited for.
     """
     sure = next((each for each in heard if each.sure), None)
     deciding = sure or next((e for e in reversed(heard) if e.ruling), None)
@@ -235,7 +233,7 @@ def combine_replies(heard: Sequence[JudgeReply]) -> WaitFinding:
 
 
 def _find_unjudged_time(heard: Sequence[JudgeReply]) -> UnjudgedPeriod | None:
-    """Return since when a side is judged by nobody who was asked, and why."""
+    """Return since when a side has no judge that can rule, and why; None: all sides have one."""
     judged = {side for each in heard if each.since is None for side in each.sides}
     lost = [(e.since, e) for e in heard if e.since and not judged.issuperset(e.sides)]
     if not lost:
@@ -245,12 +243,12 @@ def _find_unjudged_time(heard: Sequence[JudgeReply]) -> UnjudgedPeriod | None:
 
 
 def describe_timeout(observation: str | None, tail: str | None) -> str:
-    """Say what was seen last of a wait whose time is up.
+    """Say what was seen last when a wait times out.
 
     Args:
-        observation: What its judges said last; None: nothing.
-        tail: What its target shows, where nothing came since the wait began; None:
-            something came, or nobody knows.
+        observation: The judges' last observation; None: none.
+        tail: What the target shows, if nothing new came since the wait began; None: something
+        came, or it is not known.
     """
     lines = [line for line in (tail or "").splitlines() if line.strip()]
     if not lines:
@@ -260,9 +258,9 @@ def describe_timeout(observation: str | None, tail: str | None) -> str:
 
 
 def describe_unjudged(unjudged: UnjudgedPeriod, observation: str, now: datetime) -> str:
-    """Say of a wait whose time is up when nobody could judge its condition, and why.
+    """Say when a wait that timed out could not be judged, and why.
 
-    `observation` is what was seen last; while nobody can judge, it says why.
+    `observation` is the last one; if no judge can rule now, it gives the reason.
     """
 
     def show(at: datetime) -> str:
@@ -276,7 +274,7 @@ def describe_unjudged(unjudged: UnjudgedPeriod, observation: str, now: datetime)
 
 
 def clip_observation(observation: str) -> str:
-    """Return an observation as it is kept: on one line, plain, and not long."""
+    """Shorten an observation to one plain line."""
     return clip(to_plain_line(observation), SEEN_BYTES)
 
 

@@ -1,7 +1,6 @@
-"""The life of a wait, and what it does to its task's linkage.
+"""Start, end, re-arm and cancel waits, and update the linkage of their task.
 
-Opened, ended once a round, armed again, cancelled: each is one change, in which
-the rows, the linkage, the thread and the wake move together. Source: seed 000 §4.
+Each is one change with the rows, the linkage, the thread's entry and the wake. Source: seed 000 §4.
 """
 
 from __future__ import annotations
@@ -31,38 +30,38 @@ from taskmem_hookspecs import (
 )
 
 _THEN: Final = "\x1e"
-"""In a wait's `start`, between the place where it began and the one it reads from."""
+"""In a wait's `start`, separates the place where it began from the place that it reads from."""
 
 
 class WaitFacts(Value):
-    """All that a decision about one wait rests on, read together."""
+    """The facts for a decision about one wait, read together."""
 
     wait: Wait
     task: TaskFacts | None = None
-    """None: the wait stands alone."""
+    """The wait's task; None: it has none."""
     wakes: tuple[Wake, ...] = ()
     """The wait's own wakes that are due or sent, oldest first."""
 
     @property
     def session_key(self) -> str | None:
-        """Return the session that is woken; None: none is known."""
+        """Session to wake; None: not known."""
         return self._addressee.session_key
 
     @property
     def host(self) -> str | None:
-        """Return where the agent runs that is woken; None: not known."""
+        """Host of the agent to wake; None: not known."""
         return self._addressee.host
 
     @property
     def home(self) -> str | None:
-        """Return the home in whose gateway that session lives; None: any."""
+        """Home whose gateway has that session; None: any."""
         return self._addressee.home
 
     @property
     def _addressee(self) -> Wait | Task:
-        """Return what names the agent that is woken: the wait, or else its task.
+        """The wait or task that names the agent to wake.
 
-        An agent of another host than the task's is not taken for the task's.
+        If the wait names no session, its task does, unless the two are of different hosts.
         """
         if self.wait.session_key is not None or self.task is None:
             return self.wait
@@ -71,21 +70,21 @@ class WaitFacts(Value):
 
     @property
     def open_wakes(self) -> Sequence[Wake]:
-        """Return every open wake that a call on this wait may answer."""
+        """Open wakes that a call on this wait may answer."""
         return (*(self.task.wakes if self.task else self.wakes),)
 
 
 class Refinement(Value):
-    """What arming a wait again changes; None: it stays as it was."""
+    """Changes to a wait that is armed again; None: unchanged."""
 
     wake_when: str | None = None
     timeout_seconds: float | None = None
     note: str | None = None
-    """Kept in the wait's history."""
+    """Note for the wait's history."""
 
 
 def build_linkage(waits: Iterable[Wait]) -> Linkage:
-    """Derive what a task's metadata says of its waits from the wait rows."""
+    """Build a task's linkage from its waits."""
     known = sorted(waits, key=lambda wait: (wait.created_at, wait.wait_id))
     if not known:
         return Linkage()
@@ -101,14 +100,14 @@ def require_open(facts: TaskFacts | None) -> None:
     """Refuse a wait for a task that has ended.
 
     Raises:
-        TaskEnded: It has; the sentence says how to reopen it.
+        TaskEnded: It has ended; the sentence says how to reopen it.
     """
     if facts is not None:
         task_lifecycle.require_open(facts.task, "nothing can be waited for")
 
 
 def start_wait(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) -> Change:
-    """Return the change that starts a wait; `facts` of its task, or None.
+    """Build the change that starts a wait; `facts` is of its task, or None.
 
     Raises:
         TaskEnded: The task has ended.
@@ -144,10 +143,10 @@ def rearm_wait(
     home: str | None,
     now: datetime,
 ) -> Change:
-    """Return the change that watches a wait once more, with a clock that starts anew.
+    """Build the change that arms a wait for another round, with a new deadline.
 
-    It may have ended, in whatever way; a wake of that ending which is not on its
-    way yet is superseded, for the answer to this call says the same.
+    The wait may have ended in any way. A wake of that end that is not in flight is superseded,
+    because the answer to this call says the same.
 
     Raises:
         TaskEnded: Its task has ended.
@@ -197,9 +196,9 @@ def rearm_wait(
 
 
 def _find_asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
-    """Return who is woken from now on: the agent that arms the wait again.
+    """Return the fields of the agent to wake from now on: the one that arms the wait again.
 
-    A person arms it for whoever asked for it, as does who names no session of the host.
+    A person, or a caller that names no other session of the host, changes nothing.
     """
     same = caller.session_key in (None, wait.session_key)
     if caller.person or caller.host is None or (caller.host == wait.host and same):
@@ -208,20 +207,19 @@ def _find_asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
 
 
 def needs_end_position(wait: Wait, wish: Refinement) -> bool:
-    """Whether a wait that is armed again reads on from where its target is now.
+    """True if a wait that is armed again reads from the end of its target.
 
-    It does when it resolved and waits for the same once more: what resolved it
-    would resolve it again at once. Otherwise all counts that counted before, what
-    came after its timeout included.
+    So it does if it resolved and the condition is the same: what resolved it would resolve it again
+    at once. Otherwise it reads on from where it was.
     """
     return _is_same_condition(wait, wish) and wait.status is WaitStatus.RESOLVED
 
 
 def find_restart_position(wait: Wait, wish: Refinement, behind: str | None) -> str | None:
-    """Return the places from which a wait that is armed again reads.
+    """Return the `start` of a wait that is armed again.
 
-    Another condition reads from where the wait began, whatever was read since.
-    `behind`: the place behind all that is there now, for a wait that reads on.
+    With a new condition it reads from where the wait began. `behind` is the end of the target, for
+    a wait that reads from there.
     """
     if wait.start is None:
         return behind
@@ -233,7 +231,7 @@ def find_restart_position(wait: Wait, wish: Refinement, behind: str | None) -> s
 
 
 def find_reading_position(wait: Wait) -> str | None:
-    """Return the place on its target from which a wait reads; None: where it is now."""
+    """Return the place on its target from which a wait reads; None: from now."""
     return wait.start.rpartition(_THEN)[2] if wait.start else None
 
 
@@ -242,10 +240,9 @@ def _is_same_condition(wait: Wait, wish: Refinement) -> bool:
 
 
 def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: datetime) -> Change:
-    """Return the change that ends a wait: the row, the thread, the wake.
+    """Build the change that ends a wait: its row, the thread's entry and the wake.
 
-    A wait that was cancelled owes no wake. An ended wait does not end twice: the
-    change is empty.
+    A cancelled wait sends no wake. Empty: the wait has ended already.
     """
     wait = facts.wait
     if wait.status is not WaitStatus.WATCHING:
@@ -291,9 +288,9 @@ def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: dat
 
 
 def cancel_wait(facts: WaitFacts, reason: str | None, caller: Caller, now: datetime) -> Change:
-    """Return the change that cancels a wait, and answers what it owed so far.
+    """Build the change that cancels a wait and settles its wakes.
 
-    Of one that has ended, nothing but the state of its wakes changes.
+    If it has ended, only the wakes change.
     """
     ended = close_wait(
         facts,
@@ -311,7 +308,7 @@ def cancel_wait(facts: WaitFacts, reason: str | None, caller: Caller, now: datet
 
 
 def postpone_wait(wait: Wait, seconds: float) -> Wait:
-    """Return a wait whose clock stood still for so long, while the wall's went on."""
+    """Postpone a wait's deadline by the seconds for which the monotonic clock stood still."""
     by = timedelta(seconds=seconds)
     return wait.model_copy(
         update={"armed_at": wait.armed_at + by, "deadline_at": wait.deadline_at + by}
@@ -319,7 +316,7 @@ def postpone_wait(wait: Wait, seconds: float) -> Wait:
 
 
 def build_outcome(wait: Wait) -> WaitOutcome:
-    """Return how a wait has ended, as its row tells it."""
+    """Build a wait's outcome from its row."""
     ended_at = wait.ended_at or wait.changed_at
     return WaitOutcome(
         status=wait.status,
@@ -329,7 +326,7 @@ def build_outcome(wait: Wait) -> WaitOutcome:
 
 
 def format_wake_text(wait: Wait, outcome: WaitOutcome) -> str:
-    """Return what the agent reads when a wait ends. Source: seed 001 tool 4."""
+    """Write what the agent reads when a wait ends. Source: seed 001 tool 4."""
     seen = clip_observation(outcome.observation)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
     if outcome.status is WaitStatus.TIMEOUT and seen.startswith(UNJUDGED):

@@ -1,7 +1,6 @@
-"""What people see of a wake, in the chat of the session whose turn it starts.
+"""Describe a wake in one line for people, in the chat of the session whose turn it starts.
 
-One plain line in words of people: what was seen, and what is next. The agent reads the
-wake itself, which says more.
+The line says what was seen and what is next. The agent reads the wake itself.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ from openclaw_taskmem.domain.texts import clip, format_short_duration, to_plain_
 from taskmem_hookspecs import Run, Task, Value, Wait, WaitStatus, Wake, WakeCause
 
 SEEN_BYTES: Final = 160
-"""Shown of what was last seen of a wait."""
+"""Longest excerpt of a wait's last observation."""
 LINE_BYTES: Final = 400
 
 
 class WakeFacts(Value):
-    """All that the line of one wake rests on."""
+    """The facts for the line of one wake."""
 
     wake: Wake
     task: Task | None = None
-    """None: it is of none."""
+    """The wake's task; None: none."""
     run: Run | None = None
-    """The task's open run; None: it has none."""
+    """The task's open run; None: none."""
     wait: Wait | None = None
-    """The wait that has ended; None: it is of none."""
+    """The wait that has ended; None: the wake is not of a wait."""
 
 
 def describe_wakes(found: Sequence[WakeFacts]) -> str:
-    """Return the line of wakes that share a message; what has no room is counted.
+    """Write the line for wakes that share a message; those without room are counted.
 
-    Empty: nothing is to be seen of them.
+    Empty: there is nothing to show.
     """
     lines = [*filter(None, dict.fromkeys(map(describe_wake, found)))]
     if not lines:
@@ -51,9 +50,9 @@ def describe_wakes(found: Sequence[WakeFacts]) -> str:
 
 
 def describe_wake(facts: WakeFacts) -> str:
-    """Return what was seen, and what is next, in a sentence.
+    """Say in a sentence what was seen and what is next.
 
-    Of an implicit task there is nothing to see but the end of a wait.
+    Of an implicit task only the end of a wait is shown.
     """
     task, wait = facts.task, facts.wait
     if run_registrars.is_for_registrar(facts.wake):
@@ -93,7 +92,7 @@ def _describe_end(wait: Wait) -> str:
 
 
 def _describe_turn(run: Run | None) -> str:
-    """Return why a run goes on; empty: its turn has ended before its task."""
+    """Say why a run goes on; empty: its turn ended before its task."""
     if run is None:
         return ""
     if run.why == RunReason.BACKGROUND:
@@ -108,7 +107,7 @@ def _describe_turn(run: Run | None) -> str:
 
 
 def _describe_next(task: Task | None) -> str:
-    """Return what is next for a task; empty: nothing is known."""
+    """Say what is next for a task; empty: nothing is known."""
     if task is None or task.status.terminal:
         return ""
     current = compute_progress(task).current
