@@ -1,1 +1,1 @@
-"""Pure decisions: facts and an instant in, a value out."""
+"""Decisions as pure functions: facts and an instant in, a value out."""

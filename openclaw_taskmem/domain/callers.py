@@ -1,4 +1,4 @@
-"""Who calls a tool, and whether that counts as the agent acting."""
+"""Identify who calls a tool, and whether the call shows that the agent acts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.value import Instant
 
 AGENT: Final = "agent"
-"""The role of who claims as nothing in particular."""
+"""The role of an owner that claims without a role."""
 USER: Final = "user"
-"""Whoever reviews what agents did: nobody's role, but who is handed a task."""
+"""The name for the user, who reviews what agents did. Nobody claims as it."""
 _ROLE: Final = re.compile(r"[a-z0-9_-]{1,64}")
 KEY_BYTES: Final = 1024
-"""Of a session's key or an agent's id; an entry of an index has 2,704 in PostgreSQL."""
+"""Most bytes of a session's key or an agent's id; PostgreSQL limits index entries to 2,704."""
 
 
 def find_role_fault(name: str) -> str | None:
@@ -27,19 +27,19 @@ def find_role_fault(name: str) -> str | None:
 
 
 def is_gateway_session(session_key: str | None) -> TypeGuard[str]:
-    """Return whether a key names a session of OpenClaw; no other host names one so."""
+    """True if a key names a session of OpenClaw; only its keys begin with `agent:`."""
     return session_key is not None and session_key.startswith("agent:")
 
 
 def find_session_agent(session_key: str | None) -> str | None:
-    """Return whose a session is: OpenClaw's agent, or where none is named itself."""
+    """Return the OpenClaw agent of a session; for other sessions, the key itself."""
     if not is_gateway_session(session_key):
         return session_key
     return ":".join(session_key.split(":", 2)[:2])
 
 
 def find_key_fault(key: str) -> str | None:
-    """Return why a session's key or an agent's id cannot be kept; None: it can."""
+    """Return why a session's key or an agent's id is too long; None: it is not."""
     size = len(key.encode(errors="replace"))
     if size <= KEY_BYTES:
         return None
@@ -50,42 +50,42 @@ class Caller(Value):
     """Who calls a tool."""
 
     person: bool = False
-    """A person at a terminal, or an agent's shell, rather than its host."""
+    """True for a person at a terminal, or an agent's shell, rather than an agent's host."""
     by_command: bool = False
-    """Whether a person says so, by a command in the chat of the session."""
+    """True if a person gave a command in the session's chat."""
     session_key: str | None = None
-    """The session the call comes from; None: unknown."""
+    """Session of the call; None: not known."""
     session_said: bool = False
-    """Whether only its agent says so, which counts among the agents of its host."""
+    """True if only the agent named its session; among the agents of its host that is enough."""
     host: str | None = None
     """Where its agent runs, as in `Wake.host`; None: not known, or a person calls."""
     owner: Owner | None = None
-    """As whom it would hold a run; None: it cannot hold any."""
+    """The owner as which it would claim a run; None: it cannot."""
     in_turn: bool = True
-    """Whether a turn of its session runs or begins; where not, a sub-agent calls."""
+    """True if a turn of its session runs or begins; False: a sub-agent calls."""
     turn_since: Instant | None = None
     """When that turn began; None: not known."""
     process: str | None = None
-    """The process that calls, as `Owner.process`; None: not known, or a person's."""
+    """The calling process, as `Owner.process`; None: not known, or a person's."""
     folder: str | None = None
-    """The folder that its agent works in; None: not known."""
+    """Working directory of its agent; None: not known."""
     sandboxed: bool = False
-    """Whether its host runs its tools in a sandbox, as the host says."""
+    """True if the host says that it runs its tools in a sandbox."""
     home: str | None = None
-    """The home that it calls; None: there is but one."""
+    """The home that it calls; None: there is only one."""
     request: str | None = None
-    """What the user said in the turn in which it calls; None: not known, or nothing."""
+    """The user's message in the calling turn; None: not known, or none."""
 
     @property
     def is_user(self) -> bool:
-        """Whether a person calls at a terminal or page, and not an agent's shell."""
+        """True if a person calls at a terminal or page, and not through an agent's shell."""
         return self.person and self.host is None
 
     def name_relay(self, *, early: bool = False) -> str | None:
-        """Return as whom it passes on words of the user; None: they are theirs.
+        """Name the agent that relays the user's words; None: the user speaks themselves.
 
-        Those of a gateway's turn in which the user speaks are, unless it began too
-        `early` for them.
+        In a gateway's turn that the user's message began, the words are the user's, unless the turn
+        began too `early` for them.
         """
         owner = self.gateway_owner
         spoken = owner is not None and self.request is not None and not early
@@ -98,14 +98,14 @@ class Caller(Value):
         return (self.host or "").partition(":")[2] or "an agent"
 
     def with_session(self, named: str | None, *, reached: bool) -> Caller:
-        """Return who calls, in the session that the call's arguments name; None: none.
+        """Return the caller with the session that the call's arguments name; None: none.
 
-        A gateway says whose turn calls, so its agents name no other session. Agents of
-        other hosts name none of a gateway that is not `reached` for them. A person may
-        name any.
+        An agent of a gateway may name no other session, since the gateway says which one calls. An
+        agent of another host may not name a gateway's, unless it is `reached`. A person may name
+        any.
 
         Raises:
-            NotAllowed: The session is another's.
+            NotAllowed: The session is another agent's.
         """
         if named in (None, self.session_key):
             return self
@@ -124,27 +124,27 @@ class Caller(Value):
 
     @property
     def kind(self) -> str:
-        """Return what its host is: a gateway, an MCP client; empty: not known."""
+        """Kind of its host: a gateway, an MCP client; empty: not known."""
         return (self.host or "").partition(":")[0]
 
     @property
     def gateway_owner(self) -> Owner | None:
-        """As whom a gateway's agent holds runs; None: it is none.
+        """The owner as which a gateway's agent claims runs; None: it is no gateway's agent.
 
-        Only of it is anything seen without its help.
+        Only a gateway reports what its agents do.
         """
         boot = self.owner.boot if self.owner else None
         return None if boot is None else self.owner
 
     def is_at_home(self, home: str | None) -> bool:
-        """Whether it calls the home that something belongs to; None: any."""
+        """True if it calls the home that something belongs to; None: any home."""
         return self.home is None or home in (None, self.home)
 
     def acts_as(self, session_key: str | None, home: str | None) -> bool:
-        """Whether the call shows that the agent of a task or wait is awake.
+        """True if the call shows that the agent of a task or wait is awake.
 
-        A person's counts only in the name of its session, or when it has none, and one
-        from another home not at all.
+        A person's call counts only if it names the session, or the task or wait has none. A call to
+        another home never counts.
         """
         own = not self.person or session_key in (None, self.session_key)
         return own and self.is_at_home(home)

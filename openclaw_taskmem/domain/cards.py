@@ -1,4 +1,4 @@
-"""The card of a task: its steps, what it waits for, and how it ended.
+"""Build the card of a task: its steps, what it waits for, and how it ended.
 
 Source: ruling "the card".
 """
@@ -27,15 +27,15 @@ from taskmem_hookspecs import (
 )
 
 STEPS: Final = 50
-"""What a host takes. Source: OpenClaw's docs/tools/progress-card.md."""
+"""Most steps that a host accepts. Source: OpenClaw's docs/tools/progress-card.md."""
 STEP_BYTES: Final = 300
 BEFORE: Final = 5
-"""Steps that are shown before the current one, where there are too many."""
+"""Steps shown before the current one if there are too many."""
 WAITS: Final = 3
 WAIT_BYTES: Final = 160
 ASKED_BYTES: Final = 400
 _MARKED: Final = re.compile(r"([\\`*_\[\]<>#|~])")
-"""What Markdown would take for its own."""
+"""Characters that Markdown would interpret."""
 _ENDED: Final[Mapping[TaskStatus, str]] = {
     TaskStatus.COMPLETED: "Done.",
     TaskStatus.FAILED: "Failed.",
@@ -43,9 +43,9 @@ _ENDED: Final[Mapping[TaskStatus, str]] = {
 
 
 def build_card(facts: TaskFacts, run: Run | None) -> Card | None:
-    """Return the card of a task; None: it is not to be seen, or no more.
+    """Build a task's card; None: it has none, or none any more.
 
-    `run` is the task's last, which may have ended; None: it had none.
+    `run` is the task's last run, which may have ended; None: it had none.
     """
     task = facts.task
     if task.implicit or task.status is TaskStatus.CANCELLED:
@@ -61,7 +61,7 @@ def build_card(facts: TaskFacts, run: Run | None) -> Card | None:
 
 
 def _list_card_steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardStep]]:
-    """Return the first step that is shown, from 0, and those from there on."""
+    """Return the index of the first step to show, from 0, and the steps to show."""
     current = compute_progress(task).current
     works = task.status is TaskStatus.ACTIVE and not (run and run.state.is_waiting)
     place = current if current is not None else len(task.plan)
@@ -94,7 +94,7 @@ def _describe_status(task: Task, run: Run | None) -> Sequence[str]:
 
 
 def _describe_waits(waits: Sequence[Wait]) -> Sequence[str]:
-    """Say what is awaited, in the agent's words."""
+    """Say what the task's waits wait for, in the agent's words."""
     watched = [wait for wait in waits if wait.status is WaitStatus.WATCHING]
     lines = [f"Waits for {_describe_wait(wait)}." for wait in watched[:WAITS]]
     more = len(watched) - WAITS
@@ -109,5 +109,5 @@ def _describe_wait(wait: Wait) -> str:
 
 
 def _escape_markdown(text: str, size: int) -> str:
-    """Return a text on one line, as Markdown shows it as it is."""
+    """Write a text on one line, with Markdown's characters escaped."""
     return _MARKED.sub(r"\\\1", capitalize_first(clip(to_plain_line(text), size)))

@@ -1,4 +1,4 @@
-"""The kinds of entries in the audit log."""
+"""The kinds of entries in the event log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUESTION_ANSWERED: Final = "question_answered"
 QUESTION_LOST: Final = "question_lost"
 
 SAID: Final = frozenset({MILESTONE, NOTICE, TURN_STOPPED})
-"""The kinds that the agents' host is told: lines for users, and turns to stop."""
+"""Kinds sent to the agent host: lines for users, and turns to stop."""
 SHOWN: Final = frozenset(
     {
         *(TASK_REGISTERED, TASK_UPDATED, STATUS_CHANGED, PLAN_REVISED),
@@ -44,6 +44,6 @@ SHOWN: Final = frozenset(
         *(RUN_CHANGED, QUESTION_ANSWERED, QUESTION_LOST),
     }
 )
-"""The kinds after which a session's user may have another card, or other questions."""
+"""Kinds after which a session's cards or questions may change."""
 TOLD: Final = frozenset({TASK_REGISTERED, WAIT_ENDED, STUCK, RUN_CHANGED})
-"""The kinds that plug-ins are told of."""
+"""Kinds that hooks of plug-ins are called for."""

@@ -1,9 +1,8 @@
-"""Implicit tasks: a user's turn of several calls whose agent registers no task.
+"""Open and end implicit tasks, which cover a user's turn of several calls without a task.
 
-Such a turn is covered by a task of its own, so that its calls are written down and it
-survives a crash. Its user and its agent hear nothing of it: it ends with its turn, and
-a task that is registered in that turn takes its place.
-Source: seed 003 §P2.4, rulings "implicit tasks".
+So the calls are recorded and the turn survives a crash. The user and the agent are not notified.
+The task ends with its turn, or becomes the task that the agent registers in it. Source: seed 003
+§P2.4, rulings "implicit tasks".
 """
 
 from __future__ import annotations
@@ -44,35 +43,35 @@ from taskmem_hookspecs import Change, Owner, Run, Task, TaskFacts, TaskStatus, V
 from taskmem_hookspecs.value import Instant
 
 CALLS: Final = 3
-"""Calls of a turn from which on it is covered."""
+"""Calls of a turn after which it is covered."""
 NAME_BYTES: Final = 120
-"""Kept of the user's words as the name of the task."""
+"""Longest excerpt of the user's message as the task's name."""
 STEP_BYTES: Final = 400
-"""Kept of them as its one step."""
+"""Longest excerpt of the user's message as its only step."""
 _WORDLESS: Final = "A message without words"
 
 
 class UncoveredCallEntry(Value):
-    """The beginning or end of a call that belongs to no task so far."""
+    """The start or end of a call that belongs to no task yet."""
 
     at: Instant
     entry: CallStartEntry | CallEndEntry
 
 
 def needs_task(seen: Sequence[UncoveredCallEntry]) -> bool:
-    """Whether a turn that has called so much is to be covered by a task."""
+    """True if a turn has made enough calls to be covered by a task."""
     return sum(isinstance(each.entry, CallStartEntry) for each in seen) >= CALLS
 
 
 def has_seen_start(seen: Sequence[UncoveredCallEntry], entry: CallEndEntry) -> bool:
-    """Whether the end of a call belongs to one of those whose beginning was seen."""
+    """True if the start of a call that ends was seen."""
     ids = [each.entry.call_id for each in seen if isinstance(each.entry, CallStartEntry)]
     ends = [each.entry.call_id for each in seen if isinstance(each.entry, CallEndEntry)]
     return ids.count(entry.call_id) > ends.count(entry.call_id)
 
 
 def is_task_of_turn(task: Task, run: Run) -> bool:
-    """Whether the turn that works on a run is the one that its task was opened for."""
+    """True if a run's current turn is the one for which its implicit task was opened."""
     began = run.turn_began_at
     return task.implicit and began is not None and began <= task.created_at
 
@@ -89,9 +88,9 @@ def open_task(
     now: datetime,
     policy: RunPolicy,
 ) -> Change:
-    """Return the change that opens a task for a user's turn, with its calls so far.
+    """Build the change that opens an implicit task for a user's turn, with its calls so far.
 
-    `request` is what the user said to begin it.
+    `request` is the message with which the user began the turn.
     """
     words = to_plain_line(task_lifecycle.clean_request(request)) or _WORDLESS
     change = task_lifecycle.build_task(
@@ -140,11 +139,10 @@ def _assign_first_step(entry: CallStartEntry | CallEndEntry) -> CallStartEntry |
 
 
 def end_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
-    """Return the change that a turn's end makes to the implicit task that covered it.
+    """Build the change at the end of a turn that an implicit task covers.
 
-    It ends, however the turn did: whoever stopped it has the next word, and of a
-    provider's failure the user reads. While something that it has begun is at work,
-    the turn that hears of that is its last.
+    The task is completed even if the turn failed or was stopped: the user sees that. While it waits
+    for something, only its run's turn ends; a later turn ends the task.
     """
     waits = bool(facts.task.linkage.active_wait_ids or turn.children)
     if turn.is_empty or (waits and not turn.aborted):
@@ -153,7 +151,7 @@ def end_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
 
 
 def end_task(facts: TaskFacts, run: Run, now: datetime) -> Change:
-    """Return the change that completes an implicit task and its run in silence."""
+    """Build the change that completes an implicit task and its run without a notice."""
     task, _ = task_lifecycle.change_status(facts.task, TaskStatus.COMPLETED, now)
     done = frozenset(range(len(task.plan)))
     task = task_lifecycle.touch_task(task, now).model_copy(update={"done": done})
@@ -179,9 +177,9 @@ def register_task(
     segmented: bool,
     now: datetime,
 ) -> Change:
-    """Return the change that makes an implicit task the one that its agent registers.
+    """Build the change that turns an implicit task into the one that its agent registers.
 
-    The calls that were made before belong to it.
+    The calls made before belong to it.
     """
     known = facts.task
     task = task_lifecycle.touch_task(known, now).model_copy(

@@ -1,8 +1,7 @@
-"""What a task made: the ledger's entries, and how they are judged and told.
+"""Keep, judge and describe the ledger of what a task made.
 
-The ledger is filled by what tools report and by looking at folders; nothing that an
-agent says is entered as made. Source: requirement F2, seed 004 "Completion
-Claim-Evidence Contract".
+Entries come from what tools report and from comparing folders, never from what an agent says.
+Source: requirement F2, seed 004 "Completion Claim-Evidence Contract".
 """
 
 from __future__ import annotations
@@ -32,38 +31,38 @@ ARTIFACTS: Final = "artifacts"
 NAMES: Final = "names"
 CLAIMS: Final = "claims"
 ANSWER: Final = "answer"
-"""What a task's `doubts` hold: what its completion was refused for, and whether its
-first answer after that was looked up."""
+"""Values of a task's `doubts`: why its completion was refused, and whether its first answer after
+that was checked."""
 STAMP_SLACK: Final = 10_000_000
-"""How far a stamp may lie before the instant it stands for, in nanoseconds."""
+"""How far a file's time may lie before the actual instant, in nanoseconds."""
 SHOWN: Final = 50
-"""Entries that an answer holds; `taskmem show --json` has all."""
+"""Most entries in an answer; `taskmem show --json` has all."""
 TOLD: Final = 5
-"""Names in a line for the user."""
+"""Most names in a line for the user."""
 NAME_BYTES: Final = 60
 NOWHERE: Final = "It was found nowhere: not among what was seen to be made, nor in its folders."
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class CheckedClaim(Value):
-    """A claim, and what all verifiers together found."""
+    """A claim with the combined finding of all verifiers."""
 
     claim: Claim
     finding: Finding
 
     @property
     def is_proved(self) -> bool:
-        """Whether it was looked at and is there."""
+        """True if it was verified."""
         return self.finding.verdict is Verdict.VERIFIED
 
 
 class FileTimes(NamedTuple):
-    """A file's instants in nanoseconds since 1970, and its size in bytes."""
+    """A file's times in nanoseconds since 1970, and its size in bytes."""
 
     written: int
-    """When its content changed last (mtime)."""
+    """Last change of its content (mtime)."""
     changed: int
-    """When its content, name or mode changed last (ctime); only the kernel sets it."""
+    """Last change of its content, name or mode (ctime); only the kernel sets it."""
     size: int
 
 
@@ -71,34 +70,34 @@ class FolderListing(NamedTuple):
     """The files of a folder."""
 
     files: Mapping[str, FileTimes]
-    """By their paths, relative to the folder."""
+    """By path, relative to the folder."""
     complete: bool
-    """Whether that is all; False: there are too many, it took too long, or a name is
-    no text."""
+    """True if all files are listed; False: there are too many, it took too long, or a name is not
+    text."""
 
 
 class FileTouch(Value):
-    """What a tool reports to have done to a file."""
+    """A change of a file that a tool reported."""
 
     path: str
-    """Absolute."""
+    """Absolute path."""
     change: FileChange
 
 
 def pack_files(listing: FolderListing) -> str:
-    """Return the files of a folder as they are kept: when written, and how large."""
+    """Pack the files of a folder for storage, with their times and sizes."""
     kept = {path: (each.written, each.size) for path, each in listing.files.items()}
     return b85encode(zlib.compress(json.dumps(kept).encode(), 1)).decode()
 
 
 def unpack_files(files: str) -> Mapping[str, tuple[int, int]]:
-    """Return what `pack_files` has packed."""
+    """Unpack what `pack_files` packed: time in nanoseconds and size by path."""
     kept = json.loads(zlib.decompress(b85decode(files)))
     return {path: (written, size) for path, (written, size) in kept.items()}
 
 
 def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
-    """Return the entry of a path after a further change of it."""
+    """Merge a further change of a path into its entry."""
     if before is None or before.change is None:
         return new
     created = before.change is FileChange.CREATED
@@ -120,10 +119,10 @@ def find_changes(
     """Yield what changed in a folder since the first command ran there.
 
     Args:
-        folder: Which one.
+        folder: The folder.
         before: Its files before the work; None: not known.
         listing: Its files now.
-        exists: Of the files before that are not listed now, those that are still there.
+        exists: Files of `before` that still exist though they are not listed now.
     """
     if folder.since is None:
         return
@@ -143,26 +142,26 @@ def find_changes(
 
 
 def to_nanoseconds(instant: datetime) -> int:
-    """Return an instant in nanoseconds since 1970."""
+    """Convert an instant to nanoseconds since 1970."""
     return (instant - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def from_nanoseconds(nanosecond: int) -> datetime:
-    """Return the instant of nanoseconds since 1970, rounded down to microseconds."""
+    """Convert nanoseconds since 1970 to an instant, rounded down to microseconds."""
     return _EPOCH + timedelta(microseconds=nanosecond // 1000)
 
 
 def list_path_ends(name: str) -> tuple[str, str]:
-    """Return how a path ends that a relative name may stand for.
+    """Return the ends of paths that a relative name may mean.
 
-    Of a name with spaces, a sentence gives only the last word.
+    Only the last word of a name with spaces is taken from a sentence.
     """
     end = name.removeprefix("./")
     return f"/{end}", f" {end}"
 
 
 def judge_entry(entry: LedgerEntry, checked: CheckedClaim) -> LedgerEntry:
-    """Return an entry with what was seen of its file."""
+    """Add a verifier's finding about the file to an entry."""
     found = checked.finding
     verdict = find_verdict(checked)
     return entry.model_copy(
@@ -176,7 +175,7 @@ def judge_entry(entry: LedgerEntry, checked: CheckedClaim) -> LedgerEntry:
 
 
 def find_verdict(checked: CheckedClaim) -> LedgerVerdict:
-    """Return what was seen of a file: a size of 0 is empty, none is absent."""
+    """Return the verdict on a file. A refuted file of size 0 is empty, without a size absent."""
     match checked.finding.verdict:
         case Verdict.VERIFIED:
             return LedgerVerdict.PROVED
@@ -192,7 +191,7 @@ def find_verdict(checked: CheckedClaim) -> LedgerVerdict:
 def build_unverified_entries(
     task_id: str, run_id: str | None, whys: Mapping[str, str], now: datetime
 ) -> tuple[LedgerEntry, ...]:
-    """Return the entries of what was named, and could not be verified."""
+    """Build the entries of what was named but could not be verified."""
     return tuple(
         LedgerEntry(
             task_id=task_id,
@@ -207,19 +206,19 @@ def build_unverified_entries(
 
 
 def list_made(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """Return the entries of what was made, changed or removed."""
+    """List the entries of what was created, changed or removed."""
     return [entry for entry in entries if entry.change is not None]
 
 
 def list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """Return the entries of what could not be verified."""
+    """List the entries of what could not be verified."""
     return [each for each in entries if each.verdict is LedgerVerdict.UNVERIFIED]
 
 
 def describe_ledger(
     entries: Sequence[LedgerEntry], most: int | None = None
 ) -> dict[str, JsonValue]:
-    """Return the fields of an answer that say what was made; `most`: None for all."""
+    """Build the fields of an answer that list what was made; `most`: None for all."""
     listed, doubtful = list_made(entries), list_unverified(entries)
     fields: dict[str, JsonValue] = {
         "made": [_describe_entry(entry) for entry in listed[:most]],
@@ -244,9 +243,9 @@ def _describe_entry(entry: LedgerEntry) -> JsonValue:
 
 
 def summarize_ledger(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
-    """Return for an agent what was made, and what could not be verified.
+    """Tell an agent what was made, and what could not be verified.
 
-    `nothing`: the words that nothing was made; empty: something was.
+    `nothing`: the sentence that nothing was made; empty: something was.
     """
     said = [nothing or format_made(entries, {}), format_unverified(entries, {})]
     return " ".join(f"{each[0].upper()}{each[1:]}." for each in said if each)
@@ -255,9 +254,9 @@ def summarize_ledger(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
 def format_nothing_made(
     passed: Sequence[str], home: str, looked: Sequence[str] | None = None
 ) -> str:
-    """Return that nothing was made; `passed` are folders not looked through.
+    """Say that nothing was made; `passed` are folders that were not searched.
 
-    `looked` are those that were, where nobody sees what tools write; None: it is seen.
+    `looked` are the folders searched, if tools' writes are not reported; None: they are.
     """
     if looked is not None:
         where = f" in {_join_names([*map(to_plain_line, looked)])}" if looked else ""
@@ -270,10 +269,10 @@ def format_nothing_made(
 
 
 def format_made(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
-    """Return what was made, for the user; empty: nothing.
+    """Tell the user what was made; empty: nothing.
 
-    `folders` are those that paths begin with, and what is shown for each. What was
-    made and removed again is told where there is nothing else.
+    `folders` maps folders to what is shown for them. Files that were made and removed again are
+    told only if there is nothing else.
     """
     listed = [e for e in list_made(entries) if e.verdict is not LedgerVerdict.UNVERIFIED]
     gone = [e for e in listed if e.change is FileChange.REMOVED]
@@ -290,7 +289,7 @@ def format_made(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> s
 
 
 def format_unverified(entries: Sequence[LedgerEntry], folders: Mapping[str, str]) -> str:
-    """Return what could not be verified, for the user; empty: nothing."""
+    """Tell the user what could not be verified; empty: nothing."""
     names = [_format_short_path(entry, folders) for entry in list_unverified(entries)]
     return f"not verified: {_join_names(names)}" if names else ""
 

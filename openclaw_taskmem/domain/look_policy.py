@@ -1,18 +1,15 @@
-"""What a caller may look at: one policy for waits, and for commands that prove.
+"""Decide what a caller may look at, for waits and for recorded commands as evidence.
 
-| who asks | a file | terminals, windows, the screen |
-| --- | --- | --- |
-| a person, by a command | anywhere | all |
-| an agent | below the roots, or its own folder | all |
-| an agent in its host's sandbox | below its own folder [1] | what its session runs |
+| who asks | a file | terminals, windows, the screen | | --- | --- | --- | | a person, by a command
+| anywhere | all | | an agent | below the roots, or its own folder | all | | an agent in its host's
+sandbox | below its own folder [1] | what its session runs |
 
 Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
 
 [1] As `TASKMEM_SANDBOX_LOOKS` says; with `all` it is an agent like any other.
 
-Whose a recorded command was that has ended, nothing tells, so none is shown there.
-
-Source: decision 25.
+The owner of a recorded command that has ended is not known, so a sandboxed agent sees none. Source:
+decision 25.
 """
 
 from __future__ import annotations
@@ -31,33 +28,33 @@ _FILE: Final = "file:"
 
 
 class SandboxLooks(StrEnum):
-    """What an agent may look at that its host keeps in a sandbox."""
+    """What an agent in its host's sandbox may look at."""
 
     WORKSPACE = "workspace"
     """Files below its own folder, and what its session runs."""
     NONE = "none"
-    """What its session runs."""
+    """Only what its session runs."""
     ALL = "all"
-    """As any agent."""
+    """The same as any agent."""
 
 
 class LookPolicy(Value):
     """Where agents may look."""
 
     roots: tuple[str, ...] | None = None
-    """The folders that files may lie in, besides an agent's own; None: anywhere."""
+    """Folders in which files may lie, besides the agent's own; None: anywhere."""
     sandbox: SandboxLooks = SandboxLooks.WORKSPACE
 
 
 def is_sandboxed(caller: Caller, policy: LookPolicy) -> bool:
-    """Return whether a caller sees no more than its host's sandbox does."""
+    """True if a caller may see no more than its host's sandbox shows."""
     return caller.sandboxed and policy.sandbox is not SandboxLooks.ALL
 
 
 def confine_target(
     target: Target, caller: Caller, policy: LookPolicy, runs: Collection[str] = ()
 ) -> Target:
-    """Return a target with the folders that it must lie in for a caller.
+    """Add to a target the folders within which it must lie for a caller.
 
     `runs` are the names of the commands that the caller's session runs now.
 
@@ -69,7 +66,7 @@ def confine_target(
     own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
     is_file = target.scheme == "pty" and target.name.startswith(_FILE)
     if not is_sandboxed(caller, policy):
-        # What has no folders stays the same target, so that all share one watch.
+        # Without folders the target stays the same, so that all share one watch.
         within = (*own, *policy.roots) if is_file else None
         return target.model_copy(update={"within": within})
     if target.scheme == "pty" and target.name in runs:
@@ -86,7 +83,7 @@ def confine_target(
 
 
 def is_command_hidden(name: str, caller: Caller, policy: LookPolicy) -> bool:
-    """Return whether a recorded command that has ended is not shown to a caller."""
+    """True if a caller may not see a recorded command that has ended."""
     try:
         confine_target(Target(scheme="pty", name=name), caller, policy)
     except NotAllowed:
@@ -97,11 +94,11 @@ def is_command_hidden(name: str, caller: Caller, policy: LookPolicy) -> bool:
 def confine_to_kept_folders(
     target: Target, kept: tuple[str, ...] | None, caller: Caller, policy: LookPolicy
 ) -> Target:
-    """Return the confined target of a wait that is armed again, with its own folders.
+    """Add the folders of a wait that is armed again to its confined target.
 
-    It is still the same file, so that the folders of who asked before count as well;
-    not for an agent in a sandbox, which sees no more than that shows. `kept`: the
-    wait's; None: anywhere, which a person's asking alone allowed.
+    It still watches the same file, so the folders of the caller that started it remain allowed,
+    except for an agent in a sandbox. `kept`: the wait's folders; None: anywhere, which only a
+    person could allow.
     """
     if kept is None or is_sandboxed(caller, policy):
         return target

@@ -1,8 +1,7 @@
-"""The resume packet: built from facts, fitted to its size, put into its envelope.
+"""Build the resume packet from facts, fit it to its size, and put it into its envelope.
 
-The envelope is `[task_stuck_resume] {json}` on one line. Whatever the thread
-holds, the JSON stays within 4,096 bytes, and no text in it can pass for another
-envelope. Source: seed 000 §6.
+The envelope is `[task_stuck_resume] {json}` on one line. Whatever the thread contains, the JSON
+stays within 4,096 bytes, and no text in it can pass for another envelope. Source: seed 000 §6.
 """
 
 from __future__ import annotations
@@ -37,21 +36,21 @@ from taskmem_hookspecs import (
 )
 
 MARKER: Final = "[task_stuck_resume]"
-"""Before the packet of a task that went silent."""
+"""Marker of a stuck task's packet."""
 REMINDER: Final = "[task_resume]"
-"""Before the packet of a task that its agent may have forgotten."""
+"""Marker of the packet of a task that its agent may have forgotten."""
 ANSWERED: Final = "The user answers:"
-"""Before an answer, on the line after the packet, as a string of JSON."""
+"""Begins the line after the packet with the user's answer, as a JSON string."""
 SAID: Final = "The user says:"
-"""The same where nothing was asked."""
+"""Begins that line if nothing was asked."""
 LIMIT: Final = 4096
-"""Bytes of JSON."""
+"""Most bytes of JSON."""
 SPOKEN: Final = 3
-"""How many messages of the conversation a packet shows at most."""
+"""Most messages of the conversation in a packet."""
 RUNNING: Final = 8
-"""How many running commands and sub-agents a packet names at most."""
+"""Most running commands and sub-agents in a packet."""
 NAMED: Final = 10
-"""How many other stuck tasks a packet names."""
+"""Most other stuck tasks in a packet."""
 
 _OPTIONAL: Final = (
     *("plan_from", "background", "original_request", "last_response"),
@@ -62,7 +61,7 @@ _OPTIONAL: Final = (
 
 
 def build_packet(facts: ResumeFacts) -> ResumePacket:
-    """Return the core's packet, before it is fitted to its size."""
+    """Build the core's packet, before it is fitted to its size."""
     task = facts.task
     return ResumePacket(
         wake_id=facts.wake_id,
@@ -101,7 +100,7 @@ def build_packet(facts: ResumeFacts) -> ResumePacket:
 
 
 def suggest_action(facts: ResumeFacts) -> str:
-    """Return what to do next, by simple rules. Source: seed 000 §6."""
+    """Say what to do next, by simple rules. Source: seed 000 §6."""
     task = facts.task
     ended = [wait for wait in facts.waits if wait.ended_at is not None]
     last = max(ended, key=lambda wait: wait.changed_at, default=None)
@@ -134,7 +133,7 @@ def suggest_action(facts: ResumeFacts) -> str:
 
 
 def _suggest_end(facts: ResumeFacts) -> str:
-    """Return what to do with a task whose steps are all marked done."""
+    """Say what to do with a task whose steps are all marked done."""
     if thread.has_user_spoken_last(facts.messages):
         return (
             "All steps are marked done, but the user has spoken since: do first what "
@@ -149,17 +148,17 @@ def _suggest_end(facts: ResumeFacts) -> str:
 
 
 def encode_packet(packet: ResumePacket, marker: str = MARKER) -> str:
-    """Return the wake's text: the marker and the packet's JSON, on one line."""
+    """Write the wake's text: the marker and the packet's JSON, on one line."""
     return f"{marker} {_dump_packet(packet)}"
 
 
 def append_words(text: str, said: str, *, asked: bool) -> str:
-    """Return a packet's text and, whole, what the user says to its task."""
+    """Append the user's words, in full, to a packet's text."""
     return f"{text}\n{ANSWERED if asked else SAID} {_dump_safe_json(said)}"
 
 
 def decode_packet(text: str) -> ResumePacket | None:
-    """Return the packet in a wake's text; None: it is not a whole packet."""
+    """Parse the packet in a wake's text; None: it is damaged."""
     if not text.startswith(f"{MARKER} "):
         return None
     try:
@@ -171,9 +170,9 @@ def decode_packet(text: str) -> ResumePacket | None:
 def build_minimal_packet(
     task: Task, verdict: StuckVerdict, wake_id: str, marker: str = MARKER
 ) -> str:
-    """Return the text that goes out when no packet can be built. Source: seed 000.
+    """Write the text to send when no packet can be built. Source: seed 000.
 
-    It rests on nothing but four fields that are always there.
+    It needs only fields that every task has.
     """
     return f"{marker} " + _dump_safe_json(
         {
@@ -192,9 +191,9 @@ def build_minimal_packet(
 
 
 def build_away_reminder(task: Task, wake_id: str, reason: str) -> str:
-    """Return what is told of a task where it is not to be worked on.
+    """Write the reminder of a task for a session that must not work on it.
 
-    It has neither a plan nor a next action, so that nobody acts on them.
+    It has neither a plan nor a next action, so that the agent does not act on them.
     """
     return f"{REMINDER} " + _dump_safe_json(
         {
@@ -209,7 +208,7 @@ def build_away_reminder(task: Task, wake_id: str, reason: str) -> str:
 
 
 def add_other_tasks(text: str, others: Sequence[str]) -> str:
-    """Return a stuck wake's text that also names the tasks of other stuck wakes."""
+    """Add the tasks of other stuck wakes to a stuck wake's text."""
     packet = decode_packet(text)
     named = [each for other in others if (each := parse_other_task(other)) is not None]
     if not named:
@@ -230,7 +229,7 @@ def add_other_tasks(text: str, others: Sequence[str]) -> str:
 
 
 def _add_to_damaged_text(text: str, named: Sequence[AlsoStuck]) -> str:
-    """Name other tasks in a text that is no whole packet, such as a minimal one."""
+    """Add other tasks to a text that is no whole packet, such as a minimal one."""
     fields = json.loads(text[len(MARKER) :])
     for count in range(min(len(named), NAMED), -1, -1):
         shown = [
@@ -250,7 +249,7 @@ def _add_to_damaged_text(text: str, named: Sequence[AlsoStuck]) -> str:
 
 
 def parse_other_task(text: str) -> AlsoStuck | None:
-    """Return which task a stuck wake's text names; None: it is damaged."""
+    """Return the task that a stuck wake's text names; None: it is damaged."""
     try:
         fields = json.loads(text.removeprefix(MARKER))
         return AlsoStuck(task_id=fields["task_id"], name=fields["name"], reason=fields["reason"])
@@ -259,16 +258,16 @@ def parse_other_task(text: str) -> AlsoStuck | None:
 
 
 def is_small_enough(packet: ResumePacket) -> bool:
-    """Whether a packet's JSON is small enough for a wake."""
+    """True if a packet's JSON fits into a wake."""
     return len(_dump_packet(packet).encode()) <= LIMIT
 
 
 def fit_packet(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
-    """Return the packet, made smaller step by step until its JSON fits.
+    """Shorten a packet step by step until its JSON fits.
 
-    First goes what plug-ins added, then the length of messages and entries of
-    the plan, then the conversation and the plan's far ends. The gravest effects, the
-    user's request and the last words stay, shortened; `progress` stays whole.
+    What plug-ins added is dropped first; then messages and plan entries are shortened, then the
+    conversation and the ends of the plan are dropped. The gravest effects, the user's request and
+    the last words stay, shortened; `progress` stays whole.
     """
     for smaller in LADDER:
         if len(_dump_packet(packet).encode()) <= limit:

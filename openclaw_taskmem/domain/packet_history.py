@@ -1,8 +1,8 @@
-"""What a packet says of the past: what is done, what was cut, what was dropped.
+"""List for a packet what was done, what was cut and what was dropped.
 
-What is done is told by what it left behind, the gravest first (`side_effects.py`): what
-went out, then files, then what nobody can tell. What only read, and what can be
-repeated, is not told. Source: requirements E1, E3.
+Calls are listed by their effect, the gravest first (`side_effects.py`): what was sent out, then
+files, then unknown effects. Calls that only read, or can be repeated, are left out. Source:
+requirements E1, E3.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ BYTES: Final = 160
 
 
 def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
-    """Return the calls that were made and have left something behind, a line each.
+    """List the calls that succeeded and had an effect, a line each.
 
-    They are given the oldest first. Of the lines the gravest comes first, and among
-    equals the newest; calls that are told in the same words are one, with their number.
+    `calls` are oldest first; the lines begin with the gravest, and among equals with the newest.
+    Equal lines are one, with their number.
     """
     made = [call for call in reversed(calls) if call.ok]
     made = [call for call in made if find_effect(call) is not Effect.NOTHING]
@@ -35,9 +35,9 @@ def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
 
 
 def list_cut_calls(calls: Iterable[PastCall]) -> tuple[str, ...]:
-    """Return the calls of which nobody knows what they did, oldest first.
+    """List the calls whose end was not seen, oldest first.
 
-    One that was made again since, to its end, is not among them.
+    A call that was made again and ended is left out.
     """
     lost: dict[tuple[str, str], PastCall] = {}
     for call in calls:
@@ -48,14 +48,14 @@ def list_cut_calls(calls: Iterable[PastCall]) -> tuple[str, ...]:
 
 
 def find_effect(call: PastCall) -> Effect:
-    """Return what a call may have left behind."""
+    """Return what a call may have changed."""
     return call.effect or judge_call(call.tool, call.about)
 
 
 def list_dropped_intents(
     task: Task, revisions: Sequence[PlanRevision], waits: Sequence[Wait]
 ) -> tuple[str, ...]:
-    """Return what was wanted once and is not any more, oldest first."""
+    """List the steps and waits that were dropped, oldest first."""
     now = {plan.identify_step(step) for step in task.plan}
     gone = dict.fromkeys(
         step

@@ -1,4 +1,4 @@
-"""The rungs by which a resume packet is made smaller, until its JSON fits."""
+"""The steps by which a resume packet is shortened until its JSON fits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Lines = tuple[str, ...] | None
 Spoken = tuple[ConversationMessage, ...] | None
 _Smaller = Callable[[ResumePacket], ResumePacket]
 _WAITS: Final = 10
-"""How many active waits are named at least."""
+"""Most active waits to name once the packet is too long."""
 
 
 def clip_conversation(lines: Sequence[ConversationMessage] | None, most: int, size: int) -> Spoken:
-    """Return the newest messages of a conversation, shortened; None: there are none."""
+    """Shorten the newest messages of a conversation; None: there are none."""
     return (
         tuple(
             line.model_copy(update={"text": clip(to_one_line(line.text), size)})
@@ -29,7 +29,7 @@ def clip_conversation(lines: Sequence[ConversationMessage] | None, most: int, si
 
 
 def clip_first_lines(lines: Sequence[str] | None, most: int, size: int) -> Lines:
-    """Return the first lines of what runs, shortened; None: nothing is known to."""
+    """Shorten the first lines of what runs; None: nothing is known to run."""
     return tuple(clip(to_one_line(line), size) for line in (lines or ())[:most]) or None
 
 
@@ -53,9 +53,9 @@ def _shorten_messages(size: int, most: int = thread.MOST) -> _Smaller:
 
 
 def _shorten_past(most: int, size: int) -> _Smaller:
-    """Keep the gravest of what was done, and the newest of what was cut and called off.
+    """Keep the gravest of what was done, and the newest of what was cut and dropped.
 
-    Each is shortened, and what goes is counted.
+    Each line is shortened, and those left out are counted.
     """
 
     def short(lines: Lines) -> Lines:
@@ -92,7 +92,7 @@ def _shorten_conversation(most: int, size: int) -> _Smaller:
 
 
 def _shorten_request(size: int, *, runs: int) -> _Smaller:
-    """Shorten what was asked for and answered, and keep so many of what runs."""
+    """Shorten the request and the last words, and keep the first `runs` lines of what runs."""
 
     def smaller(packet: ResumePacket) -> ResumePacket:
         return packet.model_copy(
@@ -117,7 +117,7 @@ def _shorten_plan(size: int) -> _Smaller:
 
 
 def _window_plan(steps: int) -> _Smaller:
-    """Keep that many entries of the plan, round the current step."""
+    """Keep that many entries of the plan, around the current step."""
 
     def smaller(packet: ResumePacket) -> ResumePacket:
         if len(packet.plan) <= steps:

@@ -1,4 +1,4 @@
-"""Path-like names in what agents write. They are looked up, and decide nothing else."""
+"""Find names that look like paths in what agents write. They are looked up, nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ scala scss sh sql sqlite srt svelte svg swift tar tex tf tgz toml ts tsv tsx txt
 webm webp xls xlsx xml yaml yml zip zsh
 """
 _KNOWN: Final = frozenset(_SUFFIXES.split())
-"""Suffixes of files; a word with another, and without a slash, is no name of one."""
+"""Suffixes of files. A word without a slash must have one of these to count as a file."""
 _PRODUCTS: Final = frozenset(
     f"{name}.js"
     for name in ("chart", "d3", "express", "next", "node", "nuxt", "react", "three", "vue")
@@ -28,16 +28,16 @@ _PRODUCTS: Final = frozenset(
 
 
 class Names(Value):
-    """What a text names."""
+    """Names found in a text."""
 
     here: tuple[str, ...]
-    """What may be a path of this machine."""
+    """Names that may be paths of this machine."""
     elsewhere: tuple[str, ...]
-    """What has a host or a scheme; http(s) addresses are left out."""
+    """Names with a host or a scheme, except http(s) addresses."""
 
 
 def find_names(*texts: str) -> Names:
-    """Return the names in texts, each once, in their order."""
+    """Find the names in texts, each once, in order."""
     here: dict[str, None] = {}
     elsewhere: dict[str, None] = {}
     for token in split_words(*texts):
@@ -50,29 +50,28 @@ def find_names(*texts: str) -> Names:
 
 
 def is_elsewhere(name: str) -> bool:
-    """Whether a name has a host or a scheme, but for `file://`."""
+    """True if a name has a host or a scheme other than `file://`."""
     if name.startswith("file:///"):
         return False
     return bool(_SCHEME.match(name) or _HOST.match(name))
 
 
 def list_readings(name: str) -> tuple[str, ...]:
-    """Return how a name may be read.
+    """Return the possible readings of a name.
 
-    Some scripts put no space between a word and a name: there, the part of it in ASCII
-    counts as well.
+    Some scripts put no space between a word and a name, so the last ASCII part counts, too.
     """
     ascii_part = re.split(r"[^\x00-\x7f]", name)[-1]
     return tuple(dict.fromkeys(each for each in (name, ascii_part) if each))
 
 
 def split_words(*texts: str) -> list[str]:
-    """Return the words of texts, without the marks around them."""
+    """Split texts into words, without punctuation around them."""
     return [found[0].rstrip(".:") for text in texts for found in _TOKEN.finditer(text)]
 
 
 def _cut_to_path(token: str) -> str | None:
-    """Return a token as far as it is like a path; None: it is not."""
+    """Cut a token to the part that looks like a path; None: none does."""
     first, slash, _ = token.partition("/")
     if ":" in token or token.casefold() in _PRODUCTS or ("." in first.strip(".") and slash):
         return None

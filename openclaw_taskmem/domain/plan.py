@@ -1,4 +1,4 @@
-"""The checklist of a task: how far it is, and its marks through a revision.
+"""Compute a task's progress, and keep its marks when the plan is revised.
 
 Source: requirement A7; ruling "a step keeps its identity".
 """
@@ -33,34 +33,31 @@ _OPENING: Final = "\"'“”„‘’«([{`¿¡"
 _CLOSING: Final = "\"'“”‘’»)]}`.,;:!?。、"
 _DASHES: Final = frozenset({"-", "--", "–", "—"})
 _ARTICLES: Final = frozenset({"a", "an", "the"})
-# What compatibility would melt into its neighbour: 10² is not 102.
+# NFKC would join these to their neighbours: 10² is not 102.
 _RAISED: Final = ("<super>", "<sub>", "<fraction>")
 
 
 class DroppedStep(Value):
-    """A step that was done and is not known to be done any more."""
+    """A done step whose mark was lost."""
 
     step: int
     """Its number in the old plan, from 1."""
     text: str
     why: str
-    """One sentence."""
+    """The reason, in one sentence."""
 
 
 class Remap(Value):
-    """What becomes of the marks when a plan is revised."""
+    """The marks after a plan is revised."""
 
     done: frozenset[int]
-    """The steps of the new plan that are done, counted from 0."""
+    """Steps of the new plan that are done, from 0."""
     dropped: tuple[DroppedStep, ...]
-    """The marks that were lost, in the order of the old plan."""
+    """Marks that were lost, in the order of the old plan."""
 
 
 def compute_progress(task: Task) -> Progress:
-    """How far the task is.
-
-    Source: ruling "`current`".
-    """
+    """Compute how far a task is. Source: ruling "`current`"."""
     steps = range(len(task.plan))
     left = [step for step in steps if step not in task.done]
     completed = tuple(step for step in steps if step in task.done)
@@ -73,20 +70,20 @@ def compute_progress(task: Task) -> Progress:
 
 
 def count_leading_done(done: Collection[int]) -> int:
-    """Return how many steps at the beginning of a plan are done."""
+    """Count the steps at the beginning of a plan that are done."""
     return next(step for step in itertools.count() if step not in done)
 
 
 def remap_marks(old: Sequence[str], done: Collection[int], new: Sequence[str]) -> Remap:
-    """Let the marks of a plan follow its steps into a revised plan.
+    """Move the marks of a plan to the same steps of a revised plan.
 
     Args:
         old: The steps of the plan that is replaced.
-        done: Which of them are done, counted from 0.
+        done: Which of them are done, from 0.
         new: The steps of the plan that replaces it.
 
     Returns:
-        The marks of the new plan, and those that found no place in it.
+        The marks of the new plan, and those that were lost.
 
     Source: requirement A7; ruling "a step keeps its identity".
     """
@@ -133,7 +130,7 @@ def _index_identities(plan: Sequence[str]) -> Mapping[tuple[str, ...], Sequence[
 
 
 def identify_step(text: str) -> tuple[str, ...]:
-    """Return what two steps have in common when they are the same step."""
+    """Reduce a step's text to a key that is equal for the same step."""
     bare = _NUMBERING.sub("", _fold_text(text), count=1)
     tokens = [token.lstrip(_OPENING) for token in bare.replace("—", " ").split()]
     tokens = [token for token in tokens if token and token not in _DASHES]

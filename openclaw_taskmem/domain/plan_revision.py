@@ -1,4 +1,4 @@
-"""Replacing a plan, with a reason, keeping the marks that can be kept.
+"""Replace a task's plan, with a reason, keeping the marks of steps that stay.
 
 Source: seed 000 §2.
 """
@@ -42,12 +42,12 @@ from taskmem_hookspecs.errors import InvalidArguments
 
 
 class RevisionResult(Value):
-    """What a revision did."""
+    """The result of a revision."""
 
     task: Task
     remap: plan.Remap
     left_out: tuple[str, ...] = ()
-    """Steps at the end of the plan that are too many for a segmented task."""
+    """Steps at the end that were cut, as a segmented task has too many."""
 
 
 def revise_plan(
@@ -61,15 +61,15 @@ def revise_plan(
     token: int | None = None,
     policy: RunPolicy = POLICY,
 ) -> tuple[Change, RevisionResult]:
-    """Decide what a revision writes: the row, the plan, a message, the marks.
+    """Build the change that revises a plan: the task, the revision, a message, the marks.
 
-    `artifacts` replaces what the task's metadata says it makes; None: that stays.
+    `artifacts` replaces the metadata's artifacts; None: they stay.
 
     Raises:
-        InvalidArguments: The artifacts are too many or too long, or cannot be proved.
+        InvalidArguments: The artifacts are too many or too long, or cannot be verified.
         TaskEnded: The task has ended.
         Fenced: The caller's claim on the task's run is not the last.
-        RunHeld: The task's run is another's.
+        RunHeld: The task's run has another owner.
     """
     before, run = facts.task, facts.run
     task_lifecycle.require_open(before, "its plan stays as it is")
@@ -144,7 +144,7 @@ def revise_plan(
 
 
 def _require_provable(task: Task) -> None:
-    """Refuse artifacts as they are refused when a task is registered."""
+    """Refuse artifacts that would be refused when a task is registered."""
     fault = task_metadata.find_metadata_fault(task.metadata)
     said = (
         required_artifacts.find_fault(required_artifacts.list_required_artifacts(task))
@@ -156,7 +156,7 @@ def _require_provable(task: Task) -> None:
 
 
 def _replan_run(run: Run, before: Task, task: Task, now: datetime) -> Run:
-    """Return a run whose plan was replaced; only the same step keeps its count."""
+    """Tell a run that its plan was replaced. The budget goes on only if the current step stays."""
     was, step = (plan.compute_progress(before).current, plan.compute_progress(task).current)
     same = run.step == was and _identify_current_step(before, was) == _identify_current_step(
         task, step

@@ -1,8 +1,7 @@
-"""What programs may have left behind, by their names and words.
+"""Judge by its name and arguments what a program may have changed.
 
-Tests, builds and linters leave nothing that matters: to do them again is to repeat
-them, so they rank with what only reads. What is not in these tables may have done
-anything.
+Tests, builds and linters count as harmless, like reading: they can be repeated. A program that is
+not in these tables may have done anything.
 """
 
 from __future__ import annotations
@@ -14,47 +13,47 @@ from typing import Final, NamedTuple
 
 
 def to_word_set(words: str) -> frozenset[str]:
-    """Return the words of a text."""
+    """Split a text into a set of words."""
     return frozenset(words.split())
 
 
 class Effect(StrEnum):
-    """What a call may have left behind, the gravest first."""
+    """What a call may have changed, the gravest first."""
 
     OUTSIDE = "outside"
-    """Something beyond this machine: sent, paid, pushed, deployed, written by HTTP."""
+    """Something outside this machine: sent, paid, pushed, deployed, written by HTTP."""
     FILES = "files"
-    """Files here."""
+    """Files on this machine."""
     OTHER = "other"
-    """Nobody can tell."""
+    """Not known."""
     NOTHING = "nothing"
-    """It only read, or can be repeated without harm, as a test or a build."""
+    """Nothing: it only read, or can be repeated without harm, such as a test or a build."""
 
 
 GRAVEST_FIRST: Final = tuple(Effect)
 READING_METHODS: Final = to_word_set("GET HEAD OPTIONS TRACE")
-"""HTTP's."""
+"""HTTP methods that only read."""
 SENDS: Final = to_word_set(
     "send reply forward post publish push deploy release upload submit pay charge "
     "refund transfer purchase buy order checkout invite tweet merge notify"
 )
-"""In the names of tools, scripts and subcommands: something goes out."""
+"""Words in names of tools, scripts and subcommands that send something out."""
 WORDS: Final = re.compile(r"[^a-z0-9]+")
-"""What lies between the words of a name in small letters."""
+"""Separators between the words of a name in lower case."""
 _REPEATABLE: Final = to_word_set(
     "all build test tests check lint compile typecheck types coverage bench verify "
     "package clean help"
 )
-"""The names of scripts and targets that may be run again."""
+"""Names of scripts and targets that may be run again."""
 
 
 def find_gravest(effects: Iterable[Effect]) -> Effect:
-    """Return the gravest of some effects; of none it is nothing."""
+    """Return the gravest effect; without any, `NOTHING`."""
     return min(effects, key=GRAVEST_FIRST.index, default=Effect.NOTHING)
 
 
 def judge_program(program: str, words: Sequence[str]) -> Effect:
-    """Return what a program with its words may have left behind."""
+    """Judge what a program with its arguments may have changed."""
     if words and {*words} <= {"--version", "--help", "-V"}:
         return Effect.NOTHING
     if program in _SPECIAL:
@@ -68,13 +67,13 @@ def judge_program(program: str, words: Sequence[str]) -> Effect:
 
 
 def _judge_name(program: str, words: Sequence[str]) -> Effect:
-    """Return what a program that is not known may have left, by its subcommand."""
+    """Judge an unknown program by the words of its name and subcommand."""
     named = {part for each in (program, *words) for part in WORDS.split(each.lower())}
     return Effect.OUTSIDE if SENDS & named else Effect.OTHER
 
 
 def list_plain_words(words: Sequence[str]) -> list[str]:
-    """Return the words that are no options."""
+    """Return the words that are not options."""
     return [word for word in words if not word.startswith("-")]
 
 
@@ -104,16 +103,16 @@ _PLAIN_PROGRAMS: Final[Mapping[Effect, frozenset[str]]] = {
 
 
 class _Program(NamedTuple):
-    """A program whose first words say what it does."""
+    """A program whose subcommands tell its effect."""
 
     nothing: str = ""
     files: str = ""
     outside: str = ""
     rest: Effect = Effect.OTHER
-    """What else it may do."""
+    """Effect of other subcommands."""
 
     def judge(self, words: Sequence[str]) -> Effect:
-        """Return what it may have left behind; of an option's value it may be wrong."""
+        """Judge its subcommand. The value of an unknown option may be mistaken for one."""
         for word in _list_subcommands(words)[:2]:
             for effect, known in (
                 (Effect.OUTSIDE, self.outside),
@@ -133,7 +132,7 @@ _VALUED: Final = to_word_set(
     "-C -c -n -f -H -w --git-dir --work-tree --namespace --context --prefix --profile "
     "--region --filter --workspace --cwd --dir --project --org --app -a"
 )
-"""Options with a value that may stand before a subcommand."""
+"""Options with a value that may come before a subcommand."""
 
 
 def _list_subcommands(words: Sequence[str]) -> list[str]:
@@ -211,7 +210,7 @@ _GIT_SHOWS: Final[Mapping[str, frozenset[str]]] = {
     "stash": to_word_set("list show"),
     "config": to_word_set("get list --get --list -l"),
 }
-"""The words with which subcommands of git only show something."""
+"""Arguments with which git subcommands only show something."""
 
 
 def _judge_git(words: Sequence[str]) -> Effect:
@@ -230,7 +229,7 @@ def _judge_git(words: Sequence[str]) -> Effect:
 
 
 def _judge_npm(words: Sequence[str]) -> Effect:
-    """Judge npm and its like: a package's scripts are known by their names."""
+    """Judge npm and similar programs; a package's scripts are judged by their names."""
     sub = _list_subcommands(words)
     if sub[:1] == ["run"] or sub[:1] == ["run-script"]:
         return find_gravest([_judge_script_name(name) for name in sub[1:2]])
@@ -255,7 +254,7 @@ def _judge_script_name(name: str) -> Effect:
 
 
 _CURL_VALUED: Final = "AbcCDeEhHKmPQrtuUwxXyYzdFTo"
-"""curl's letters that take a value."""
+"""curl's short options that take a value."""
 
 
 def _judge_curl(words: Sequence[str]) -> Effect:
@@ -314,7 +313,7 @@ def _judge_gh_api(words: Sequence[str]) -> Effect:
 
 
 def _judge_copy(words: Sequence[str]) -> Effect:
-    """Judge scp and rsync: where the last word names a host, something goes there."""
+    """Judge scp and rsync: they send if the last argument names a host."""
     to = list_plain_words(words)[-1:]
     return Effect.OUTSIDE if to and ":" in to[0] else Effect.FILES
 
@@ -322,7 +321,7 @@ def _judge_copy(words: Sequence[str]) -> Effect:
 def _build_reader_judge(
     *options: str, effect: Effect = Effect.FILES
 ) -> Callable[[Sequence[str]], Effect]:
-    """Judge a program that only reads, unless it is given one of some options."""
+    """Build the judge of a program that only reads, unless it gets one of some options."""
 
     def judge(words: Sequence[str]) -> Effect:
         given = any(word.startswith(options) for word in words)
@@ -332,7 +331,7 @@ def _build_reader_judge(
 
 
 def _build_writer_judge(*options: str) -> Callable[[Sequence[str]], Effect]:
-    """Judge a program that writes files, unless it is given one of some options."""
+    """Build the judge of a program that writes files, unless it gets one of some options."""
 
     def judge(words: Sequence[str]) -> Effect:
         reads = any(word in options for word in words)

@@ -1,7 +1,7 @@
-"""How much one agent may make, and one task may hold.
+"""Limit the open tasks and waits of an agent, and the messages of a task.
 
-The figures are above what was measured to work well, so that no honest agent meets
-them. People are not bound, nor is what the daemon writes.
+The limits are above what was measured to work well, so that no honest agent meets them. They do not
+apply to people and to the daemon itself.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from taskmem_hookspecs import Maker, Task
 from taskmem_hookspecs.errors import LimitReached
 
 TASKS: Final = 25_000
-"""Open tasks of one agent after which it registers none."""
+"""Most open tasks of one agent."""
 WAITS: Final = 5_000
-"""Open waits of one agent after which it starts none."""
+"""Most open waits of one agent."""
 MESSAGES: Final = 200_000
-"""Messages of a task after which agents add none."""
+"""Most messages of a task; agents add none after that."""
 
 
 def find_maker(caller: Caller) -> Maker | None:
-    """Return with whose tasks and waits a caller's count; None: nobody counts them.
+    """Return whose tasks and waits are counted with a caller's; None: they are not counted.
 
-    Of a gateway each agent is one, whatever its sessions. Of another host the session
-    is what its agent says, so that all agents there are one, as in their shells.
+    Each agent of a gateway is counted by itself. All agents of another host are counted together,
+    with their shells, because their sessions are only what they say.
     """
     if caller.host is None:  # a person, or the program itself
         return None
@@ -35,10 +35,10 @@ def find_maker(caller: Caller) -> Maker | None:
 
 
 def guard_tasks(count: int) -> None:
-    """Refuse one more task of an agent that has so many open ones.
+    """Refuse one more task of an agent with so many open ones.
 
     Raises:
-        LimitReached: It has as many as one may.
+        LimitReached: The agent has the most that it may have.
     """
     if count >= TASKS:
         raise LimitReached(
@@ -49,10 +49,10 @@ def guard_tasks(count: int) -> None:
 
 
 def guard_waits(count: int) -> None:
-    """Refuse one more wait of an agent that has so many open ones.
+    """Refuse one more wait of an agent with so many open ones.
 
     Raises:
-        LimitReached: It has as many as one may.
+        LimitReached: The agent has the most that it may have.
     """
     if count >= WAITS:
         raise LimitReached(
@@ -63,15 +63,15 @@ def guard_waits(count: int) -> None:
 
 
 def is_full(task: Task, caller: Caller) -> bool:
-    """Whether a caller adds no message to a task any more."""
+    """True if a caller may add no message to a task."""
     return task.message_count >= MESSAGES and not caller.is_user
 
 
 def guard_words(task: Task, caller: Caller, way: str = "leave your words out") -> None:
-    """Refuse an agent's words to a task that is full; `way`: what it does instead.
+    """Refuse an agent's message to a task that is full; `way`: what to do instead.
 
     Raises:
-        LimitReached: It has as many messages as a task may.
+        LimitReached: The task has the most messages that it may have.
     """
     if is_full(task, caller):
         raise LimitReached(
@@ -82,10 +82,10 @@ def guard_words(task: Task, caller: Caller, way: str = "leave your words out") -
 
 
 def guard_update(task: Task, wish: UpdateRequest) -> None:
-    """Refuse words with which an update does not end its task, where that is full.
+    """Refuse an update with a message to a task that is full, unless it ends the task.
 
     Raises:
-        LimitReached: It has as many messages as a task may.
+        LimitReached: The task has the most messages that it may have.
     """
     ends = wish.status is not None and wish.status.terminal and not task.status.terminal
     if (wish.message is not None or wish.ask is not None) and not ends:

@@ -1,4 +1,4 @@
-"""Agents that no transport reaches: their wakes stay until they are fetched.
+"""Keep the wakes of agents that no transport reaches until they are fetched.
 
 Source: rulings "a wake without a session" and "`taskmem wait ID`".
 """
@@ -12,34 +12,34 @@ from typing import Final
 from taskmem_hookspecs import Change, WaitStatus, Wake, WakeState
 
 ANY: Final = "auto"
-"""The transport that stands for any that can work here."""
+"""Stands for any transport that works here."""
 STDOUT: Final = "stdout"
 """The transport that prints wakes."""
 GATEWAY: Final = "openclaw"
-"""The host of a gateway's agent, where its plug-in does not say which gateway it is."""
+"""Host of a gateway's agent if its plug-in does not say which gateway it is."""
 MCP: Final = "mcp"
-"""The host of an agent whose MCP client has given no name; else before that name."""
+"""Host of an agent whose MCP client gave no name; else the prefix of that name."""
 SHELL: Final = "shell"
-"""Likewise of one that runs a command in its host's shell."""
+"""The same for an agent that runs a command in its host's shell."""
 NAME_LENGTH: Final = 64
-"""Characters that are kept of such a name."""
+"""Most characters of such a name."""
 EXITS: Final = {
     WaitStatus.RESOLVED: 0,
     WaitStatus.ERROR: 1,
     WaitStatus.CANCELLED: 1,
     WaitStatus.TIMEOUT: 124,
 }
-"""The exit statuses of `taskmem wait`, by how the wait has ended."""
+"""Exit codes of `taskmem wait`, by how the wait ended."""
 
 
 def name_client_host(name: str | None) -> str:
-    """Return where an agent runs whose MCP client calls itself so; None: nameless."""
+    """Return the host name of an MCP client; None: it gave no name."""
     words = "".join(each for each in name or "" if each.isprintable()).strip()
     return f"{MCP}:{words[:NAME_LENGTH]}" if words else MCP
 
 
 def is_same_host(one: str | None, other: str | None) -> bool:
-    """Whether two hosts are the same: one's client and its shell are."""
+    """True if two host names are the same host: a client and its shell are."""
     if one is None or other is None:
         return False
     (kind, _, name), (kind_too, _, name_too) = one.partition(":"), other.partition(":")
@@ -48,17 +48,17 @@ def is_same_host(one: str | None, other: str | None) -> bool:
 
 
 def is_other_gateway(one: str | None, other: str | None) -> bool:
-    """Whether two hosts are two gateways: each plug-in says which, and not the same."""
+    """True if two hosts are different gateways, both named by their plug-ins."""
     return one != other and is_named_gateway(one) and is_named_gateway(other)
 
 
 def is_named_gateway(host: str | None) -> bool:
-    """Whether a host is a gateway whose plug-in says which it is."""
+    """True if a host is a gateway that its plug-in names."""
     return (host or "").startswith(f"{GATEWAY}:")
 
 
 def list_host_names(host: str) -> tuple[str, ...]:
-    """Return every name of a host: a client's, and that of its shell."""
+    """Return every name of a host: that of a client and that of its shell."""
     kind, _, name = host.partition(":")
     if kind not in (MCP, SHELL) or not name:
         return (host,)
@@ -66,10 +66,10 @@ def list_host_names(host: str) -> tuple[str, ...]:
 
 
 def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
-    """Return by which transport wakes go out, and why not by the one that is named.
+    """Return the transport for wakes, and why the one in the settings is not used.
 
-    What is printed where nobody reads it has not been sent. `is_read`: whether
-    somebody reads what the daemon prints.
+    Printed wakes count as sent only if somebody reads them. `is_read`: somebody reads what the
+    daemon prints.
     """
     if named == STDOUT and not is_read:
         return ANY, (
@@ -80,9 +80,9 @@ def choose_transport(named: str, *, is_read: bool) -> tuple[str, str | None]:
 
 
 def split_by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
-    """Yield the wakes of one session, those of two hosts apart.
+    """Yield a session's wakes, separately for each host.
 
-    What names no host goes with the others, where these have one and the same.
+    Wakes without a host go with the others if these have a single host.
     """
     hosts = dict.fromkeys(wake.host for wake in wakes)
     if len({*hosts} - {None}) <= 1:
@@ -93,23 +93,23 @@ def split_by_host(wakes: Sequence[Wake]) -> Iterator[Sequence[Wake]]:
 
 
 def keep_wakes(wakes: Iterable[Wake]) -> Change:
-    """Return what lets owed wakes stay: nobody tries to deliver them any more."""
+    """Build the change that keeps due wakes: they are not delivered any more."""
     rest = {"due_at": None, "last_error": None}
     return Change(wakes=tuple(wake.model_copy(update=rest) for wake in wakes))
 
 
 def is_kept(wake: Wake) -> bool:
-    """Whether a wake is owed, and stays until it is fetched."""
+    """True if a wake is due and kept until it is fetched."""
     return wake.state is WakeState.DUE and wake.due_at is None
 
 
 def deliver_kept(wake: Wake, now: datetime) -> Wake:
-    """Return a wake that was kept as one to deliver now: a way was found."""
+    """Make a kept wake due now, because a transport was found."""
     return wake.model_copy(update={"due_at": now})
 
 
 def settle_read(wakes: Iterable[Wake], host: str | None, now: datetime) -> tuple[Wake, ...]:
-    """Return those that were kept for the agent of a host, which has read its task."""
+    """Acknowledge the wakes that were kept for the agent of a host, which has read its task."""
     read = {"state": WakeState.ACKNOWLEDGED, "acknowledged_at": now}
     return tuple(
         wake.model_copy(update=read)
@@ -119,13 +119,13 @@ def settle_read(wakes: Iterable[Wake], host: str | None, now: datetime) -> tuple
 
 
 def settle_ended(wakes: Iterable[Wake]) -> tuple[Wake, ...]:
-    """Return those that were kept for the agent of a task, which has ended."""
+    """Supersede the wakes that were kept for the agent of a task that has ended."""
     over = {"state": WakeState.SUPERSEDED}
     return tuple(wake.model_copy(update=over) for wake in wakes if is_kept(wake))
 
 
 def describe_kept(wake: Wake) -> str:
-    """Say of a wake that is kept whom no way reaches, and how its agent reads it."""
+    """Say whom a kept wake cannot reach, and how its agent reads it."""
     if wake.wait_id is None:
         read = f"reads what it says with its next query of {wake.task_id}"
     else:

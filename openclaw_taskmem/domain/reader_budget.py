@@ -1,7 +1,7 @@
-"""What readers were asked on each day, and how much more they may be. Pure.
+"""Count the questions to each reader by day, and limit them.
 
-A day is a calendar day in UTC. A question counts before it is sent, on the day on which
-it is sent, whatever comes of it: questions under way at once cannot exceed a limit.
+A day is a calendar day in UTC. A question counts before it is sent, whatever its result, so that
+concurrent questions cannot exceed a limit.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from taskmem_hookspecs.readers import Dollars
 
 NO_READER: Final = "none"
 KNOWN_READERS: Final = ("gemini", "host")
-"""Names that the setting may hold also where no plug-in provides such a reader."""
+"""Names that the setting may have even if no plug-in provides such a reader."""
 DAYS_KEPT: Final = 7
 LONGEST_REST: Final = 3600.0
-"""Seconds; a reader without calls left is looked at again no later: clocks are set."""
+"""Longest rest of a reader at its limit, in seconds: clocks may be set."""
 
 
 class ReaderUsage(Value):
-    """What one reader used up on one day."""
+    """What one reader used on one day."""
 
     asked: NonNegativeInt = 0
-    """Questions that were sent, answered or not."""
+    """Questions sent, answered or not."""
     tokens_in: NonNegativeInt = 0
     tokens_out: NonNegativeInt = 0
     cost_usd: Dollars | None = 0.0
-    """None: the price of some of it is not known."""
+    """None: part of the cost is not known."""
 
 
 Days = Mapping[date, Mapping[str, ReaderUsage]]
-"""What was used up, by day and by reader."""
+"""Usage by day and reader."""
 
 _DAYS: Final[TypeAdapter[dict[date, dict[str, ReaderUsage]]]] = TypeAdapter(
     dict[date, dict[str, ReaderUsage]]
@@ -44,7 +44,7 @@ _DAYS: Final[TypeAdapter[dict[date, dict[str, ReaderUsage]]]] = TypeAdapter(
 
 
 def load_days(text: str | None) -> Days:
-    """Return what `dump_days` wrote; what cannot be read counts as nothing."""
+    """Parse what `dump_days` wrote; invalid text counts as no usage."""
     try:
         return _DAYS.validate_json(text or "{}")
     except ValidationError:
@@ -52,13 +52,13 @@ def load_days(text: str | None) -> Days:
 
 
 def dump_days(days: Days) -> str:
-    """Write the newest days down as JSON."""
+    """Write the newest days as JSON."""
     kept = {day: dict(days[day]) for day in sorted(days)[-DAYS_KEPT:]}
     return _DAYS.dump_json(kept).decode()
 
 
 def count_question(days: Days, now: datetime, name: str) -> Days:
-    """Return the days with one more question that is about to be sent."""
+    """Count one more question that is about to be sent."""
     spent = find_usage(days, now, name)
     return _put_usage(days, now, name, spent.model_copy(update={"asked": spent.asked + 1}))
 
@@ -72,7 +72,7 @@ def count_answer(
     tokens_out: int | None,
     cost_usd: float | None,
 ) -> Days:
-    """Return the days with what an answer used up; None: it was not told."""
+    """Count what an answer used; None: not reported."""
     spent = find_usage(days, now, name)
     known = None if None in (spent.cost_usd, cost_usd) else spent.cost_usd
     return _put_usage(
@@ -89,16 +89,16 @@ def count_answer(
 
 
 def find_usage(days: Days, now: datetime, name: str) -> ReaderUsage:
-    """Return what a reader used up on the day of an instant."""
+    """Return a reader's usage on the day of an instant."""
     return days.get(_to_day(now), {}).get(name, ReaderUsage())
 
 
 def refuse_over_limit(
     name: str, spent: ReaderUsage, limit: int | None, now: datetime, *, confirms: bool
 ) -> tuple[str, float] | None:
-    """Return why a question may not be sent, and for how many seconds; None: it may.
+    """Return why a question may not be sent and for how many seconds; None: it may.
 
-    The last call of a day is kept for a question that confirms a yes.
+    The last call of a day is reserved for a question that confirms a yes.
     """
     if limit is None:
         return None

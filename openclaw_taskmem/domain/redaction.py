@@ -1,7 +1,7 @@
-"""Credentials out of text, before it is stored or sent.
+"""Remove credentials from text before it is stored or sent.
 
-Only shapes that are hardly anything else count: a secret left in costs more
-than a word lost, but a thread full of holes helps nobody.
+Only shapes that are hardly ever anything else are removed: a secret left in costs more than a lost
+word, but a thread full of gaps helps nobody.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ _TOKEN: Final = re.compile(
 )
 _URL: Final = re.compile(r"(?<=://)([^\s/:@]{0,80}):([^\s/@]{1,200})(?=@)")
 _USER: Final = re.compile(r"(?<=://)(?=[A-Za-z_-]{0,99}\d)[\w-]{20,200}(?=@)")
-"""A user's name that is long and has digits, as a token in its place has."""
+"""A long user name with digits in a URL, which may be a token."""
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+([A-Za-z0-9._~+/=-]{16,})")
 _NAMES: Final = (
     r"(?:passw(?:or)?[dt]|passphrase|secret|(?:auth|access|refresh)[_-]?token"
     r"|(?:api|access|private|secret|signing|encryption|master|account|shared)[_-]?key)"
 )
-"""What is followed by hardly anything but a credential."""
+"""Names that are hardly ever followed by anything but a credential."""
 _ENDED: Final = r"(?=\s{0,3}(?:$|[.,)\n]|appear|is\ gone|(?:and|or)\b))"
 _PROMPTS: Final = "|".join(
     rf"(?<![^\s(\[:,]){quote}(?=\S)[^{quote}\n=:]{{0,80}}?(?i:{_NAMES})"
     rf"\s?:\s?{quote}{_ENDED}"
     for quote in "\"'"
 )
-"""A prompt in quotes, such as "Password:": what follows it is no credential."""
+"""A quoted prompt, such as "Password:", is not followed by a credential."""
 _SET: Final = r"(?:\\{0,8}[\"']|%22)?\s{0,3}(?:[=:]|%3[ADad])\s{0,3}"
 _ASSIGNED: Final = re.compile(
     rf"""
@@ -90,14 +90,14 @@ _OPAQUE: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""After words that may name much else: what looks like no word."""
+"""After less specific names: only values that do not look like words."""
 _KNOWN: Final = r"""(?!["']?[\[<]|"?\$)"""
-"""No variable, no placeholder, and not masked before."""
+"""Not a variable, a placeholder or an earlier mask."""
 _VALUE: Final = (
     rf"{_KNOWN}(?:"
     r"""\"(?:[^"\\\n]|\\.)++"?|'(?:[^'\\\n]|\\.)++'?|[^\s"'&;\\]{1,2000})"""
 )
-"""A word, or a text in quotes as a whole."""
+"""A word, or a whole quoted text."""
 _LINE: Final = re.compile(
     rf"""
     ( (?i:\bauthorization["']?\s?[:=]\s?["']?(?:basic|bearer|token|apikey)\s+)
@@ -110,7 +110,7 @@ _LINE: Final = re.compile(
     """,
     re.VERBOSE,
 )
-"""What any command line gives as a credential."""
+"""Credentials in any command line."""
 _PROGRAMS: Final = tuple(
     (
         re.compile(rf"\b{program}\b(?:(?!&&)(?:\\\n|[^\n|;]))*"),
@@ -127,7 +127,7 @@ _PROGRAMS: Final = tuple(
         ("redis-cli", r"-a\s{1,3}", ""),
     )
 )
-"""Command lines of programs, and the flags that give them a credential."""
+"""Command lines of programs, and their options that take a credential."""
 _FLAG: Final = re.compile(
     rf"""
     ( (?<![\w-])--(?!no-)(?:[a-z0-9]{{1,20}}[_-]){{0,4}}(?:{_NAMES}|token)[ \t]{{1,3}} )
@@ -140,9 +140,9 @@ _FLAG: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""A flag and its value; of prose about flags, most is left alone."""
+"""An option and its value; prose about options is mostly left alone."""
 _FULL_WIDTH: Final = re.compile(r"[\uff01-\uff5e]+(?=\s?[!-~\uff01-\uff5e])")
-"""Wide forms of ASCII, as Chinese and Japanese have; not what ends a sentence."""
+"""Full-width forms of ASCII, as in Chinese and Japanese, but not at the end of a sentence."""
 _OPENING: Final = re.compile(r"(?:\\{0,8}[\"'])?")
 _HINTS: Final = (
     *("-----begin", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat"),
@@ -151,11 +151,11 @@ _HINTS: Final = (
     *("_pwd=", "_pat=", "authorization", "curl", "docker", "mysql", "redis-cli"),
     *("?sig", "&sig", "sk_", "rk_", "sg.", "dop_", ":aa"),
 )
-"""One of these, in lower case, is in every text that holds a credential."""
+"""Every text with a credential has one of these, in lower case."""
 _WORD: Final = re.compile(r"[\w./][\w./-]{0,80}")
-"""What may name a program in a list of arguments."""
+"""A possible program name in a list of arguments."""
 _SHORT: Final = re.compile(r"--?\w[\w-]{0,80}")
-"""A flag alone, so that what follows it in such a list may be its value."""
+"""An option alone; the next argument may be its value."""
 _KEYS: Final = re.compile(
     rf"(?i)(?:{_NAMES}|token|credentials?"
     r"|(?:^|[_-])(?:pass|pwd|authorization|cookie|bearer|otp))$"
@@ -163,10 +163,10 @@ _KEYS: Final = re.compile(
 
 
 def scrub(text: str) -> str:
-    """Return the text with each credential replaced by `[secret removed]`.
+    """Replace each credential in a text with `[secret removed]`.
 
-    One that is JSON is looked at by its keys as well. Full-width letters and signs
-    become plain ones where they spell a credential.
+    JSON is also searched by its keys. Full-width characters become ASCII if they spell a
+    credential.
     """
     clean = _scrub_plain(text)
     narrow = _FULL_WIDTH.sub(_narrow_letter, clean)
@@ -196,12 +196,12 @@ def _scrub_plain(text: str) -> str:
 
 
 def scrub_cut(text: str) -> str:
-    """Return a part of a longer text likewise; it may begin within a private key."""
+    """Scrub a part of a longer text, which may begin within a private key."""
     return mask_cut_keys(scrub(text), MASK)
 
 
 def _scrub_json_text(text: str) -> str:
-    """Return a text without what its keys give away, where it is JSON that has some."""
+    """Scrub a text by its keys if it is JSON; else return it unchanged."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -209,7 +209,7 @@ def _scrub_json_text(text: str) -> str:
         clean = scrub_json(value)
     except (ValueError, RecursionError):
         return text
-    # What was escaped stays so: half a character, for one, cannot be stored.
+    # Keep escapes: a lone surrogate, for example, cannot be stored.
     return text if clean == value else json.dumps(clean)
 
 
@@ -228,10 +228,10 @@ def _mask_value(match: re.Match[str]) -> str:
 
 
 def scrub_json(value: JsonValue) -> JsonValue:
-    """Return a JSON value with every credential in its texts and keys replaced.
+    """Replace every credential in the texts and keys of a JSON value.
 
-    Each text under a key that is named like a credential is replaced whole; keys that
-    would be the same afterwards are numbered, so that none is lost.
+    Each text under a key that is named like a credential is replaced as a whole. Keys that become
+    equal are numbered, so that none is lost.
     """
     return _clean_value(value, scrub)
 
@@ -255,7 +255,7 @@ def _mask_text(text: str) -> str:
 
 
 def _mask_arguments(items: list[JsonValue]) -> list[JsonValue]:
-    """Return a list without what it gives away as the arguments of a program."""
+    """Mask the credentials in a list that may be a program's arguments."""
     words = [item if isinstance(item, str) else "" for item in items]
     program = " ".join(takewhile(_WORD.fullmatch, words[:2]))
     clean, flag = [*items], ""

@@ -1,7 +1,6 @@
-"""Credentials that their own beginning, or the words before them, give away.
+"""Mask credentials that are recognised by their beginning, or by the words before them.
 
-Each shape has a text that must be there before its pattern is tried, so that a text
-without any is looked through quickly.
+Each pattern is tried only if its hint is in the text, so that most texts are searched quickly.
 """
 
 from __future__ import annotations
@@ -101,26 +100,26 @@ _SAID: Final = re.compile(
     r"([Pp](?i:assw(?:or)?[dt]|assphrase|asscode|wd)\s{1,3}(?i:is|was|ist|to)\s{1,3}"
     r"(?:now\s)?[\"'`]?)(?=[^\s\"'`]{0,80}\d)(?=[^\s\"'`]{0,80}[A-Za-z])[^\s\"'`]{5,}"
 )
-"""In prose only what has letters and digits; `is required` is no credential."""
+"""In prose only values with letters and digits; `is required` is no credential."""
 _END: Final = re.compile(r"-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _BREAK: Final = re.compile(r"(\n|\\n)")
 _BACKWARDS: Final = re.compile(r"[^\w+/=]{0,4}+([\w+/=]{1,100}+)(?![\w+/=])")
-"""A line of a key from its end on; quotes, a comma or a return may follow it."""
+"""A line of a key, read backwards; quotes, a comma or a return may follow it."""
 _SEEN: Final = 300
-"""Characters at a line's end that are looked at: its part of a key, and before it."""
+"""Characters to read at the end of a line: part of a key, and what is before it."""
 _WIDE: Final = 40
-"""Letters of a line of a key, but for its last."""
+"""Fewest characters of a line of a key, except its last."""
 _WIDTHS: Final = frozenset({64, 70, 76})
-"""Letters of a line where keys are wrapped (PEM, OpenSSH, MIME)."""
+"""Widths at which keys are wrapped (PEM, OpenSSH, MIME)."""
 _FEWEST: Final = 5
-"""Whole lines that make a key of what has neither a beginning nor an end."""
+"""Whole lines that count as a key without its beginning and end."""
 _WRAPPED: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _MIXED: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]")))
-"""What the lines of a key have all of, and lists of checksums have not."""
+"""Character classes that the lines of a key all have, unlike lists of checksums."""
 
 
 def mask_shapes(text: str, mask: str) -> str:
-    """Return a text with `mask` for each credential of a known shape."""
+    """Replace each credential of a known shape with `mask`."""
     for hint, shape in _TRIED:
         if hint in text:
             text = shape.sub(mask, text)
@@ -134,9 +133,9 @@ def mask_shapes(text: str, mask: str) -> str:
 
 
 def mask_key_tails(text: str, mask: str) -> str:
-    """Return a text with `mask` for a private key whose first line is not there.
+    """Replace a private key without its first line with `mask`.
 
-    Its lines may be indented or quoted, and a time may stand before each.
+    Its lines may be indented or quoted, and have a time before them.
     """
     if "PRIVATE KEY" not in text or "-----END" not in text:
         return text
@@ -151,12 +150,11 @@ def mask_key_tails(text: str, mask: str) -> str:
 
 
 def mask_cut_keys(text: str, mask: str) -> str:
-    """Return a text that may begin anywhere with `mask` for the middle of a key.
+    """Replace the middle of a key at the beginning of a text with `mask`.
 
-    Neither its first line nor its last need be there: five whole lines and more that
-    look like a key's count, at the beginning alone, with the same before each of them.
-    What else is wrapped so (an image in a mail) is masked too, where the text begins
-    within it.
+    Neither its first nor its last line need be there: at least five whole lines that look like a
+    key's, with the same prefix each, are enough. Other text wrapped like this (an image in a mail)
+    is masked, too, if the text begins within it.
     """
     lines = text.split("\n")
     after = _find_key_end(lines, 0) or _find_key_end(lines, 1)
@@ -164,9 +162,9 @@ def mask_cut_keys(text: str, mask: str) -> str:
 
 
 def _find_key_end(lines: list[str], first: int) -> int:
-    """Return where the lines of a key that begin at `first` are over; 0: no key's.
+    """Return the index after the lines of a key that begins at `first`; 0: there is no key.
 
-    What stands before `first` must be the rest of one of them.
+    The lines before `first` must be the rest of one of its lines.
     """
     start, whole = _split_key_part(lines[first]) if first < len(lines) else ("", "")
     added = whole.startswith("+") and len(whole) - 1 in _WIDTHS  # by a diff
@@ -190,7 +188,7 @@ def _find_key_end(lines: list[str], first: int) -> int:
 
 
 def _split_key_part(line: str) -> tuple[str, str]:
-    """Return a line's last word, where it may be a key's, and what stands before it."""
+    """Split off a line's last word, which may be a key's; return the prefix and the word."""
     found = _BACKWARDS.match(line[: -_SEEN - 1 : -1])
     if found is None:
         return line, ""
@@ -198,14 +196,14 @@ def _split_key_part(line: str) -> tuple[str, str]:
 
 
 def _to_shape(start: str) -> str:
-    """Return the same for what stands before each line of a text: a time, a number."""
+    """Reduce a line's prefix, such as a time or a number, to a form equal for all lines."""
     return re.sub(r"\d+", "0", " ".join(start[-_SEEN:].split())).strip("+ ")
 
 
 def _drop_key_tail(text: str, *, cut: bool) -> str:
-    """Return what stands before a key's last line without the lines before it.
+    """Remove the lines of a key at the end of a text.
 
-    `cut`: nothing stands before it, so that its first line may be half a key's.
+    `cut`: the text is the beginning of the whole, so that its first line may be cut.
     """
     lines = _BREAK.split(text)
     first = last = len(lines) - 1

@@ -1,4 +1,4 @@
-"""What a task is said to make: what its metadata and its caller name.
+"""List the artifacts that a task must have made, by its metadata and its caller.
 
 Source: requirement F2; ruling "`metadata.artifacts`".
 """
@@ -19,32 +19,32 @@ from openclaw_taskmem.domain.texts import quote_line, to_plain_line
 from taskmem_hookspecs import Claim, Task, Value
 
 MOST: Final = 200
-"""Things that are looked at for one task; who names more is refused."""
+"""Most artifacts that are checked for one task; more are refused."""
 
 _SUM: Final = re.compile(r"[0-9a-f]{64}")
 _URL: Final = re.compile(r"(?i)https?://")
 _HOME: Final = re.compile(r"(?:/var)?/home/[^/]+/|/Users/[^/]+/|/root/")
-"""What `~/` may mean."""
+"""Folders that `~/` may mean."""
 COMMAND: Final = "command"
-"""The kind of a command that was recorded."""
+"""Kind of a recorded command."""
 ELSEWHERE: Final = "elsewhere"
-"""The kind of what lies on another machine or service; nobody here looks at it."""
+"""Kind of an artifact on another machine or service; no verifier checks it."""
 
 
 class RequiredArtifact(Value):
-    """A thing that is to be there."""
+    """An artifact that must exist."""
 
     kind: str
     subject: str
     checksum: str | None = None
-    """In lower case and without `sha256:`; else as it was given, see `find_fault`."""
+    """In lower case without `sha256:` if valid, else as given; see `find_fault`."""
 
 
 def list_required_artifacts(task: Task, given: Sequence[str] = ()) -> tuple[RequiredArtifact, ...]:
-    """Return what a task is to have made, each once: what it names itself comes first.
+    """List what a task must have made, each once; what its metadata names comes first.
 
-    `given` are named by the caller, and stand for what the task names by the end of
-    their path.
+    `given` are named by the caller, and replace those of the metadata with the same end of the
+    path.
     """
     own = [parse_required_artifact(each) for each in given]
     listed = [_resolve_subject(each, own) for each in read_metadata_artifacts(task.metadata)]
@@ -52,7 +52,7 @@ def list_required_artifacts(task: Task, given: Sequence[str] = ()) -> tuple[Requ
 
 
 def find_fault(things: Sequence[RequiredArtifact]) -> str | None:
-    """Return why things cannot be looked at, and what to do; None: they can be."""
+    """Return why artifacts cannot be checked and what to do; None: they can."""
     if len(things) > MOST:
         return (
             f"At most {MOST} things are looked at for one task, and {len(things)} are "
@@ -70,9 +70,9 @@ def find_fault(things: Sequence[RequiredArtifact]) -> str | None:
 
 
 def parse_required_artifact(text: str) -> RequiredArtifact:
-    """Return what a text names: a URL, a recorded command, a file, or a place away.
+    """Parse an artifact: a URL, a recorded command, a file, or something on another machine.
 
-    A file may be named by a path or by a URL of this machine, `file:///work/a.md`.
+    A file may be a path or a URL of this machine, `file:///work/a.md`.
     """
     text = text.strip()
     if _URL.match(text):
@@ -86,7 +86,7 @@ def parse_required_artifact(text: str) -> RequiredArtifact:
 
 
 def read_metadata_artifacts(metadata: Mapping[str, JsonValue]) -> tuple[RequiredArtifact, ...]:
-    """Return what the key `artifacts` names: texts, or objects with a subject."""
+    """Read the metadata key `artifacts`: texts, or objects with a subject."""
     listed = metadata.get(ARTIFACTS)
     items = listed if isinstance(listed, list) else [listed]
     return tuple(each for item in items if (each := _parse_item(item)) is not None)
@@ -95,7 +95,7 @@ def read_metadata_artifacts(metadata: Mapping[str, JsonValue]) -> tuple[Required
 def make_claim(
     thing: RequiredArtifact, task: Task, folder: str | None, roots: Sequence[str], now: datetime
 ) -> Claim:
-    """Return what is to be checked of a thing that is to be there."""
+    """Build the claim to verify for an artifact."""
     return Claim(
         kind=thing.kind,
         subject=thing.subject,
@@ -135,7 +135,7 @@ def _parse_path(text: str) -> str:
 def _resolve_subject(
     thing: RequiredArtifact, given: Sequence[RequiredArtifact]
 ) -> RequiredArtifact:
-    """Return a thing of the task's at the place that its caller names for it."""
+    """Replace an artifact's subject with the matching one that the caller named."""
     for one in given:
         if _is_same_artifact(one, thing):
             return thing.model_copy(update={"subject": one.subject})
@@ -143,13 +143,13 @@ def _resolve_subject(
 
 
 def _is_same_artifact(given: RequiredArtifact, planned: RequiredArtifact) -> bool:
-    """Whether what the caller names is what the task names, in full."""
+    """True if the caller's artifact is the task's, named in full."""
     if given.kind != planned.kind:
         return False
     if planned.subject.startswith("~/"):
         home = _HOME.match(given.subject)
         return home is not None and given.subject[home.end() :] == planned.subject[2:]
     tail = planned.subject.removeprefix("./")
-    # Of a name with spaces, a sentence gives only the last word.
+    # Only the last word of a name with spaces is taken from a sentence.
     ends = (f"/{tail}", f" {tail}")
     return given.subject == planned.subject or given.subject.endswith(ends)

@@ -1,10 +1,8 @@
-"""Who may do what to a task and its waits, and what everybody else is told.
+"""Decide who may do what to a task and its waits.
 
-What a caller is to a task is its tie; `TABLE` says what each lets it do, and
-`docs/who-may-do-what.md` prints that. Who writes for a run that is open, and claims it,
-depends on its state besides: see `domain/fencing.py`.
-
-Source: requirements D1 and E1.
+A caller's relation to a task is its tie; `TABLE` has what each tie allows, and
+`docs/who-may-do-what.md` prints it. Who may write for an open run and claim it also depends on the
+run's state: see `domain/run_ownership.py`. Source: requirements D1 and E1.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from taskmem_hookspecs.errors import NotAllowed, RunHeld
 
 
 class Tie(StrEnum):
-    """What a caller is to a task: the first of these that holds."""
+    """A caller's relation to a task: the first of these that applies."""
 
     PERSON = "a person"
     HOLDER = "who holds its run, or held the last"
@@ -34,7 +32,7 @@ class Tie(StrEnum):
 
 
 class Act(StrEnum):
-    """What a caller may wish to do."""
+    """What a caller may want to do."""
 
     LIST = "list it"
     READ = "read it"
@@ -48,7 +46,7 @@ class Act(StrEnum):
 
 
 class ActCondition(StrEnum):
-    """Under which condition it may."""
+    """The condition under which it may."""
 
     YES = "yes"
     NO = "no"
@@ -74,27 +72,27 @@ TABLE: Final[Mapping[Act, Mapping[Tie, ActCondition]]] = {
         Act.RESET: (_Y, _Y, _Y, _G, _I, _N, _G),
     }.items()
 }
-"""What each tie to a task lets a caller do."""
+"""What each tie to a task allows."""
 
 
 class TaskHolder(Value):
     """Who works on a task, besides what its row says."""
 
     run: Run | None = None
-    """Its open run; None: there is none."""
+    """Its open run; None: none."""
     last: Run | None = None
-    """Its newest run, where that has ended; None: it has not, or there was none."""
+    """Its newest run, if that has ended; None: it has not, or there was none."""
     gone: bool = False
-    """Whether who worked on it is known to have ended; or, where it has no run and no
-    wake reaches them, to have been silent until the task counts as stuck."""
+    """True if the agent that worked on it is known to have ended; or, if there is no run and no
+    wake reaches the agent, if it was silent until the task counts as stuck."""
     silence: float | None = None
-    """Seconds of silence after which they are gone; None: they never are for that."""
+    """Seconds of silence after which the agent counts as gone; None: never."""
     away: bool = False
-    """Whether its run is queued for a session in the background, which is there."""
+    """True if its run is queued for a background session whose gateway is connected."""
 
 
 def find_tie(caller: Caller, task: Task, held: TaskHolder, token: int | None = None) -> Tie:
-    """Return what a caller, who may give the token of a claim, is to a task."""
+    """Return a caller's tie to a task; `token` is of its claim, if it gives one."""
     run = held.run
     ties = {
         Tie.PERSON: caller.person,
@@ -109,12 +107,12 @@ def find_tie(caller: Caller, task: Task, held: TaskHolder, token: int | None = N
 
 
 def get_registrar(task: Task) -> tuple[str | None, str | None, str | None]:
-    """Return who registered a task: session, host and home."""
+    """Return a task's registrar: session, host and home."""
     return task.registrar_session, task.registrar_host, task.registrar_home
 
 
 def is_allowed(act: Act, tie: Tie, held: TaskHolder) -> bool:
-    """Whether a tie to a task lets a caller do something to it, whoever holds it."""
+    """True if a tie allows an act. Whether another owner holds the run is not checked."""
     when, run = TABLE[act][tie], held.run
     if when is ActCondition.IDLE and run is not None and run.state is RunState.QUEUED:
         return not held.away
@@ -134,14 +132,14 @@ def guard_act(
     token: int | None = None,
     wish: str = "nothing was written",
 ) -> Tie:
-    """Return what a caller is to a task, unless the table does not let it do that.
+    """Return a caller's tie to a task; refuse an act that the table does not allow.
 
-    `wish`: what does not happen then, for the sentence of a run that another holds.
+    `wish` says what is not done then, for the error.
 
     Raises:
-        Fenced: The token is an older claim's, or no claim's.
-        RunHeld: Another holds the run, or is to take it up again.
-        NotAllowed: It may not; the sentence says what to do instead.
+        Fenced: The token is of an older claim, or of none.
+        RunHeld: Another owner holds the run, or is to resume it.
+        NotAllowed: The tie does not allow it; the sentence says what to do instead.
     """
     tie = find_tie(caller, task, held, token)
     if is_allowed(act, tie, held):
@@ -157,10 +155,10 @@ def guard_act(
 
 
 def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: TaskHolder) -> None:
-    """Refuse to change a wait of another, unless its task is the caller's.
+    """Refuse to change another agent's wait, unless the caller may wait for its task.
 
     Raises:
-        NotAllowed: It is another's; the sentence says whose.
+        NotAllowed: It is another agent's; the sentence says whose.
     """
     own = caller.person or _is_unnamed(caller)
     if own or is_agent_of(caller, wait.session_key, wait.host, wait.home):
@@ -175,12 +173,12 @@ def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: TaskHolder) 
 
 
 def _is_unnamed(caller: Caller) -> bool:
-    """Whether no host passes a call on: the program itself makes it."""
+    """True if the call comes from no host: the program itself makes it."""
     return (caller.host, caller.session_key, caller.owner) == (None, None, None)
 
 
 def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
-    """Whether a caller holds the run of a task, or held the last that has ended."""
+    """True if a caller owns the task's open run, or owned its last run that has ended."""
     known = held.run if held.run is not None else held.last
     if known is None or known.owner is None:
         return False
@@ -191,7 +189,7 @@ def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
 
 
 def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
-    """Whether a task, as it is worked on, is of the session or host of a caller."""
+    """True if a task, or its open run, belongs to the caller's session or host."""
     nobodys = task.session_key is None and task.host is None
     if run is None:
         return nobodys or is_agent_of(caller, task.session_key, task.host, task.home)
@@ -200,36 +198,35 @@ def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
         host = find_host(task, run)
         return any(is_agent_of(caller, each, host, run.home) for each in named)
     if run.owner is not None or run.role is not None:
-        return False  # a process holds it, or a role is to
+        return False  # it belongs to a process or a role
     return nobodys or is_agent_of(caller, None, task.host, run.home)
 
 
 def _is_host(caller: Caller, task: Task, run: Run | None) -> bool:
-    """Whether another process of a caller's host holds a task that has no session."""
+    """True if another process of the caller's host owns the run of a task without a session."""
     if run is None or run.owner is None or run.session_key is not None:
         return False
     return task.session_key is None and is_agent_of(caller, None, task.host, run.home)
 
 
 def _has_worked_last(caller: Caller, task: Task, run: Run | None) -> bool:
-    """Whether a caller worked last on a task that is queued for a role now."""
+    """True if a caller worked last on a task that is queued for a role now."""
     if run is None or run.state is not RunState.QUEUED or run.session_key is not None:
         return False
     return is_agent_of(caller, task.session_key, task.host, task.home)
 
 
 def find_host(task: Task, run: Run) -> str | None:
-    """Return where the session of a run lives; None: not known."""
+    """Return the host of a run's session; None: not known."""
     return (run.owner and run.owner.host) or task.host
 
 
 def is_agent_of(caller: Caller, session: str | None, host: str | None, home: str | None) -> bool:
-    """Whether a caller is the agent of a session, or of a host that names none.
+    """True if a caller is the agent of a session, or of a host that names no session.
 
-    A gateway says which session calls, and each has sessions of its own, also where two
-    name them alike. Of another host the session is what its agent says, so that all
-    agents of one such host count as one, and none is that of a session whose host is
-    not known, as where a person named it.
+    A gateway says which session calls, and two gateways may have sessions of the same name. The
+    session of another host is only what its agent says, so all agents of one such host count as
+    one, and none of them is the agent of a session whose host is not known.
     """
     if not caller.is_at_home(home) or (session is None and host is None):
         return False
@@ -248,7 +245,7 @@ def is_agent_of(caller: Caller, session: str | None, host: str | None, home: str
 
 
 def _describe_owner(caller: Caller, task: Task, run: Run | None) -> str:
-    """Return whose a task is, for the sentence that refuses it."""
+    """Say whose a task is, for a refusal."""
     if run is not None and run.owner is not None:
         where = " in another session" if run.owner.session_key else ""
         host = (task.host or "").partition(":")[2]
@@ -269,7 +266,7 @@ def _name_agent(session: str | None, host: str | None) -> str:
 
 
 def _describe_way(act: Act, caller: Caller, task: Task, held: TaskHolder, tie: Tie) -> str:
-    """Return what a caller can do who was refused."""
+    """Say what a refused caller can do."""
     run = held.run
     queued = run is not None and run.state is RunState.QUEUED
     if run is not None and not held.away and _is_for_role(run, caller):
@@ -289,7 +286,7 @@ def _describe_way(act: Act, caller: Caller, task: Task, held: TaskHolder, tie: T
 
 
 def _is_for_role(run: Run | None, caller: Caller) -> bool:
-    """Whether a run is queued for a caller, whose role only a gateway says."""
+    """True if a run is queued for a caller. Only a gateway knows its agents' roles."""
     if run is None or run.state is not RunState.QUEUED:
         return False
     return caller.gateway_owner is None or run_ownership.is_for_owner(run, caller.gateway_owner)

@@ -1,6 +1,6 @@
-"""Splitting the text of a command as a shell reads it, without running anything.
+"""Split the text of a command like a shell, without running anything.
 
-What cannot be split with certainty is said to be so; nothing is guessed.
+Nothing is guessed: a text that cannot be split with certainty is marked.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ _DISCARDS: Final = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 
 
 class SimpleCommand(NamedTuple):
-    """One program with its words, between two operators."""
+    """A program with its arguments, between two operators."""
 
     words: tuple[str, ...]
-    """Without quotes, the program first; assignments before it are among them."""
+    """Without quotes; assignments come first, then the program."""
     writes: bool
-    """Whether its output is redirected into a file."""
+    """True if its output is redirected into a file."""
 
 
 class Script(NamedTuple):
-    """A text as a shell reads it."""
+    """A text, split like a shell does."""
 
     commands: tuple[SimpleCommand, ...]
     inner: tuple[str, ...]
-    """The texts of the commands whose output is put in: `$(…)`, backticks, `<(…)`."""
+    """Texts of substituted commands: `$(…)`, backticks, `<(…)`."""
     whole: bool
-    """Whether all of it was understood; False: a quote or bracket is not closed."""
+    """True if all of it was understood; False: a quote or bracket is not closed."""
 
 
 def split_script(text: str) -> Script:
-    """Return the commands of a text; those within them are given as texts."""
+    """Split a text into commands; substituted commands are returned as texts."""
     return _Splitter(text).split()
 
 
@@ -78,7 +78,7 @@ class _Splitter:
             self.at += 1
 
     def _read_quotes(self, character: str) -> bool:
-        """Take what is quoted or put in as a whole; False: this is neither."""
+        """Read a quoted or substituted part as a whole; False: there is none here."""
         after = self.text[self.at + 1 : self.at + 3]
         if character == "\\":
             if after[:1] != "\n":
@@ -104,7 +104,7 @@ class _Splitter:
         self.word = [*(self.word or ()), text]
 
     def _read_until(self, end: str, skip: int) -> str:
-        """Return what stands before a mark, and go on behind it."""
+        """Read up to an end mark, and continue after it."""
         start = self.at + skip
         found = self.text.find(end, start)
         if found < 0:
@@ -134,7 +134,7 @@ class _Splitter:
         self.whole = False
 
     def _read_substitution(self) -> str:
-        """Return the text of a command within brackets, and go on behind them."""
+        """Read the text of a command in brackets, and continue after them."""
         start = self.at + 2
         inside = _Splitter(self.text)
         inside.at, depth = start, 1
@@ -151,7 +151,7 @@ class _Splitter:
     def _redirect(self) -> None:
         sign = self.text[self.at]
         if self.word and "".join(self.word).isdigit():
-            self.word = None  # the number of what is redirected
+            self.word = None  # the number of the file descriptor
         self._end_word()
         end = self.at
         while end < len(self.text) and self.text[end] in "<>|":
@@ -186,7 +186,7 @@ class _Splitter:
         self.words, self.writes = [], False
 
     def _skip_here_documents(self) -> None:
-        """Go on behind the texts that are given line by line."""
+        """Skip the here-documents that begin on this line."""
         for end in self.here:
             while self.at < len(self.text):
                 line, _, _ = self.text[self.at :].partition("\n")

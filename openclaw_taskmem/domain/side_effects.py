@@ -1,8 +1,8 @@
-"""What a call of a tool may have left behind, by what is known of it for certain.
+"""Judge what a tool call may have changed, from facts alone.
 
-That is the tool's name, the method or action that it was given, the words of its
-command as a shell splits them, and whether files were seen to change. What an agent
-says plays no part. What is not known counts as one that may have had an effect.
+The facts are the tool's name, its method or action, the words of its command as a shell splits
+them, and whether files were seen to change. What an agent says is ignored. An unknown call counts
+as one that may have had an effect.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from openclaw_taskmem.domain.shell_parsing import split_script
 from openclaw_taskmem.domain.texts import ELLIPSIS
 
 _DEEPEST: Final = 4
-"""Commands within commands that are looked into."""
+"""Deepest nesting of commands to judge."""
 _WRITING_METHODS: Final = to_word_set("POST PUT PATCH DELETE")
 
 
 def judge_call(
     tool: str, about: str, method: str | None = None, *, changed: bool = False
 ) -> Effect:
-    """Return what a call may have left behind.
+    """Judge what a tool call may have changed.
 
     Args:
-        tool: Its name.
-        about: The command, of a tool that runs one; cut where it ends in `…`.
-        method: The HTTP method, or the action, that it was given; None: none.
-        changed: Whether files were seen that it has changed.
+        tool: The tool's name.
+        about: The command, if the tool runs one; it ends in `…` if it was cut.
+        method: The HTTP method or action; None: none.
+        changed: True if files were seen to change.
     """
     name = tool.lower()
     effect = _judge_script(about) if name in _SHELLS else _judge_tool(name, method or "")
@@ -65,7 +65,7 @@ _READING_VERBS: Final = to_word_set("get list read search find fetch view")
 
 
 def _judge_tool(tool: str, method: str) -> Effect:
-    # The names of a server's tools come behind its own.
+    # MCP tools are named `server__tool`.
     words = WORDS.split(tool.rpartition("__")[2])
     sends = words[0] not in _READING_VERBS and SENDS.intersection(words)
     reads = method.lower() in _READING_ACTIONS.get(tool, ())
@@ -100,7 +100,7 @@ _DURATION: Final = re.compile(r"[0-9.]+[smhd]?")
 
 
 def _judge_words(words: Sequence[str], depth: int) -> Effect:
-    """Return what the words of a simple command may have left behind."""
+    """Judge what a simple command may have changed."""
     while words and (words[0] in _BEGINNINGS or _ASSIGNMENT.match(words[0])):
         words = words[1:]
     if not words or words[0] in _ENDINGS:
@@ -123,7 +123,7 @@ def _judge_words(words: Sequence[str], depth: int) -> Effect:
 
 
 def _unwrap_command(program: str, words: Sequence[str]) -> Sequence[str]:
-    """Return the command that a program runs, without the program's own options."""
+    """Return the command that a wrapper runs, without the wrapper's own options."""
     while words and (
         words[0].startswith("-")
         or _ASSIGNMENT.match(words[0])

@@ -1,8 +1,8 @@
-"""Read which steps a message says are done, or not done after all.
+"""Read which steps a message reports as done, or as not done after all.
 
-A clause marks steps only when every word of it stands in the tables below: "Step 2
-done", "finished step 4", "[x] Push to ghcr.io". One word more, and it marks nothing;
-then the answer to the message may say how to mark. Source: ruling "narration".
+A clause marks steps only if every word of it is in the tables below: "Step 2 done", "finished step
+4", "[x] Push to ghcr.io". With any other word it marks nothing; then the answer may hint how to
+mark. Source: ruling "narration".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from taskmem_hookspecs import Value
 
 TICKS: Final = frozenset(("✅", "☑", "✔", "✓", "[x]"))
 DID: Final = TICKS | {"done", "completed", "finished", "skipped"}
-"""What may stand before a step: "finished step 2", but not "complete step 2"."""
+"""Words that may come before a step: "finished step 2", but not "complete step 2"."""
 DONE: Final = DID | {"complete"}
 EMPTY: Final = frozenset(
     """
@@ -25,9 +25,9 @@ EMPTY: Final = frozenset(
     got marked as 🎉
     """.split()  # noqa: SIM905 - it is read as a text
 )
-"""Words that change nothing in a clause about steps."""
+"""Words without meaning in a clause about steps."""
 HEADINGS: Final = frozenset(("progress", "status", "update", "summary", "so", "far"))
-"""What may stand before a colon and say nothing itself."""
+"""Words without meaning before a colon."""
 DOUBTS: Final = frozenset(
     """
     if when whenever once after until unless before assuming should as hopefully maybe
@@ -38,24 +38,21 @@ DOUBTS: Final = frozenset(
 OBJECTIONS: Final = frozenset(
     "no not oops nope wait actually except though if unless".split()  # noqa: SIM905
 )
-"""A clause or sentence behind a mark that begins with one of these takes it back."""
+"""A clause or sentence that begins with one of these takes the mark before it back."""
 LIMITS: Final = frozenset(("but", "only"))
-"""So does one of these, unless the clause is about another step."""
+"""These do, too, unless the clause is about another step."""
 REOPENED: Final = frozenset(("actually", "really", "after", "correction", "oops"))
 DENIED: Final = frozenset(
     "not never fail failed fails failing broke broken blocked undone reverted".split()  # noqa: SIM905
 )
-"""A clause with one of these, or with "n't", calls no step done."""
+"""A clause with one of these, or with "n't", marks no step as done."""
 PROGRESS: Final = DONE | frozenset(
     """
     built ran wrote made sent got works live ready ok up did passes succeeds green
     marking
     """.split()  # noqa: SIM905
 )
-"""Words by which a message sounds like progress, beside those that end in "ed".
-
-They decide a hint and nothing else.
-"""
+"""Words that sound like progress, besides those that end in "ed". Used only for a hint."""
 SENTENCE_CHARS: Final = 400
 """Characters of a sentence that are read."""
 
@@ -88,7 +85,7 @@ _ASIDE: Final = re.compile(
     r"\bin \d[\d.]* ?\w+|\bwithout (?:any )?(?:errors|issues)\b"
     r"|(?<=\bdone) with(?= *‹)|(?<=\bfinished) with(?= *‹)"
 )
-"""What changes nothing: how long it took, that nothing went wrong."""
+"""Phrases without meaning: how long it took, that nothing went wrong."""
 _OPENED: Final = re.compile(
     rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(DID - TICKS))}) ?[:–—-])\s*", re.IGNORECASE
 )
@@ -96,19 +93,19 @@ _BULLET: Final = re.compile(r"^(?:[-*+•#]+\s+|\d{1,3}[.)]\s+)+")
 
 
 class StepMarks(Value):
-    """What a message says of the steps of a plan; steps are counted from 0."""
+    """What a message says about the steps of a plan. Steps count from 0."""
 
     done: frozenset[int] = frozenset()
     reopened: frozenset[int] = frozenset()
-    """Steps that it says are not done after all."""
+    """Steps reported as not done after all."""
     denied: frozenset[int] = frozenset()
-    """Steps that it calls failed or not done."""
+    """Steps reported as failed or not done."""
     named: frozenset[int] = frozenset()
-    """Every step that it names by its number."""
+    """All steps named by number."""
     all_done: bool = False
-    """Whether it says "All done", which marks every step where the task completes."""
+    """True if it says "All done", which marks every step if the task is completed."""
     sounds_like_progress: bool = False
-    """Decides only whether a message without marks is answered with a hint."""
+    """True if a message without marks is to be answered with a hint."""
 
 
 def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
@@ -133,7 +130,7 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
             continue  # "Step 3: Build the image - done" means one or the other
         done |= by_words | (_find_done(clauses) if _is_plain(sentence) else set())
         all_done |= clauses[0] == ["all", "done"] and not _has_objection(clauses[1:2])
-    if -1 in named:  # who counts from 0 means another step by each number
+    if -1 in named:  # the message counts from 0, so each number means another step
         done.clear()
         reopened.clear()
     return StepMarks(
@@ -147,7 +144,7 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
 
 
 def sounds_like_progress(message: str) -> bool:
-    """Return whether a message may tell of progress; generous, and in English."""
+    """True if a message may report progress. Lenient; English only."""
     return any(
         any(map(_is_progress, words)) or re.search(r"\d ?/ ?\d", sentence)
         for sentence in _split_sentences(message)
@@ -165,14 +162,14 @@ def _is_ongoing(word: str) -> bool:
 
 
 def find_step_numbers(text: str, size: int) -> frozenset[int]:
-    """Read which of a plan's `size` steps a text names by number, from 0."""
+    """Find which of a plan's `size` steps a text names by number, from 0."""
     found = _REFERENCE.finditer(text.lower())
     words = [_write_steps(reference, size).strip() for reference in found]
     return frozenset(_read_steps(words)) - {-1}
 
 
 def _split_sentences(message: str) -> Iterator[str]:
-    """Yield the statements of a message: no questions, quotations or code.
+    """Yield the statements of a message, without questions, quotations and code.
 
     A list under a heading such as "Missing:" is left out.
     """
@@ -187,7 +184,7 @@ def _split_sentences(message: str) -> Iterator[str]:
 
 
 def _split_clauses(sentence: str, size: int) -> list[list[str]]:
-    """Split a sentence into clauses of words; steps read ‹1·2›."""
+    """Split a sentence into clauses of words; step references become ‹1·2›."""
     text = _REFERENCE.sub(lambda found: _write_steps(found, size), sentence.lower())
     text = _ASIDE.sub("", _BULLET.sub("", text)).replace("[x]", " [x] ")
     parts = [_WORD.findall(part) for part in _CLAUSE.split(text)]
@@ -195,7 +192,7 @@ def _split_clauses(sentence: str, size: int) -> list[list[str]]:
 
 
 def _write_steps(found: re.Match[str], size: int) -> str:
-    """Write a reference as ‹1·2›; one that does not fit the plan stays as it is."""
+    """Write a reference as ‹1·2›; one that does not fit the plan stays unchanged."""
     steps: list[int] = []
     if found["ordinal"] == "final":
         steps = [size]
@@ -223,7 +220,7 @@ def _read_steps(words: Sequence[str]) -> set[int]:
 
 
 def _find_done(clauses: Sequence[list[str]]) -> set[int]:
-    """Find the steps of clauses: "step 2 done", "finished step 2", "step 2: done"."""
+    """Find the steps marked by clauses: "step 2 done", "finished step 2", "step 2: done"."""
     said = [[word for word in clause if word not in EMPTY] for clause in clauses]
     found: set[int] = set()
     read = 0  # clauses before this one are part of a mark
@@ -246,14 +243,14 @@ def _find_done(clauses: Sequence[list[str]]) -> set[int]:
 
 
 def _is_plain(sentence: str) -> bool:
-    """Return whether a sentence stands under no heading such as "Goal:"."""
+    """True if a sentence has no heading such as "Goal:"."""
     head, colon, _ = sentence.lower().partition(": ")
     said = set(_WORD.findall(head)) - (EMPTY | DONE | HEADINGS)
     return not colon or not said or bool(_REFERENCE.search(head))
 
 
 def _has_objection(clauses: Sequence[list[str]]) -> bool:
-    """Return whether the next clause takes back or limits what was said."""
+    """True if the next clause takes back or limits what was said."""
     words = clauses[0] if clauses else []
     first = [word for word in words if word != "but"]
     if not first or first[1:] == ["needed"]:
@@ -263,7 +260,7 @@ def _has_objection(clauses: Sequence[list[str]]) -> bool:
 
 
 def _is_share(words: Sequence[str]) -> bool:
-    """Return whether words are a part of 100, such as the "90" of "90%"."""
+    """True if words are a percentage below 100, such as the "90" of "90%"."""
     return len(words) == 1 and words[0].isdigit() and words[0] != "100"
 
 
@@ -294,7 +291,7 @@ def _is_not(word: str) -> bool:
 
 
 def _find_own_words(sentence: str, own: Sequence[tuple[str, ...]]) -> set[int]:
-    """Find the step that a sentence names in its own words, and calls done or ticks."""
+    """Find the step that a sentence names by its text and reports as done."""
     text = _BULLET.sub("", sentence)
     opened = _OPENED.match(text)
     text = text[opened.end() :] if opened else text

@@ -1,4 +1,4 @@
-"""What an update does to a task: a message, marks, a status, an acknowledgement.
+"""Apply an update to a task: a message, marks, a status, an acknowledgement.
 
 Source: seed 000 §1-3, seed 001 tool 2.
 """
@@ -39,41 +39,41 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import TaskEnded
 
 Begin = Callable[[Task], RunTransition | None]
-"""Makes a run of a task; None where the caller can hold none."""
+"""Begins a run of a task; None: the caller can hold none."""
 
 
 class Acceptance(Value):
-    """A person completes a task whose completion was refused."""
+    """A person's decision to complete a task whose completion was refused."""
 
     because: str | None = None
-    """In the person's words; None: none were given."""
+    """The reason in the person's words; None: none given."""
     process: str | None = None
-    """The process that asked, as `Owner.process`; None: not known."""
+    """The calling process, as `Owner.process`; None: not known."""
 
 
 class UpdateRequest(Value):
-    """What an update asks for; steps counted from 1, as the agent counts."""
+    """What an update asks for. Steps count from 1, as for the agent."""
 
     message: str | None = None
     status: TaskStatus | None = None
     completed_steps: tuple[int, ...] = ()
     reopened_steps: tuple[int, ...] = ()
     ask: str | None = None
-    """What the user is asked, and the task waits for; None: nothing."""
+    """Question to the user, for whose answer the task then waits; None: none."""
     ask_options: tuple[str, ...] = ()
-    """Answers to that which the user may press; free words do, too."""
+    """Answers that the user may press; free text is allowed, too."""
     artifacts: tuple[str, ...] = ()
     """What was made, besides what the task itself names."""
     acceptance: Acceptance | None = None
-    """Who completes it, whatever is not proved; None: nobody does."""
+    """A person's decision to complete it without proof; None: none."""
     token: int | None = None
-    """The fencing token of the caller's claim; None: it gives none."""
+    """Token of the caller's claim; None: none given."""
     caller: Caller = Caller()
-    """Who asks; a task without a session takes over the caller's."""
+    """Who calls; a task without a session gets the caller's."""
 
     @property
     def has_changes(self) -> bool:
-        """Whether anything beyond an acknowledgement is asked for."""
+        """True if it asks for more than an acknowledgement."""
         return bool(
             self.message is not None
             or self.status is not None
@@ -84,37 +84,37 @@ class UpdateRequest(Value):
 
     @property
     def has_writes(self) -> bool:
-        """Whether anything is asked for that only who works on the task may do."""
+        """True if it asks for something that only the agent that works on the task may do."""
         guarded = (self.status, self.completed_steps, self.reopened_steps, self.token)
         return any(each not in (None, ()) for each in (*guarded, self.ask))
 
 
 class UpdateResult(Value):
-    """What an update did."""
+    """The result of an update."""
 
     task: Task
     marked: frozenset[int]
-    """Steps that are done now and were not before; counted from 0."""
+    """Steps that are newly done, from 0."""
     unmarked: frozenset[int]
-    """Steps that were done before and are not now; counted from 0."""
+    """Steps that are no longer done, from 0."""
     passed_over: frozenset[int] = frozenset()
-    """Steps that the message says are done, and whose marks are another's to set, who
-    holds the task's run; counted from 0."""
+    """Steps (from 0) that the message reports done, but does not mark because the caller does not
+    own the run."""
     hint: str | None = None
-    """How to mark what the message may have meant; None: nothing is to be said."""
+    """How to mark what the message may have meant; None: no hint."""
     was: TaskStatus
     run: Run | None = None
-    """Its run, as it is now; None: it has none."""
+    """Its run after the update; None: none."""
     may_go_on: bool = True
-    """Whether it is the caller's to go on with: nobody else holds it or is to."""
+    """True if the caller may go on with the task."""
     unheard: tuple[str, ...] = ()
-    """What the user has said meanwhile to who holds it; they are told so now."""
+    """Messages of the user that the run's owner learns of by this answer."""
     sent_back: bool = False
-    """Whether the user was asked, or had it for review, and its run is queued again."""
+    """True if the user called on a run that waited for them, and it is queued again."""
     review: str = ""
-    """What the user is told who writes to a task that they review; empty: nothing."""
+    """For a user who writes to a task in their review: what happens to it; empty: nothing."""
     ledger: tuple[LedgerEntry, ...] | None = None
-    """What the task made, where the update completes it; None: it does not."""
+    """What the task made, if the update completes it; None: it does not."""
     made: str = ""
     """The same in a sentence or two."""
 
@@ -127,19 +127,17 @@ def apply_update(
     policy: RunPolicy = POLICY,
     begin: Begin = lambda _: None,
 ) -> tuple[Change, UpdateResult]:
-    """Decide what an update writes.
+    """Build the change of an update.
 
-    A task that has ended keeps a message and changes in nothing else, unless
-    the update reopens it. So does one whose run another holds: a message is all that
-    anybody may add. `begin` makes a run of a task that has none.
+    On a task that has ended, or whose run has another owner, only a message is added, unless the
+    update reopens the task. `begin` begins a run of a task that has none.
 
     Raises:
-        InvalidArguments: A step that the plan does not have.
-        TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise;
-            or the user is to be asked.
+        InvalidArguments: The plan does not have one of the steps.
+        TaskEnded: The task has ended, and steps, another end or a question are asked for.
         Fenced: The caller's claim on the task's run is not the last.
-        RunHeld: The task's run is another's.
-        RunNotReady: Its review is to end, and the user has had no word in it.
+        RunHeld: The task's run has another owner.
+        RunNotReady: Its review is to end before the user has said anything.
     """
     before = facts.task
     if wish.has_writes:
@@ -219,7 +217,7 @@ def apply_update(
 
 
 def _guard_ask(task: Task, wish: UpdateRequest) -> None:
-    """Refuse a question of a task that has ended: it waits for no answer."""
+    """Refuse a question for a task that has ended."""
     if wish.ask is not None and task.status.terminal:
         raise TaskEnded(
             f"{task.task_id} is {task.status}, and only an active task waits for an "
@@ -229,7 +227,7 @@ def _guard_ask(task: Task, wish: UpdateRequest) -> None:
 
 
 def _describe_review(run: Run | None, wish: UpdateRequest, *, sent_back: bool) -> str:
-    """Tell a user what became of the review that they wrote to; empty: nothing did."""
+    """Tell a user what happens to the review that they wrote to; empty: nothing."""
     if sent_back and wish.message is not None:
         return "Whoever goes on with it is told your words."
     if wish.caller.is_user and run is not None and run.state is RunState.REVIEW:
@@ -249,7 +247,7 @@ def _apply_to_run(
     policy: RunPolicy,
     begin: Begin,
 ) -> Change:
-    """Return what an update means for the task's run, or the run that it begins."""
+    """Apply an update to the task's run, or begin one."""
     if not wish.has_changes:
         return Change()
     if facts.run is None:
@@ -278,9 +276,9 @@ def _begin_run(task: Task, begin: Begin) -> Change:
 
 
 def _find_wake_recipient(task: Task, caller: Caller) -> dict[str, str | None]:
-    """Return whose wakes of a task are from now on: the first's whose session is known.
+    """Return the fields of the agent to wake, if the task has no session yet.
 
-    While none is, they are the agent's that has reported on it last.
+    Until a session is known, that is the agent that called last.
     """
     if task.session_key is not None or (caller.session_key or caller.host) is None:
         return {}
@@ -303,14 +301,14 @@ def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int
 
 
 def _find_marked_steps(said: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
-    """Return the steps that a message marks: all, by "All done" as the task ends."""
+    """Return the steps that a message marks; "All done" marks all if the task is completed."""
     if said.all_done and wish.status is TaskStatus.COMPLETED:
         return frozenset(range(len(task.plan))) - said.denied
     return said.done
 
 
 def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks) -> str | None:
-    """Say how to mark, where a message sounds as if it should have."""
+    """Say how to mark steps if a message sounds as if it should have."""
     still_open = [step for step in range(len(after.plan)) if step not in after.done]
     if after.status is TaskStatus.COMPLETED and still_open:
         return (

@@ -1,10 +1,9 @@
-"""Characters that deceive: those that hide, and those that forge a wake's marker.
+"""Escape hidden characters, and disarm forged markers of wakes.
 
-Hidden is what shows nothing or steers what is shown: of categories Cc, Cf, Cn, Co,
-Cs, Zl and Zp all, but what honest writing needs: a joiner between letters that have
-no case (Persian, Hindi) or within an emoji, one variation selector after a character,
-and the Arabic signs that show. Marks of direction are hidden also in Arabic and
-Hebrew, whose letters carry their own direction.
+Hidden characters show nothing or change how others are shown: categories Cc, Cf, Cn, Co, Cs, Zl and
+Zp, except what is needed in ordinary text: a joiner between letters without case (Persian, Hindi)
+or within an emoji, one variation selector after a character, and visible Arabic signs. Direction
+marks are hidden even in Arabic and Hebrew, whose letters have their own direction.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _SHOWN: Final = frozenset(
     map(chr, (*range(0x600, 0x606), 0x6DD, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD))
 )
-"""Format characters that show: the Arabic and Kaithi signs around numbers."""
+"""Format characters that are visible: the Arabic and Kaithi signs around numbers."""
 _LAYOUT: Final = "\n\t"
 _JOINERS: Final = "\u200c\u200d"
 _JOINED: Final = frozenset({"Lo", "Mn", "Mc", "So", "Sk"})
-"""What a joiner may stand between: no letter that has cases, as Latin ones have."""
+"""Categories that a joiner may stand between: letters without case, marks and symbols."""
 _LARGEST_UNIT: Final = 0xFFFF
-"""What one \\u escape holds; JSON writes what is above it as two."""
+"""Largest code of one \\u escape; JSON writes larger ones as two."""
 
 ALIKE: Final = {
     **{
@@ -55,16 +54,15 @@ ALIKE: Final = {
         for other in others
     },
 }
-"""What looks like a letter of a marker in other scripts or in boxes, and which one.
+"""Characters that look like a letter of a marker, with that letter.
 
-A character is looked for as it is, then case-folded, which makes capitals small, but
-those of Cherokee out of small ones. Source: Unicode's confusables (UTS 39).
-"""
+A character is looked up as it is, then case-folded (which makes capitals small, but small Cherokee
+letters capital). Source: Unicode's confusables (UTS 39)."""
 _MARKER: Final = re.compile(r"\[(?=\s*(?:task_stuck_resume|task_resume|system|taskmem)\b)")
 
 
 def escape_hidden(text: str) -> str:
-    r"""Return a text whose hidden characters are JSON's escapes, such as `\u200b`.
+    r"""Replace hidden characters with JSON escapes, such as `\u200b`.
 
     Line breaks and tabs stay.
     """
@@ -72,19 +70,19 @@ def escape_hidden(text: str) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Return a text like `escape_hidden`, with line breaks and tabs escaped too."""
+    """Replace hidden characters, line breaks and tabs with JSON escapes."""
     return _replace_hidden(text, _escape_character, "")
 
 
 def replace_hidden(text: str, instead: str) -> str:
-    """Return a text where `instead` stands for each hidden character."""
+    """Replace each hidden character with `instead`."""
     return _replace_hidden(text, lambda _: instead, "")
 
 
 def disarm_markers(text: str, instead: Callable[[str], str]) -> str:
-    """Return a text without markers, in whatever letters: their brackets are replaced.
+    """Replace the opening brackets of markers, in whatever look-alike letters they are written.
 
-    `instead` is given each bracket.
+    `instead` gives the replacement of a bracket.
     """
     folded, places = _fold_text(text)
     pieces: list[str] = []
@@ -97,7 +95,7 @@ def disarm_markers(text: str, instead: Callable[[str], str]) -> str:
 
 
 def disarm_json(text: str) -> str:
-    """Return a text of JSON that means the same and has no marker, nothing hidden."""
+    """Escape markers and hidden characters in a JSON text, without changing its meaning."""
     return escape_hidden(disarm_markers(text, _escape_character))
 
 
@@ -136,7 +134,7 @@ def _is_joining(text: str, at: int) -> bool:
 
 
 def _is_variation_selector(each: str) -> bool:
-    """Whether a character only chooses how the one before it looks."""
+    """True if a character only selects how the one before it looks."""
     return "\ufe00" <= each <= "\ufe0f" or "\U000e0100" <= each <= "\U000e01ef"
 
 
@@ -156,7 +154,7 @@ def _escape_character(each: str) -> str:
 
 
 def _fold_text(text: str) -> tuple[str, range | list[int]]:
-    """Return what a text looks like in ASCII letters, and where each of them stands."""
+    """Return the ASCII letters that a text looks like, and the index of each."""
     if text.isascii() and (text.isprintable() or not _CONTROL.search(text)):
         return text.lower(), range(len(text))
     letters: list[str] = []
@@ -186,5 +184,5 @@ def _to_ascii_letters(each: str) -> str:
 
 
 def _find_lookalike(each: str) -> str:
-    """Return what a character looks like as it is, or else case-folded."""
+    """Return the letter that a character looks like, as it is or case-folded."""
     return ALIKE.get(each) or "".join(ALIKE.get(c, c) for c in each.casefold())

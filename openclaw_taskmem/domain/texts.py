@@ -1,4 +1,4 @@
-"""Text on its way in and out: instants, durations, lists of steps, clipped lines."""
+"""Format instants, durations, counts and lists of steps, and shorten texts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _DAY: Final = 24 * _HOUR
 
 
 def format_iso(instant: datetime) -> str:
-    """Return an instant as the tools write it: `2026-02-13T17:00:00Z`."""
+    """Format an instant as the tools write it: `2026-02-13T17:00:00Z`."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_iso_millis(instant: datetime | None) -> str | None:
-    """Return an instant to the millisecond, as lists for programs write it."""
+    """Format an instant to the millisecond, as in lists for programs."""
     if instant is None:
         return None
     text = instant.astimezone(UTC).isoformat(timespec="milliseconds")
@@ -30,12 +30,12 @@ def format_iso_millis(instant: datetime | None) -> str | None:
 
 
 def to_epoch(instant: datetime | None) -> int | None:
-    """Return whole epoch seconds; None stays None. Source: seed 000 §4."""
+    """Convert an instant to whole epoch seconds; None stays None. Source: seed 000 §4."""
     return None if instant is None else int(instant.timestamp())
 
 
 def format_duration(seconds: float) -> str:
-    """Say how long something took: `45 seconds`, `9 minutes`, `2 hours`, `3 days`."""
+    """Format a duration: `45 seconds`, `9 minutes`, `2 hours`, `3 days`."""
     whole = max(0, int(seconds))
     for size, unit in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
         if whole >= size:
@@ -44,7 +44,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_short_duration(seconds: float) -> str:
-    """Say how long something took in few letters: `45 s`, `9 min`, `2 h`, `3 d`."""
+    """Format a duration briefly: `45 s`, `9 min`, `2 h`, `3 d`."""
     whole = max(0, int(seconds))
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if whole >= size:
@@ -53,7 +53,7 @@ def format_short_duration(seconds: float) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return `1 step`, `2 steps`."""
+    """Format a count: `1 step`, `2 steps`."""
     return _join_count(number, noun)
 
 
@@ -62,7 +62,7 @@ def _join_count(number: int, noun: str) -> str:
 
 
 def format_step_numbers(indices: Iterable[int]) -> str:
-    """Name steps as a person counts them: `1-3, 5` for 0, 1, 2 and 4."""
+    """Format step numbers as a person counts: `1-3, 5` for 0, 1, 2 and 4."""
     runs: list[list[int]] = []
     for number in sorted(index + 1 for index in indices):
         if runs and number == runs[-1][-1] + 1:
@@ -76,28 +76,28 @@ _NUMBERING: Final = re.compile(r"\A(?:step\s+\d{1,3}\s?[.):]|\d{1,3}[.)])\s+(?=\
 
 
 def quote_step(step: str, size: int = 120) -> str:
-    """Return a step's text in quotes, without a number of its own, cut to `size`."""
+    """Quote a step's text without its own number, cut to `size` bytes."""
     return quote_line(_NUMBERING.sub("", to_one_line(step)), size)
 
 
 def clip_step(step: str) -> str:
-    """Return a step's text without quotes or a number of its own, cut to 80 bytes."""
+    """Cut a step's text, without its own number, to 80 bytes."""
     return clip(_NUMBERING.sub("", to_one_line(step)), 80)
 
 
 def to_printable(text: str, instead: str = " ") -> str:
-    """Return a text that cannot steer a terminal; `instead` stands for what could."""
+    """Remove what could control a terminal; `instead` replaces each hidden character."""
     shown = replace_hidden(text, instead)
     return "".join(" " if each.isspace() else each for each in shown)
 
 
 def to_plain_line(text: str) -> str:
-    """Return a text on one line that can neither steer a terminal nor be a wake."""
+    """Write a text on one line that can neither control a terminal nor pass for a wake."""
     return to_one_line(to_printable(disarm_markers(text, lambda _: "(")))
 
 
 def to_one_line(text: str) -> str:
-    """Return the words of a text on one line, whatever separated them."""
+    """Join the words of a text on one line."""
     return " ".join(text.split())
 
 
@@ -116,17 +116,17 @@ def clip(text: str, size: int) -> str:
 
 
 def clip_start(text: str, size: int) -> str:
-    """Keep the last `size` bytes of a text, as `clip` does the first."""
+    """Cut the beginning of a text, keeping at most `size` bytes of JSON."""
     if count_json_bytes(text) <= size:
         return text
     return ELLIPSIS + clip(text[::-1], size)[:-1][::-1].lstrip()
 
 
 def count_json_bytes(text: str) -> int:
-    """Return how many bytes a text takes between the quotes of a JSON string."""
+    """Count the bytes of a text between the quotes of a JSON string."""
     return len(json.dumps(text, ensure_ascii=False).encode(errors="replace")) - 2
 
 
 def quote_line(text: str, size: int = 120) -> str:
-    """Return a text in quotes on one line, cut to `size` bytes."""
+    """Quote a text on one line, cut to `size` bytes."""
     return f'"{clip(to_one_line(text), size)}"'
