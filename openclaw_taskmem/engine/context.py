@@ -1,7 +1,7 @@
-"""What every use case holds: the store, the plug-ins, the clock, the policies.
+"""The context of every use case: store, plug-ins, clock and policies.
 
-`Shell.commit` is the one door to the store. What must be true of every change
-is made true here: secrets are gone, and each task knows when to be looked at.
+All writes go through `Context.commit`, which removes credentials and sets when each task is next
+checked for being stuck.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from taskmem_hookspecs.errors import Conflict, TaskNotFound
 
 T = TypeVar("T")
 TRIES: Final = 8
-"""Decisions taken before `Conflict` is given up to the caller.
+"""How often a use case is tried before it raises `Conflict`.
 
-Within a daemon, calls on one task take turns; only another daemon on the same
-database can write first.
+Within a daemon, calls on one task take turns; only another daemon on the same database can cause a
+conflict.
 """
 MOST_KEPT: Final = 10_000
-"""Wakes of one task that are looked at when it ends."""
+"""Pending wakes of one task that are settled when it ends."""
 TURNS: Final = 64
-"""Locks that the tasks share; calls on different tasks rarely meet."""
+"""Number of locks that all tasks share; calls on different tasks rarely use the same one."""
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME: Final = 9
@@ -65,32 +65,32 @@ _CHANCE: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class DueWork:
-    """What a commit may have made due; None: nothing of the kind."""
+    """The work that a commit has made due. Times are None if there is none of that kind."""
 
     stuck_at: datetime | None
     wake_at: datetime | None
     lapse_at: datetime | None
     tell: bool
     say: bool
-    """Whether there may be something that the user is to see."""
+    """True if there may be something to show the user."""
     waits: tuple[str, ...]
-    """The waits that were opened, changed or ended."""
+    """Ids of the waits that were opened, changed or ended."""
     roles: frozenset[str | None]
-    """The roles whose runs were written; None among them: one was anybody's."""
+    """Roles whose runs were written; None stands for a run without a role."""
     queued_for: frozenset[str | None]
-    """Those of them for which a run is queued now."""
+    """Those of `roles` that have a run queued now."""
 
 
 @dataclass(slots=True)
 class StorageUse:
-    """How much is kept, as it was last measured."""
+    """The size of the database when it was last measured."""
 
     taken: int | None = None
-    """Bytes that the database takes; None: they were not counted yet."""
+    """Bytes that the database takes; None: not measured yet."""
     full: bool = False
-    """Whether that is too much, and nothing is left that may be dropped."""
+    """True if it is too large and nothing more may be dropped."""
     shared: bool = False
-    """Whether other homes have rows there, so that nothing goes for want of room."""
+    """True if other homes have rows in it; then nothing is dropped to make room."""
 
 
 def new_id(kind: str, now: datetime) -> str:
@@ -128,7 +128,7 @@ def _run_if_due(seconds: float, work: Callable[[], None]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Everything outside that a use case may touch."""
+    """All that a use case may reach outside the domain."""
 
     store: ScopedStore
     plugin_host: PluginHost
@@ -139,57 +139,64 @@ class Context:
     keep: KeepPolicy = field(default_factory=KeepPolicy)
     kept: StorageUse = field(default_factory=StorageUse)
     notify: Notify = Notify.MILESTONES
-    """Of what users are told unasked."""
+    """Which notices users get."""
     roots: tuple[str, ...] = ()
-    """The folders that what tasks make may lie in, besides their agent's own."""
+    """Folders in which artifacts may lie, besides the agent's own folder."""
     looks: LookPolicy = field(default_factory=LookPolicy)
     """What agents may look at."""
     lives: Callable[[str], bool | None] = _return_unknown
-    """Whether a process lives, by its identity; None: nobody can tell."""
+    """Whether a process is alive, by its identity; None: unknown."""
     new_id: Callable[[str, datetime], str] = new_id
     watching: WaitWatcher = field(default_factory=NoWatcher)
     ask_reader: Callable[[str, str, Mapping[str, JsonValue]], Mapping[str, JsonValue] | None] = (
         _read_nothing
     )
-    """Has a reader answer an instruction about a text, as a schema wants it; None:
-    there is none, or it did not answer. The text is data, never an instruction."""
+    """Asks a reader an instruction about a text; the answer follows the JSON schema.
+
+    None: there is no reader, or it did not answer. The text is data, never an instruction.
+    """
     reaches: Callable[[str | None, str | None], bool] = _reach_everybody
-    """Whether a wake can be carried to an agent, by its host and its session."""
+    """Whether a transport can reach an agent, by its host and session."""
     command: str = "taskmem"
-    """What an agent types to call us, in a shell of this machine."""
+    """The command by which an agent calls us in a shell."""
     later: Callable[[float, Callable[[], None]], None] = _run_if_due
-    """Does work off the path of a call, after so many seconds; without a daemon, only
-    what is to be done now."""
+    """Runs work in the background after that many seconds.
+
+    Without a daemon it runs only work due now.
+    """
     used_folders: set[tuple[str, str, bool]] = field(default_factory=set[tuple[str, str, bool]])
-    """The folders that are known to be written down: task, path, whether a command may
-    have changed anything in it."""
+    """Folders already stored: task, path, and whether a command may have changed files in it."""
     named_files: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """By call, the files that its command names, and that were there before it."""
+    """By call: the files that its command names and that existed before it."""
     still_running: dict[str, tuple[RunningWork, ...]] = field(
         default_factory=dict[str, tuple[RunningWork, ...]]
     )
-    """By session, what its gateway runs for it, as that said last; a gateway that has
-    hung up says nothing any more."""
+    """By session: what its gateway last reported as running for it.
+
+    Dropped when the gateway disconnects.
+    """
     uncovered: dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]] = field(
         default_factory=dict[tuple[str | None, str], tuple[UncoveredCallEntry, ...]]
     )
-    """By gateway and session, the first calls of a user's turn that is of no task."""
+    """By gateway and session: the first calls of a user's turn that works on no task."""
     shown: dict[str, int] = field(default_factory=dict[str, int])
-    """By run, the last message of the user that an answer has shown to its holder. It
-    is heard once the holder calls again: an answer may be lost on its way."""
+    """By run: id of the last user message that an answer showed to the run's owner.
+
+    It counts as heard once the owner calls again, since an answer may be lost on its way.
+    """
     nudge: Callable[[DueWork], None] = _ignore_due
-    """Called after each commit, from the thread that made it."""
+    """Called after each commit, in the thread that committed."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    """Set when a pass that is long should leave the rest for another day."""
+    """Set at shutdown: a long pass should stop early."""
     turns: tuple[threading.Lock, ...] = field(
         default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS))
     )
 
     def commit(self, change: Change) -> None:
-        """Write a change: scrubbed, scheduled, all or nothing.
+        """Write a change, all or nothing, without credentials and with the tasks scheduled.
 
         Raises:
-            Conflict: Someone else wrote one of the rows first.
+            Conflict: Another writer changed one of the rows first.
         """
         if change.empty:
             return
@@ -201,7 +208,7 @@ class Context:
         self.nudge(_collect_due_work(ready))
 
     def _settle_ended_wakes(self, change: Change) -> Change:
-        """Return a change that also drops what is kept for agents of tasks it ends."""
+        """Add to a change the settling of the due wakes of tasks that it ends."""
         moved = {e.task_id for e in change.events if e.kind == events.STATUS_CHANGED}
         ended = [t.task_id for t in change.tasks if t.status.terminal]
         settled = {wake.wake_id for wake in change.wakes}
@@ -222,13 +229,13 @@ class Context:
 
     @contextmanager
     def take_turn(self, *subjects: str) -> Generator[None]:
-        """Hold the turns of subjects: calls on one of them are made one by one.
+        """Lock subjects, so that calls on one of them run one at a time.
 
-        A crowd would starve its slowest otherwise.
+        Without this, retries of many callers would starve the slowest.
         """
         places = {hash(each) % TURNS for each in subjects}
         with ExitStack() as turn:
-            # In one order, or two that want the same two would wait for each other.
+            # Always lock in the same order, to prevent deadlocks.
             for place in sorted(places):
                 turn.enter_context(self.turns[place])
             yield
@@ -236,16 +243,15 @@ class Context:
     def retry_on_conflict(
         self, subject: str, read_decide_commit: Callable[[], T], *others: str
     ) -> T:
-        """Run a use case, and again from the start when someone else wrote first.
+        """Run a use case; run it again from the start when another writer was first.
 
         Args:
-            subject: The id of the task (or wait) that it is about, whose turn it takes.
-            read_decide_commit: The use case, whole.
-            others: What else it decides about, beyond the one subject; it takes its
-                turn at all of them at once.
+            subject: Id of the task or wait that it is about; it is locked.
+            read_decide_commit: The whole use case.
+            others: Other subjects to lock at the same time.
 
         Raises:
-            Conflict: Someone else wrote first, every time.
+            Conflict: Another writer was first on every try.
         """
         with self.take_turn(subject, *others):
             for _ in range(TRIES - 1):
@@ -258,16 +264,16 @@ class Context:
     def find_session_runs(
         self, session: str, host: str | None, home: str | None = None
     ) -> Sequence[Run]:
-        """Return the open runs of a session, as the store does; not another gateway's.
+        """Return the open runs of a session, without those of another gateway.
 
-        `host` is where the session lives; of two gateways each may have one of its key.
-        `home`: whose runs; None: this one's.
+        `host` is the session's gateway: two gateways may use the same session key. `home` is the
+        runs' home; None: this one.
         """
         found = self.store.find_runs(RunQuery(session_key=session, home=home))
         return [run for run in found if not self.is_elsewhere(run, host)]
 
     def is_elsewhere(self, run: Run, host: str | None) -> bool:
-        """Whether the session of a run lives in another gateway than a host."""
+        """Whether the session of a run lives in another gateway than `host`."""
         if run.owner is not None and run.owner.host is not None:
             return reachability.is_other_gateway(run.owner.host, host)
         facts = self.find_task(run.task_id) if reachability.is_named_gateway(host) else None
@@ -276,22 +282,22 @@ class Context:
         )
 
     def find_task(self, task_id: str) -> TaskFacts | None:
-        """Return a task; None: what is stored of it cannot be read.
+        """Return a task; None: its rows cannot be read.
 
-        What is owed to others goes on without it; `taskmem doctor` names it.
+        Work for other tasks goes on without it; `taskmem doctor` names it.
         """
         with suppress(TaskNotFound):
             return self.store.read_task(task_id)
         return None
 
     def schedule(self, task: Task) -> Task:
-        """Return the task with the instant at which to look at it."""
+        """Set the time at which a task is next checked for being stuck."""
         due = stuck.compute_due_time(task, self.stuck)
         return task.model_copy(update={"stuck_due_at": due})
 
 
 def _list_logged_events(change: Change) -> tuple[Event, ...]:
-    """Return what is logged of a change: nothing of the doctor's waits and sessions."""
+    """Return the events of a change to log: none of the doctor's trial waits and sessions."""
     trials = {each.wait_id for each in change.waits if is_trial(each.session_key)}
     wakes = (wake for wake in change.wakes if is_trial(wake.session_key))
     trials |= {wake.wait_id for wake in wakes if wake.wait_id is not None}
@@ -344,7 +350,7 @@ def _scrub_change(change: Change) -> Change:
 
 
 def _scrub_wake(wake: Wake) -> Wake:
-    # The text of a stuck wake is JSON, and was scrubbed before it became that.
+    # The text of a stuck wake is JSON; it was scrubbed before it was serialised.
     text = wake.text if wake.cause is WakeCause.STUCK else redaction.scrub(wake.text)
     error = redaction.scrub(wake.last_error) if wake.last_error else None
     note = redaction.scrub(wake.note) if wake.note else None

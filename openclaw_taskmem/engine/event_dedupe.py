@@ -1,4 +1,4 @@
-"""How far the reports of each start of a gateway are done: each event counts once."""
+"""Event cursors: make sure that each event reported by a gateway counts once."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ MOST_STOPPED: Final = 100
 
 
 class EventCursor(Value):
-    """How far the reports of one start of a gateway are done.
+    """The position up to which the reports of one start of a gateway are done.
 
-    It is kept by the commit that does an event, and so whenever that is. What commits
-    nothing may be heard again.
+    It is written by the commit that handles an event. An event that commits nothing may be handled
+    again.
     """
 
     boot: str
     number: int = 0
-    """Of the last event that is done; they only grow."""
+    """Number of the last event that is done; numbers only grow."""
     stopped: tuple[int, ...] = ()
-    """The last events of those that began a turn which must not go on."""
+    """Numbers of the latest turn-start events whose turns must be stopped."""
 
     def advance_to(self, number: int) -> EventCursor:
-        """Return it with one more event done."""
+        """Return the cursor after one more event."""
         return self.model_copy(update={"number": number})
 
     def add_stopped_turn(self) -> EventCursor:
-        """Return it where the turn that its last event began must not go on."""
+        """Return the cursor, with the turn that its last event began marked to be stopped."""
         stopped = (*self.stopped, self.number)[-MOST_STOPPED:]
         return self.model_copy(update={"stopped": stopped})
 
 
 def read_cursor(context: Context, boot: str) -> EventCursor:
-    """Return how far the reports of a start of a gateway are done."""
+    """Return the event cursor of a start of a gateway."""
     known = (each for each in _read_cursors(context) if each.boot == boot)
     return next(known, EventCursor(boot=boot))
 
 
 def make_cursor_bookmark(context: Context, done: EventCursor) -> Bookmark:
-    """Return what keeps how far a start's reports are done, and those of the latest."""
+    """Return the bookmark that stores a cursor, with those of the latest other starts."""
     others = [each for each in _read_cursors(context) if each.boot != done.boot]
     lines = [each.model_dump_json() for each in (*others, done)[-BOOTS:]]
     return context.store.make_bookmark(REPORTED, "\n".join(lines))

@@ -1,4 +1,4 @@
-"""Proof: the daemon looks for itself, when a task is to be completed."""
+"""Check a task's artifacts before it is completed, and its agent's answers afterwards."""
 
 from __future__ import annotations
 
@@ -44,70 +44,70 @@ from taskmem_hookspecs.errors import InvalidArguments
 from taskmem_hookspecs.value import Instant
 
 FRESH: Final = timedelta(seconds=2)
-"""How long what was seen counts."""
+"""How long a check counts."""
 DECOY_BYTES: Final = 6
 LATE_SECONDS: Final = 60.0
-"""How long after a completion what ends is added to the ledger."""
+"""How long after a completion the ledger takes in files of commands that have ended since."""
 ANSWERED: Final = timedelta(minutes=10)
-"""How long after a completion its first answer is looked up."""
+"""How long after a completion the agent's first answer is checked."""
 RUNS: Final = 50
-"""Runs among which one of a session is looked for."""
+"""Newest runs that are searched for those of one session."""
 
 
 class RequiredSet(Value):
-    """What is to be looked at before a task is completed."""
+    """All that must be checked before a task is completed."""
 
     task: Task
     run: Run | None
     things: tuple[RequiredArtifact, ...]
-    """What is to be there."""
+    """The required artifacts."""
     said: str
     """The message of the call."""
     entries: tuple[LedgerEntry, ...]
     folders: tuple[WorkFolder, ...]
     folder: str | None
     boxed: bool
-    """Whether nothing else may be looked into, as for an agent in a sandbox."""
+    """True for an agent in a sandbox: no other folder may be looked at."""
     hidden: tuple[RequiredArtifact, ...]
-    """The things that its caller may not look at."""
+    """The required artifacts at which the caller may not look."""
 
     def is_same_as(self, other: RequiredSet) -> bool:
-        """Whether the other asks for the same."""
+        """Whether another set requires the same checks."""
         fields = ("things", "said", "entries", "folder", "boxed", "hidden")
         plans = self.task.plan == other.task.plan
         return plans and all(getattr(self, f) == getattr(other, f) for f in fields)
 
 
 class CheckResult(Value):
-    """What was looked at, and what was seen."""
+    """The result of checking a required set."""
 
     sought: RequiredSet
     checked: tuple[CheckedClaim, ...]
-    """The things that are to be there."""
+    """The required artifacts, checked."""
     files: tuple[CheckedClaim, ...]
-    """The files that tools made."""
+    """The files of the ledger, checked."""
     entries: tuple[LedgerEntry, ...]
-    """The ledger, with what was found, and with what could not be verified."""
+    """The ledger with all that was found, and names that could not be verified."""
     nowhere: tuple[str, ...]
-    """Names that were found nowhere."""
+    """Names that were not found anywhere."""
     passed: tuple[str, ...]
-    """Folders that commands named, and that were not looked through."""
+    """Folders that commands named but that were not searched."""
     claims: bool
-    """Whether nothing was made, and a reader says that plan or message claim it."""
+    """True if nothing was made, though a reader says that plan or message claim it."""
     at: Instant
 
     def is_current_for(self, sought: RequiredSet, now: datetime) -> bool:
-        """Whether it is what is sought now, and was seen just now."""
+        """Whether the result is fresh and for the same required set."""
         return self.sought.is_same_as(sought) and abs(now - self.at) <= FRESH
 
 
 def build_required_set(
     context: Context, facts: TaskFacts, said: str, given: Sequence[str], caller: Caller
 ) -> RequiredSet:
-    """Return what is to be looked at before a task is completed.
+    """Return all that must be checked before a task is completed.
 
     Raises:
-        InvalidArguments: What is named as made cannot be looked at.
+        InvalidArguments: An artifact cannot be checked.
     """
     task, run = facts.task, facts.run
     things = required_artifacts.list_required_artifacts(task, given)
@@ -115,7 +115,7 @@ def build_required_set(
     if fault is not None:
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
     boxed = look_policy.is_sandboxed(caller, context.looks)
-    # A gateway reports the folder of the host; what a sandbox shows is the call's own.
+    # A gateway reports a folder of the host; for a sandbox, the call names the folder.
     reported = run.folder if run and not boxed else None
     return RequiredSet(
         task=task,
@@ -131,15 +131,15 @@ def build_required_set(
 
 
 def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> bool:
-    """Whether a caller may not look at a thing that proves a completion."""
+    """Whether a caller may not look at a required artifact."""
     command = thing.kind == required_artifacts.COMMAND
     return command and look_policy.is_command_hidden(thing.subject, caller, context.looks)
 
 
 def verify_required(context: Context, sought: RequiredSet) -> CheckResult:
-    """Look at what a task made, at what is to be there, and for what is only named.
+    """Check the required artifacts, the ledger's files and the names in plan and message.
 
-    It may take long, and so must not be done while a task is locked.
+    This may take long, so do not call it with the task locked.
     """
     task, run = sought.task, sought.run
     boxed = sought.boxed
@@ -183,10 +183,9 @@ def verify_required(context: Context, sought: RequiredSet) -> CheckResult:
 
 
 def _claims_anything(context: Context, task: Task, said: str) -> bool:
-    """Whether a reader says that plan or message claim that something was made.
+    """Ask a reader whether plan or message claim that something was made.
 
-    A text that talks the reader into saying yes says yes to the decoy as well, and
-    then counts for nothing.
+    A text that makes the reader say yes to the decoy, too, counts for nothing.
     """
     decoy = secrets.token_hex(DECOY_BYTES)
     question = evidence.build_claim_question(task.plan, said, decoy)
@@ -194,7 +193,7 @@ def _claims_anything(context: Context, task: Task, said: str) -> bool:
 
 
 def describe_nothing_made(seen: CheckResult) -> str:
-    """Return that nothing was made; empty: something was, or not all was seen."""
+    """Return the sentence that nothing was made; empty: something was, or not all was checked."""
     folders = {each.path for each in seen.sought.folders}
     made = [each for each in seen.entries if each.change or each.path in folders]
     proved = any(each.is_proved for each in seen.checked)
@@ -207,9 +206,9 @@ def describe_nothing_made(seen: CheckResult) -> str:
 def record_or_refuse(
     context: Context, facts: TaskFacts, seen: CheckResult, acceptance: Acceptance | None = None
 ) -> tuple[Change, Refusal | None]:
-    """Return what is written of what was seen, and why the task is not completed.
+    """Return the change that records a check, and the refusal of the completion.
 
-    None: it may be completed. What a person accepts is not refused.
+    No refusal (None): the task may be completed. A person's acceptance overrides it.
     """
     now, task = context.clock.now(), facts.task
     refusal = evidence.find_refusal(task, seen.checked, seen.nowhere, claims=seen.claims)
@@ -217,7 +216,7 @@ def record_or_refuse(
         facts, (*seen.checked, *seen.files), lambda: context.new_id("artifact", now), now
     )
     if refusal is not None and acceptance is None:
-        # What was only named is asked about, and not told yet; the work goes on.
+        # The agent is asked about unfound names; users are not notified of them yet.
         entries = tuple(ledger.list_made(seen.entries))
         refused = evidence.build_refusal_event(facts, refusal, now)
         told = evidence.build_refusal_notice(facts, refusal, now)
@@ -234,13 +233,13 @@ def record_or_refuse(
 
 
 def _build_shown_prefixes(own: str | None) -> dict[str, str]:
-    """Return what the user reads for folders that paths begin with."""
+    """Return by folder the prefix that users see instead of it in paths."""
     home = {str(Path.home()): "~/"}
     return {**home, own: ""} if own else home
 
 
 def merge_proof(proof: Change, change: Change, task: Task | None = None) -> Change:
-    """Return what an update writes together with what was seen for it."""
+    """Merge the change that records a check into the change of an update."""
     return change.model_copy(
         update={
             "tasks": (task,) if task else change.tasks,
@@ -256,9 +255,9 @@ def merge_proof(proof: Change, change: Change, task: Task | None = None) -> Chan
 
 
 def add_late_entries(context: Context, task_id: str) -> None:
-    """Add to the ledger of a completed task what ended after its completion.
+    """Add to a completed task's ledger the files of commands that have ended since.
 
-    Not where its session has begun another task, whose work it may be.
+    Nothing is added if its session has begun another run, which may have made them.
     """
     facts = context.store.read_task(task_id)
     run = find_last_run(context, task_id)
@@ -285,7 +284,7 @@ def add_late_entries(context: Context, task_id: str) -> None:
 
 
 def _has_next(context: Context, run: Run | None) -> bool:
-    """Whether the session of a run has begun another since."""
+    """Whether the session of a run has begun another run since."""
     later = context.store.find_runs(RunQuery(limit=RUNS)) if run else ()
     return any(
         run is not None and each.session_key == run.session_key and each.created_at > run.created_at
@@ -294,9 +293,9 @@ def _has_next(context: Context, run: Run | None) -> bool:
 
 
 def check_first_answer(context: Context, session_key: str, said: str) -> None:
-    """Look up what the first answer after a completion names, and tell what is nowhere.
+    """Check the names in the first answer after a completion; notify of those found nowhere.
 
-    What was asked about already is not told again.
+    Names that the agent was asked about already are left out.
     """
     run = _find_just_completed(context, session_key)
     if run is None:
@@ -323,7 +322,7 @@ def check_first_answer(context: Context, session_key: str, said: str) -> None:
 def _find_missing_names(
     context: Context, task: Task, run: Run, said: str, known: Sequence[str]
 ) -> list[str]:
-    """Return the names in a text that are found nowhere, not in `known` either."""
+    """Return the names in a text that are not found anywhere, nor in `known`."""
     folders = context.store.read_records(WorkFolder, task.task_id)
     looker = EvidenceChecker(context, task, run, folders, run.folder)
     whys = looker.look_up(find_names(said).here, known)
@@ -331,7 +330,7 @@ def _find_missing_names(
 
 
 def _find_just_completed(context: Context, session_key: str) -> Run | None:
-    """Return the run of a session that was completed last, if that was just now."""
+    """Return a session's last completed run, if it ended within `ANSWERED`."""
     now = context.clock.now()
     done = (RunState.COMPLETED,)
     for run in context.store.find_runs(RunQuery(states=done, limit=RUNS, implicit=False)):
@@ -342,9 +341,9 @@ def _find_just_completed(context: Context, session_key: str) -> Run | None:
 
 
 def find_doubt_in_answer(context: Context, owner: Owner, said: str) -> tuple[str, str] | None:
-    """Return the task, and what its agent is asked before its last words go out.
+    """Return the task id and the question to its agent before its last words are delivered.
 
-    None: they go out, for nothing that they name is missing.
+    None: nothing that they name is missing; deliver them.
     """
     open_ = context.find_session_runs(owner.session_key or "", owner.host)
     run = session_run.find_current_run(open_, owner)

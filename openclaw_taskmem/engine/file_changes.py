@@ -1,4 +1,4 @@
-"""Looking at the files of one task that is to be completed."""
+"""Check the files of one task that is to be completed."""
 # ruff: noqa: PTH111, PTH117, PTH118, PTH119 - paths are text, as others gave them
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.paths import is_within_any
 
 LOOKING: Final = timedelta(seconds=45)
-"""How long things are looked at, one after the other: a gateway waits 60 s for a tool.
+"""How long all checks of one completion may take: a gateway waits 60 s for a tool.
 
-Not at once, for they would share the disk, and each has little time to be read.
+They run one after the other, as parallel ones would share the disk and each have little time.
 """
 HASHED: Final = 500
-"""Files of the ledger that are read; of more, it is said that they were not."""
+"""Files of the ledger that are read; the rest are recorded as not read."""
 CALLS: Final = 400
-"""Checkpoints by which a change is put down to a call."""
+"""Newest checkpoints that are searched for the call that changed a file."""
 ELSEWHERE: Final = "It lies on another machine or service, where nobody here can look."
 _LATE: Final = (
     "There was no time left to look at it, for what comes before it took "
@@ -60,7 +60,7 @@ _PARTLY: Final = "It has more files than are looked at; there may be more change
 
 
 class EvidenceChecker:
-    """Looks at what the tools of a task made, and at what is to be there."""
+    """Checks the files that a task's tools made, and its required artifacts."""
 
     def __init__(
         self,
@@ -72,18 +72,19 @@ class EvidenceChecker:
         *,
         boxed: bool = False,
     ) -> None:
-        """Take what is looked at; `folder` is where relative names start.
+        """Set what is checked.
 
-        `boxed`: what is only said to be made is looked for in no other folder.
+        `folder` is where relative names start. `boxed`: claimed files are looked for in no other
+        folder.
         """
         self._context, self._task, self._run = context, task, run
         self._folders = [_limit_since(each, task.created_at) for each in folders]
         self._folder = folder
         self._until = context.clock.now() + LOOKING
         self._unsure: dict[str, str] = {}
-        """Folders of which not all is known, and why."""
+        """By folder that was not searched completely: why."""
         self.files: list[CheckedClaim] = []
-        """What was seen of the files of the ledger."""
+        """The checked files of the ledger."""
         own = (folder,) if folder else ()
         self._roots = own if boxed else (*context.roots, *own)
         used = (each.path for each in folders)
@@ -92,11 +93,11 @@ class EvidenceChecker:
     # --- what the tools made -----------------------------------------------
 
     def find_entries(self, known: Iterable[LedgerEntry]) -> dict[str, LedgerEntry]:
-        """Return the ledger with what else is found, each with the call that did it."""
+        """Return the ledger with all changes found since, each with the call that made it."""
         entries = {each.path: each for each in known if each.change}
         calls = self._calls
         for path, change, at, size in (*self._find_all_changes(), *self._find_named()):
-            # What reports a change need not know that the file is new, or gone.
+            # A "changed" report does not override "created" or "removed".
             if path not in entries or change is not FileChange.CHANGED:
                 new = self._build_entry(path, change, at, size)
                 entries[path] = ledger.merge_entry(entries.get(path), new)
@@ -130,7 +131,7 @@ class EvidenceChecker:
 
     @cached_property
     def unsearched_folders(self) -> tuple[str, ...]:
-        """The folders that commands named, and that were not looked through."""
+        """The folders that commands named but that were not searched."""
         own = self.places[:1]
         deeds = (FileActivity(folders=own, command=True, text=text) for *_, text in self._calls)
         used = (find_used_folders(self._context, self._run, deed) for deed in deeds)
@@ -140,7 +141,7 @@ class EvidenceChecker:
     def _find_all_changes(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
         folders = [f for f in self._folders if f.since and self._may_list(f)]
         found = [each for f in folders for each in self._find_folder_changes(f)]
-        if not found:  # Maybe git ignores all that was made.
+        if not found:  # Git may ignore all files that were made.
             more = (each for f in folders for each in self._find_folder_changes(f, ignored=True))
             found = [*islice(more, HASHED)]
         for path, change, stamps in found:
@@ -173,7 +174,7 @@ class EvidenceChecker:
             yield os.path.join(folder.path, path), change, stamps
 
     def _find_named(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
-        """Yield what commands that may still run name, and what was written since."""
+        """Yield the files named by commands that may still run, and written since."""
         since = min((f.since for f in self._folders if f.since), default=None)
         if since is not None:
             now, texts = self._context.clock.now(), [text for *_, text in self._calls]
@@ -182,7 +183,7 @@ class EvidenceChecker:
                 yield path, change, now, size
 
     def judge(self, entries: Mapping[str, LedgerEntry]) -> dict[str, LedgerEntry]:
-        """Return the entries with what is seen of each now, by path."""
+        """Return the entries with the verdict on each, by path."""
         return {
             path: self._judge_entry(entry) if number < HASHED else _to_unverified(entry, _MANY)
             for number, (path, entry) in enumerate(entries.items())
@@ -215,9 +216,9 @@ class EvidenceChecker:
     def check(
         self, thing: RequiredArtifact, entries: Iterable[str], *, hidden: bool = False
     ) -> CheckedClaim:
-        """Return what is found out about a thing that is to be there.
+        """Check a required artifact.
 
-        `hidden`: who asks may not look at it, and so nobody is asked.
+        `hidden`: the caller may not look at it, so it is not checked.
         """
         if thing.kind == "file":
             place = self._locate_file(thing.subject, entries)
@@ -225,7 +226,7 @@ class EvidenceChecker:
         return self._check_thing(thing, evidence.HIDDEN if hidden else None)
 
     def _locate_file(self, name: str, entries: Iterable[str]) -> str:
-        """Return where a file lies that is named without its folder."""
+        """Return the path of a file that is named without its folder."""
         if name.startswith("~/"):
             return os.path.expanduser(name)
         ends = ledger.list_path_ends(name)
@@ -234,7 +235,7 @@ class EvidenceChecker:
         return next((p for p in (*made, *there) if os.path.lexists(p)), name)
 
     def _check_thing(self, thing: RequiredArtifact, doubt: str | None = None) -> CheckedClaim:
-        """Return what is found out about a thing; `doubt`: why it is not looked at."""
+        """Check an artifact; `doubt`: why it is not checked; None: it is."""
         now = self._context.clock.now()
         claim = required_artifacts.make_claim(thing, self._task, self._folder, self._roots, now)
         if thing.kind == required_artifacts.ELSEWHERE:
@@ -251,7 +252,7 @@ class EvidenceChecker:
     def add_proved_files(
         self, checked: Iterable[CheckedClaim], entries: Mapping[str, LedgerEntry]
     ) -> dict[str, LedgerEntry]:
-        """Return the judged entries with the files that are to be there, and are."""
+        """Add to the judged entries the required files that exist."""
         found = dict(entries)
         for each in checked:
             path = os.path.join(self._folder or "", each.claim.subject)
@@ -265,13 +266,13 @@ class EvidenceChecker:
     # --- what is only named ------------------------------------------------
 
     def look_up(self, named: Iterable[str], entries: Iterable[str]) -> dict[str, str]:
-        """Return why names are not verified; those that are found are left out."""
+        """Return why names cannot be verified; names that are found are left out."""
         paths = set(entries)
         doubts = {name: self._explain_missing_name(name, paths) for name in named}
         return {**self._unsure, **{name: why for name, why in doubts.items() if why is not None}}
 
     def _explain_missing_name(self, name: str, entries: set[str]) -> str | None:
-        """Return why a name is not verified; None: it is found, or is no path."""
+        """Return why a name cannot be verified; None: it is found, or is no path."""
         whys = [
             self._explain_missing_path(each, entries) for each in path_mentions.list_readings(name)
         ]
@@ -296,7 +297,7 @@ class EvidenceChecker:
         return ledger.NOWHERE if os.path.isabs(name) else self._explain_unfound_end(ends)
 
     def _explain_unfound_end(self, ends: tuple[str, ...]) -> str | None:
-        """Return why nothing with such an end is found in the folders; None: it is."""
+        """Return why no path with such an end is found in the folders; None: one is."""
         for folder in self.places:
             if not self._may_look(folder):
                 continue
@@ -308,13 +309,13 @@ class EvidenceChecker:
 
     @cached_property
     def _command_names(self) -> frozenset[str]:
-        """What commands name that ended well, such as a file on another machine."""
+        """The names in commands that succeeded, such as a file on another machine."""
         found = path_mentions.find_names(*run_checkpoints.read_successes(self._checkpoints))
         return frozenset((*found.here, *found.elsewhere))
 
 
 def _limit_since(folder: WorkFolder, created: datetime) -> WorkFolder:
-    """Return a folder in which nothing counts that was made before the task."""
+    """Ignore files in a folder that were made before the task."""
     if folder.since is None or folder.since >= created:
         return folder
     return folder.model_copy(update={"since": created})

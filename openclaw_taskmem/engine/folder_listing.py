@@ -1,4 +1,4 @@
-"""Listing the files of a folder, as git sees it where git is there."""
+"""List the files of a folder, with git where it is a repository."""
 # ruff: noqa: PTH110, PTH112, PTH118, PTH119 - paths are text, as the system has them
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Final
 from openclaw_taskmem.domain.ledger import FileTimes, FolderListing
 
 MOST: Final = 20_000
-"""Files of a folder that are looked at."""
+"""Files listed per folder, at most."""
 SECONDS: Final = 5.0
-"""How long one folder is listed."""
+"""How long one folder is listed, in seconds."""
 _NOT_THE_AGENTS: Final = "/memory/.dreams/"
-"""Where OpenClaw keeps its own memory of sessions, in an agent's workspace."""
+"""Where OpenClaw keeps its memory of sessions in an agent's workspace."""
 _GIT: Final = (
     *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
     *("-c", "core.untrackedCache=false", "ls-files", "-z", "--cached", "--others"),
     "--exclude-standard",
 )
-"""It reads the index and names, and runs nothing that a repository may configure."""
+"""Reads the index and file names; runs nothing that a repository may configure."""
 
 
 def list_files(folder: str, *, ignored: bool = False) -> FolderListing | None:
-    """Return the files of a folder with their stamps; None: it cannot be listed.
+    """Return the files of a folder with times and sizes; None: it cannot be listed.
 
-    Left out is what git ignores, unless `ignored`, and outside of git folders whose
-    name begins with a dot, and what the host writes. Links are not followed.
+    Files that git ignores are left out unless `ignored`; so are dot folders outside git, and
+    OpenClaw's own files. Links are not followed.
     """
     if not os.path.isdir(folder):
         return None
@@ -53,9 +53,9 @@ def list_files(folder: str, *, ignored: bool = False) -> FolderListing | None:
 
 
 def has_file(folder: str, ends: tuple[str, ...]) -> bool | None:
-    """Whether the path of anything in a folder has such an end, ignored or not.
+    """Whether a path in a folder has one of the `ends`, ignored by git or not.
 
-    None: there was no time to look at all of it.
+    None: there was not enough time to search all of it.
     """
     until = perf_counter() + SECONDS
     for here, folders, files in os.walk(folder):
@@ -67,7 +67,7 @@ def has_file(folder: str, ends: tuple[str, ...]) -> bool | None:
 
 
 def read_stamps(path: str) -> FileTimes | None:
-    """Return the stamps of a file; None: there is none, or it is no ordinary file."""
+    """Return a file's times and size; None: it does not exist or is no regular file."""
     with suppress(OSError, ValueError):
         info = os.lstat(path)
         return _to_stamps(info) if stat.S_ISREG(info.st_mode) else None
@@ -80,12 +80,12 @@ def _to_stamps(info: os.stat_result) -> FileTimes:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a path can be stored; the bytes of some are no text."""
+    """Whether a path can be stored, that is, decodes as text."""
     return not any("\udc80" <= each <= "\udcff" for each in path)
 
 
 def _walk_files(folder: str, *, git: bool) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what lies in a folder, but for other folders; the nearest first."""
+    """Yield the files below a folder, breadth first."""
     folders = deque([folder])
     while folders:
         here = folders.popleft()
@@ -111,7 +111,7 @@ def _is_repository(folder: str) -> bool:
 
 
 def _list_git_paths(folder: str) -> list[str] | None:
-    """Return the paths that git does not ignore in a folder; None: ask the disk."""
+    """Return the paths in a folder that git does not ignore; None: git cannot tell."""
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     own = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:
@@ -129,5 +129,5 @@ def _list_git_paths(folder: str) -> list[str] | None:
         return None
     names = os.fsdecode(answer.stdout).split("\0")
     paths = [os.path.join(folder, name.rstrip("/")) for name in names if name]
-    # A repository further up may ignore the folder as a whole.
+    # A repository further up may ignore the whole folder.
     return paths if paths or _is_repository(folder) else None

@@ -1,4 +1,4 @@
-"""What a gateway's reports change, and what it is told about a session's task."""
+"""Handle a gateway's reports of starts and turns, and build reminders for its sessions."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from taskmem_hookspecs import Change, TaskStatus, Wake, WakeQuery, WakeState
 BOOT: Final = "gateway_boot"
 MOST: Final = 10_000
 SAID_BYTES: Final = 300
-"""What is kept of the reason why a turn failed."""
+"""Bytes stored of the reason why a turn failed."""
 _OWED: Final = (WakeState.DUE, WakeState.SENT)
 
 
 def handle_gateway_start(
     context: Context, presence: GatewayPresence, others: Collection[str] = ()
 ) -> None:
-    """Owe again what an earlier start of a gateway took, and no turn did.
+    """Requeue the wakes that an earlier start of a gateway took without beginning a turn.
 
-    What rests because the gateway was away goes out as soon as it may. A gateway that
-    is known already has only found its daemon again. `others` are the starts of those
-    that are connected besides: what they hold is theirs.
+    Wakes whose delivery failed while it was away become due soon. A known boot has only
+    reconnected; nothing is done. `others`: boots of other connected gateways, whose runs are left
+    alone.
     """
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
@@ -59,7 +59,7 @@ def handle_gateway_start(
     resting = [wake for wake in owed if wake.last_error is not None]
     _update_by_subject(context, resting, lambda current, _: _cap_due_time(current, due))
     run_recovery.recover_gateway_runs(context, presence, others)
-    # The lines go out with the mark, and so once, also where all this is done again.
+    # Notices are committed with the bookmark, so a repeat sends them only once.
     boots = "\n".join([*known, presence.boot][-gateways.BOOTS :])
     mark = context.store.make_bookmark(BOOT, boots)
     waiting = run_recovery.list_waiting_runs(context)
@@ -75,7 +75,7 @@ def handle_gateway_start(
 def settle_turn_wakes(
     context: Context, session_key: str, deliveries: Collection[str], error: str | None
 ) -> None:
-    """Write what a turn's end says of the wakes that it took, and let others go.
+    """Settle the wakes that a turn took; make the session's failed deliveries due.
 
     `error`: why no model answered; None: one did.
     """
@@ -92,7 +92,7 @@ def settle_turn_wakes(
     waiting = [
         wake
         for wake in owed
-        # One that names no session may have waited for the main one.
+        # A wake without a session may have waited for the main session.
         if wake.session_key in (session_key, None)
         and wake.state is WakeState.DUE
         and wake.delivery_id not in deliveries
@@ -104,9 +104,9 @@ def settle_turn_wakes(
 def describe_waiting_tasks(
     context: Context, session_key: str, host: str | None = None
 ) -> str | None:
-    """Return what puts before a session's agent which tasks wait; None: none does.
+    """Return the text that tells a session's agent which tasks wait for its user; None: none do.
 
-    It goes with the user's next words, which may or may not be what they wait for.
+    It goes with the user's next message, which may or may not be the answer.
     """
     open_ = context.find_session_runs(session_key, host)
     waiting = filter(session_run.needs_word, open_)
@@ -122,13 +122,13 @@ def describe_waiting_tasks(
 def prepend_waiting_tasks(
     context: Context, session_key: str, text: str | None, host: str | None = None
 ) -> str | None:
-    """Return a packet after what a session's tasks wait for; None: there is neither."""
+    """Return a packet preceded by what the session's tasks wait for; None: there is neither."""
     asked = describe_waiting_tasks(context, session_key, host)
     return "\n\n".join(filter(None, (asked, text))) or None
 
 
 def needs_user_answer(context: Context, task_id: str) -> bool:
-    """Whether a task waits for the user's answer to what its agent asked."""
+    """Whether a task's agent has asked the user and awaits the answer."""
     run = context.store.read_task(task_id).run
     return run is not None and session_run.has_open_question(run)
 
@@ -146,13 +146,13 @@ def build_reminder(
     """Return the id and the packet of a session's open task; None: there is no news.
 
     Args:
-        context: What is outside.
-        session_key: The session that is asked for.
-        host: Where it lives; None: it is not known.
-        task_id: The task that was named; None: the session's latest.
-        boot: The start of its gateway; None: it is not known.
-        since: When its agent may have forgotten it; None: it asks for it.
-        plain: Leave the plug-ins out, for one who cannot wait for them.
+        context: The context of the use case.
+        session_key: The session.
+        host: Its gateway's host; None: unknown.
+        task_id: The task to show; None: the session's latest.
+        boot: The gateway's boot; None: unknown.
+        since: When the agent may have lost its context; None: the user asks.
+        plain: Skip the plug-ins, for a caller who cannot wait for them.
 
     Raises:
         TaskNotFound: No task has that id.
@@ -179,9 +179,9 @@ def build_reminder(
 def _find_latest_task(
     context: Context, session_key: str, host: str | None, since: datetime | None
 ) -> str | None:
-    """Return the open task of a session; for who asks also one in the background.
+    """Return a session's latest open task; if the user asks, also one in the background.
 
-    The task that a turn was covered by is open after a crash, and comes last.
+    An implicit task left open by a crash comes last.
     """
     active = (TaskStatus.ACTIVE,)
     covered = list_own_tasks(context, session_key, host, active, implicit=True)
@@ -195,12 +195,12 @@ def _find_latest_task(
 
 
 def _find_owed_wakes(context: Context) -> Sequence[Wake]:
-    """Return the wakes of this home that nobody is known to have acted on."""
+    """Return this home's wakes that are due or sent and not acknowledged."""
     return context.store.find_wakes(WakeQuery(states=_OWED, limit=MOST))
 
 
 def _cap_due_time(current: Sequence[Wake], instant: datetime) -> Change:
-    """Return what lets wakes that rest go out at an instant, if not earlier."""
+    """Return the change that makes later wakes due at `instant`."""
     return Change(
         wakes=tuple(
             wake.model_copy(update={"due_at": instant})
@@ -213,7 +213,7 @@ def _cap_due_time(current: Sequence[Wake], instant: datetime) -> Change:
 def _update_by_subject(
     context: Context, found: Sequence[Wake], decided: Callable[[Sequence[Wake], datetime], Change]
 ) -> None:
-    """Read wakes again, decide, and commit: those of one subject together."""
+    """Read wakes anew, decide about them and commit, one task or wait at a time."""
     subjects: dict[str, list[str]] = {}
     for wake in found:
         subject = wake.task_id or wake.wait_id or ""

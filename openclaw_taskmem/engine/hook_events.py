@@ -1,8 +1,8 @@
-"""One pass of the event log: the plug-ins are told what happened.
+"""One pass of the event log that calls plug-ins' hooks.
 
-After the commit, at least once, in order, and never of what was rolled back;
-the place in the log is a bookmark of the home, so that a crash loses nothing, and
-the plug-ins of each home hear of its own tasks.
+Hooks are called after the commit, at least once, in order, and never for a change that was rolled
+back. The position in the log is a bookmark of the home, so a crash loses nothing, and plug-ins hear
+of their own home's tasks.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ HOOKS: Final = {
     events.STUCK: "on_stuck",
     events.RUN_CHANGED: "on_run_changed",
 }
-"""The hook by which plug-ins are told of each kind."""
+"""The hook that is called for each kind of event."""
 
 
 def set_start_position(context: Context) -> None:
-    """Set the place where a new home begins: nothing before it is of that home."""
+    """Set the position of a new home: it ignores all events before its start."""
     if find_position(context) is None:
         newest = context.store.find_events(EventQuery(limit=1))
         _save_position(context, newest[-1].event_id if newest else 0)
 
 
 def call_hooks_for_events(context: Context) -> int:
-    """Tell of the next events, and return how many were read; 0: none are left."""
+    """Call the hooks for the next events; return how many were read; 0: none are left."""
     place = find_position(context) or 0
     fresh = context.store.find_events(EventQuery(after=place, limit=BATCH))
     if not fresh:
@@ -67,7 +67,7 @@ def call_hooks_for_events(context: Context) -> int:
 
 
 def find_position(context: Context) -> int | None:
-    """Return the place up to which all was told; None: the log was not begun."""
+    """Return the id of the last event that is done; None: the home is new."""
     kept = context.store.read_bookmark(BOOKMARK)
     return None if kept is None else int(kept)
 
@@ -78,11 +78,10 @@ def _save_position(context: Context, place: int) -> None:
 
 
 def _call_hook(context: Context, event: Event) -> None:
-    """Tell what an event is about, as that is now.
+    """Call an event's hook with the current state of what it is about.
 
-    All that is told of a task is told in its home, also of a wait or a run of it that
-    is another's: who follows a task there must not lose it. Of implicit tasks, nobody
-    is told.
+    Events of a task are reported in the task's home, even if its wait or run is another home's.
+    Events of implicit tasks are not reported.
     """
     hook, plugin_host, store = HOOKS[event.kind], context.plugin_host, context.store
     if not plugin_host.has_listeners(hook):

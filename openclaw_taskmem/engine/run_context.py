@@ -1,4 +1,4 @@
-"""What use cases on runs share: whose a run is, and how its session is told."""
+"""Helpers for use cases on runs: rights, owners, new runs, resume wakes, leases and quotas."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import RunNotFound
 
 GO_ON: Final = "You are to go on with this task now."
-"""Why a packet is told to one who takes a task up."""
+"""The reason that a packet gives to an agent that takes a task up."""
 AWAY: Final = (
     "This task goes on in the background, in a session of its own, which is told so. "
     "Do not work on it here; tell the user."
 )
-"""Why a packet is told in the session that hears of a run in the background."""
+"""The reason that a packet gives to the parent session of a background run."""
 MOST: Final = 10_000
 PAGE: Final = 50
-"""A session's latest tasks, of which one is looked for that is its to go on with."""
+"""Tasks of a session, newest first, that are searched for one it can go on with."""
 OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 RENEWALS: Final = 10
-"""How often within a lease a call that changes nothing renews it."""
+"""How often per lease a call that changes nothing may renew it."""
 _GOING: Final = tuple(state for state in RunState if not state.terminal)
 
 
 def list_background_runs(
     context: Context, session: str | None = None, host: str | None = None
 ) -> Sequence[Run]:
-    """Return the open runs in the background of this home, newest first.
+    """Return this home's open background runs, newest first.
 
-    `session`: those of which that one of a host hears; None: all.
+    `session`: only those whose parent is this session of `host`; None: all.
     """
     return [
         run
@@ -82,9 +82,9 @@ def list_tasks(
     *,
     implicit: bool | None = False,
 ) -> Iterator[Task]:
-    """Return a session's latest tasks, status by status; `implicit`: None: all.
+    """Yield a session's latest tasks, status by status; `implicit`: None: both kinds.
 
-    `host` is where it lives: another gateway's session of the same key has others.
+    `host` is the session's gateway: another gateway may use the same session key.
     """
     for status in statuses:
         for task in context.store.find_tasks(
@@ -102,7 +102,7 @@ def list_own_tasks(
     *,
     implicit: bool | None = False,
 ) -> Iterator[Task]:
-    """Return those of a session's tasks that it works on, and has not given away."""
+    """Yield a session's tasks that it works on itself and has not handed off."""
     for task in list_tasks(context, session, host, statuses, implicit=implicit):
         going = RunQuery(states=_GOING, task_id=task.task_id, limit=1)
         if all(run.session_key == session for run in context.store.find_runs(going)):
@@ -112,7 +112,7 @@ def list_own_tasks(
 def require_own_run(
     context: Context, task_id: str, caller: Caller, wish: str, token: int | None = None
 ) -> tuple[TaskFacts, Run]:
-    """Return the facts of a task whose open run is the caller's to write for."""
+    """Return a task's facts and its open run; refuse a caller who may not write for that run."""
     facts = context.store.read_task(task_id)
     guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
     task_lifecycle.require_open(facts.task, wish)
@@ -125,10 +125,10 @@ def require_own_run(
 
 
 def guard_reopen(context: Context, task: Task, caller: Caller) -> None:
-    """Refuse an agent that would undo what the user has called off.
+    """Refuse an agent that would reopen a task the user has cancelled.
 
     Raises:
-        NotAllowed: They have; the sentence says whom to ask.
+        NotAllowed: The user has cancelled it; the text says whom to ask.
     """
     if task.status is TaskStatus.CANCELLED:
         newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
@@ -144,13 +144,13 @@ def guard_task(
     token: int | None = None,
     wish: str = "nothing was written",
 ) -> TaskFacts:
-    """Refuse a caller what it may not do to a task. Source: domain/rights.py.
+    """Refuse an act on a task that the caller has no right to. Source: domain/rights.py.
 
-    Returns the facts with the wakes that the call may answer: whoever only registered
-    the task answers those alone that went to them.
+    Return the facts with the wakes that this call acknowledges: for a mere registrar, only those
+    sent to it.
 
     Raises:
-        TaskmemError: What `rights.guard` refuses.
+        TaskmemError: What `rights.guard_act` refuses.
     """
     if caller.person:
         return facts
@@ -163,9 +163,9 @@ def guard_task(
 
 
 def may_take_along(context: Context, facts: TaskFacts, other: TaskFacts, caller: Caller) -> bool:
-    """Whether a caller who hands a task off may take along one attached to it.
+    """Whether a hand-off may take along an attached task.
 
-    It is the caller's, or of who registered the task, and has attached it.
+    It may if the attached task is the caller's, or has the same registrar as the task itself.
     """
     held = find_holder(context, other)
     tie = rights.find_tie(fill_in_home(context, caller), other.task, held)
@@ -174,12 +174,12 @@ def may_take_along(context: Context, facts: TaskFacts, other: TaskFacts, caller:
 
 
 def fill_in_home(context: Context, caller: Caller) -> Caller:
-    """Return a caller with the home that it calls: this one."""
+    """Set the caller's home to this one if it is unset."""
     return caller.model_copy(update={"home": caller.home or context.store.home})
 
 
 def find_holder(context: Context, facts: TaskFacts) -> TaskHolder:
-    """Return who works on a task, or has, and whether they are gone."""
+    """Return who owns a task's run, or last did, and whether that owner is gone."""
     task, run = facts.task, facts.run
     if run is not None:
         queued = run.state is RunState.QUEUED
@@ -196,9 +196,9 @@ def find_holder(context: Context, facts: TaskFacts) -> TaskHolder:
 
 
 def find_holders(context: Context, task_ids: Sequence[str]) -> Mapping[str, TaskHolder]:
-    """Return who works on tasks, or has, by their ids: what shows who is what to them.
+    """Return by task id who owns its run, or last did. Tasks without runs are left out.
 
-    Of those that nobody ever has there is nothing; whether they are gone is not told.
+    Whether an owner is gone is not determined.
     """
     held: dict[str, TaskHolder] = {}
     runs = context.store.find_runs(RunQuery(task_ids=tuple(task_ids)))
@@ -215,7 +215,7 @@ def _age_key(run: Run) -> tuple[datetime, str]:
 
 
 def _is_away(context: Context, run: Run) -> bool:
-    """Whether a run is queued for a session in the background, which is there."""
+    """Whether a run is queued for a background session that is still expected to take it."""
     if run.state is not RunState.QUEUED or run.told_session is None:
         return False
     return not runs.is_left_behind(run, context.clock.now(), context.runs)
@@ -224,7 +224,7 @@ def _is_away(context: Context, run: Run) -> bool:
 def begin_caller_run(
     context: Context, caller: Caller, now: datetime, task: Task
 ) -> RunTransition | None:
-    """Return the run that a caller begins on a task; None: it can hold none."""
+    """Begin a caller's run on a task; None: the caller cannot own one."""
     if caller.is_user:
         return requeue_for_last_role(context, task, now)
     return task_runs.begin_for_caller(
@@ -238,9 +238,9 @@ def begin_caller_run(
 
 
 def requeue_for_last_role(context: Context, task: Task, now: datetime) -> RunTransition | None:
-    """Return a new run of a task that has ended, queued for its last run's role.
+    """Begin a new run of an ended task, queued for the role of its last run.
 
-    None: it had no run, or a gateway's session held the last, and is told instead.
+    None: it had no run, or its last run was of a gateway's session, which is woken instead.
     """
     last = find_last_run(context, task.task_id)
     if last is None or is_gateway_session(last.session_key):
@@ -260,9 +260,9 @@ def requeue_for_last_role(context: Context, task: Task, now: datetime) -> RunTra
 def make_resume_wake(
     context: Context, facts: TaskFacts, run: Run, now: datetime, answer: str | None = None
 ) -> Wake | None:
-    """Return the wake that tells a run's session to go on; None: it has none.
+    """Return the wake that tells a run's session to go on; None: it has no gateway session.
 
-    `answer` is what the user says to its task, which asked nothing; None: nothing.
+    `answer` is what the user says to the task, though it asked nothing; None: nothing.
     """
     if not is_gateway_session(run.session_key):
         return None
@@ -272,7 +272,7 @@ def make_resume_wake(
 
 
 def renew_lease(context: Context, task_id: str, caller: Caller, token: int | None) -> None:
-    """Begin the lease anew of a run whose holder has called, unless it just was."""
+    """Renew the lease of a run whose owner has called, unless it was renewed a moment ago."""
 
     def renew_runs() -> tuple[Run, ...]:
         now = context.clock.now()
@@ -290,12 +290,12 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
 
 
 def guard_more_tasks(context: Context, caller: Caller) -> None:
-    """Refuse one more task of an agent that has as many open ones as one may.
+    """Refuse a new task of an agent that has its full number of open tasks.
 
-    Calls at the same time may go a few beyond that.
+    Concurrent calls may exceed the limit by a few.
 
     Raises:
-        LimitReached: It has.
+        LimitReached: The agent has its full number.
     """
     maker, most = quotas.find_maker(caller), quotas.TASKS
     if maker is not None:
@@ -303,12 +303,12 @@ def guard_more_tasks(context: Context, caller: Caller) -> None:
 
 
 def guard_more_waits(context: Context, caller: Caller) -> None:
-    """Refuse one more wait of an agent that has as many open ones as one may.
+    """Refuse a new wait of an agent that has its full number of open waits.
 
-    Calls at the same time may go a few beyond that.
+    Concurrent calls may exceed the limit by a few.
 
     Raises:
-        LimitReached: It has.
+        LimitReached: The agent has its full number.
     """
     maker, most = quotas.find_maker(caller), quotas.WAITS
     if maker is not None:

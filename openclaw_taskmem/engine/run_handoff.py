@@ -1,4 +1,4 @@
-"""Use cases that move a run to other hands, or end it."""
+"""Use cases that hand a run over, reset it or end it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from taskmem_hookspecs.errors import InvalidArguments, RunNotReady
 log = logging.getLogger(__name__)
 
 _BACKGROUND: Final = "background"
-"""The subject of whoever moves a run there: how many may be is for all tasks."""
+"""The lock for moves to the background: their limit counts the runs of all tasks."""
 
 
 def move_to_background(
@@ -48,9 +48,9 @@ def move_to_background(
 
     Raises:
         RunNotFound: The task has no run.
-        RunNotReady: No gateway's agent calls.
-        LimitReached: As many as there may be are in the background.
-        RunHeld: Another works on it.
+        RunNotReady: The caller is no agent of a gateway.
+        LimitReached: The limit of background runs is reached.
+        RunHeld: Another owns the run.
     """
     if not caller.person and caller.gateway_owner is None:
         raise RunNotReady(
@@ -82,12 +82,12 @@ def move_to_background(
 
 
 def cancel_task(context: Context, task_id: str, reason: str, caller: Caller) -> Task:
-    """Call a task off; its checkpoints stay.
+    """Cancel a task; its checkpoints stay.
 
     Raises:
         TaskEnded: It has ended already.
-        NotAllowed: It is another session's.
-        RunNotReady: The user reviews it, and has had no word in that.
+        NotAllowed: It belongs to another session.
+        RunNotReady: It is in review, and the user has not spoken.
     """
 
     def once() -> Task:
@@ -106,13 +106,13 @@ def cancel_task(context: Context, task_id: str, reason: str, caller: Caller) -> 
 def abort_task(
     context: Context, task_id: str, reason: str, token: int | None, caller: Caller
 ) -> Task:
-    """Give a task up.
+    """Abort a task.
 
     Raises:
         RunNotFound: The task has no run; end it with task_update.
-        Fenced: The run was claimed by another since.
-        RunHeld: Another holds it.
-        RunNotReady: The user reviews it, and has had no word in that.
+        Fenced: Another has claimed the run since.
+        RunHeld: Another owns the run.
+        RunNotReady: It is in review, and the user has not spoken.
     """
 
     def once() -> Task:
@@ -128,13 +128,13 @@ def abort_task(
 def hand_off_task(
     context: Context, task_id: str, to: str, *, note: str, token: int | None, caller: Caller
 ) -> tuple[Task, Run, Sequence[str]]:
-    """Hand a task's run to the user, or to another role; return what went along.
+    """Hand a task's run to the user or another role; return the attached tasks that went along.
 
     Raises:
         RunNotFound: The task has no run.
-        Fenced: The run was claimed by another since.
-        RunHeld: Another holds it.
-        RunNotReady: The user reviews it, and has had no word in that.
+        Fenced: Another has claimed the run since.
+        RunHeld: Another owns the run.
+        RunNotReady: It is in review, and the user has not spoken.
     """
 
     def once() -> tuple[Task, Run, Sequence[str]]:
@@ -167,11 +167,11 @@ def hand_off_task(
 
 
 def require_attachable(context: Context, attach: Sequence[str], by: Caller) -> tuple[str, ...]:
-    """Return the tasks that a claim attaches, which are the caller's to hand off.
+    """Return the tasks to attach to a claim; refuse any that the caller may not hand off.
 
     Raises:
-        InvalidArguments: One has ended, or a run.
-        NotAllowed: One is another's.
+        InvalidArguments: One has ended or has a run.
+        NotAllowed: One belongs to another.
     """
     for task_id in attach:
         facts = context.store.read_task(task_id)
@@ -187,12 +187,11 @@ def require_attachable(context: Context, attach: Sequence[str], by: Caller) -> t
 def find_unheard(
     context: Context, run: Run | None, caller: Caller, token: int | None
 ) -> tuple[Sequence[Message], Sequence[Message]]:
-    """Return what the user has said to a caller who holds a run, and was not told.
+    """Return the user's messages that the owner of a run has not heard, in two parts.
 
-    First what an earlier answer has shown, as the caller has heard it now, and then
-    the rest. What a sub-agent is told between the turns of its session would be lost
-    to that. An agent elsewhere is told also where it goes on with what is queued,
-    unclaimed, or waits for the user.
+    First those that an earlier answer has shown and that count as heard now, then the rest. Empty
+    for a sub-agent between its session's turns: the session would miss them. An agent outside
+    gateways also gets them for a run that is queued, unclaimed or waiting for the user.
     """
     if run is None or not caller.in_turn:
         return (), ()
@@ -206,7 +205,7 @@ def find_unheard(
 
 
 def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) -> None:
-    """Note what an answer shows to a run's holder; empty: it has heard all there is."""
+    """Note the messages that an answer shows to a run's owner; empty: none are left."""
     if run is not None and unheard:
         context.shown[run.run_id] = unheard[-1].message_id
     elif run is not None:
@@ -214,16 +213,16 @@ def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) ->
 
 
 def _read_unheard(context: Context, run: Run) -> Sequence[Message]:
-    """Return what the user has said that a run's holder was not told."""
+    """Return the user's messages that a run's owner has not heard."""
     said = context.store.read_records(Message, run.task_id, said_after=run.heard_until)
     return run_handoff_notes.find_unheard_messages(run, said)
 
 
 def note_heard(context: Context, task_id: str, words: str | None, caller: Caller) -> None:
-    """Note that the holder of a task's run knows what the user has just said.
+    """Note that the owner of a task's run knows the user's latest message.
 
-    The holder has passed it on, or its gateway tells it. If the user has also said what
-    the holder was not told, all of it comes with the holder's next update.
+    It passed the message on itself, or its gateway delivers it. If other messages are unheard, too,
+    all come with the owner's next update.
     """
 
     def once() -> None:
@@ -244,10 +243,10 @@ def note_heard(context: Context, task_id: str, words: str | None, caller: Caller
 def add_sent_back_wake(
     context: Context, facts: TaskFacts, change: Change, words: str | None, now: datetime
 ) -> Change:
-    """Return a change by which the user sends a task back, and its session goes on.
+    """Add the wake of the run's session to a change by which the user sends a task back.
 
-    `words` are theirs; None: they gave none. A run of no gateway's session waits for
-    whoever claims it.
+    `words` are the user's; None: they gave none. A run without a gateway session waits to be
+    claimed.
     """
     task, run = next(iter(change.tasks), facts.task), change.runs[0]
     after = facts.model_copy(update={"task": task, "run": run})
@@ -260,9 +259,9 @@ def add_sent_back_wake(
 
 
 def _add_review_reminder(context: Context, change: Change, now: datetime) -> Change:
-    """Return a hand-off to the user that also reminds whoever registered the task.
+    """Add a wake for the task's registrar to a hand-off to the user.
 
-    Where no wake reaches them, the user's own notice has to do.
+    If no transport reaches the registrar, the user's notice has to do.
     """
     task, run = change.tasks[0], change.runs[0]
     session = task.registrar_session
@@ -274,18 +273,18 @@ def _add_review_reminder(context: Context, change: Change, now: datetime) -> Cha
 
 
 def _read_existing_tasks(context: Context, named: Sequence[str]) -> Iterator[TaskFacts]:
-    """Read the tasks among the named ones that there are."""
+    """Yield those of the named tasks that exist."""
     for task_id in dict.fromkeys(named):
         with suppress(TaskNotFound):
             yield context.store.read_task(task_id)
 
 
 def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owner | None]:
-    """Take a run from whoever holds it; return it with who that was.
+    """Requeue a running run; return it and its last owner.
 
     Raises:
-        RunNotReady: It does not run.
-        NotAllowed: It is another session's.
+        RunNotReady: It is not running.
+        NotAllowed: It belongs to another session.
     """
 
     def once() -> tuple[Run, Owner | None]:

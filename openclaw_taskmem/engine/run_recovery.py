@@ -1,4 +1,7 @@
-"""Leases that run out, and gateways that start anew: runs are put back, never done."""
+"""Recover runs whose lease has expired or whose gateway has restarted.
+
+Recovery requeues runs, wakes their sessions or asks the user; it never does their work.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,9 @@ from taskmem_hookspecs.errors import Conflict, RunNotFound
 log = logging.getLogger(__name__)
 
 ABANDONED: Final = timedelta(minutes=10)
-"""After which a lease that ran out is no longer left to its own home."""
+"""How long after its lease expires another home's run may be recovered here."""
 LATER: Final = timedelta(hours=1)
-"""After which a run is looked at again whose task cannot be read."""
+"""When to look again at a run whose task cannot be read."""
 BATCH: Final = 200
 """Runs that one pass looks at; the next pass takes the rest."""
 MOST: Final = 10_000
@@ -48,13 +51,13 @@ _NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
     RunState.FAILED: {RunReason.INTERRUPTED},
     RunState.BLOCKED: {RunReason.STALE, RunReason.PROMPT_CHANGED},
 }
-"""In which states, and why there, a run that a restart has cut is not resumed."""
+"""By state: the reasons for which a run that a restart interrupted is not resumed."""
 
 
 def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> int:
-    """Look at the runs whose lease has run out, and return how many there were.
+    """Recover the runs whose lease has expired; return how many there were.
 
-    What was done is one line of the log. Source: requirement D3.
+    What was reset is logged as one event. Source: requirement D3.
     """
     due = _find_lapsed_runs(context)
     reset: list[str] = []
@@ -89,7 +92,7 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
 
 
 def _postpone_lapse(context: Context, run: Run) -> None:
-    """Leave a run whose task cannot be read, until somebody may have put that right."""
+    """Extend the lease of a run whose task cannot be read, so that it can be repaired."""
     now = context.clock.now()
     later = now + LATER
     with suppress(Conflict):
@@ -103,11 +106,16 @@ def requeue_abandoned(
     role: str | None = None,
     process: str | None = None,
 ) -> int:
-    """Queue the runs whose holder's process has ended, and return how many.
+    """Requeue the runs whose owner's process has ended; return how many.
 
-    Only that of a task, those held as a role, or those held by a process; None: any.
-    Where nobody asks for a task or as a role, what belongs to a session of a gateway
-    is left to its lease, after which that session is told to go on. Source: seed 002.
+    Without `task_id` and `role`, runs of gateway sessions are left to their leases. Source: seed
+    002.
+
+    Args:
+        context: The context of the use case.
+        task_id: Only the run of this task; None: of any.
+        role: Only runs owned in this role; None: in any.
+        process: Only runs of this process; None: of any.
     """
     asked = task_id is not None or role is not None
     query = RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=MOST)
@@ -122,7 +130,7 @@ def requeue_abandoned(
     left = [run for run in held if asked or not _is_gateway_run(context, run)]
     queued = 0
     for run in left:
-        # Whoever changed it first has decided what becomes of it.
+        # On a conflict the other writer has decided about the run.
         with suppress(Conflict, TaskNotFound):
             if is_abandoned(context, run):
                 queue = partial(_requeue_run, context, run.task_id)
@@ -131,9 +139,9 @@ def requeue_abandoned(
 
 
 def is_abandoned(context: Context, run: Run) -> bool:
-    """Whether a run is held by a process that is known to have ended.
+    """Whether a run is owned by a process that is known to have ended.
 
-    What a gateway's agent holds has a recovery of its own.
+    Gateways' runs are excluded; they are recovered by `recover_gateway_runs`.
     """
     in_gateway = run.owner is not None and run.owner.boot is not None
     running = run.state is RunState.RUNNING and not in_gateway
@@ -141,12 +149,12 @@ def is_abandoned(context: Context, run: Run) -> bool:
 
 
 def has_holder_ended(context: Context, run: Run) -> bool:
-    """Whether the process that holds a run, or held it last, is known to have ended."""
+    """Whether the process that owns a run, or last did, is known to have ended."""
     return _is_holder_alive(context, run) is False
 
 
 def describe_last_holder(context: Context, run: Run) -> str:
-    """Return for who claims a queued run who left it behind; empty: nobody did."""
+    """Tell the new owner of a run who abandoned it; empty: nobody did."""
     if run.why not in run_recovery.LEFT:
         return ""
     messages = context.store.read_records(Message, run.task_id, thread.READ)
@@ -178,10 +186,10 @@ def _log_reset(run: Run, why: RunReason | None) -> None:
 
 
 def _find_lapsed_runs(context: Context) -> Sequence[Run]:
-    """Return the runs whose lease has run out.
+    """Return the runs whose lease has expired.
 
-    Those of other homes are among them when nobody there has looked for so long that
-    their daemon must be gone: a run that nobody holds can be claimed from anywhere.
+    Other homes' runs are included once they are overdue by `ABANDONED`: then that home's daemon
+    must be gone, and a requeued run can be claimed from anywhere.
     """
     now = context.clock.now()
     own = context.store.find_runs(RunQuery(lapsed_by=now, limit=BATCH))
@@ -194,7 +202,7 @@ def _find_lapsed_runs(context: Context) -> Sequence[Run]:
 
 
 def find_next_lapse(context: Context) -> datetime | None:
-    """Return when the next lease runs out; None: no run has one."""
+    """Return when the next lease expires; None: no run has one."""
     query = RunQuery(lapsed_by=FOREVER, limit=1)
     return next((run.lease_until for run in context.store.find_runs(query)), None)
 
@@ -202,9 +210,10 @@ def find_next_lapse(context: Context) -> datetime | None:
 def recover_gateway_runs(
     context: Context, presence: GatewayPresence, others: Collection[str]
 ) -> None:
-    """Give what an earlier start of a gateway held to its own recovery, then to ours.
+    """Give runs of an earlier start of a gateway time for its own recovery, before ours.
 
-    `others`: the starts of gateways whose runs are theirs. Source: requirements D2, E3.
+    `others`: boots of other connected gateways, whose runs are left alone. Source: requirements D2,
+    E3.
     """
     for run in _find_gateway_runs(context, run_recovery.MAY_LAPSE):
         if run.owner is not None and run.owner.boot in others:
@@ -213,11 +222,10 @@ def recover_gateway_runs(
 
 
 def has_lost_run(context: Context, session: str, since: datetime | None) -> bool:
-    """Whether the run that a session's turn is for goes on elsewhere, or is not to.
+    """Whether a session's turn is for a run that goes on elsewhere, or must not go on.
 
-    `since`: when a gateway that resumed the turn by itself has started. By then a run
-    that was interrupted too often may have failed, and the user may have been asked
-    whether it goes on.
+    `since`: when the gateway that resumed the turn by itself has started; None: it did not. Since
+    then the run may have failed, or the user may have been asked whether it goes on.
     """
     _, own, run_id = session.partition(":taskmem:")
     if own:
@@ -238,9 +246,9 @@ def has_lost_run(context: Context, session: str, since: datetime | None) -> bool
 
 
 def build_waiting_notices(context: Context) -> tuple[Event, ...]:
-    """Return what tells users of runs that wait for them, and did not say so yet.
+    """Return the notices of runs that wait for their user and were not announced yet.
 
-    Each is announced once for as long as it waits. Source: requirement F7.
+    Each is announced once per time it waits. Source: requirement F7.
     """
     now = context.clock.now()
     return tuple(
@@ -255,7 +263,7 @@ def build_waiting_notices(context: Context) -> tuple[Event, ...]:
 
 
 def list_waiting_runs(context: Context) -> Sequence[Run]:
-    """Return the runs of this home's gateway that wait for their users."""
+    """Return the runs of this home's gateways that wait for their users."""
     return _find_gateway_runs(context, (RunState.BLOCKED, RunState.REVIEW))
 
 
@@ -267,11 +275,8 @@ def _find_gateway_runs(context: Context, states: Collection[RunState]) -> Sequen
 def drop_old_checkpoints(context: Context) -> None:
     """Drop checkpoints and implicit tasks that are too old.
 
-    Source: requirement E2.
-
-    A run at work loses those of its first days, too; one that waits for the user goes
-    on from where it was, however long they take, and keeps all. What is of another
-    home is for its own daemon, by its own setting.
+    A run at work loses its oldest checkpoints, too; a run that waits for the user keeps all. Rows
+    of other homes are left to their own daemons. Source: requirement E2.
     """
     days = timedelta(days=context.runs.checkpoint_days)
     before = context.clock.now() - days
@@ -285,7 +290,7 @@ def _give_recovery_time(context: Context, run: Run, presence: GatewayPresence) -
     sight = _read_owner_status(context, facts.run, (presence,))
     now = context.clock.now()
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
-    # Whoever worked below it was interrupted, and so was it.
+    # If its sub-agents were interrupted, so was the run.
     below = run_gateway_work.read_awaited(facts, newest).get("sub_agents")
     if not below and run_recovery.is_between_turns(facts, sight, now, context.runs):
         wake_id = context.new_id("wake", now)
@@ -347,9 +352,9 @@ def _read_owner_status(
 
 
 def _is_holder_alive(context: Context, run: Run) -> bool | None:
-    """Whether the process that holds a run lives; None: nobody can tell from here.
+    """Whether the process that owns a run is alive; None: unknown.
 
-    One of another home may be of another machine, where its number is another's.
+    A process of another home may be on another machine, where its id means another process.
     """
     owner = run.owner
     if owner is None or owner.process is None:
@@ -359,6 +364,6 @@ def _is_holder_alive(context: Context, run: Run) -> bool | None:
 
 
 def _is_gateway_run(context: Context, run: Run) -> bool:
-    """Whether a run belongs to a session of this home's gateway."""
+    """Whether a run belongs to a session of this home's gateways."""
     session = run.session_key or ""
     return context.store.serves(run.home) and is_gateway_session(session)

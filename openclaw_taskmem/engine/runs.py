@@ -1,4 +1,4 @@
-"""Use cases on runs: ask where one stands, take it up again, claim it."""
+"""Use cases on runs: resume a task, claim a run, answer a run's question."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ from taskmem_hookspecs.errors import (
 )
 
 CANDIDATES: Final = 16
-"""Queued runs that a claim may choose from, so that a crowd does not want the same."""
+"""Queued runs among which a claim chooses at random, so that many callers seldom collide."""
 NOT_TAKEN: Final = "it was not taken up again"
 NEWEST: Final = 200
-"""Entries of a task's log that are read at first for what its user is asked."""
+"""Log entries of a task that are read first when looking for its question to the user."""
 
 
 def resume_task(
@@ -86,19 +86,18 @@ def resume_task(
     *,
     reopen: bool = False,
 ) -> tuple[Task, Run | None, str]:
-    """Take up a task again, and return it, its run and the packet to go on with.
+    """Resume a task; return it, its run and the packet for its agent.
 
-    A session's agent holds it from now on; where a person asks, or the session that
-    hears of it in the background, its own session is told to go on. `answer` is what
-    the user says to that; None: nothing. It is put before the agent that asked for it,
-    whose run waits until that agent acts. Source: ruling "consent".
+    A calling agent claims the run. If a person calls, or the parent session of a background run,
+    the run's own session is woken instead. An `answer` (None: none) is delivered to the agent that
+    asked; its run waits until that agent acts. Source: ruling "consent".
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
         InvalidArguments: Its agent has asked the user, and no answer is given.
-        TaskEnded: It is completed, and not to be reopened.
-        RunHeld: Another session works on it.
-        RunNotReady: Its review is to end, and the user has had no word in it.
+        TaskEnded: The task is completed, and `reopen` is false.
+        RunHeld: Another session owns the run.
+        RunNotReady: This would end the review without a word of the user.
     """
     wanted = task_id or find_own_task(context, caller)
     before = context.store.read_task(wanted)
@@ -156,27 +155,27 @@ def resume_task(
 
 
 class ClaimResult(NamedTuple):
-    """A run as its new owner holds it."""
+    """A claimed run, its task, and the notes for its new owner."""
 
     task: Task
     run: Run
     left: HandoffNotes
     gone: str
-    """What became of who held it before; empty: it was not left behind."""
+    """What became of the run's last owner; empty: the run was not abandoned."""
 
 
 def claim_run(
     context: Context, task_id: str | None, role: str, attach: Sequence[str], caller: Caller
 ) -> ClaimResult:
-    """Claim a run: of a task, or the next that is queued for a role.
+    """Claim a task's run, or the next run that is queued for a role.
 
-    What is held by a process that has ended is queued first.
+    Runs whose owner's process has ended are requeued first.
 
     Raises:
         RunNotFound: Nothing is queued for the role.
-        RunHeld: Another holds it.
-        InvalidArguments: What is to be attached is no backlog task, or the caller's
-            gateway says that it has another role.
+        RunHeld: Another owns the run.
+        InvalidArguments: A task to attach is not in the backlog, or the caller's gateway reports
+            another role.
     """
     owner = caller.gateway_owner or Owner(
         role=role, session_key=caller.session_key, process=caller.process, home=context.store.scope
@@ -202,11 +201,10 @@ def claim_run(
 
 
 def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
-    """Return the runs that are queued for a role, about the oldest first.
+    """Yield the runs queued for a role, roughly oldest first.
 
-    Each is asked for when those before it could not be claimed; the queue is read in
-    parts, each as long as all before it. Of a part, what an ended process held comes
-    first, unless that has happened to it too often.
+    The queue is read in batches of doubling size. Within a batch, runs whose owner's process has
+    ended come first, unless they have been resumed too often.
     """
     passed: set[str] = set()
     limit = CANDIDATES
@@ -229,7 +227,7 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
 
 
 def _assign_to_holder(context: Context, task: Task, run: Run, owner: Owner, caller: Caller) -> Task:
-    """Return a task whose wakes go to who holds its run; a session's task stays its."""
+    """Direct a task's wakes to the owner of its run; a session's task stays with that session."""
     if run.session_key is None and task.session_key is not None:
         return task
     home = task.home if owner.session_key is None else context.store.home
@@ -238,12 +236,12 @@ def _assign_to_holder(context: Context, task: Task, run: Run, owner: Owner, call
 
 
 def _is_parent_session(run: Run | None, caller: Caller) -> bool:
-    """Whether a caller's session hears of a run that goes on in the background."""
+    """Whether the caller's session is the parent of a background run."""
     return run is not None and run.told_session in {caller.session_key} - {None}
 
 
 def find_question(context: Context, run: Run | None) -> UserQuestion | None:
-    """Return what a run's user is asked, and has not answered; None: nothing."""
+    """Return the question that a run's user has not answered; None: there is none."""
     if run is None or not run.state.is_waiting:
         return None
     task = context.store.read_task(run.task_id).task
@@ -258,7 +256,7 @@ def find_question(context: Context, run: Run | None) -> UserQuestion | None:
 
 
 def deliver_answer(context: Context, facts: TaskFacts, answer: str | None, now: datetime) -> Change:
-    """Return what puts an answer before the agent that asked.
+    """Return the change that delivers an answer to the agent that asked.
 
     Raises:
         InvalidArguments: There is no answer.
@@ -280,7 +278,7 @@ def deliver_answer(context: Context, facts: TaskFacts, answer: str | None, now: 
 def _add_resume_wake(
     context: Context, facts: TaskFacts, moved: RunTransition, now: datetime, answer: str | None
 ) -> tuple[RunTransition, Wake | None]:
-    """Return a run whose session is told to go on; None: it has none, and stays so."""
+    """Wake the run's session. None, and the run unchanged: it has no gateway session."""
     told = apply_events(moved, ToldToGoOn(), now=now)
     wake = make_resume_wake(context, facts, told.run, now, answer)
     return (told if wake else moved), wake
@@ -313,7 +311,7 @@ def _take_up_run(
 def _begin_next_run(
     context: Context, task: Task, caller: Caller, now: datetime
 ) -> RunTransition | None:
-    """Return a new run of a task whose last one has ended; None: nobody can hold it."""
+    """Begin a new run of a task whose last run has ended; None: nobody can own it."""
     moved = begin_caller_run(context, caller, now, task)
     if moved is not None or caller.owner is not None:
         return moved
@@ -339,7 +337,7 @@ def _claim_task_run(
     *,
     queued: bool = False,
 ) -> ClaimResult:
-    """Claim the run of a task; `queued`: only if nobody did meanwhile."""
+    """Claim the run of a task; `queued`: only if it is still queued."""
 
     def once() -> ClaimResult:
         facts = context.store.read_task(task_id)
@@ -359,7 +357,7 @@ def _claim_task_run(
         now = context.clock.now()
         run, made = facts.run, None
         if queued and (run is None or run.state is not RunState.QUEUED):
-            # Not even by its own process, of which another call may have it.
+            # Even the same process is refused: another of its calls may have claimed it.
             raise RunHeld(f"{task_id} was claimed meanwhile; claim another.")
         if queued and has_own_session(context, facts, now):
             raise RunHeld(f"{task_id} goes on in a session of its own; claim another.")
@@ -379,7 +377,7 @@ def _claim_task_run(
         heard = UserHeard(heard_until=words[-1].message_id if words else 0)
         held = apply_events(moved, TasksAttached(task_ids=attached), heard, now=now).run
         left = find_handoff_notes(held, words, run.heard_until)
-        # Whoever was to be told to go on with it no longer is.
+        # Wakes that told an earlier owner to go on are void now.
         gone = run_wakes.drop_open_run_wakes(facts)
         log = (*moved.events, *outbox.build_settled_events(gone, now))
         task = _assign_to_holder(context, facts.task, held, owner, caller)

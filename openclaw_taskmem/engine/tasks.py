@@ -1,4 +1,4 @@
-"""Use cases on tasks: register, update, ask, revise, list."""
+"""Use cases on tasks: register, update, query, revise the plan, accept a completion."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def register_new_task(
     segmented: bool = False,
     role: str | None = None,
 ) -> Task:
-    """Make an active task and return it; its gateway's agent begins a run of it.
+    """Register an active task and return it; a gateway's agent begins a run of it.
 
-    Where there is a `role`, its run is queued for that instead, and the caller's to
-    work on no more than anybody else's.
+    With a `role`, its run is queued for that role instead, and the caller must claim it like
+    anybody else.
 
     Raises:
-        InvalidArguments: It names what could never be proved.
-        LimitReached: Its agent has as many open tasks as one may.
+        InvalidArguments: It requires an artifact that could never be proved.
+        LimitReached: The agent has its full number of open tasks.
     """
     guard_more_tasks(context, caller)
     folders = [caller.folder] if caller.folder else []
@@ -112,7 +112,7 @@ def _build_registration(
     segmented: bool,
     role: str | None,
 ) -> Change:
-    """Return what makes a task: a new one, or what the caller's turn is covered by."""
+    """Return the change that makes a task: a new one, or the implicit task of the caller's turn."""
     now = context.clock.now()
     if role is None and (covered := find_covering_task(context, caller)) is not None:
         return implicit_tasks.register_task(
@@ -152,7 +152,7 @@ def _build_registration(
 def accept_completion(
     context: Context, task_id: str, because: str | None, process: str | None
 ) -> UpdateResult:
-    """Complete a task whose completion was refused, as a person says.
+    """Complete a task whose completion was refused, because a person accepts it.
 
     Raises:
         TaskNotFound: No task has that id.
@@ -176,19 +176,18 @@ def accept_completion(
 
 
 def write_update(context: Context, task_id: str, wish: UpdateRequest) -> UpdateResult:
-    """Write an update and return what it did.
+    """Write an update and return what it changed.
 
-    What it makes is looked at while nobody waits for the task; that counts only if the
-    same is sought when the task is written.
+    Artifacts are checked while the task is not locked. The check counts only if the same artifacts
+    are required when the update is written.
 
     Raises:
         TaskNotFound: No task has that id.
-        InvalidArguments: A step that the plan does not have, or what it makes cannot
-            be looked at.
-        TaskEnded: It has ended, and steps are to be marked, or it is to end otherwise.
-        EvidenceMissing: It is to be completed, and what it makes is not there.
-        LimitReached: An agent says something, and the task is full.
-        Conflict: Each time, someone else wrote first or something else was sought.
+        InvalidArguments: A step is not in the plan, or an artifact cannot be checked.
+        TaskEnded: It has ended; no step can be marked, nor its end be changed.
+        EvidenceMissing: It is to be completed, and a required artifact is missing.
+        LimitReached: An agent adds a message, and the thread is full.
+        Conflict: On every try another writer was first, or the required artifacts changed.
     """
     seen: CheckResult | None = None
     for _ in range(TRIES):
@@ -213,10 +212,10 @@ def write_update(context: Context, task_id: str, wish: UpdateRequest) -> UpdateR
 def _try_update(
     context: Context, task_id: str, wish: UpdateRequest, seen: CheckResult | None
 ) -> UpdateResult | RequiredSet | Refusal:
-    """Write an update; or return what must be looked at before it can be.
+    """Write an update, or return what must be checked first, or the refusal.
 
-    Of one whose completion is refused, all is written but the status; so it is while
-    the user has said what the caller was not told.
+    If the completion is refused, or the user's latest messages are unheard, all but the status is
+    written.
     """
     act, facts = (Act.WRITE if wish.has_writes else Act.SAY, context.store.read_task(task_id))
     facts = guard_task(context, act, facts, wish.caller, token=wish.token)
@@ -282,16 +281,16 @@ def _is_completion(facts: TaskFacts, updated: UpdateResult) -> bool:
 
 
 class QueryAnswer(Value):
-    """What a task answers to a question."""
+    """The answer to a query about a task."""
 
     task: Task
     summary: str
     found: SearchResult
-    """The whole thread, in the order in which the question wants it read."""
+    """The whole thread, most relevant messages for the query first."""
     until: int
-    """The newest message that was searched; 0: there is none."""
+    """Id of the newest message that was searched; 0: there is none."""
     newest: tuple[Message, ...]
-    """The last of those that were searched, oldest first."""
+    """The newest of the searched messages, oldest first."""
     run: Run | None
     """The task's open run; None: it has none."""
 
@@ -299,11 +298,11 @@ class QueryAnswer(Value):
 def answer_query(
     context: Context, task_id: str, query: str, caller: Caller, until: int | None = None
 ) -> QueryAnswer:
-    """Answer a question about a task from its own thread.
+    """Answer a question about a task from its thread.
 
-    A plug-in may summarize better than the core. Asking changes nothing but the
-    state of wakes: whoever asks was woken. Messages later than `until` are not
-    searched, so that what was found before stays in its order; None: all are.
+    A plug-in's summary comes before the core's. A query changes nothing but acknowledges the
+    caller's wakes. Messages after `until` are not searched, so that pages stay in order; None: all
+    are.
 
     Raises:
         TaskNotFound: No task has that id.
@@ -337,7 +336,7 @@ def _summarize_task(context: Context, known: QueryFacts, query: str, found: Sear
 
 
 def acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:
-    """Settle the wakes of a task that a call on it answers, and return the facts."""
+    """Acknowledge the wakes of a task that a call on it answers; return the task's facts."""
 
     def once() -> TaskFacts:
         facts = guard_task(context, Act.READ, context.store.read_task(task_id), caller)
@@ -362,17 +361,17 @@ def revise_task_plan(
     token: int | None,
     caller: Caller,
 ) -> RevisionResult:
-    """Replace a plan, and return the task with what became of its marks.
+    """Replace a task's plan; return the task and what became of its marks.
 
-    `artifacts` replaces what the task's metadata says it makes; None: that stays.
+    `artifacts` replaces the artifacts in the task's metadata; None: those stay.
 
     Raises:
-        InvalidArguments: The artifacts name what could never be proved.
+        InvalidArguments: An artifact could never be proved.
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
-        LimitReached: The task is full.
-        Fenced: The caller's claim on the task's run is not the last.
-        RunHeld: The task's run is another's.
+        LimitReached: The thread is full.
+        Fenced: Another has claimed the task's run since.
+        RunHeld: Another owns the task's run.
     """
 
     def once() -> RevisionResult:

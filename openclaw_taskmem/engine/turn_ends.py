@@ -1,4 +1,4 @@
-"""What becomes of the runs of a session when its turn has ended."""
+"""Decide what becomes of the runs of a session when its turn ends."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ from taskmem_hookspecs.errors import RunNotFound
 
 
 def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
-    """Decide what becomes of the run on which a turn worked, and let the others rest.
+    """Decide about the run on which a turn worked, and release the session's other runs.
 
-    Where it has ended, or was taken from its turn, the next of the session has its
-    turn, and answers for nothing of this one; while a sub-agent works, the turn that
-    hears of its end is that turn. Source: requirement D6.
+    If that run has ended or was taken away, the session's next run gets its turn. While a sub-agent
+    works, that waits for the turn that hears of the sub-agent's end. Source: requirement D6.
     """
     if turn.said:
         evidence.check_first_answer(context, heard.session, turn.said)
@@ -38,7 +37,7 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
     if open_ and turn.may_have_acted:
         wakes.settle_resume_wakes(context, heard.session, open_)
     own = [run for run in open_ if session_run.can_work_on(run, heard.owner)]
-    # What an earlier start of its gateway held is recovery's.
+    # Runs owned by an earlier start of the gateway are left to recovery.
     held = [r for r in own if session_run.is_at_work(r) and r.owner == heard.owner]
     asked = [run for run in own if runs.was_blocked_since(run, heard.turn_since)]
     spoke = next(iter((*held, *asked)), None)
@@ -50,7 +49,7 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
     for run in held:
         if run is not judged:
             _release_run(context, run)
-    # It comes last: with what it commits, the turn's end is done.
+    # Last: this commit carries the cursor, which marks the turn's end as handled.
     told = any(notices.is_same_question(run.question, turn.words) for run in own)
     words = () if told else _build_words_notice(context, heard, judged, turn)
     if judged is not None:
@@ -64,7 +63,7 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
 
 
 def resend_answer(context: Context, found: Run) -> None:
-    """Tell an agent once more of an answer on which it has not acted."""
+    """Remind an agent of a user's answer on which it has not acted."""
 
     def once(facts: TaskFacts, run: Run) -> None:
         now, newest = context.clock.now(), list_newest_wakes(context, run)
@@ -80,7 +79,7 @@ def resend_answer(context: Context, found: Run) -> None:
 
 
 def resume_awaiting_run(context: Context, heard: ReportContext, name: str, how: str) -> None:
-    """Tell a session's run to go on, as what it waited for in its gateway ended."""
+    """Wake a session's run after the work in its gateway that it awaited has ended."""
     run = session_run.find_current_run(
         context.find_session_runs(heard.session, heard.owner.host), heard.owner
     )
@@ -102,7 +101,7 @@ def resume_awaiting_run(context: Context, heard: ReportContext, name: str, how: 
 
 
 def _keep_last_words(context: Context, found: Run, said: str) -> None:
-    """Keep with a run the end of what its agent said last in a turn."""
+    """Store the end of the agent's last message of a turn with the run."""
 
     def once(_: TaskFacts, run: Run) -> None:
         spoken = LastWordsSaid(words=said)
@@ -113,9 +112,9 @@ def _keep_last_words(context: Context, found: Run, said: str) -> None:
 
 
 def _release_run(context: Context, found: Run) -> None:
-    """Let a run rest that a turn has held, and did not work on last.
+    """Release a run that the turn owned but did not work on last.
 
-    One that was for that turn alone ends.
+    End it if its task is implicit.
     """
 
     def once(facts: TaskFacts, run: Run) -> None:
@@ -131,9 +130,9 @@ def _release_run(context: Context, found: Run) -> None:
 def _build_words_notice(
     context: Context, heard: ReportContext, run: Run | None, turn: Turn
 ) -> tuple[Event, ...]:
-    """Return what tells the user the last words of a round of ours; empty: none are.
+    """Return the notice with the agent's last words in a turn; empty: none is needed.
 
-    The gateway delivers nothing of such a round.
+    The gateway does not deliver the words of a turn that we started.
     """
     if not (turn.words and turn.has_spoken and turn.may_have_acted) or turn.stopped:
         return ()
@@ -150,8 +149,8 @@ def _settle_run(
 ) -> None:
     """Decide what becomes of the run on which a turn worked.
 
-    Its words are told where its user has spoken into it, and where they were the last
-    and nothing else tells of its end.
+    The last words are shown if the turn was the user's, or if they are the run's last and no other
+    notice reports its end.
     """
 
     def once(facts: TaskFacts, run: Run) -> None:
@@ -167,7 +166,7 @@ def _settle_run(
 
 
 def _build_turn_end_change(context: Context, facts: TaskFacts, run: Run, turn: Turn) -> Change:
-    """Return what the end of a turn means for the run that it worked on."""
+    """Return the change that the end of a turn makes to the run it worked on."""
     now = context.clock.now()
     if facts.task.implicit:
         return implicit_tasks.end_turn(facts, run, turn, now)
@@ -178,16 +177,16 @@ def _build_turn_end_change(context: Context, facts: TaskFacts, run: Run, turn: T
 
 
 def _prepend_words(change: Change, words: tuple[Event, ...]) -> Change:
-    """Return a change that tells the user an agent's words before all else."""
+    """Put the notice with the agent's words before the other events of a change."""
     return change.model_copy(update={"events": (*words, *change.events)})
 
 
 def _give_turn(
     context: Context, heard: ReportContext, found: Run, words: tuple[Event, ...]
 ) -> bool:
-    """Give a run its turn; False: it waits for something, so the next may have it.
+    """Give a run its turn; False: it waits for something, so the next run may have the turn.
 
-    `words` are the last ones of the run before it.
+    `words` is the notice with the last words of the run before it.
     """
 
     def once(facts: TaskFacts, _: Run) -> bool:

@@ -1,7 +1,6 @@
-"""What a gateway's hooks show: turns that begin and end, and the calls in them.
+"""Record what a gateway reports: turns that begin, and the calls in them.
 
-Nothing of it needs the agent's help: each of these is a heartbeat of the run that
-the session works on.
+Each report is also a heartbeat of the run that the session works on. The agent need not help.
 """
 
 from __future__ import annotations
@@ -62,37 +61,37 @@ from taskmem_hookspecs import (
 log = logging.getLogger(__name__)
 
 _NEWEST: Final = 20
-"""Wakes of a task among which one that told of an answer is looked for."""
+"""Newest wakes of a task that are searched for the one that delivered an answer."""
 
 
 class ReportContext(Value):
-    """Of whom something was heard."""
+    """The session, agent and gateway that a report is about."""
 
     owner: Owner
     gateway_started_at: datetime | None = None
     in_turn: bool = True
-    """Whether a turn of its session runs; where none does, a sub-agent was heard."""
+    """Whether a turn of the session runs; if not, the report is of a sub-agent."""
     turn_since: datetime | None = None
-    """When that turn began; None: none runs, or that is not known."""
+    """When that turn began; None: none runs, or the time is unknown."""
     reported: EventCursor | None = None
-    """How far all is done once this is; None: it was not numbered."""
+    """The event cursor after this report; None: the report has no number."""
     folder: str | None = None
-    """The folder that its agent works in; None: it was not said."""
+    """The agent's working directory; None: not reported."""
     fingerprint: str | None = None
-    """Of what shapes its agent's prompt; None: it was not said."""
+    """Fingerprint of what shapes the agent's prompt; None: not reported."""
 
     @property
     def session(self) -> str:
-        """Its session; a gateway's owner always has one."""
+        """The session key; the owner of a gateway's run always has one."""
         return self.owner.session_key or ""
 
     @property
     def session_address(self) -> tuple[str | None, str]:
-        """Its gateway, where that is known, and its session."""
+        """The gateway's host, if known, and the session key."""
         return self.owner.host, self.session
 
     def add_cursor(self, context: Context, change: Change, *, goes_on: bool = True) -> Change:
-        """Return a change as the last of what was heard; it is not done again."""
+        """Add the event cursor to a change, so that a repeated report does nothing."""
         if self.reported is None:
             return change
         done = self.reported if goes_on else self.reported.add_stopped_turn()
@@ -100,20 +99,19 @@ class ReportContext(Value):
 
 
 class CallDigests(Value):
-    """A call of a tool, by digests of what went in and came out."""
+    """Digests of the arguments and the result of a tool call."""
 
     given: str
     result: str
 
 
 def record_turn_start(context: Context, heard: ReportContext, origin: Origin) -> bool:
-    """Note that a turn has begun; False: it must not go on.
+    """Record that a turn has begun; False: the turn must be stopped.
 
-    The run of the session is claimed anew where its gateway was started anew, or where
-    nobody holds it. What the gateway resumes by itself, and would not be resumed here,
-    goes no further: for that the user is asked, or it has failed, maybe a moment ago.
-    Nor does a session in the background whose run another has taken from there. What
-    was resumed here already, for the gateway came late to it, was cut once, not twice.
+    The session's run is claimed if nobody owns it, or again if its gateway has restarted. A turn is
+    stopped if the gateway resumed it by itself where the rules ask the user or fail the run, and if
+    it is of a background session whose run another has taken. If the run was resumed here before
+    the gateway reported the turn, it counts as interrupted once, not twice.
     """
 
     def once(facts: TaskFacts, run: Run) -> bool:
@@ -155,10 +153,7 @@ def record_turn_start(context: Context, heard: ReportContext, origin: Origin) ->
 def record_call_start(
     context: Context, heard: ReportContext, entry: CallStartEntry, deed: FileActivity | None = None
 ) -> bool:
-    """Write down that a call began, before anybody knows how it ends.
-
-    False: its session works on no task.
-    """
+    """Write a checkpoint for a call that has begun; False: its session works on no task."""
     new: list[WorkFolder] = []
 
     def once(facts: TaskFacts, run: Run) -> bool:
@@ -188,7 +183,7 @@ def record_call_end(
     call: CallDigests,
     deed: FileActivity | None = None,
 ) -> bool:
-    """Write down how a call ended, what it made, and whether it brought news.
+    """Write a checkpoint for a call that has ended, with the files it changed and its digests.
 
     False: its session works on no task.
     """
@@ -216,7 +211,7 @@ def record_call_end(
 
 
 def record_heartbeat(context: Context, heard: ReportContext) -> None:
-    """Note that a session is at work, and nothing else."""
+    """Renew the run of a session that is at work."""
 
     def once(facts: TaskFacts, run: Run) -> bool:
         del facts
@@ -230,9 +225,9 @@ def record_heartbeat(context: Context, heard: ReportContext) -> None:
 
 
 def find_turn_session(context: Context, run: Run | None) -> str | None:
-    """Return the session whose turn works on a run; None: none does.
+    """Return the session whose turn works on a run; None: no turn does.
 
-    Of several that a session holds, it is the one that the turn's end would be of.
+    If the session has several runs, only its current run counts.
     """
     if run is None or run.owner is None or run.owner.session_key is None:
         return None
@@ -244,7 +239,7 @@ def find_turn_session(context: Context, run: Run | None) -> str | None:
 
 
 def find_step_budget(context: Context, owner: Owner) -> Budget | None:
-    """Return what the current step of a session's task may still call; None: all."""
+    """Return the calls left for the current step of a session's task; None: unlimited."""
     open_ = context.find_session_runs(owner.session_key or "", owner.host)
     run = session_run.find_current_run(open_, owner)
     if run is None or not run.segmented or run.state not in session_run.OPEN:
@@ -257,7 +252,7 @@ def _decide_on_current_run(
 ) -> bool | None:
     """Decide about the run that a session works on; None: there is none.
 
-    What a crash has left of an earlier turn, and nobody has taken up, is none.
+    A blocked run of an implicit task counts as none: it was left by a crash.
     """
     open_ = context.find_session_runs(heard.session, heard.owner.host)
     found = session_run.find_current_run(open_, heard.owner)
@@ -279,7 +274,7 @@ def decide_on_run(
     *,
     gone: bool | None = None,
 ) -> bool | None:
-    """Decide about a run that was found; `gone`: it has ended, or left its session."""
+    """Decide about a run; return `gone` if it has ended or left its session meanwhile."""
 
     def once() -> bool | None:
         facts = context.store.read_task(found.task_id)
@@ -292,15 +287,15 @@ def decide_on_run(
 
 
 def list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
-    """Return the newest wakes of a run's task, the last first."""
+    """Return the newest wakes of a run's task, newest first."""
     return context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST))
 
 
 def _take_run_for_call(context: Context, run: Run, heard: ReportContext) -> RunTransition | None:
-    """Return the run that a call is written down for; None: it stays as it is.
+    """Return the run as changed by a call; None: nothing is recorded.
 
-    One that waits for its user waits on, but what is called meanwhile must be known. In
-    a turn that was told of the answer, a call shows that its agent goes on with it.
+    A run that waits for its user goes on waiting, but the call is recorded. A call in a turn that
+    received the answer shows that the agent works again.
     """
     if session_run.is_waiting_for_word(run):
         if run.why != RunReason.ANSWERED or heard.turn_since is None:
@@ -316,10 +311,9 @@ def _take_run_for_call(context: Context, run: Run, heard: ReportContext) -> RunT
 def _take_run(
     context: Context, run: Run, heard: ReportContext, *, begins: bool = False
 ) -> RunTransition | None:
-    """Return the run as its owner holds it now; None: it stays as it is.
+    """Claim a run for its session or renew its lease; None: the run does not change.
 
-    What was taken from its owner goes to a turn that `begins`, and not back to the one
-    that it was taken from.
+    A run that was reset is claimed only by a turn that `begins`, not by the turn that lost it.
     """
     now = context.clock.now()
     if not session_run.can_work_on(run, heard.owner):
@@ -338,12 +332,12 @@ def _take_run(
         return apply_events(held, TurnBegan(turn_began_at=now), now=now)
     if heard.in_turn or session_run.is_at_work(run):
         return held
-    # Between two turns nothing is expected, however long a sub-agent's call takes.
+    # Between turns there is no lease, however long a sub-agent's call takes.
     return apply_events(held, LeaseReleased(), now=now)
 
 
 def _find_current_step(facts: TaskFacts) -> int | None:
-    """Return the step that is worked on; None: none is, or the task rests."""
+    """Return the current step, counted from 0; None: there is none, or the task is not active."""
     if facts.task.status is not TaskStatus.ACTIVE:
         return None
     return compute_progress(facts.task).current

@@ -1,4 +1,4 @@
-"""Use cases on waits: open one, arm it again, cancel it, end it, hold its clock."""
+"""Use cases on waits: open, rearm, cancel, end and fetch one, correct its deadline."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ from taskmem_hookspecs import (
 
 T = TypeVar("T")
 WATCHED: Final = WaitQuery(status=WaitStatus.WATCHING, limit=1_000_000)
-"""What finds the open waits that a start takes up."""
+"""The query for the open waits that a daemon watches from its start."""
 DRIFT: Final = 1.0
-"""Seconds by which a deadline may differ from what is left of a wait."""
+"""Seconds by which a deadline may be off before it is corrected."""
 GRACE: Final = 120.0
-"""Seconds after its deadline in which a wait's own home may still end it."""
+"""Seconds after its deadline before another home may end a wait."""
 ABANDONED: Final = "The daemon that watched it does not run any more, or not here."
 
 
 class ArmedWait(Value):
-    """A wait that is watched from now on."""
+    """A wait that has just been opened or rearmed."""
 
     wait: Wait
     sighting: TargetPreview
     was: Wait | None = None
-    """How it stood before it was armed again; None: it is new."""
+    """The wait before it was rearmed; None: it is new."""
     reached: bool = True
-    """Whether its end can be told to the agent that asked for it."""
+    """Whether a transport can reach the agent that the wait will wake."""
 
 
 class EndedWait(Value):
-    """A wait that has ended, and what is said of it."""
+    """A wait that has ended, and the text of its wake."""
 
     wait: Wait
     text: str
-    """What its wake says."""
+    """The text of its wake."""
 
 
 def open_wait(
@@ -76,15 +76,15 @@ def open_wait(
     task_id: str | None,
     caller: Caller,
 ) -> ArmedWait:
-    """Start a wait on something that is there and can be judged.
+    """Open a wait on a target that exists and can be judged.
 
     Raises:
         TaskNotFound: No task has that id.
         TaskEnded: The task has ended.
-        InvalidArguments: It is no target, or a queue of another role than the caller's.
-        NotAllowed: The task is another's, or the target not for the caller.
-        LimitReached: The caller has as many open waits as one may.
-        TaskmemError: What `Watching.sight` refuses.
+        InvalidArguments: It is no target, or the queue of a role that the caller has not.
+        NotAllowed: The task is another's, or the caller may not look at the target.
+        LimitReached: The caller has its full number of open waits.
+        TaskmemError: What `WaitWatcher.preview_target` refuses.
     """
     guard_more_waits(context, caller)
     if task_id:
@@ -120,14 +120,14 @@ def open_wait(
 
 
 def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller) -> ArmedWait:
-    """Watch a wait once more, whatever became of it.
+    """Arm a wait again, whether it has ended or not.
 
     Raises:
         WaitNotFound: No wait has that id.
         NotAllowed: It is another's, or the caller may not look at its target.
         TaskEnded: Its task has ended.
-        LimitReached: It has ended, and the caller has as many open ones as one may.
-        TaskmemError: What `Watching.sight` refuses.
+        LimitReached: It has ended, and the caller has its full number of open waits.
+        TaskmemError: What `WaitWatcher.preview_target` refuses.
     """
     before = context.store.read_wait(wait_id)
     _guard_wait(context, before, caller)
@@ -166,7 +166,7 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
 
 
 def cancel_wait(context: Context, wait_id: str, reason: str | None, caller: Caller) -> Wait:
-    """Cancel a wait and return how it stood before.
+    """Cancel a wait and return it as it was before.
 
     Raises:
         WaitNotFound: No wait has that id.
@@ -182,11 +182,11 @@ def cancel_wait(context: Context, wait_id: str, reason: str | None, caller: Call
 
 
 def forget_trial(context: Context, wait_id: str) -> None:
-    """Remove a wait that the doctor has tried something with, and its wakes.
+    """Delete a trial wait of the doctor and its wakes.
 
     Raises:
         WaitNotFound: No wait has that id.
-        InvalidArguments: It is none of the doctor's, or still watched.
+        InvalidArguments: It is not the doctor's, or it is still watched.
     """
 
     def forget_once(facts: WaitFacts) -> None:
@@ -202,9 +202,7 @@ def forget_trial(context: Context, wait_id: str) -> None:
 
 
 def end_wait(context: Context, watched: Wait, status: WaitStatus, observation: str) -> bool:
-    """End the round of a wait that was watched.
-
-    Returns False, and changes nothing, when that round had ended before.
+    """End the round of a wait that was watched; False: that round had ended before.
 
     Raises:
         WaitNotFound: No wait has that id.
@@ -227,9 +225,9 @@ def end_wait(context: Context, watched: Wait, status: WaitStatus, observation: s
 
 
 def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
-    """Return how a wait has ended; None: it is watched still.
+    """Return how a wait has ended; None: it is still watched.
 
-    Its wake is acknowledged, unless it is on its way to a session, as was promised.
+    Its wake is acknowledged unless a transport delivers it to the agent.
 
     Raises:
         WaitNotFound: No wait has that id.
@@ -248,19 +246,19 @@ def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
 
 
 def _is_reached(context: Context, facts: WaitFacts) -> bool:
-    """Whether the end of a wait can be told to the agent that asked for it."""
+    """Whether a transport can reach the agent that the wait will wake."""
     return context.reaches(facts.host, facts.session_key)
 
 
 def list_watched_waits(context: Context) -> list[Wait]:
-    """Return the open waits that are for this daemon to watch, oldest first."""
+    """Return the open waits that this daemon watches, oldest first."""
     return [*reversed(context.store.find_waits(WATCHED))]
 
 
 def set_deadlines(context: Context, left: Mapping[str, float]) -> None:
-    """Let the deadlines of waits say, by the wall, how many seconds they have left.
+    """Set the deadlines of waits from the seconds they have left, after the clock has jumped.
 
-    For a wall that jumped, while no time passed; a second time changes nothing.
+    Setting them twice changes nothing.
     """
 
     def set_one(facts: WaitFacts) -> None:
@@ -276,10 +274,9 @@ def set_deadlines(context: Context, left: Mapping[str, float]) -> None:
 
 
 def end_abandoned(context: Context) -> None:
-    """End the waits of other homes that are long overdue: nobody watches them.
+    """End the waits of other homes that are long overdue: their daemon is gone.
 
-    A home that was removed, or a machine that is switched off, would otherwise keep
-    a task from ever counting as stuck.
+    Otherwise their tasks would never count as stuck.
     """
     now = context.clock.now()
     for wait in context.store.whole.find_waits(WATCHED):
@@ -289,7 +286,7 @@ def end_abandoned(context: Context) -> None:
 
 
 def _require_open_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:
-    """Refuse what may not be waited for, before anything is watched for it."""
+    """Return the task of a wait; refuse a caller who may not wait for it, and an ended task."""
     facts = context.store.read_task(task_id)
     guard_task(context, Act.WAIT, facts, caller)
     waits.require_open(facts)
@@ -297,10 +294,10 @@ def _require_open_task(context: Context, task_id: str, caller: Caller) -> TaskFa
 
 
 def _guard_wait(context: Context, wait: Wait, caller: Caller) -> None:
-    """Refuse to change a wait that is another's.
+    """Refuse to change another's wait.
 
     Raises:
-        NotAllowed: It is; the sentence says whose.
+        NotAllowed: It is another's; the text says whose.
     """
     facts = context.find_task(wait.task_id) if wait.task_id else None
     held = find_holder(context, facts) if facts else TaskHolder()
@@ -309,7 +306,7 @@ def _guard_wait(context: Context, wait: Wait, caller: Caller) -> None:
 
 
 def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
-    """Return a target with the folders that it must lie in for a caller."""
+    """Restrict a target to the folders that its caller may look at."""
     running = context.still_running.get((caller.session_key or "").lower(), ())
     return look_policy.confine_target(
         target, caller, context.looks, {each.name for each in running}
@@ -317,7 +314,7 @@ def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
 
 
 def _decide_on_wait(context: Context, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
-    """Read a wait with all that hangs on it, and decide, in its task's turn."""
+    """Read a wait with its task and wakes, and decide, with its task locked."""
     first = context.store.read_wait(wait_id)
     owed = WakeQuery(states=(WakeState.DUE, WakeState.SENT), wait_id=wait_id)
 

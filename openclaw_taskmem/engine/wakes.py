@@ -1,4 +1,4 @@
-"""One pass of the outbox: claim what is due, deliver it, write what became of it."""
+"""One pass of the outbox: claim due wakes, deliver them, record the result."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from taskmem_hookspecs.errors import Conflict, WaitNotFound
 
 log = logging.getLogger(__name__)
 BATCH: Final = 500
-"""Due wakes that one pass looks at, or more where all of them are held."""
+"""Due wakes that one pass reads; more only if the sessions of all of them are on hold."""
 AT_ONCE: Final = 4
-"""Messages on their way at once: each may be a process that takes a core."""
+"""Messages in delivery at the same time; each may be a process that uses a core."""
 AT_ONCE_OF_AGENT: Final = 3
-"""Of these, how many may be one agent's: a place is left for others."""
+"""How many of these one agent may have, so that others get a place."""
 
 
 Holds = Callable[[str | None], Hold | None]
 
 
 def hold_nothing(session_key: str | None) -> None:
-    """Hold no session."""
+    """Put no session on hold."""
     del session_key
 
 
 def claim_deliveries(
     context: Context, holds: Holds = hold_nothing, on_the_way: Collection[str | None] = ()
 ) -> Sequence[Delivery]:
-    """Return the messages to send now, at most one a session, each claimed.
+    """Claim the messages to send now, at most one per session, and return them.
 
     Args:
-        context: What is outside.
-        holds: Why a session is left alone just now; None: it is not.
-        on_the_way: The sessions that a message is on its way to.
+        context: The context of the use case.
+        holds: Returns why a session must not be disturbed now; None: it may be.
+        on_the_way: The sessions to which a message is in delivery.
     """
     now = context.clock.now()
     due = _find_due_wakes(context, now, holds)
@@ -65,7 +65,7 @@ def claim_deliveries(
         try:
             delivery = _claim_delivery(context, key, wakes, now)
         except Exception:
-            # What was claimed so far must go out; this session is due still.
+            # Deliver what was claimed so far; this session's wakes stay due.
             log.exception("the wakes of session %s could not be claimed", key)
             continue
         if delivery is not None:
@@ -79,7 +79,7 @@ def _is_reached(context: Context, wake: Wake) -> bool:
 
 
 def _keep_undeliverable(context: Context, wakes: Sequence[Wake]) -> None:
-    """Let wakes stay that nobody can carry, until they are fetched."""
+    """Keep the wakes that no transport can deliver, until they are fetched."""
     try:
         context.commit(reachability.keep_wakes(wakes))
     except Conflict:
@@ -88,9 +88,9 @@ def _keep_undeliverable(context: Context, wakes: Sequence[Wake]) -> None:
 
 
 def find_next_due(context: Context, holds: Holds, horizon: timedelta) -> datetime | None:
-    """Return when to look again; None: whoever ends a hold will say so.
+    """Return when to look again; None: when a hold ends, which is reported.
 
-    `horizon`: how far ahead is looked past the wakes that are held.
+    `horizon`: how far ahead to look for wakes of other sessions than those on hold.
     """
     now = context.clock.now()
     first = find_first_due(context)
@@ -106,15 +106,15 @@ def find_next_due(context: Context, holds: Holds, horizon: timedelta) -> datetim
 
 
 def find_first_due(context: Context) -> datetime | None:
-    """Return when the first wake is due, held or not; None: none ever is."""
+    """Return when the first wake is due, on hold or not; None: no wake will be due."""
     query = WakeQuery(due_by=FOREVER, limit=1)
     return next((wake.due_at for wake in context.store.find_wakes(query)), None)
 
 
 def _find_due_wakes(context: Context, instant: datetime, holds: Holds) -> Sequence[Wake]:
-    """Return the wakes that are due by an instant, first due first.
+    """Return the wakes that are due by `instant`, first due first.
 
-    It is as many as it takes to find one whose session is not held.
+    Reads on until it finds a wake whose session is not on hold.
     """
     limit = BATCH
     while True:
@@ -127,10 +127,9 @@ def _find_due_wakes(context: Context, instant: datetime, holds: Holds) -> Sequen
 def _list_send_times(
     context: Context, session_key: str | None, since: datetime
 ) -> Sequence[datetime]:
-    """Return when messages went out to a session since then, oldest first.
+    """Return when messages were sent to a session after `since`, oldest first.
 
-    Wakes that share a `delivery_id` went out as one message. Those that tell a run to
-    go on are left out.
+    Wakes with the same `delivery_id` were one message. Resume wakes of runs do not count.
     """
     query = WakeQuery(sent_since=since, session_key=session_key)
     wakes = reversed(context.store.find_wakes(query))
@@ -160,7 +159,7 @@ def _claim_delivery(
 
 
 def _add_wake_line(context: Context, delivery: Delivery) -> Delivery:
-    """Return a delivery whose message has what people see of it, and its host."""
+    """Add to a delivery's message the line that people see, and its host."""
     found = [_read_wake_facts(context, wake) for wake in delivery.wakes]
     line = wake_lines.describe_wakes(found)
     told = {"line": line, "host": next(filter(None, map(_find_host, found)), None)}
@@ -169,7 +168,7 @@ def _add_wake_line(context: Context, delivery: Delivery) -> Delivery:
 
 
 def _find_host(found: WakeFacts) -> str | None:
-    """Return where the agent runs that a wake is for; its task may tell it."""
+    """Return the host of the agent that a wake is for; the task's host if the wake has none."""
     task, wake = found.task, found.wake
     same = task is not None and task.session_key == wake.session_key
     return wake.host or (task.host if task is not None and same else None)
@@ -189,7 +188,7 @@ def _read_wake_facts(context: Context, wake: Wake) -> WakeFacts:
 def settle_delivered(
     context: Context, delivery: Delivery, transport: str, note: str | None = None
 ) -> None:
-    """Write that a transport took a message, and what it said of it."""
+    """Record that a transport accepted a message, with its note."""
     _settle_delivery(
         context,
         delivery,
@@ -208,9 +207,9 @@ def settle_delivered(
 def settle_failed(
     context: Context, delivery: Delivery, error: str, retry_seconds: float | None = None
 ) -> None:
-    """Write that a message did not arrive; its wakes stay owed.
+    """Record that a delivery failed; its wakes stay due.
 
-    `retry_seconds`: in how many the transport expects to work; None: it does not know.
+    `retry_seconds`: when the transport expects to work again; None: unknown.
     """
 
     def decide_failure(current: Sequence[Wake], now: datetime) -> Change:
@@ -223,7 +222,7 @@ def settle_failed(
 
 
 def settle_refused(context: Context, delivery: Delivery, error: str) -> None:
-    """Write that a message never will arrive."""
+    """Record that a message can never be delivered."""
     log.warning("wake %s was refused: %s", delivery.message.key, error)
     _settle_delivery(
         context, delivery, lambda current, now: outbox.record_refusal(current, error, now)
@@ -231,14 +230,14 @@ def settle_refused(context: Context, delivery: Delivery, error: str) -> None:
 
 
 def settle_resume_wakes(context: Context, session_key: str, open_: Sequence[Run]) -> None:
-    """Settle what told a session to go on, since a turn of it has ended.
+    """Acknowledge the resume wakes sent to a session, since a turn of it has ended.
 
-    Whoever says which messages a turn took has settled those; others say nothing.
+    For gateways that do not report which messages a turn took; the others have settled them.
 
     Args:
-        context: What is outside.
-        session_key: Whose turn has ended.
-        open_: Its runs that have not ended.
+        context: The context of the use case.
+        session_key: The session whose turn has ended.
+        open_: Its open runs.
     """
     for run in open_:
         sent = WakeQuery(states=(WakeState.SENT,), task_id=run.task_id, limit=BATCH)
@@ -253,7 +252,7 @@ def update_wakes(
     wake_ids: Sequence[str],
     decided: Callable[[Sequence[Wake], datetime], Change],
 ) -> None:
-    """Read wakes of one task or wait, decide about them as they are, and commit."""
+    """Read wakes of one task or wait anew, decide about them, and commit."""
 
     def once() -> None:
         current = context.store.find_wakes(WakeQuery(wake_ids=tuple(wake_ids)))
