@@ -1,8 +1,7 @@
-"""What the agents' host is told from the log: lines, turns to stop, what users see.
+"""Outgoing notifications to the agent host: chat lines, turns to stop, cards and questions.
 
-After the commit, and at least once. Each kind has its own place in the log, so that
-none waits for another; it is a bookmark of the home, since another home's sessions are
-not here.
+They are sent after the commit, at least once. Each kind has its own position in the log, so none
+waits for another. Positions are bookmarks of the home, since other homes' sessions are not here.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ BATCH: Final = 200
 
 
 class NotificationKind(StrEnum):
-    """What the host is told."""
+    """The kinds of notifications."""
 
     LINES = "said"
     STOPS = "stopped"
@@ -46,7 +45,7 @@ _KINDS: Final[Mapping[NotificationKind, frozenset[str]]] = {
 
 
 def set_start_positions(context: Context) -> None:
-    """Set the places where a new home begins to tell: nothing before is news."""
+    """Set the positions of a new home: it ignores all events before its start."""
     for outgoing in NotificationKind:
         if find_position(context, outgoing) is None:
             newest = context.store.find_events(EventQuery(limit=1))
@@ -54,12 +53,12 @@ def set_start_positions(context: Context) -> None:
 
 
 def read_position(context: Context, outgoing: NotificationKind) -> int:
-    """Return the place in the log up to which all was told."""
+    """Return the id of the last event that is done; 0: none is."""
     return find_position(context, outgoing) or 0
 
 
 def find_position(context: Context, outgoing: NotificationKind) -> int | None:
-    """Return the same; None: the log was not begun."""
+    """Return the id of the last event that is done; None: the home is new."""
     kept = context.store.read_shared_bookmark(_format_bookmark_name(context, outgoing))
     return None if kept is None else int(kept)
 
@@ -67,7 +66,7 @@ def find_position(context: Context, outgoing: NotificationKind) -> int | None:
 def find_due_events(
     context: Context, outgoing: NotificationKind, after: int
 ) -> tuple[Sequence[Event], int]:
-    """Return what is to be told after a place, and the place up to which was read."""
+    """Return the events to send after a position, and the id of the last event read."""
     fresh = context.store.find_events(EventQuery(after=after, limit=BATCH))
     if outgoing is NotificationKind.VIEWS:
         wanted = [*_list_view_changes(context, fresh)]
@@ -77,13 +76,13 @@ def find_due_events(
 
 
 def save_position(context: Context, outgoing: NotificationKind, upto: int) -> None:
-    """Note that all up to a place was told."""
+    """Store that all events up to an id are done."""
     mark = Bookmark(name=_format_bookmark_name(context, outgoing), value=str(upto))
     context.commit(Change(bookmarks=(mark,)))
 
 
 def _list_view_changes(context: Context, fresh: Sequence[Event]) -> Iterator[Event]:
-    """Return the last change of each task that a user sees, with its session."""
+    """Yield the last visible change of each task, with the session whose user sees it."""
     last = {e.task_id: e for e in fresh if e.kind in events.SHOWN and e.task_id}
     for task_id, event in last.items():
         session = session_views.find_viewing_session(context, str(task_id))
@@ -101,15 +100,15 @@ def _is_wanted(context: Context, outgoing: NotificationKind, event: Event) -> bo
 
 
 def get_event_session(event: Event) -> str | None:
-    """Return the session that is told of what is due; None: the main one."""
+    """Return the session that an event is for; None: the main session."""
     session = event.data["session_key"]
     return None if session is None else str(session)
 
 
 def build_session_notice(context: Context, entries: Sequence[Event]) -> Notice:
-    """Return entries of one session as the message that its user is told.
+    """Build one notice from the events of a session.
 
-    Its key is of this log alone, so that no host takes it for another home's.
+    Its key is unique across homes, so that a host does not mistake it for another home's.
     """
     first, last = entries[0], entries[-1]
     entries = [each for each in entries if not _is_outdated(context, each)]
@@ -128,9 +127,9 @@ def build_session_notice(context: Context, entries: Sequence[Event]) -> Notice:
 
 
 def _is_outdated(context: Context, event: Event) -> bool:
-    """Whether an entry is not to be told any more.
+    """Whether an event must not be sent any more.
 
-    It begins a task that was cancelled since, or asks what need not be asked any more.
+    That is the start of a task that was cancelled since, or a question that is over.
     """
     if event.task_id is None:
         return False
@@ -147,7 +146,7 @@ def _is_outdated(context: Context, event: Event) -> bool:
 
 
 def build_session_view(context: Context, entries: Sequence[Event]) -> SessionView:
-    """Return what a session's user is to see after the newest of these changes."""
+    """Return the card and questions of a session after the newest of these changes."""
     last = entries[-1]
     return session_views.draw_session_view(context, str(get_event_session(last)), str(last.task_id))
 

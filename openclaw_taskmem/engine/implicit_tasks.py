@@ -1,6 +1,6 @@
-"""Covering a user's turn that works on no task, from its third call on.
+"""Open an implicit task on the third call of a user's turn that works on no task.
 
-What it called before is kept in mind only: a turn of one or two calls writes nothing.
+Earlier calls are kept in memory only: a turn of one or two calls writes nothing.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, Run, TaskFacts
 
 MOST_SESSIONS: Final = 1_000
-"""Sessions whose first calls are kept in mind, for an end may never be told."""
+"""Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
 _OWN: Final = ":taskmem:"
-"""In the keys of sessions that a task has to itself."""
+"""Marks the keys of sessions that work on a single task."""
 
 
 def end_earlier_turns(context: Context, heard: ReportContext, origin: Origin) -> None:
-    """Forget what a session called in earlier turns, and end what covered them.
+    """Forget the calls of a session's earlier turns, and end the implicit tasks of those turns.
 
-    Only a user's turn ends that: any other may be of the work that it covers. What
-    waits to be resumed stays, and so does what this very turn has taken up already.
+    Only a user's turn ends them: other turns may belong to the same work. A task that waits to be
+    resumed stays, as does one that this turn has already taken up.
     """
     forget_calls(context, heard)
     if origin is not Origin.USER:
@@ -38,7 +38,7 @@ def end_earlier_turns(context: Context, heard: ReportContext, origin: Origin) ->
 
 
 def _end_left_task(context: Context, found: Run) -> None:
-    """End the implicit task of a run that no turn works on; another's stays."""
+    """End an implicit task whose run has not changed since it was found."""
     facts = context.store.read_task(found.task_id)
     if facts.task.implicit and facts.run == found:
         context.commit(implicit_tasks.end_task(facts, found, context.clock.now()))
@@ -47,9 +47,9 @@ def _end_left_task(context: Context, found: Run) -> None:
 def note_call(
     context: Context, heard: ReportContext, entry: CallStartEntry, request: str | None
 ) -> None:
-    """Note a call that belongs to no task; the third of a user's turn opens one.
+    """Note a call that belongs to no task; the third call of a user's turn opens one.
 
-    `request` is what the user said in the turn; None: no user has begun it.
+    `request` is what the user said in the turn; None: no user began it.
     """
     if request is None or not context.runs.implicit_tasks or _OWN in heard.session:
         return
@@ -87,21 +87,18 @@ def note_call_end(context: Context, heard: ReportContext, entry: CallEndEntry) -
 
 
 def forget_calls(context: Context, heard: ReportContext) -> None:
-    """Forget what a turn has called: it is over, covered, or another begins."""
+    """Forget a turn's calls, since it is over, has a task now, or another turn begins."""
     context.uncovered.pop(heard.session_address, None)
 
 
 def find_covering_task(context: Context, caller: Caller) -> tuple[TaskFacts, Run] | None:
-    """Return the implicit task that was opened in a caller's turn, and its run.
-
-    None: none was.
-    """
+    """Return the implicit task that was opened in the caller's turn, and its run; else None."""
     owner = caller.gateway_owner
     if owner is None or owner.session_key is None:
         return None
     for found in context.find_session_runs(owner.session_key, owner.host):
         facts = context.store.read_task(found.task_id)
-        run = facts.run  # by now: a heartbeat may have come meanwhile
+        run = facts.run  # read anew: a heartbeat may have changed it
         if run is None or not _is_held(run, owner):
             continue
         if implicit_tasks.is_task_of_turn(facts.task, run):

@@ -1,4 +1,4 @@
-"""Recording what tools did: entries of the ledger, and the folders that were used."""
+"""Record which files and folders tool calls used and changed."""
 # ruff: noqa: PTH111, PTH112, PTH117, PTH118 - paths are text, as others gave them
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from openclaw_taskmem.engine.folder_listing import list_files, read_stamps
 from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, Value, WorkFolder
 
 SLACK: Final = timedelta(seconds=2)
-"""How late the beginning of a call may be reported."""
+"""How late the start of a call may be reported."""
 MOST_FOLDERS: Final = 100
-"""Folders of one task that are remembered."""
+"""Folders stored per task, at most."""
 MOST_WORDS: Final = 100
-"""Words of a command of which it is seen whether they are folders."""
+"""Words of a command that are tested for being folders."""
 MOST_CALLS: Final = 1_000
-"""Calls at work of which it is kept in mind what their commands name."""
+"""Running calls whose named files are kept in memory."""
 MOST_USED: Final = 10_000
-"""Folders that are remembered as written down, before they are asked for anew."""
+"""Folders kept in memory as stored; beyond that all are looked up anew."""
 
 
 class FileActivity(Value):
@@ -37,30 +37,30 @@ class FileActivity(Value):
     call_id: str | None = None
     touched: tuple[FileTouch, ...] = ()
     folders: tuple[str, ...] = ()
-    """The folders that it used, absolute."""
+    """The folders that it used, as absolute paths."""
     command: bool = False
-    """Whether it may have changed anything in them, as a command may."""
+    """True if it may have changed any file in them, as a command may."""
     text: str = ""
     """The command's text; names in it are looked up."""
     seconds: float = 0.0
-    """How long it took."""
+    """Duration of the call."""
 
 
 class UsedFolders(NamedTuple):
-    """The folders that a call uses, and those that its command names."""
+    """The folders that a call uses or that its command names."""
 
     listed: tuple[str, ...]
-    """Their files are listed."""
+    """All files of these are listed."""
     passed: tuple[str, ...]
-    """Only what a command names is looked up there."""
+    """In these, only files that a command names are looked up."""
 
 
 def build_folder_rows(
     context: Context, task_id: str, paths: Iterable[str], *, command: bool
 ) -> tuple[WorkFolder, ...]:
-    """Return the rows of folders that a task uses from now on; known ones are left out.
+    """Return the rows of folders that a task begins to use; known ones are left out.
 
-    Once they are written, `list_folders` is to be called with them.
+    Pass them to `schedule_listing` once they are committed.
     """
     keys = [
         (task_id, path, command)
@@ -86,8 +86,8 @@ def build_folder_rows(
 def find_used_folders(context: Context, run: Run | None, deed: FileActivity) -> UsedFolders:
     """Return the folders that a call uses, and those that its command names.
 
-    Passed over is what holds another of them, or is the home of the user or the folder
-    for temporary files: too much else happens there.
+    A named folder is not listed if it contains another used one, the user's home or the folder for
+    temporary files: too many other files change there.
     """
     listed, passed = [*deed.folders], list[str]()
     busy = (os.path.expanduser("~"), gettempdir())
@@ -103,7 +103,7 @@ def find_used_folders(context: Context, run: Run | None, deed: FileActivity) -> 
 
 
 def _split_command(text: str) -> list[str]:
-    """Return a command's words as a shell reads them, or as prose where it is cut."""
+    """Split a command into words as a shell does, or as prose if it is cut off."""
     text = _spell_home(text)
     words = shlex.shlex(text, posix=True, punctuation_chars=True)
     words.whitespace_split, words.commenters = True, ""
@@ -120,9 +120,9 @@ def _spell_home(text: str) -> str:
 def schedule_listing(
     context: Context, rows: Iterable[WorkFolder], *, early: bool = False, own: str | None = None
 ) -> None:
-    """List the files of new folders in which commands run, off the path of the call.
+    """List the files of new folders in the background, if commands run in them.
 
-    `early`: also where none has run yet. `own`: the folder that the caller works in.
+    `early`: also if none has run yet. `own`: the caller's working directory.
     """
     if len(context.used_folders) > MOST_USED:
         context.used_folders.clear()
@@ -133,10 +133,9 @@ def schedule_listing(
 
 
 def _list_initial_files(context: Context, new: WorkFolder, own: str | None) -> None:
-    """Keep the files that a folder has before the work, if it may be looked at.
+    """Store which files a folder has before the work, if it may be looked at.
 
-    The work may have begun by now: a file that was written or unpacked since the task
-    was registered is left out, as one that is new.
+    The work may have begun: files written since the task was registered count as new.
     """
     task_id, path = new.task_id, new.path
     facts = context.store.read_task(task_id)
@@ -158,7 +157,7 @@ def _list_initial_files(context: Context, new: WorkFolder, own: str | None) -> N
 
 
 def _drop_secret_names(listing: FolderListing) -> FolderListing:
-    """Leave out the files whose names hold what looks like a credential."""
+    """Drop files whose names look like credentials."""
     names = "\n".join(listing.files)
     if scrub(names) == names:
         return listing
@@ -167,9 +166,9 @@ def _drop_secret_names(listing: FolderListing) -> FolderListing:
 
 
 def may_look(context: Context, run: Run | None, path: str, folder: str | None = None) -> bool:
-    """Whether a path lies in a folder that may be looked at, links followed.
+    """Whether a path, with links resolved, lies in a folder that may be looked at.
 
-    `folder`: where the agent works, as its call says.
+    `folder`: the agent's working directory, as its call says.
     """
     real = os.path.realpath(path)
     own = (run.folder if run else None, folder if folder != "/" else None)
@@ -178,12 +177,12 @@ def may_look(context: Context, run: Run | None, path: str, folder: str | None = 
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a path is a folder, or lies in it; nothing is looked up."""
+    """Whether a path is a folder or lies in it, by its text alone."""
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def note_named_files(context: Context, run: Run, deed: FileActivity, used: UsedFolders) -> None:
-    """Keep in mind which files that a command names are there as it begins."""
+    """Note which files named by a command exist as it begins."""
     if deed.call_id and deed.command:
         if len(context.named_files) >= MOST_CALLS:
             context.named_files.clear()
@@ -194,7 +193,7 @@ def note_named_files(context: Context, run: Run, deed: FileActivity, used: UsedF
 def record_call(
     context: Context, facts: TaskFacts, run: Run, deed: FileActivity, now: datetime
 ) -> Change:
-    """Return the entries and folders that a call adds to the ledger of a task."""
+    """Return the ledger entries and folders that a call adds to a task."""
     used = find_used_folders(context, run, deed)
     folders = build_folder_rows(context, facts.task.task_id, used.listed, command=deed.command)
     began = now - timedelta(seconds=deed.seconds) - SLACK
@@ -229,7 +228,7 @@ def record_call(
 
 
 Found = tuple[str, FileChange, int | None]
-"""A path, what happened to it, and its size; None: it is not there now."""
+"""A path, its change, and its size in bytes; None: it does not exist now."""
 
 
 def _read_touched_files(context: Context, run: Run, deed: FileActivity) -> Iterator[Found]:
@@ -243,7 +242,7 @@ def _read_touched_files(context: Context, run: Run, deed: FileActivity) -> Itera
 def look_up_names(
     context: Context, run: Run | None, texts: Sequence[str], folders: Sequence[str], since: datetime
 ) -> Iterator[Found]:
-    """Yield the files that the texts of commands name and that were written since."""
+    """Yield the files that command texts name and that were written after `since`."""
     earliest = ledger.to_nanoseconds(since) - ledger.STAMP_SLACK
     for path, stamps in _find_named_files(context, run, texts, folders):
         if earliest <= stamps.written <= stamps.changed:

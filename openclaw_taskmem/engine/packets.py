@@ -1,4 +1,4 @@
-"""Building a resume packet: by the plug-ins, else by the core, else the least of it."""
+"""Build a resume packet: with plug-ins, else the core alone, else the minimal text."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def render_packet(
     background: str | None = None,
     said: str | None = None,
 ) -> tuple[str, JsonValue]:
-    """Return a packet's text and what is in it; None: the minimal text.
+    """Return a packet's text, and its content as JSON; None: it is the minimal text.
 
-    `plain` leaves the plug-ins out. `background` is what an agent reads that is sent
-    there now; `said` is what the user says with it, in the thread or not yet.
-    Whatever goes wrong here, there is a text. Source: requirement C5.
+    `plain` skips the plug-ins. `background` is the text for an agent that is moved to the
+    background. `said` is what the user says with it, whether in the thread yet or not. Never
+    raises: there is always a text. Source: requirement C5.
     """
     try:
         messages = tuple(context.store.read_records(Message, facts.task.task_id, thread.READ))
@@ -88,11 +88,11 @@ def render_resume_text(
     asked: bool = False,
     background: str | None = None,
 ) -> str:
-    """Return a packet's text for one who is to go on with a task, and for what reason.
+    """Return the packet for an agent that is to go on with a task, with the `reason`.
 
-    `plain` leaves the plug-ins out, for one who cannot wait for them; `answer` is what
-    the user says to the task, None: nothing, and `asked` whether it had asked that.
-    `background` is as for `written`.
+    `plain` skips the plug-ins, for a caller who cannot wait for them. `answer` is what the user
+    says to the task; None: nothing. `asked`: the task had asked for it. `background`: see
+    `render_packet`.
     """
     idle = context.clock.now() - facts.task.updated_at
     verdict = StuckVerdict(idle_seconds=max(idle.total_seconds(), 0.0), reason=reason)
@@ -112,7 +112,7 @@ def render_resume_text(
 
 
 def _collect_past_facts(context: Context, facts: TaskFacts) -> dict[str, Any]:
-    """Return what is known of the calls made for a task, and of what it dropped."""
+    """Return the packet facts about a task's calls, dropped intents and running work."""
     task_id = facts.task.task_id
     past = read_past_work(context, task_id)
     revisions = context.store.read_records(PlanRevision, task_id)
@@ -130,7 +130,7 @@ def _collect_past_facts(context: Context, facts: TaskFacts) -> dict[str, Any]:
 
 
 def get_session_key(task: Task, run: Run | None) -> str:
-    """Return the session in which a task is worked on; empty: in none."""
+    """Return the session in which a task is worked on; empty: none."""
     return (run and run.session_key) or task.session_key or ""
 
 

@@ -1,4 +1,4 @@
-"""One pass that drops what has ended long ago, or that there is no room for."""
+"""One pass that drops ended rows that are too old, or the oldest if the database is too large."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from openclaw_taskmem.engine.context import Context
 
 log = logging.getLogger(__name__)
 OLD_ROWS: Final = 5_000
-"""Rows of each kind that are dropped at once for their age: to find them costs more
-than to drop them."""
+"""Rows of each kind dropped at once for their age; finding costs more than dropping."""
 ROWS: Final = 1_000
-"""Rows of each kind that are dropped before the database is measured anew."""
+"""Rows of each kind dropped before the database is measured again."""
 PATIENCE_SECONDS: Final = 2.0
-"""How long one pass takes; the next one goes on."""
+"""Seconds that one pass takes; the next one goes on."""
 
 
 def drop_ended(context: Context) -> bool:
-    """Drop what is too old, then the oldest while the database is too large.
+    """Drop rows that are too old, then the oldest while the database is too large.
 
-    Returns whether there is more to drop, for which there was no time.
+    Return whether more must be dropped, for which there was no time.
     """
     passing = _RetentionPass(context)
     try:
@@ -41,10 +40,10 @@ class _RetentionPass:
         self._upto = _find_read_position(context)
         self._dropped: Counter[str] = Counter()
         self._before, self._after = self._now, 0
-        """From before when events were looked for, and how far in the log."""
+        """The cutoff of the last search, and the event up to which it has searched."""
 
     def drop_old(self) -> bool:
-        """Drop what is older than it may be; return whether time was up first."""
+        """Drop rows that are too old; return whether time was up first."""
         cut = retention.find_age_cutoff(self._now, self._context.keep)
         while self._drop_rows(cut, OLD_ROWS):
             if self._is_over():
@@ -52,9 +51,9 @@ class _RetentionPass:
         return False
 
     def drop_to_fit(self) -> bool:
-        """Drop the oldest until the rest fits; return whether time was up first.
+        """Drop the oldest rows until the rest fits; return whether time was up first.
 
-        Where other homes have rows, nothing goes: it may be they that take the room.
+        With other homes in the database nothing is dropped: they may be what takes the room.
         """
         keep, kept = self._context.keep, self._context.kept
         size = self._context.store.measure()
@@ -97,7 +96,7 @@ class _RetentionPass:
 
 
 def _find_read_position(context: Context) -> int | None:
-    """Return up to where all that read the log have read it; None: nobody does."""
+    """Return the event up to which every reader has read the log; None: there are no readers."""
     places = [
         host_notifications.find_position(context, outgoing)
         for outgoing in host_notifications.NotificationKind

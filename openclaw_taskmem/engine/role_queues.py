@@ -1,4 +1,4 @@
-"""What is queued for a role, and what else waits for somebody."""
+"""Find runs that are queued for a role or wait for somebody else."""
 
 from __future__ import annotations
 
@@ -22,16 +22,13 @@ from taskmem_hookspecs import (
 )
 
 MOST: Final = 1000
-"""Runs that are read at first; more while there are as many."""
+"""Runs read at first; more if there are as many."""
 PAGE: Final = 50
-"""Queued runs that are read at first; doubled while nothing among them is found."""
+"""Queued runs read at first; doubled while none of them is claimable."""
 
 
 def list_awaited(context: Context) -> Mapping[str, Run]:
-    """Return the runs that wait for somebody else to act, by their task.
-
-    The one that waits longest comes first.
-    """
+    """Return by task the runs that wait for somebody else to act, longest waiting first."""
     states = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
     limit = MOST
     while True:
@@ -39,17 +36,16 @@ def list_awaited(context: Context) -> Mapping[str, Run]:
         found = context.store.whole.find_runs(query)
         if len(found) < limit:
             break
-        # The newest come first, and what waits longest is what is wanted.
+        # The store returns the newest first; the longest waiting are wanted.
         limit *= 4
     waiting = [run for run in found if session_run.find_awaited(run)]
     return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
 
 
 def find_role(context: Context, name: str) -> str:
-    """Return the role that is meant by a name.
+    """Return the role that a name means.
 
-    Older homes may have runs for roles with other characters: those are meant by
-    exactly their names.
+    Older homes may have runs of roles with other characters; those are found by their exact names.
 
     Raises:
         InvalidArguments: It is no role.
@@ -67,9 +63,9 @@ def find_role(context: Context, name: str) -> str:
 
 
 def find_claimable(context: Context, role: str) -> Task | None:
-    """Return what was queued first for a role, and can be claimed; None: nothing.
+    """Return the first task queued for a role that can be claimed; None: there is none.
 
-    What is queued for anybody, as what was sent back to no role, can be, too.
+    Runs queued for no role count, too.
     """
     now = context.clock.now()
     for run in _iterate_queue(context, role):
@@ -87,7 +83,7 @@ def find_claimable(context: Context, role: str) -> Task | None:
 
 
 def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
-    """Whether a queued run is its own session's, which is there to go on with it."""
+    """Whether a queued run has a session of its own that will go on with it."""
     run = facts.run
     if run is None:
         return False

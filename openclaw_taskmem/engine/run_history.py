@@ -1,7 +1,7 @@
-"""What is known of the work on a task: its runs, and what their checkpoints say.
+"""Read the history of the work on a task from its runs and their checkpoints.
 
-A run of 10,000 calls has 20,000 checkpoints. Read as a whole are only the newest; of
-the others the store picks out those with effects by what their bodies hold.
+A run of 10,000 calls has 20,000 checkpoints. Only the newest are read completely; of the rest the
+store selects those with effects by the text of their bodies.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from taskmem_hookspecs import Checkpoint, ConversationMessage, Run, RunQuery, Va
 log = logging.getLogger(__name__)
 
 RUNS: Final = 20
-"""Runs of a task whose history is known: the newest."""
+"""Newest runs of a task whose history is read."""
 EFFECTS: Final = 200
-"""Calls with one kind of effect that are read of a run: the newest."""
+"""Newest calls with one kind of effect that are read per run."""
 PAGE: Final = 30
 """Calls on a page of the history."""
 
 
 class PastWork(Value):
-    """What was done for a task, and said meanwhile, in its latest runs."""
+    """The calls and messages of a task's latest runs."""
 
     run: Run | None = None
     """The last run, open or not; None: there was none."""
     messages: tuple[ConversationMessage, ...] = ()
-    """What was last said in the conversation, oldest first."""
+    """The last messages of the conversation, oldest first."""
     calls: tuple[PastCall, ...] = ()
-    """The newest calls, and of older ones those with effects; oldest first."""
+    """The newest calls, and older ones that had effects; oldest first."""
     unread: int = 0
-    """Calls that have ended and may have had effects, and are not among these: they
-    are so many that not all were read."""
+    """Number of ended calls with possible effects that are missing, as they were too many."""
     last_response: str | None = None
-    """The end of what an agent said last to the user; None: nothing yet."""
+    """The end of the agent's last message to the user; None: there is none."""
 
 
 def find_last_run(context: Context, task_id: str) -> Run | None:
@@ -49,7 +48,7 @@ def find_last_run(context: Context, task_id: str) -> Run | None:
 
 
 def read_past_work(context: Context, task_id: str) -> PastWork:
-    """Return what was done for a task, over all of its latest runs."""
+    """Return the calls and messages of a task's latest runs."""
     runs = context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS))
     known: list[PastCall] = []
     messages: tuple[ConversationMessage, ...] = ()
@@ -77,7 +76,7 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
 
 
 def read_history(context: Context, run: Run) -> History | None:
-    """Return what the checkpoints of a run say; None: nothing that can be trusted."""
+    """Return the history in a run's checkpoints; None: none of it can be trusted."""
     kept = context.store.read_records(Checkpoint, run.run_id, run_checkpoints.READ)
     found = run_checkpoints.parse_history(kept)
     if kept and (found is None or found.corrupt):
@@ -86,7 +85,7 @@ def read_history(context: Context, run: Run) -> History | None:
 
 
 def _read_messages(context: Context, run: Run) -> tuple[ConversationMessage, ...]:
-    """Return what was last said in a run, however many calls ago."""
+    """Return the last messages of a run's conversation, however many calls ago."""
     holding = run_checkpoints.HOLDING_SAID
     kept = context.store.read_records(
         Checkpoint, run.run_id, run_checkpoints.MESSAGES, holding=holding
@@ -97,7 +96,7 @@ def _read_messages(context: Context, run: Run) -> tuple[ConversationMessage, ...
 def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastCall], bool]:
     """Return a run's calls with effects, and whether there are more than were read.
 
-    Of what went out, also those that were cut.
+    Calls with effects outside count even if they were interrupted.
     """
     read = partial(context.store.read_records, Checkpoint, run.run_id, EFFECTS)
     found = [
@@ -110,27 +109,27 @@ def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastC
 
 
 class HistoryPosition(Value):
-    """Where the next page of a task's history begins."""
+    """The position at which the next page of a task's history begins."""
 
     run: int
-    """The number of the run, counted from 1."""
+    """Number of the run, counted from 1."""
     before: int | None
-    """The number of a checkpoint; None: at the run's newest."""
+    """Number of the checkpoint before which to read; None: from the run's newest."""
     left: int
-    """Calls that come on that page and later ones, about."""
+    """Approximate number of calls on that page and later ones."""
 
 
 class HistoryPage(Value):
-    """A part of a task's history."""
+    """One page of a task's history."""
 
     calls: tuple[PastCall, ...]
     """Newest first."""
     more: HistoryPosition | None
-    """None: there is no more."""
+    """Where the next page begins; None: this is the last."""
 
 
 def read_history_page(context: Context, task_id: str, place: HistoryPosition | None) -> HistoryPage:
-    """Return a page of the calls made for a task; None: the newest."""
+    """Return a page of a task's calls, starting at `place`; None: at the newest."""
     runs = [*reversed(context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS)))]
     if place is None:
         left = sum(run.calls for run in runs)
@@ -152,7 +151,7 @@ def read_history_page(context: Context, task_id: str, place: HistoryPosition | N
 def _read_run_page(
     context: Context, run: Run, before: int | None, most: int
 ) -> tuple[Sequence[PastCall], int | None]:
-    """Return calls of a run, newest first, and before which checkpoint to go on."""
+    """Return calls of a run, newest first, and the checkpoint before which to go on."""
 
     def has_ended(call_id: str, number: int) -> bool:
         if before is None:
@@ -161,7 +160,7 @@ def _read_run_page(
         later = context.store.read_records(Checkpoint, run.run_id, 8, holding=holding)
         return run_checkpoints.has_end(later, call_id, number)
 
-    # Each call has two; others may lie between them.
+    # A call has two checkpoints; those of other calls may lie between them.
     limit = 2 * most + 8
     kept = context.store.read_records(Checkpoint, run.run_id, limit, before=before)
     if before is None and run_checkpoints.parse_history(kept) is None:

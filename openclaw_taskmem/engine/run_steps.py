@@ -1,4 +1,4 @@
-"""Use cases on the steps of a task: done, failed and planned anew, or given more."""
+"""Use cases on the steps of a task: report one as done or failed, or ask for more calls."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ NOTHING = "nothing was written"
 
 
 class StepResult(Value):
-    """What came of a step that ended."""
+    """The task after a step was reported."""
 
     task: Task
     left_out: tuple[str, ...] = ()
-    """Steps that are too many for a segmented task."""
+    """Steps beyond the limit of a segmented task, left out of the plan."""
     unheard: tuple[str, ...] = ()
-    """What the user has said meanwhile, oldest first."""
+    """The user's messages that the agent has not heard, oldest first."""
 
 
 class StepOutcome(Value):
-    """What an agent says of the step that it works on."""
+    """An agent's report on the step that it works on."""
 
     step: int | None = None
-    """Counted from 1; None: the current one."""
+    """Counted from 1; None: the current step."""
     outcome: str = "done"
     """`done`, `failed` or `more_tools`."""
     note: str | None = None
     remaining: tuple[str, ...] = ()
-    """What is to be done instead of a failed step and those after it."""
+    """Steps to replace a failed step and those after it."""
     token: int | None = None
 
 
 def record_step_outcome(
     context: Context, task_id: str, wish: StepOutcome, caller: Caller
 ) -> StepResult:
-    """Note how a step ended.
+    """Record a step as done or failed, or grant it more calls.
 
     Raises:
-        InvalidArguments: There is no such step, or it has had its bonus.
+        InvalidArguments: There is no such step, or it was granted more calls already.
         RunNotFound: The task has no run, so its steps have no budget.
-        LimitReached: The task is full.
+        LimitReached: The thread is full.
     """
     facts, _ = require_own_run(context, task_id, caller, NOTHING, wish.token)
     current = compute_progress(facts.task).current if wish.step is None else wish.step - 1

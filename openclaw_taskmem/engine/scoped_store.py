@@ -1,8 +1,8 @@
-"""A store as one home sees it: what belongs to that home, or to none.
+"""The store as one home sees it: rows of that home, or of no home.
 
-Nobody else need know that homes may share a database. A home that is given the database
-of another leaves word there; the other looks before each pass, and is narrowed to its
-own from then on: what it would do for everybody may be on its way already.
+No other module need know that homes may share a database. A second home that uses a database sets
+the `shared` bookmark; the first checks it before each pass and then restricts itself to its own
+rows, as the second may already be handling the others.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from taskmem_hookspecs import (
 RowT = TypeVar("RowT", Task, Wait, Wake, Run)
 QueryT = TypeVar("QueryT", TaskQuery, WaitQuery, WakeQuery, RunQuery)
 SHARED: Final = "shared"
-"""The bookmark of a home that was given the database of another."""
+"""The bookmark that a second home sets in the database."""
 _OWNERS: Final = ("home", "registrar_home")
 _NAMES: Final = ("task_id", "task_ids", "wait_id", "wake_ids")
 
 
 class ScopedStore:
-    """Reads and writes what belongs to a home.
+    """Reads and writes the rows of one home.
 
-    What is asked for by its id, or as part of a task or wait, is found wherever it
-    belongs: whoever knows the id was given it.
+    Rows queried by id, or by their task or wait, are found in any home: who knows the id was given
+    it.
     """
 
     def __init__(self, whole: TaskStore, home: str | None = None, *, sole: bool = False) -> None:
-        """Take the whole store, for what any home may do or see.
+        """Wrap `whole`, the store of all homes.
 
-        `home`: what is made here belongs to it; None: to no home. `sole`: whether no
-        other home has come to the database, so that all is this one's.
+        `home`: the home of new rows; None: they have none. `sole`: no other home uses the database,
+        so all rows are this home's.
         """
         self.whole = whole
         self.home = home
@@ -62,20 +62,20 @@ class ScopedStore:
 
     @property
     def scope(self) -> str | None:
-        """The home that questions are about, and callers are of; None: all is."""
+        """The home to which queries are restricted and callers belong; None: no restriction."""
         return None if self.sole else self.home
 
     @property
     def is_shared(self) -> bool:
-        """Whether other homes may have daemons at work on the same database."""
+        """Whether other homes may have daemons running on the same database."""
         return self.scope is not None
 
     def serves(self, home: str | None) -> bool:
-        """Whether what belongs to a home is for this daemon to look after."""
+        """Whether this daemon handles the rows of a home."""
         return self.scope is None or home in (None, self.scope)
 
     def join_database(self) -> None:
-        """Leave word that the database may be another's, or look for such word."""
+        """Set the `shared` bookmark, or look for it if this home was the first."""
         if self.sole:
             self.look_for_others()
         elif self.read_shared_bookmark(SHARED) is None:
@@ -83,7 +83,7 @@ class ScopedStore:
             self.whole.commit(Change(bookmarks=(word,)))
 
     def look_for_others(self) -> None:
-        """Narrow this store to its home from now on, if another has come."""
+        """Restrict this store to its home from now on if a second home has come."""
         if self.sole and self.read_shared_bookmark(SHARED) is not None:
             self.sole = False
 
@@ -94,16 +94,16 @@ class ScopedStore:
         return Bookmark(name=self._bookmark_key(name), value=value)
 
     def read_bookmark(self, name: str) -> str | None:
-        """Return the value of a bookmark of this home; None: it never set it.
+        """Return the value of a bookmark of this home; None: it was never set.
 
-        One that was written while the database had a single home is the first's, and
-        no other home can mistake it for news.
+        A bookmark without a home was written by the first home while it was alone; other homes
+        cannot mistake it for news.
         """
         own = self.read_shared_bookmark(self._bookmark_key(name))
         return self.read_shared_bookmark(name) if own is None else own
 
     def read_shared_bookmark(self, name: str) -> str | None:
-        """Return the value of a bookmark, whosever it is; None: it was never set."""
+        """Return the value of a bookmark of any home, by its full name; None: it was never set."""
         return next((b.value for b in self.read_records(Bookmark, name)), None)
 
     def _bookmark_key(self, name: str) -> str:
@@ -112,29 +112,29 @@ class ScopedStore:
     # --- as in `TaskStore` ---------------------------------------------------
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
-        """Return the tasks that a query asks for."""
+        """Return the tasks that match a query."""
         return self.whole.find_tasks(self._narrow(query))
 
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
-        """Return the waits that a query asks for."""
+        """Return the waits that match a query."""
         return self.whole.find_waits(self._narrow(query))
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
-        """Return the wakes that a query asks for."""
+        """Return the wakes that match a query."""
         return self.whole.find_wakes(self._narrow(query))
 
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
-        """Return the runs that a query asks for."""
+        """Return the runs that match a query."""
         return self.whole.find_runs(self._narrow(query))
 
     def count_open(self, kind: type[Task | Wait], by: Maker, limit: int) -> int:
-        """Return how many open tasks or waits of this home are somebody's doing."""
+        """Return how many open tasks or waits of this home an agent has made, up to `limit`."""
         return self.whole.count_open(kind, by, limit, self.scope)
 
     def commit(self, change: Change) -> None:
-        """Write all of a change: what is new, or told, of no home is this one's.
+        """Write all of a change; new rows and events without a home get this one.
 
-        Of what the change lets go, only what is of this home goes.
+        Only rows of this home are dropped by it.
         """
         self.whole.commit(
             change.model_copy(
@@ -150,11 +150,11 @@ class ScopedStore:
         )
 
     def drop_ended(self, before: datetime, limit: int, upto: int | None, after: int) -> DroppedRows:
-        """Drop the oldest rows of what has ended in this home."""
+        """Drop the oldest ended rows of this home."""
         return self.whole.drop_ended(before, limit, self.scope, upto, after)
 
     def measure(self) -> StoreSize:
-        """Return how much room all takes, and whether another home has any of it."""
+        """Return the size of the database, and whether another home has rows in it."""
         return self.whole.measure(self.scope)
 
     def _stamp(self, row: RowT) -> RowT:

@@ -1,4 +1,4 @@
-"""What the user of a session sees besides the chat, and what they answer there."""
+"""Build the card and questions that a session's user sees, and take their answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WAITING: Final = tuple(state for state in RunState if state.is_waiting)
 
 
 def find_viewing_session(context: Context, task_id: str) -> str | None:
-    """Return the session whose user is to see a task; None: no gateway has it."""
+    """Return the session whose user sees a task; None: no gateway session does."""
     with suppress(TaskNotFound):
         task = context.store.read_task(task_id).task
         run = find_last_run(context, task_id)
@@ -44,10 +44,10 @@ def find_viewing_session(context: Context, task_id: str) -> str | None:
 
 
 def draw_session_view(context: Context, session: str, task_id: str) -> SessionView:
-    """Return what the user of a session is to see, now that a task has changed.
+    """Return the card and questions of a session, after a task has changed.
 
-    The card is of the session's newest open task, else of one that it hears of in the
-    background, and else of the task that has changed, as that ended.
+    The card shows the session's newest open task, else one of its background tasks, else the
+    changed task, which has ended.
     """
     newest = context.store.find_events(EventQuery(limit=1))
     shown = next(_list_open_tasks(context, session), task_id)
@@ -67,17 +67,17 @@ def draw_session_view(context: Context, session: str, task_id: str) -> SessionVi
 
 
 def find_open_question(context: Context, run_id: str | None) -> UserQuestion | None:
-    """Return what a run's user is asked; None: nothing any more."""
+    """Return the open question of a run to its user; None: there is none."""
     with suppress(RunNotFound):
         return runs.find_question(context, context.store.read_run(run_id or ""))
     return None
 
 
 def take_answer(context: Context, key: str, said: str) -> None:
-    """Take a user's answer to the question with a key; one that is over is passed by.
+    """Take a user's answer to the question with a key; ignore it if that question is over.
 
-    An interrupted run is taken up again, or left; of any other answer its agent is
-    told, in a turn of its session.
+    For an interrupted run, the answer resumes it or leaves it. Any other answer is delivered to the
+    agent, in a turn of its session.
     """
     with suppress(RunNotFound, TaskNotFound):
         task_id = context.store.read_run(key.partition("-")[0]).task_id
@@ -92,7 +92,7 @@ def take_answer(context: Context, key: str, said: str) -> None:
 
 
 def build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Event, ...]:
-    """Return what lets questions be asked again that went with a gateway."""
+    """Return the events that ask again the questions lost with a gateway."""
     now = context.clock.now()
     return tuple(
         Event(at=now, kind=events.QUESTION_LOST, task_id=run.task_id, run_id=run.run_id)
@@ -102,7 +102,7 @@ def build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Even
 
 
 def _record_answer(context: Context, task_id: str, key: str, said: str) -> Event | None:
-    """Record an answer, or return its entry where it lets the run go on."""
+    """Record an answer; if it resumes the run, return its event uncommitted instead."""
     facts = context.store.read_task(task_id)
     question = runs.find_question(context, facts.run)
     if facts.run is None or question is None or question.key != key:
@@ -120,7 +120,7 @@ def _record_answer(context: Context, task_id: str, key: str, said: str) -> Event
 
 
 def _list_open_tasks(context: Context, session: str) -> Iterator[str]:
-    """Return the open tasks of a session, the newest first, then those it hears of."""
+    """Yield the open tasks of a session, newest first, then its background tasks."""
     own = sorted(list_own_tasks(context, session, None), key=_age_key, reverse=True)
     yield from (task.task_id for task in own)
     yield from (run.task_id for run in list_background_runs(context, session))

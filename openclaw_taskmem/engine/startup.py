@@ -1,6 +1,6 @@
-"""What a start, a changed setting or a clock that went back asks for.
+"""Recover at a start, after a changed setting, and after the clock was set back.
 
-Recovery puts things back to be looked at; it never does what they are about.
+Recovery only makes work due again; it never does it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ MOST_RUNS: Final = 10_000
 
 
 def reschedule_tasks(context: Context, *, force: bool = False) -> int:
-    """Decide anew when each active task is looked at; return how many there were.
+    """Reschedule the stuck check of each active task; return how many there were.
 
-    No run is leased for longer than from now, whatever its clock said. The rest is
-    done when the settings are others than those that the stored instants rest on,
-    when something stored lies in the future, and when `force` says that the wall
-    clock went back: then no task may have been touched in what is now the future,
-    and no owed wake waits for it, sent already or not.
+    Leases that are longer than possible are cut first. The tasks are rescheduled if the settings
+    have changed since, if rows have times in the future, or if `force` says that the clock was set
+    back. In the last two cases their times, and those of unacknowledged wakes, are reduced to now.
     """
     leased = RunQuery(states=run_recovery.MAY_LAPSE, limit=MOST_RUNS)
     for run in context.store.find_runs(leased):
@@ -71,12 +69,11 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
 
 
 def release_claimed_wakes(context: Context) -> None:
-    """Make every wake due now that was claimed here: nobody is on the way with any.
+    """Requeue the wakes that this home had claimed: no delivery is in flight at startup.
 
-    A home has one daemon, so what was claimed by the one that was killed would
-    otherwise rest until its lease ends. So is what was kept for want of a way, where
-    there is one now. What rests for another reason goes on resting; a wake of no home
-    may be another's.
+    Otherwise they would wait for the end of their claim. Wakes that no transport reached are due,
+    too, if one does now. Wakes that wait for another reason stay, and in a shared database those
+    without a home, which may be another's.
     """
     now = context.clock.now()
     for wake in _find_owed_wakes(context, WakeState.DUE):
@@ -89,7 +86,7 @@ def release_claimed_wakes(context: Context) -> None:
 
 
 def _has_future_rows(context: Context) -> bool:
-    """Whether anything of this home was written by a clock ahead of this one."""
+    """Whether any row of this home was written by a clock ahead of this one."""
     now = context.clock.now()
     newest = context.store.find_tasks(TaskQuery(limit=1))
     owed = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=1))
@@ -103,7 +100,7 @@ def _has_future_rows(context: Context) -> bool:
 
 
 def _find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
-    """Return the wakes of this home that nobody has acted on, in these states."""
+    """Return the wakes of this home that are in these states."""
     return context.store.find_wakes(WakeQuery(states=states, limit=MOST_WAKES))
 
 
@@ -150,7 +147,7 @@ def _correct_task_time(context: Context, task: Task) -> Task:
         update={
             "updated_at": min(task.updated_at, now),
             "last_stuck_alert_at": min(alerted, now) if alerted else None,
-            # What holds an alert back still is seen when it is due.
+            # Whether to hold the alert back is decided again when it is due.
             "held_until": None,
         }
     )

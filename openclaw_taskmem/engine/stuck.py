@@ -1,4 +1,4 @@
-"""One pass over the tasks that are due to be looked at: who is stuck is owed a wake."""
+"""One pass over the tasks due for a stuck check; agents of stuck tasks get a wake."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ from taskmem_hookspecs import (
 
 log = logging.getLogger(__name__)
 PATIENCE_SECONDS: Final = 3.0
-"""How long plug-ins may build packets in one pass; then the core does it alone."""
+"""Seconds for which plug-ins may build packets in one pass; then the core builds them alone."""
 BATCH: Final = 200
-"""Tasks that one pass looks at; the next pass takes the rest."""
+"""Tasks that one pass checks; the next pass takes the rest."""
 RECENT: Final = 200
-"""Entries of a task's log, and wakes of it, that are looked at."""
+"""Newest log entries and wakes of a task that are read."""
 
 
 def sweep_due_tasks(context: Context) -> int:
-    """Look at the tasks that are due, and return how many were looked at.
+    """Check the tasks that are due, and return how many there were.
 
-    A task that cannot be judged is logged; it never keeps the others from being
-    seen.
+    A task that cannot be checked is logged; the others are checked all the same.
     """
     due = context.store.find_tasks(TaskQuery(due_by=context.clock.now(), limit=BATCH))
     patience = context.clock.monotonic() + PATIENCE_SECONDS
@@ -52,7 +51,7 @@ def sweep_due_tasks(context: Context) -> int:
 
 
 def find_next_due(context: Context) -> datetime | None:
-    """Return when the next task is to be looked at; None: none ever is."""
+    """Return when the next task is due for a check; None: no task will be due."""
     query = TaskQuery(due_by=FOREVER, limit=1)
     return next((task.stuck_due_at for task in context.store.find_tasks(query)), None)
 
@@ -63,7 +62,7 @@ def _check_task(context: Context, task_id: str, *, plain: bool) -> None:
     verdict = stuck.judge_stuck(facts, now, context.stuck)
     due = stuck.compute_due_time(facts.task, context.stuck)
     if verdict is None or due is None or due > now:
-        # Looked at too early: the commit writes when to look again.
+        # Checked too early: the commit sets when to check again.
         context.commit(Change(tasks=(facts.task,)))
         return
     threshold = context.stuck.threshold_seconds
@@ -91,8 +90,8 @@ def _check_task(context: Context, task_id: str, *, plain: bool) -> None:
     wake_id = owed.wake_id if owed else context.new_id("wake", now)
     text, told = packets.render_packet(context, facts, verdict, wake_id, plain=plain)
     if owed is not None:
-        # Still undelivered: the wake that is owed tells the newer story, and the
-        # cooldown starts again, for the agent has heard nothing yet.
+        # The last wake is still due: update its text instead of adding another, and
+        # restart the cooldown.
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
         fresh = owed.model_copy(update={"text": text, "urgent": verdict.urgent})
         context.commit(Change(tasks=(task,), wakes=(fresh,)))

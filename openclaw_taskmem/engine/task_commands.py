@@ -1,4 +1,4 @@
-"""What the daemon does at a person's word in a chat: list, take up, call off."""
+"""Run a person's chat commands: list, resume and cancel tasks."""
 
 from __future__ import annotations
 
@@ -43,18 +43,17 @@ _OVER: Final = tuple(state for state in RunState if state.terminal)
 
 
 class CommandReply(Value):
-    """What comes of a command."""
+    """The result of a command."""
 
     text: str = ""
-    """What the person reads at once."""
+    """The immediate answer to the person."""
     task_id: str | None = None
     packet: str | None = None
-    """What its agent goes on with, in a turn that the command begins; None: there is
-    no such turn."""
+    """The agent's packet in the turn that the command begins; None: it begins no turn."""
 
 
 def run_command(context: Context, command: Command, words: str, caller: Caller) -> CommandReply:
-    """Do what a person says in the chat of the caller's session."""
+    """Run a command that a person gave in the chat of the caller's session."""
     now, session = context.clock.now(), caller.session_key
     listed = list_chat_tasks(context, session, caller.host) if session is not None else []
     named = _number_tasks(context, session, listed, anew=command is Command.TASKS)
@@ -77,14 +76,14 @@ def run_command(context: Context, command: Command, words: str, caller: Caller) 
 
 
 def _is_at_work_elsewhere(listed: ListedTask, session: str | None) -> bool:
-    """Whether a task is worked on in the background: nobody else may write for it."""
+    """Whether a task is being worked on in the background, so nobody else may write for it."""
     run = listed.run
     away = run is not None and run.told_session == session
     return away and run is not None and run.state is RunState.RUNNING
 
 
 def _describe_work(listed: ListedTask) -> str:
-    """Say why a task in the background is not taken up: it goes on as it is."""
+    """Say why a task in the background is not resumed."""
     if listed.run is not None and session_run.is_at_work(listed.run):
         return "It is worked on already, and asks nothing."
     if listed.waits:
@@ -93,9 +92,9 @@ def _describe_work(listed: ListedTask) -> str:
 
 
 def list_chat_tasks(context: Context, session: str, host: str | None = None) -> list[ListedTask]:
-    """Return the tasks of a session as people count them.
+    """Return the tasks of a session, numbered for people.
 
-    First its own that are open, then those in the background, then the last that ended.
+    Its open tasks come first, then those in the background, then the last that ended.
     """
     listed: list[ListedTask] = []
     seen: set[str] = set()
@@ -113,8 +112,7 @@ def _list_choices(
 ) -> list[ListedTask]:
     """Return the tasks that a command may mean.
 
-    What a crash has left of a turn is meant where no other task is open, and none is
-    named.
+    Implicit tasks left by a crash are meant if no other task is open and none is named.
     """
     is_open = any(not each.task.status.terminal for each in named)
     if not named or not (is_open or words.strip()):
@@ -125,10 +123,10 @@ def _list_choices(
 def _number_tasks(
     context: Context, session: str | None, listed: list[ListedTask], *, anew: bool
 ) -> list[ListedTask]:
-    """Return those that an agent has registered, by the numbers that people know.
+    """Return the registered tasks by the numbers that people know.
 
-    A number means one task until the list is asked for again, which counts `anew`:
-    whatever has begun or ended since comes after it.
+    A number keeps its task until the list is asked for again (`anew`); new tasks get numbers after
+    it.
     """
     named = {each.task.task_id: each for each in listed if not each.task.implicit}
     name = f"listed:{session}"
@@ -190,7 +188,7 @@ def _build_listed_task(context: Context, task: Task, number: int) -> ListedTask:
 
 
 def _find_failure(context: Context, task: Task, run: Run | None) -> str:
-    """Return why a task has failed, as its user was told; empty: it has not."""
+    """Return the reason of a task's failure as its user was told; empty: it has not failed."""
     if task.status is not TaskStatus.FAILED:
         return ""
     newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
@@ -212,9 +210,9 @@ def _cancel_task(context: Context, task: Task, caller: Caller) -> CommandReply:
 def _repeat_question(
     context: Context, listed: ListedTask, caller: Caller, *, named: bool
 ) -> CommandReply:
-    """Put what a task asks before its agent.
+    """Repeat a task's question: to its agent, which then asks the user.
 
-    Its user reads it where the task was named, or its agent is elsewhere.
+    The user reads it directly if the task was named, or its agent is in another session.
     """
     task, run = listed.task, listed.run
     session, host = caller.session_key or "", caller.host
@@ -230,7 +228,7 @@ def _repeat_question(
 def _resume_task(
     context: Context, listed: ListedTask, answer: str | None, caller: Caller, *, named: bool
 ) -> CommandReply:
-    """Take a task up; one that asks waits on, and its agent is told the answer."""
+    """Resume a task, or deliver the user's answer to its agent if it has asked."""
     task = listed.task
     if listed.question is not None and answer is None:
         return _repeat_question(context, listed, caller, named=named)
@@ -240,7 +238,7 @@ def _resume_task(
         said = quote_line(to_plain_line(answer), NAMED_BYTES)
         text = f"{notices.format_task_name(task)}: its agent is told your answer: {said}."
         return CommandReply(text=text)
-    # Their command is their word, whatever turn runs meanwhile.
+    # A command counts as the user's own words, whichever turn runs.
     word = {"request": answer, "turn_since": None, "by_command": True}
     user = caller.model_copy(update=word)
     again, run, packet = runs.resume_task(context, task.task_id, user, answer=answer)

@@ -1,4 +1,4 @@
-"""Where a task and the work on it stand, and which task a session means."""
+"""Report the state of a task and its run; find the tasks that a caller means or may see."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ from openclaw_taskmem.engine.run_history import (
 from taskmem_hookspecs import Run, Task, TaskNotFound, TaskQuery, TaskStatus, Value
 
 MORE: Final = 8
-"""By how much more is read where too little of it is a caller's to see."""
+"""Factor by which more tasks are read if too few are visible to the caller."""
 READ: Final = 500
-"""Tasks of which is read at once who works on them."""
+"""Tasks whose owners are looked up at once."""
 _RESUMABLE: Final = (TaskStatus.ACTIVE, TaskStatus.FAILED, TaskStatus.PAUSED)
 
 
 class TaskOverview(Value):
-    """A task with its newest run, and what is known of the work on it."""
+    """A task with its newest run and its history."""
 
     task: Task
     run: Run | None
     past: PastWork
     page: HistoryPage
     still_running: tuple[RunningWork, ...]
-    """What the gateway of its session runs for it now."""
+    """Work that the gateway of its session runs for it now."""
     budget: Budget | None
     now: datetime
 
@@ -54,9 +54,9 @@ class TaskOverview(Value):
 def read_overview(
     context: Context, task_id: str | None, caller: Caller, place: HistoryPosition | None = None
 ) -> TaskOverview:
-    """Return where a task and its run stand. None: the session's own.
+    """Return the state of a task and its run; `task_id` None: the session's own task.
 
-    `place`: where the page of the history begins that is wanted; None: at the newest.
+    `place`: where the page of the history begins; None: at the newest call.
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
@@ -78,7 +78,7 @@ def read_overview(
 def find_own_task(context: Context, caller: Caller) -> str:
     """Return the task of the caller's session: open, else failed, else paused.
 
-    An implicit one comes after all that are open and were registered.
+    Implicit tasks come after all open tasks that were registered.
     """
     session = caller.session_key
     if session is not None:
@@ -89,7 +89,7 @@ def find_own_task(context: Context, caller: Caller) -> str:
 
 
 def _list_own(context: Context, session: str, host: str | None) -> Iterator[str]:
-    """Yield the tasks that a session may mean, the likeliest first."""
+    """Yield the tasks that a session may mean, likeliest first."""
     for run in context.find_session_runs(session, host):
         if not context.store.read_task(run.task_id).task.implicit:
             yield run.task_id
@@ -99,7 +99,7 @@ def _list_own(context: Context, session: str, host: str | None) -> Iterator[str]
         list_own_tasks(context, session, host, active),
         list_own_tasks(context, session, host, active, implicit=True),
         list_own_tasks(context, session, host, _RESUMABLE),
-        # What it has given away comes last: there it is told who has it.
+        # Tasks that it has handed off come last; the caller learns who owns them.
         list_tasks(context, session, host, _RESUMABLE),
     )
     yield from (task.task_id for task in listed)
@@ -113,7 +113,7 @@ def list_all(
     *,
     implicit: bool = False,
 ) -> Sequence[Task]:
-    """Return what a caller may see, most recently updated first; None: every status."""
+    """Return the tasks that a caller may see, latest update first; `status` None: any status."""
     some = limit
     while True:
         query = TaskQuery(status=status, limit=some, implicit=implicit)
@@ -127,13 +127,13 @@ def list_all(
 def list_named(
     context: Context, task_ids: Iterable[str], limit: int, caller: Caller
 ) -> Sequence[Task]:
-    """Return the first tasks that are named and a caller may see, in that order."""
+    """Return the first `limit` of the named tasks that a caller may see, in that order."""
     tasks = (context.store.read_task(each).task for each in task_ids)
     return [*islice(list_visible(context, tasks, caller), limit)]
 
 
 def list_visible(context: Context, tasks: Iterable[Task], caller: Caller) -> Iterator[Task]:
-    """Yield those of tasks that a caller may see."""
+    """Yield the tasks that a caller may see."""
     if caller.person:
         yield from tasks
         return

@@ -1,4 +1,4 @@
-"""What a use case asks of those who watch, and nothing of how they do it."""
+"""The interface through which use cases ask about watched targets."""
 
 from __future__ import annotations
 
@@ -11,67 +11,67 @@ from taskmem_hookspecs.errors import NoProvider
 
 
 class TargetPreview(Value):
-    """What there is to watch, before a wait is made."""
+    """What is known of a target before a wait on it is opened."""
 
     start: str
-    """The place from which a wait that is made now reads."""
+    """The place at which a wait opened now starts to read."""
     tail: str | None = None
-    """What a person would see there now; None: it has no text."""
+    """The last text on the target; None: it has no text."""
     note: str | None = None
-    """What whoever waits should know of the target, in a sentence; None: nothing."""
+    """A sentence about the target for the waiting agent; None: nothing to add."""
     understood: tuple[UnderstoodSide, ...] = ()
-    """How each side of the condition was read, and who judges it."""
+    """How each side of the condition was parsed, and who judges it."""
 
 
 class WaitWatcher(Protocol):
-    """Those who watch; called from the threads of calls."""
+    """Watches targets; called from the threads of calls."""
 
     def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
-        """Look whether a target is there, and whether anyone can judge a condition.
+        """Check that a target exists and that a judge can decide the condition.
 
         Raises:
-            TargetNotFound: It is not there; the sentence names what is.
+            TargetNotFound: It does not exist; the text names targets that do.
             InvalidArguments: No target of its kind can have such a name.
-            NoProvider: Nothing here can watch such a target.
-            ConditionUnclear: No judge could tell; the sentence says what would help.
+            NoProvider: No sensor here can watch such a target.
+            ConditionUnclear: No judge can decide it; the text says what would help.
         """
         ...
 
     def find_target_end(self, target: Target) -> str:
-        """Return the place behind all that is on a target now.
+        """Return the place after everything that is on a target now.
 
         Raises:
             TargetNotFound: It has ended, and nothing more will come.
-            TaskmemError: As `sight`.
+            TaskmemError: As for `preview_target`.
         """
         ...
 
     def list_seconds_left(self) -> Mapping[str, float]:
-        """Return the seconds each watched wait has left, whatever the wall says."""
+        """Return the seconds left of each watched wait, whatever the wall clock says."""
         ...
 
     def read_observation(self, wait_id: str) -> str | None:
-        """Return what was last seen of a wait that is watched; None: nothing yet."""
+        """Return the last observation of a watched wait; None: nothing yet."""
         ...
 
 
 class NoWatcher:
-    """Plays `Watching` where no daemon runs."""
+    """The `WaitWatcher` when no daemon runs."""
 
     def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
-        """Refuse: what nobody watches would be waited for in vain."""
+        """Refuse: without a daemon nobody would watch the target."""
         del condition
         raise NoProvider(f"Nobody watches {target} here; start a daemon.")
 
     def find_target_end(self, target: Target) -> str:
-        """Refuse likewise."""
+        """Refuse: without a daemon nobody watches the target."""
         raise NoProvider(f"Nobody watches {target} here; start a daemon.")
 
     def list_seconds_left(self) -> Mapping[str, float]:
-        """Return nothing: nobody watches."""
+        """Return nothing: no wait is watched."""
         return {}
 
     def read_observation(self, wait_id: str) -> str | None:
-        """Return None: nobody looks."""
+        """Return None: no wait is watched."""
         del wait_id
         return None
