@@ -1,1 +1,1 @@
-"""The only room that knows pluggy: loading, calling and outliving plug-ins."""
+"""Load, call and isolate plug-ins; nothing else knows pluggy."""

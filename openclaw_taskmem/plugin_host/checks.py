@@ -1,7 +1,7 @@
-"""Run the checks of plug-ins: health checks and verifiers, each in an event loop of its own.
+"""Run health checks and verifiers of plug-ins, each in its own event loop.
 
-A health check has a thread, too: what blocks there delays nobody, and what it raises is
-a row like any other.
+A health check also has its own thread, so one that blocks delays no other. An exception becomes a
+row like any other.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from taskmem_hookspecs import Checkup, Claim, Finding, HealthCheck, HealthRow, H
 
 T = TypeVar("T")
 SECONDS: Final = 30.0
-"""How long a check may be silent."""
+"""Seconds that a check may take until its next row."""
 COSTLY_SECONDS: Final = 90.0
-"""How long one may be silent that costs something, such as a model's turn."""
+"""The same for a check that costs something, such as a model's turn."""
 TIDY_SECONDS: Final = 15.0
-"""How long a check that is cancelled may take to tidy up."""
+"""Seconds that a cancelled check may take to clean up."""
 MOST: Final = 200
-"""Rows of one check; one that goes on and on would never end."""
+"""Rows of one check, at most; it is stopped there."""
 
 
 def run_check(
@@ -38,16 +38,16 @@ def run_check(
     seconds: float | None = None,
     tidy_seconds: float = TIDY_SECONDS,
 ) -> Generator[HealthRow]:
-    """Yield the rows of a check as they come; its own failure is a row, too.
+    """Yield the rows of a check as they come; if it fails, that is a row, too.
 
-    Closing the iterator cancels the check, and waits until it has tidied up.
+    Closing the iterator cancels the check and waits until it has cleaned up.
 
     Args:
-        plugin: The plug-in that it came from, which such a row names.
+        plugin: Name of the check's plug-in, for the row of a failure.
         check: The check.
-        checkup: What it looks with.
-        seconds: How long it may be silent; None: as the contract says.
-        tidy_seconds: How long it may take to tidy up.
+        checkup: The context that the check gets.
+        seconds: Seconds until its next row; None: as the contract says.
+        tidy_seconds: Seconds to clean up.
     """
     silence = seconds or (COSTLY_SECONDS if check.costs else SECONDS)
     looking = _RunningCheck(check, checkup)
@@ -65,7 +65,7 @@ def run_check(
 
 
 class _RunningCheck:
-    """A check that is being made."""
+    """A check that runs in its own thread."""
 
     def __init__(self, check: HealthCheck, checkup: Checkup) -> None:
         self._said: queue.SimpleQueue[HealthRow | BaseException | None] = queue.SimpleQueue()
@@ -76,10 +76,10 @@ class _RunningCheck:
         self._thread.start()
 
     def next_row(self, seconds: float) -> HealthRow | BaseException | None:
-        """Return the next row, or what went wrong; None: that was all.
+        """Return the next row or the error; None: there are no more.
 
         Raises:
-            TimeoutError: It said nothing for so long.
+            TimeoutError: No row came in time.
         """
         try:
             return self._said.get(timeout=seconds)
@@ -87,10 +87,10 @@ class _RunningCheck:
             raise TimeoutError from None
 
     def cancel_check(self, seconds: float) -> None:
-        """Cancel it, and wait until it has tidied up; what blocks is left behind."""
+        """Cancel the check and wait until it has cleaned up; a check that blocks is abandoned."""
         self._ending = True
         with contextlib.suppress(RuntimeError):
-            # The loop may have closed just now.
+            # The loop may have been closed meanwhile.
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join(seconds)
 
@@ -129,7 +129,7 @@ def _build_failure_row(plugin: str, name: str, why: str) -> HealthRow:
 
 
 def collect_findings(plugin_host: PluginHost, claim: Claim) -> tuple[Finding, ...]:
-    """Return what all verifiers of a claim's kind found; who failed found nothing."""
+    """Return the findings of all verifiers of a claim's kind, except those that failed."""
     found: list[Finding] = []
     for verifier in plugin_host.find_verifiers(claim.kind):
         call = verifier.verify

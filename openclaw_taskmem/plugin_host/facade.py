@@ -1,7 +1,7 @@
-"""The typed facade over the hooks: one method each, and no plug-in can hurt.
+"""The typed facade over the hooks: one method per hook, safe from faulty plug-ins.
 
-A plug-in that raises, hangs or answers nonsense is named in the log and costs
-nothing but its own contribution. Source: requirement H3.
+A plug-in that raises, hangs or returns an invalid answer is named in the log, and only its own
+contribution is lost. Source: requirement H3.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 STRIKES: Final = 3
-"""Failures in a row after which a plug-in is not told through a hook any more."""
+"""Failures in a row after which a hook no longer calls a plug-in."""
 KNOWN_TRANSPORTS: Final = ("openclaw-plugin", "openclaw-hooks", "openclaw-cli", STDOUT)
 STORE_SECONDS: Final = 120.0
-"""How long a store may take to open: a migration is in it."""
+"""Seconds in which a store must open; this includes a migration."""
 
 
 class PluginHost:
-    """All plug-ins, loaded, behind one method a hook."""
+    """All loaded plug-ins, with one method per hook."""
 
     def __init__(
         self,
@@ -69,33 +69,33 @@ class PluginHost:
         Args:
             seconds: How long a plug-in may take to answer.
             disabled: Names of entry points to leave out.
-            entries: What to load; None: whatever is installed.
-            extra: Names and objects to register besides.
+            entries: Entry points to load; None: all that are installed.
+            extra: Names and objects to register as well.
         """
         self._seconds = seconds
         self._hanging: dict[str, Future[Any]] = {}
         self._callers: dict[tuple[str, str], pluggy.HookCaller] = {}
-        """Those that call one plug-in alone; made once for each of its hooks."""
+        """By plug-in and hook: the caller of that plug-in alone; made once."""
         found = plugin_manager.find_entry_points() if entries is None else entries
         self._manager, self._plugins = plugin_manager.load_plugins(found, disabled)
         for name, module in extra:
             self._plugins.append(plugin_manager.add_plugin(self._manager, name, module))
-        # Last, and so behind all others; a name that no entry point can have.
+        # Registered last, so called last; no entry point can have this name.
         self._manager.register(Core, name="= the core")
 
     @property
     def plugins(self) -> Sequence[Plugin]:
-        """Every plug-in found, those that failed or are off included."""
+        """Every plug-in found, including those that failed or are disabled."""
         return tuple(self._plugins)
 
     # --- tell ---------------------------------------------------------------
 
     def has_listeners(self, hook: str) -> bool:
-        """Whether any plug-in wants to be told through a hook."""
+        """Whether a hook has plug-ins to call."""
         return bool(self._list_listeners(hook))
 
     def call_hook(self, hook: str, **values: object) -> None:
-        """Tell every plug-in, each alone; three failures in a row mute it."""
+        """Call a hook of each plug-in, one by one; three failures in a row mute a plug-in."""
         for plugin in self._list_listeners(hook):
             call = self._build_call(plugin, hook, values)
             try:
@@ -126,10 +126,10 @@ class PluginHost:
     # --- compute ------------------------------------------------------------
 
     def build_resume_packet(self, facts: ResumeFacts) -> ResumePacket:
-        """Return the packet that the plug-ins build, or the core's own."""
+        """Return the packet that the plug-ins build, or else the core's own."""
         hook = "build_resume_packet"
         call: Callable[..., object] = self._manager.hook.build_resume_packet
-        # A copy: frozen values may still hold a dict, and that is the store's.
+        # A copy, as frozen values may contain a dict that the store uses.
         lent = facts.model_copy(deep=True)
         try:
             answer = self._run_with_timeout(
@@ -144,7 +144,7 @@ class PluginHost:
         return Core.build_resume_packet(facts)
 
     def _find_suspects(self, hook: str, error: BaseException) -> list[Plugin]:
-        """Return the plug-in in whose code an error arose; unclear: all that answer."""
+        """Return the plug-in whose code raised an error; if unclear, all that answer the hook."""
         impls = getattr(self._manager.hook, hook).get_hookimpls()
         names = {impl.function.__code__: impl.plugin_name for impl in impls}
         guilty = None
@@ -160,12 +160,11 @@ class PluginHost:
 
         Raises:
             NoProvider: No plug-in opens such a URL.
-            TaskmemError: Whatever the one that does says of why it could not.
+            TaskmemError: The plug-in could not open it; the text says why.
         """
         hook = "task_store"
         for plugin in self._list_answering(hook):
-            # A database that cannot be opened is for the operator to read about,
-            # not to be passed over in favour of another store.
+            # If it cannot be opened, tell the operator instead of trying another store.
             opened = self._ask_plugin(
                 plugin,
                 hook,
@@ -182,11 +181,11 @@ class PluginHost:
         )
 
     def find_wake_transport(self, name: str) -> WakeTransport:
-        """Return the transport of that name.
+        """Return the transport with a name.
 
         Raises:
-            NoProvider: Any would do, and there is none.
-            SettingsInvalid: There is no such; the sentence lists those there are.
+            NoProvider: There is no transport at all.
+            SettingsInvalid: There is none with that name; the text lists the names.
         """
         for found in self._find_wake_transports(name):
             return found
@@ -207,11 +206,11 @@ class PluginHost:
         return self._iterate_answers("wake_transport", plays, name=name)
 
     def find_agent_host(self) -> AgentHost | None:
-        """Return where agents run; None: nobody can do anything there but wake them."""
+        """Return the agent host; None: agents can only be woken."""
         return next(self._iterate_answers("agent_host", validation.is_host), None)
 
     def find_sensors(self, target: Target) -> Sequence[Sensor]:
-        """Return all that may look at a target, in the order they are asked."""
+        """Return all sensors that may watch a target, in the order in which to ask them."""
         return tuple(self._iterate_answers("wait_sensor", validation.is_sensor, target=target))
 
     def collect_judges(
@@ -221,7 +220,7 @@ class PluginHost:
         reader: Reader | None = None,
         seconds: float | None = None,
     ) -> validation.Judges:
-        """Find all that can judge a condition, in the order they are asked."""
+        """Return all judges of a condition, in the order in which to ask them, and advice."""
         hook, words = "wait_judge", condition.sentence
         asked: dict[str, object] = {"target": target, "wake_when": words}
         asked |= {"condition": condition, "reader": reader}
@@ -251,7 +250,7 @@ class PluginHost:
         return validation.Judges(tuple(found), tuple(advice), refusal, tuple(late))
 
     def record_failure(self, part: object, doing: str, error: BaseException) -> None:
-        """Note what went wrong with a part at the plug-in that it came from."""
+        """Record a part's failure as the last error of its plug-in."""
         package = type(part).__module__.partition(".")[0]
         for plugin in self._plugins:
             name = getattr(plugin.module, "__name__", "")
@@ -261,16 +260,16 @@ class PluginHost:
         log.warning("%s failed; %s: %s", package, doing, plugin_manager.format_error(error))
 
     def encode_picture(self, picture: Picture, longest: int) -> bytes:
-        """Return a picture as JPEG; whatever goes wrong is raised, and not yet blamed.
+        """Return a picture as JPEG, at most `longest` pixels wide or high; errors are raised.
 
-        `longest` is in pixels; a call that hangs is given up after the hooks' limit.
+        A call that hangs times out after the hooks' limit. No error is recorded for the plug-in.
         """
         name = f"{type(picture).__module__}.{type(picture).__qualname__}.jpeg"
         call = partial(picture.jpeg, longest)
         return validation.require_jpeg(self._run_with_timeout(name, self._seconds, call))
 
     def find_verifiers(self, kind: str) -> Sequence[EvidenceVerifier]:
-        """Return all that can verify a kind of claim."""
+        """Return all verifiers of a kind of claim."""
         return tuple(self._iterate_answers("evidence_verifier", validation.is_verifier, kind=kind))
 
     def find_recall_sources(self) -> Sequence[RecallSource]:
@@ -278,11 +277,11 @@ class PluginHost:
         return tuple(self._iterate_answers("recall_source", validation.is_recall_source))
 
     def find_answerers(self) -> Sequence[QueryAnswerer]:
-        """Return all that may answer a question about a task."""
+        """Return all plug-ins' answerers of queries about tasks."""
         return tuple(self._iterate_answers("query_answerer", validation.is_answerer))
 
     def find_health_checks(self) -> Sequence[tuple[str, HealthCheck]]:
-        """Return all checks, each with the name of the plug-in that it came from."""
+        """Return all health checks, each with the name of its plug-in."""
         hook = "health_checks"
         return [
             (plugin.name, check)
@@ -292,7 +291,7 @@ class PluginHost:
         ]
 
     def find_readers(self) -> Mapping[str, Reader]:
-        """Return all readers by name; of two with one name, the first."""
+        """Return all readers by name; of two with the same name, the first."""
         return {
             r.name: r for r in reversed([*self._iterate_answers("reader", validation.is_reader)])
         }
@@ -300,7 +299,7 @@ class PluginHost:
     def call_part(
         self, part: object, doing: str, call: Callable[P, T], *values: P.args, **named: P.kwargs
     ) -> T | None:
-        """Call a method of a part under the hooks' limit; None: it failed."""
+        """Call a method of a part under the hooks' time limit; None: it failed."""
         name = f"{type(part).__module__}.{type(part).__qualname__}"
         try:
             return self._run_with_timeout(
@@ -318,7 +317,7 @@ class PluginHost:
         return [plugin for plugin in self._plugins if plugin.hooks]
 
     def _list_answering(self, hook: str) -> list[Plugin]:
-        """Return the plug-ins that answer a hook, in pluggy's own order of calls."""
+        """Return the plug-ins that implement a hook, in pluggy's order of calls."""
         caller = getattr(self._manager.hook, hook)
         order = [impl.plugin_name for impl in reversed(caller.get_hookimpls())]
         able = [plugin for plugin in self._list_active() if hook in plugin.hooks]
@@ -340,7 +339,7 @@ class PluginHost:
         seconds: float | None = None,
         passed_on: type[Exception] | tuple[type[Exception], ...] = (),
     ) -> Sequence[T]:
-        """Return what a plug-in answers; nothing when any of it is nonsense."""
+        """Return a plug-in's answers; none if one of them is invalid."""
         call = self._build_call(plugin, hook, values)
         try:
             answers = self._run_with_timeout(
@@ -356,7 +355,7 @@ class PluginHost:
     def _build_call(
         self, plugin: Plugin, hook: str, values: Mapping[str, object]
     ) -> Callable[[], Sequence[object]]:
-        """Return a call of one plug-in, which returns its answers that are not None."""
+        """Return a function that calls a hook of one plug-in and returns its non-None answers."""
         caller = self._callers.get((plugin.name, hook))
         if caller is None:
             others = [
@@ -376,7 +375,7 @@ class PluginHost:
         return call
 
     def _run_with_timeout(self, name: str, seconds: float, call: Callable[[], T]) -> T:
-        """Call apart; while a call of that name hangs, no other is begun."""
+        """Run a call with a time limit; refuse it while an earlier one of that name hangs."""
         hanging = self._hanging.get(name)
         if hanging is not None and not hanging.done():
             raise TookTooLong(seconds, hanging)
@@ -387,7 +386,7 @@ class PluginHost:
             raise
 
     def _describe_plugins(self) -> str:
-        """Return which plug-ins there are, and what is wrong with them."""
+        """List the loaded plug-ins and the errors of those that have failed."""
         names = ", ".join(plugin.name for plugin in self._list_active()) or "none"
         ailing = "".join(f"; {p.name}: {p.last_error}" for p in self._plugins if p.last_error)
         return f"Loaded plug-ins: {names}{ailing}."

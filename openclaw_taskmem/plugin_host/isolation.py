@@ -1,8 +1,8 @@
-"""Calls that may hang, made apart from everything else.
+"""Run calls that may hang in threads of their own.
 
-A daemon thread and a future: a plug-in that never returns costs its own answer and
-nothing more, and does not hold up the end of the process. A thread whose call has
-returned makes the next one, for starting one costs more than most calls.
+A call that never returns loses only its own answer, and does not delay the end of the process, as
+its thread is a daemon thread. A thread whose call has returned makes the next one, because starting
+a thread costs more than most calls.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ T = TypeVar("T")
 
 
 class TookTooLong(Exception):
-    """A call did not return within its limit; it goes on in a thread of its own."""
+    """A call did not return within its limit; it goes on in its thread."""
 
     def __init__(self, seconds: float, call: Future[Any]) -> None:
         super().__init__(f"no answer within {seconds:g} s")
         self.call: Final = call
-        """Done once the call has returned after all."""
+        """Done when the call has returned after all."""
 
 
 class TriedToEnd(Exception):
-    """A call raised what ends a program, such as `SystemExit`; it ends nothing here."""
+    """A call raised what would end a program, such as `SystemExit`."""
 
 
 def run_with_timeout(call: Callable[[], T], seconds: float, name: str) -> T:
     """Return what `call` returns, or raise what it raises.
 
     Args:
-        call: Takes no arguments.
+        call: A function without arguments.
         seconds: How long it may take.
-        name: Names the thread.
+        name: Name of the thread.
 
     Raises:
         TookTooLong: It did not return in time.
-        TriedToEnd: It raised what is no `Exception`.
+        TriedToEnd: It raised a `BaseException` that is no `Exception`.
     """
     future: Future[T] = Future()
     _assign_call(name, call, future)
@@ -49,7 +49,7 @@ def run_with_timeout(call: Callable[[], T], seconds: float, name: str) -> T:
 
 
 IDLE_SECONDS: Final = 0.5
-"""How long a thread waits for another call before it ends."""
+"""Seconds that a thread waits for another call before it ends."""
 
 Job = tuple[str, Callable[[], Any], Future[Any]]
 
@@ -58,7 +58,7 @@ _turn = threading.Lock()
 
 
 class _Worker:
-    """A thread that makes one call after the other, while they come."""
+    """A thread that makes one call after another."""
 
     def __init__(self, job: Job) -> None:
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
@@ -80,11 +80,11 @@ class _Worker:
                 if self in _idle:
                     _idle.remove(self)
                     return None
-        return self.jobs.get()  # it was just lent
+        return self.jobs.get()  # a call was assigned just now
 
 
 def _assign_call(name: str, call: Callable[[], Any], future: Future[Any]) -> None:
-    """Have a thread make a call: one that is idle, or a new one."""
+    """Assign a call to an idle thread, or to a new one."""
     with _turn:
         worker = _idle.pop() if _idle else None
     if worker is None:

@@ -1,4 +1,4 @@
-"""Load plug-ins, each alone: a broken one costs nothing but itself; the core is the last."""
+"""Load plug-ins one by one, so that a broken one affects no other; the core comes last."""
 
 from __future__ import annotations
 
@@ -19,47 +19,46 @@ from taskmem_hookspecs import PROJECT, ResumeFacts, ResumePacket, hookimpl, spec
 log = logging.getLogger(__name__)
 
 LOAD_SECONDS: Final = 10.0
-"""How long one plug-in may take to be imported."""
+"""Seconds in which a plug-in must be imported."""
 _OURS: Final = "openclaw-taskmem"
 _ERROR_CHARACTERS: Final = 500
 
 
 @dataclass(slots=True)
 class Plugin:
-    """A plug-in, and how it has fared."""
+    """A plug-in with its state and failures."""
 
     name: str
     """The name of its entry point."""
     distribution: str
-    """The distribution it came with, as `name version`; empty: none."""
+    """The distribution that it belongs to, as `name version`; empty: none."""
     module: Any = None
-    """The registered object; None: it could not be loaded, or is switched off."""
+    """The registered object; None: it could not be loaded or is disabled."""
     state: str = "on"
-    """`on`, `off` (switched off), `failed` (could not be loaded) or `muted` (there
-    is a hook through which it is not told any more)."""
+    """`on`, `off` (disabled), `failed` (not loaded) or `muted` (one hook skips it)."""
     hooks: tuple[str, ...] = ()
     last_error: str | None = None
     strikes: dict[str, int] = field(default_factory=dict[str, int])
     """Failures in a row, by hook."""
 
     def record_error(self, doing: str, error: BaseException) -> None:
-        """Keep and log what went wrong."""
+        """Store and log an error."""
         self.last_error = f"{doing}: {format_error(error)}"
         log.warning("plug-in %s failed; %s", self.name, self.last_error)
 
 
 class Core:
-    """Is registered as a plug-in is, and asked behind all others."""
+    """Registered like a plug-in, and called last."""
 
     @staticmethod
     @hookimpl(trylast=True)
     def build_resume_packet(facts: ResumeFacts) -> ResumePacket:
-        """Answer with the packet that the domain builds."""
+        """Build the core's own resume packet."""
         return packet.build_packet(facts)
 
 
 def format_error(error: BaseException) -> str:
-    """Return an error on one line, also one that cannot say itself what it is."""
+    """Return an error as one line, even if its own text cannot be built."""
     text = " ".join("".join(traceback.format_exception_only(error)).split())
     return text[:_ERROR_CHARACTERS]
 
@@ -67,8 +66,8 @@ def format_error(error: BaseException) -> str:
 def find_entry_points() -> list[EntryPoint]:
     """Return the entry points of all installed plug-ins, in order of name.
 
-    Read one distribution at a time: one whose list is garbled hides no other.
-    Of two with the same name, ours comes first.
+    Distributions are read one by one: a broken one hides no other. Of two entry points with the
+    same name, ours comes first.
     """
     entries: dict[tuple[str, str], EntryPoint] = {}
     for dist in distributions():
@@ -87,7 +86,7 @@ def find_entry_points() -> list[EntryPoint]:
 def load_plugins(
     entries: Iterable[EntryPoint], disabled: Collection[str]
 ) -> tuple[pluggy.PluginManager, list[Plugin]]:
-    """Register every plug-in that can be, and tell of the others."""
+    """Register all plug-ins that can be loaded, and log the others."""
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(specs)
     plugins = [_load_plugin(manager, entry, disabled) for entry in entries]
@@ -97,7 +96,7 @@ def load_plugins(
 
 
 def add_plugin(manager: pluggy.PluginManager, name: str, module: Any) -> Plugin:  # noqa: ANN401
-    """Register one object as a plug-in, or tell why it cannot be."""
+    """Register an object as a plug-in, or log why that fails."""
     plugin = Plugin(name=name, distribution="")
     _register(manager, plugin, lambda: module)
     return plugin
@@ -138,10 +137,10 @@ def _register(manager: pluggy.PluginManager, plugin: Plugin, load_it: Callable[[
 
 
 def _find_hooks(manager: pluggy.PluginManager, module: Any) -> tuple[str, ...]:  # noqa: ANN401
-    """Return the hooks that a plug-in answers; refuse what pluggy lets pass.
+    """Return the hooks that a plug-in implements; refuse errors that pluggy ignores.
 
-    A function that is misspelt, unmarked or async would be silent for ever, and a
-    plug-in that has no hash breaks the calls of all others.
+    A misspelt, unmarked or async function would never be called, and an unhashable plug-in breaks
+    the calls of all others.
     """
     hash(module)
     known, answered = list_hook_names(), set[str]()

@@ -1,4 +1,4 @@
-"""What counts as a plug-in's answer; everything else is nonsense, and a `TypeError`."""
+"""Validate what plug-ins return; anything invalid raises `TypeError`."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
 WATCH: Final = ("here", "end", "look", "wait_for_change", "close")
-"""What a `Watch` does."""
+"""The methods of a `Watch`."""
 LONGEST_ANSWER: Final = 20_000
-"""Characters that a reader may answer."""
+"""Characters of a reader's answer, at most."""
 _READER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 LARGEST_JPEG: Final = 2 * 1024 * 1024
-"""Bytes of a picture that is kept."""
+"""Bytes of a picture, at most."""
 
 
 def refuse_promise(answer: T) -> T:
-    """Return an answer that is there; refuse the promise of one."""
+    """Return an answer; refuse a coroutine, generator or other awaitable."""
     promise: object = answer
     if isinstance(promise, Coroutine | Generator):
         promise.close()
@@ -67,7 +67,7 @@ def refuse_promise(answer: T) -> T:
 
 
 def require_part(answer: object, plays: Callable[[object], TypeGuard[T]]) -> T:
-    """Return an answer that plays a part."""
+    """Return an answer that has the required type."""
     if inspect.isclass(answer):
         raise TypeError(f"answered the class {answer.__name__}, not an object of it")
     if not plays(answer):
@@ -76,7 +76,7 @@ def require_part(answer: object, plays: Callable[[object], TypeGuard[T]]) -> T:
 
 
 def _require_kind(answer: object, kind: type[T]) -> T:
-    """Return an answer of a kind."""
+    """Return an answer that is an instance of `kind`."""
 
     def is_one(answer: object) -> TypeGuard[T]:
         return isinstance(answer, kind)
@@ -85,10 +85,10 @@ def _require_kind(answer: object, kind: type[T]) -> T:
 
 
 def require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
-    """Return a packet that is one, through and through, and of the right task.
+    """Return a packet after validating all fields, its task and its wake.
 
     Raises:
-        ValueError: A field cannot be used, or it is of another task or wake.
+        ValueError: A field is invalid, or it is of another task or wake.
     """
     if not isinstance(answer, ResumePacket):
         raise TypeError(f"answered {type(answer).__name__}, which is no ResumePacket")
@@ -99,20 +99,20 @@ def require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
 
 
 def is_store(answer: object) -> TypeGuard[TaskStore]:
-    """Whether it plays `TaskStore`."""
+    """Whether an answer is a `TaskStore`."""
     return isinstance(answer, TaskStore)
 
 
 def is_transport(answer: object) -> TypeGuard[WakeTransport]:
-    """Whether it plays `WakeTransport`, and has a name."""
+    """Whether an answer is a `WakeTransport` with a name."""
     return isinstance(answer, WakeTransport) and _is_name(answer.name)
 
 
 def build_reach_test(transport: WakeTransport) -> Callable[[str | None, str | None], bool]:
-    """Return what says whether a transport reaches an agent, by its host and session.
+    """Return a function that tells whether a transport reaches an agent, by host and session.
 
-    One that is not selective reaches all. One that fails to say reaches nobody, for no
-    wake is promised without a way; what is kept for that is there to be fetched.
+    A transport that is not selective reaches all. If it raises, it reaches nobody: then no wake is
+    promised, and wakes are kept until they are fetched.
     """
     if not isinstance(transport, SelectiveTransport):
         return lambda _host, _session_key: True
@@ -128,7 +128,7 @@ def build_reach_test(transport: WakeTransport) -> Callable[[str | None, str | No
 
 
 def is_host(answer: object) -> TypeGuard[AgentHost]:
-    """Whether it plays `AgentHost`."""
+    """Whether an answer is an `AgentHost`."""
     return isinstance(answer, AgentHost)
 
 
@@ -137,29 +137,29 @@ def _is_name(text: object) -> bool:
 
 
 def is_sensor(answer: object) -> TypeGuard[Sensor]:
-    """Whether it plays `Sensor`."""
+    """Whether an answer is a `Sensor`."""
     return isinstance(answer, Sensor)
 
 
 class Judges(NamedTuple):
-    """Who judges a wait."""
+    """The judges of a wait, and advice where there are none."""
 
     found: tuple[Judge, ...]
     advice: tuple[str, ...]
-    """What would let others judge it, a sentence each."""
+    """Sentences that say what would let other judges decide it."""
     refusal: ConditionUnclear | None
-    """Why the target can never have one of the forms; None: it can have them all."""
+    """Why the target can never have one of the condition's forms; None: it can have all."""
     late: tuple[str, ...] = ()
-    """Who gave no answer in time and may judge it after all, a sentence each."""
+    """Sentences naming plug-ins that did not answer in time and may judge it later."""
 
 
 def is_judge(answer: object) -> TypeGuard[Judge]:
-    """Whether it plays `Judge`."""
+    """Whether an answer is a `Judge` with a name."""
     return isinstance(answer, Judge) and _is_name(answer.name)
 
 
 def require_watch(answer: object) -> Watch:
-    """Return what a sensor answers, if it plays `Watch`; refuse all else."""
+    """Return a sensor's answer if it is a `Watch`."""
     lacks = [verb for verb in WATCH if not callable(getattr(answer, verb, None))]
     if lacks and len(lacks) < len(WATCH):
         raise TypeError(
@@ -173,17 +173,17 @@ def _is_watch(answer: object) -> TypeGuard[Watch]:
 
 
 def require_place(answer: object) -> str:
-    """Return what a watch answers, if it can be a place; refuse all else."""
+    """Return a watch's answer if it is a place."""
     return _require_kind(answer, str)
 
 
 def require_frame(answer: object) -> Frame:
-    """Return what a watch answers, if it is a frame through and through."""
+    """Return a watch's answer if it is a frame with valid fields."""
     return _require_sound_fields(_require_kind(answer, Frame))
 
 
 def require_jpeg(answer: object) -> bytes:
-    """Return what a picture answers, if it is a JPEG of a size that can be kept."""
+    """Return a picture's answer if it is a JPEG and not too large."""
     answer = refuse_promise(answer)
     if not isinstance(answer, bytes) or not answer.startswith(b"\xff\xd8"):
         raise TypeError(f"answered {type(answer).__name__}, which is no JPEG")
@@ -193,12 +193,12 @@ def require_jpeg(answer: object) -> bytes:
 
 
 def require_ruling(answer: object) -> Ruling:
-    """Return what a judge answers, if it is a ruling through and through."""
+    """Return a judge's answer if it is a ruling with valid fields."""
     return _require_sound_fields(_require_kind(answer, Ruling))
 
 
 def _require_sound_fields(value: V) -> V:
-    """Return a value whose fields are sound: it can be made unchecked."""
+    """Validate the fields of a value, which may have been built without validation."""
     try:
         return type(value).model_validate(dict(value))
     except ValidationError as error:
@@ -208,27 +208,27 @@ def _require_sound_fields(value: V) -> V:
 
 
 def is_verifier(answer: object) -> TypeGuard[EvidenceVerifier]:
-    """Whether it plays `EvidenceVerifier`."""
+    """Whether an answer is an `EvidenceVerifier`."""
     return isinstance(answer, EvidenceVerifier)
 
 
 def require_finding(answer: object) -> Finding:
-    """Return what a verifier found; raise `TypeError` for what is no finding."""
+    """Return a verifier's answer if it is a finding with valid fields."""
     return _require_sound_fields(_require_kind(answer, Finding))
 
 
 def is_recall_source(answer: object) -> TypeGuard[RecallSource]:
-    """Whether it plays `RecallSource`."""
+    """Whether an answer is a `RecallSource`."""
     return isinstance(answer, RecallSource)
 
 
 def is_answerer(answer: object) -> TypeGuard[QueryAnswerer]:
-    """Whether it plays `QueryAnswerer`."""
+    """Whether an answer is a `QueryAnswerer`."""
     return isinstance(answer, QueryAnswerer)
 
 
 def are_checks(answer: object) -> TypeGuard[Sequence[HealthCheck]]:
-    """Whether it is a sequence of objects that each play `HealthCheck`."""
+    """Whether an answer is a sequence of `HealthCheck` objects."""
     if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
         return False
     checks = cast("Sequence[object]", answer)
@@ -240,7 +240,7 @@ def _is_check(answer: object) -> bool:
 
 
 def require_health_rows(answer: object) -> AsyncIterator[object]:
-    """Return what a check's `look` answers, if rows can come from it."""
+    """Return the answer of a check's `look` if it is an async iterator."""
     if isinstance(answer, Coroutine):
         cast("Coroutine[object, object, object]", answer).close()
         raise TypeError("look answered a coroutine; it must yield its rows")
@@ -251,12 +251,12 @@ def require_health_rows(answer: object) -> AsyncIterator[object]:
 
 
 def require_health_row(answer: object) -> HealthRow:
-    """Return what a check yields, if it is a row through and through."""
+    """Return a row that a check yields, if its fields are valid."""
     return _require_sound_fields(_require_kind(answer, HealthRow))
 
 
 def is_reader(answer: object) -> TypeGuard[Reader]:
-    """Whether it plays `Reader`, and has a name that a setting can hold."""
+    """Whether an answer is a `Reader` with a name that settings can contain."""
     return (
         isinstance(answer, Reader)
         and isinstance(name := cast("object", answer.name), str)
@@ -266,7 +266,7 @@ def is_reader(answer: object) -> TypeGuard[Reader]:
 
 
 def require_reading(answer: object) -> Reading:
-    """Return what a reader answered, if it is a reading of a length that can be kept.
+    """Return a reader's answer if it is a reading with valid fields.
 
     Raises:
         NoAnswer: It is far too long.

@@ -1,1 +1,1 @@
-"""What an agent may call: names, forms and descriptions; no transport."""
+"""The tools that an agent may call: names, forms, descriptions and answers; no transport."""

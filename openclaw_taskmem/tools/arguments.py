@@ -1,4 +1,4 @@
-"""What comes in with a call, made safe before anything looks at it."""
+"""Check and clean the arguments of a tool call before they are used."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from openclaw_taskmem.domain.redaction import MASK, scrub_json
 from taskmem_hookspecs import InvalidArguments
 
 LONGEST: Final = 65_536
-"""Characters of one text; what the forms take counts in bytes, and is less."""
+"""Characters of one text, at most; the forms' own limits, in bytes, are lower."""
 DEPTH: Final = 32
-"""Levels of nesting; more is nobody's metadata."""
+"""Levels of nesting, at most."""
 MOST_VALUES: Final = 40_000
-"""Values of one call; metadata of the greatest size has fewer."""
+"""Values in one call, at most; metadata of the largest size has fewer."""
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
@@ -25,13 +25,13 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 def prepare_arguments(
     arguments: Mapping[str, object], schema: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], int]:
-    """Return the arguments without lone surrogates and secrets.
+    """Remove lone surrogates and credentials from arguments; return them and the number removed.
 
-    A text that holds what the `schema` asks for, such as a number, is read as that.
-    The number returned says how many secrets were removed.
+    A text is converted if the `schema` asks for another type, such as a number. Only credentials
+    are counted.
 
     Raises:
-        InvalidArguments: They are nested too deeply, too many, or hold NUL.
+        InvalidArguments: They are nested too deeply, too many, or contain NUL.
     """
     _check_value_count(arguments)
     given = cast("dict[str, JsonValue]", _clean_value(dict(arguments), DEPTH))
@@ -42,10 +42,10 @@ def prepare_arguments(
 
 
 def check_tool_name(name: str) -> None:
-    """Refuse the name of a tool that holds a lone surrogate.
+    """Refuse a tool name that contains a lone surrogate.
 
     Raises:
-        InvalidArguments: It does.
+        InvalidArguments: It contains one.
     """
     if _SURROGATE.search(name):
         raise InvalidArguments(
@@ -55,10 +55,10 @@ def check_tool_name(name: str) -> None:
 
 
 def _check_value_count(arguments: Mapping[str, object]) -> None:
-    """Refuse more values than a call may have, before each of them takes time.
+    """Refuse a call with too many values, before time is spent on each.
 
     Raises:
-        InvalidArguments: There are more.
+        InvalidArguments: There are too many.
     """
     left, seen = [*arguments.values()], 0
     while left:
@@ -77,11 +77,11 @@ def _check_value_count(arguments: Mapping[str, object]) -> None:
 def _fit_types(
     arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return the arguments, each text read as the type that the schema asks for.
+    """Convert texts to the types that the schema asks for.
 
-    `"5"` is a number, `"true"` a yes, and a list or an object may be JSON in a text.
-    A list of texts may also be one text with a line, or a number, before each entry.
-    What does not fit stays as it is, for the form to refuse.
+    `"5"` becomes a number, `"true"` a boolean, and a text of JSON a list or an object. A list of
+    texts may also be one text with an entry per line, or with numbered entries. What does not fit
+    is left for the form to refuse.
     """
     asked = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
     return {
@@ -120,7 +120,7 @@ def _read_json(text: str) -> JsonValue:
 
 
 def _split_entries(text: str, kind: JsonValue) -> list[JsonValue]:
-    """Return the entries of a list that was written as one text."""
+    """Split a list that was written as one text into its entries."""
     read = _read_json(text)
     if isinstance(read, list):
         return read

@@ -1,7 +1,7 @@
-"""What an agent may call: name, form, description, and what answers.
+"""The catalog of tools: name, description, form and handler of each.
 
-Answers count steps from 1 and carry a `message` that says what happened and
-what comes next. Source: seed 001.
+Answers count steps from 1 and have a `message` that says what happened and what comes next. Source:
+seed 001.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=forms.Form)
 PROFILES: Final = ("default", "runs", "all")
-"""The sets of tools that may be offered."""
+"""The sets of tools that can be offered."""
 
 
 def answer_call(context: Context, name: str, given: Mapping[str, object], caller: Caller) -> Answer:
     """Call a tool and return its answer.
 
     Raises:
-        TaskmemError: It was refused; the sentence says why and what to do.
+        TaskmemError: The call was refused; the text says why and what to do.
     """
     tool = find_tool(name)
     safe, removed = arguments.prepare_arguments(given, tool.input_schema)
@@ -62,7 +62,7 @@ def answer_call(context: Context, name: str, given: Mapping[str, object], caller
 
 
 def _renew_caller_lease(context: Context, form: forms.Form, answer: Answer, caller: Caller) -> None:
-    """Let a call, refused or not, show that who holds the task's run is at work."""
+    """Renew the lease of the caller's run, whether its call was refused or not."""
     asked = form.model_dump(include={"task_id", "wait_id", "token"})
     if caller.owner is None and asked.get("token") is None:
         return
@@ -73,15 +73,15 @@ def _renew_caller_lease(context: Context, form: forms.Form, answer: Answer, call
         if isinstance(task_id, str):
             renew_lease(context, task_id, caller, asked.get("token"))
     except TaskmemError:
-        # What the call has answered, or was refused with, stands.
+        # The call's own answer or refusal goes out all the same.
         log.debug("a claim was not renewed", exc_info=True)
 
 
 def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
     """Return the tools of a profile.
 
-    `recalls`: whether a source of recorded history is there. Without one its tool is
-    only in `all`. Source: ruling "TASKMEM_TOOLS".
+    `recalls`: whether there is a source of recorded history. Without one, its tool is only in
+    `all`. Source: ruling "TASKMEM_TOOLS".
     """
     if profile == "all":
         return TOOLS
@@ -90,16 +90,16 @@ def list_offered(profile: str, *, recalls: bool) -> tuple[Tool, ...]:
 
 
 def needs_outside_look(name: str, given: object = None) -> bool:
-    """Whether a call looks at what is out there; that of an unknown tool does not."""
+    """Whether a call looks at targets or artifacts; False for an unknown tool."""
     known = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
     return any(tool.looks(known) for tool in TOOLS if tool.name == name)
 
 
 def find_tool(name: str) -> Tool:
-    """Return a tool by its name.
+    """Return the tool with a name.
 
     Raises:
-        TaskmemError: There is none, and the sentence lists them, or it is no name.
+        TaskmemError: There is none, and the text lists the tools; or it is no name.
     """
     arguments.check_tool_name(name)
     if tool := next((tool for tool in TOOLS if tool.name == name), None):
@@ -211,7 +211,7 @@ _ARTIFACTS: Final = (
 
 
 def _is_completion(given: Mapping[str, object]) -> bool:
-    """Whether an update asks for what has to be proved first."""
+    """Whether an update would complete the task, which needs proof."""
     try:
         status = task_lifecycle.parse_status(str(given.get("status")))
     except TaskmemError:
@@ -249,7 +249,7 @@ def _describe_update(updated: UpdateResult, wish: UpdateRequest) -> str:
 
 
 def _describe_next(updated: UpdateResult, wish: UpdateRequest) -> str:
-    """Tell a caller what comes next; empty: nothing is theirs to do."""
+    """Tell the caller what comes next; empty: nothing for them to do."""
     task = updated.task
     if updated.review:
         return updated.review

@@ -1,4 +1,4 @@
-"""The tool that searches recorded history, wherever a plug-in has some. Source: G2."""
+"""The tool that searches recorded history, if a plug-in has some. Source: G2."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from taskmem_hookspecs import Recollection
 
 
 def memory_recall(context: Context, form: forms.MemoryRecall, caller: Caller) -> Answer:
-    """Search, and say how many matches there are, or that nothing can be searched."""
-    del caller  # what was recorded belongs to no session
+    """Search recorded history; say how many matches there are, or that there is no source."""
+    del caller  # recorded history belongs to no session
     found = search_history(context, form.query, form.limit, form.recency_bias)
     if found is None:
         return {

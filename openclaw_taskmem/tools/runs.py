@@ -1,4 +1,4 @@
-"""The tools on runs: where one stands, its steps, and whose hands it is in.
+"""The tools on runs: status, resume, steps, claim, hand-off, background, reset and ends.
 
 Source: seeds 002 and 003.
 """
@@ -22,13 +22,13 @@ from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import Run, RunState, Task
 
 NOTE_BYTES: Final = 2000
-"""Of the note of a hand-off, and of each text of the user, in the answer to a claim."""
+"""Bytes of a hand-off's note, and of each user message, in the answer to a claim."""
 SAID: Final = 10
-"""Texts of the user that are in it, the newest ones."""
+"""User messages in that answer, the newest ones."""
 
 
 def task_resume(context: Context, form: run_forms.TaskResume, caller: Caller) -> Answer:
-    """Take a task up again, and give what is needed to go on."""
+    """Resume a task and return its packet."""
     task, run, packet = runs.resume_task(
         context, form.task_id, caller, answer=form.answer, reopen=form.reopen
     )
@@ -41,7 +41,7 @@ def task_resume(context: Context, form: run_forms.TaskResume, caller: Caller) ->
 
 
 def task_step_done(context: Context, form: run_forms.TaskStepDone, caller: Caller) -> Answer:
-    """Note how a step ended."""
+    """Record the outcome of a step."""
     wish = run_steps.StepOutcome(
         step=form.step,
         outcome=form.outcome,
@@ -77,7 +77,7 @@ def _describe_next(over: run_steps.StepResult) -> str:
 
 
 def task_abort(context: Context, form: run_forms.TaskAbort, caller: Caller) -> Answer:
-    """Give a task up."""
+    """Abort a task."""
     task = run_handoff.abort_task(context, form.task_id, form.reason, form.token, caller)
     return _build_end_answer(task, "Given up; tell the user why.")
 
@@ -98,7 +98,7 @@ def task_background(context: Context, form: run_forms.TaskBackground, caller: Ca
 
 
 def task_cancel(context: Context, form: run_forms.TaskCancel, caller: Caller) -> Answer:
-    """Call a task off."""
+    """Cancel a task."""
     task = run_handoff.cancel_task(context, form.task_id, form.reason or "", caller)
     return _build_end_answer(task, "Cancelled; what was done so far is kept.")
 
@@ -124,7 +124,7 @@ def task_claim(context: Context, form: run_forms.TaskClaim, caller: Caller) -> A
 
 
 def task_handoff(context: Context, form: run_forms.TaskHandoff, caller: Caller) -> Answer:
-    """Hand a task on."""
+    """Hand a task to the user or to another role."""
     task, run, along = run_handoff.hand_off_task(
         context, form.task_id, form.to, note=form.note or "", token=form.token, caller=caller
     )
@@ -149,7 +149,7 @@ def task_handoff(context: Context, form: run_forms.TaskHandoff, caller: Caller) 
 
 
 def task_reset(context: Context, form: run_forms.TaskReset, caller: Caller) -> Answer:
-    """Take a run from whoever holds it."""
+    """Requeue a running run."""
     run, before = run_handoff.reset_run(context, form.task_id, caller)
     held = None if before is None else before.model_dump(mode="json")
     return {
@@ -164,7 +164,7 @@ def task_reset(context: Context, form: run_forms.TaskReset, caller: Caller) -> A
 
 
 def warn_of_left_out(left_out: Sequence[str]) -> Answer:
-    """Return the warning of a plan that was cut to what is worked on at once."""
+    """Warn that steps of a segmented plan were left out; empty: none were."""
     if not left_out:
         return {}
     more = format_count(len(left_out), "step")
@@ -210,7 +210,7 @@ def _build_end_answer(task: Task, said: str) -> Answer:
 
 
 def _show_left(run: Run, left: HandoffNotes) -> dict[str, JsonValue]:
-    """Return what is left for who claims a run: each text on one line, and clipped."""
+    """Return the notes for the new owner of a run: each text on one line and clipped."""
     shown: dict[str, JsonValue] = {}
     if left.note is not None:
         whole = to_plain_line(left.note)
@@ -221,7 +221,7 @@ def _show_left(run: Run, left: HandoffNotes) -> dict[str, JsonValue]:
 
 
 def show_words(words: Sequence[str], task_id: str) -> dict[str, JsonValue]:
-    """Return what the user said of a task: each text on one line, and clipped."""
+    """Return the user's messages on a task: each on one line and clipped."""
     if not words:
         return {}
     said = [to_plain_line(each) for each in words]

@@ -1,4 +1,4 @@
-"""The tool that says where a task and the work on it stand.
+"""The tool that reports the state of a task and its run.
 
 Source: seed 003 §P2.4.
 """
@@ -25,12 +25,12 @@ from openclaw_taskmem.tools.tool import Answer, describe_progress
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
 
 LINES: Final = 30
-"""Of `do_not_redo` and `unknown_outcome` each, in the answer of `task_status`."""
+"""Lines of `do_not_redo` and of `unknown_outcome` in the answer of `task_status`."""
 _PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def task_status(context: Context, form: run_forms.TaskStatusForm, caller: Caller) -> Answer:
-    """Say where a task and its run stand."""
+    """Report the state of a task and its run."""
     place = _parse_position(form.before)
     standing = engine.read_overview(context, form.task_id, caller, place)
     task, run = standing.task, standing.run
@@ -77,7 +77,7 @@ def task_status(context: Context, form: run_forms.TaskStatusForm, caller: Caller
 
 
 def describe_run(run: Run) -> dict[str, JsonValue]:
-    """Return a run as the tools show it."""
+    """Return a run as tools show it."""
     return {
         "run_id": run.run_id,
         "state": run.state,
@@ -109,7 +109,7 @@ def _describe_steps(task: Task, run: Run | None) -> list[JsonValue]:
 
 
 def _describe_past_work(standing: TaskOverview) -> Answer:
-    """Return what must be known to go on, besides the plan."""
+    """Return all that is needed to go on with a task, besides the plan."""
     past = standing.past
     done, cut = (
         packet_history.list_done_calls(past.calls),
@@ -156,10 +156,10 @@ def _describe_call(call: PastCall) -> dict[str, JsonValue]:
 
 
 def _parse_position(before: str | None) -> HistoryPosition | None:
-    """Return where a page of the history begins; None: at the newest.
+    """Return the position at which a page of the history begins; None: at the newest call.
 
     Raises:
-        InvalidArguments: It is none of the places that `more` names.
+        InvalidArguments: It is not a position from `more`.
     """
     if before is None:
         return None

@@ -1,7 +1,7 @@
-"""Cut a thread into pages: what one answer shows of it, and how to get the rest.
+"""Cut a thread into pages: what one answer shows, and how to get the rest.
 
-A page has at most ten messages, or 6 KB. Of a message that is longer than 3 KB it shows
-one part, and says by which call the whole message is read, part after part.
+A page has at most ten messages, or 6 KB. A message over 3 KB is shown in part, with the call that
+reads the whole message part by part.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from taskmem_hookspecs import InvalidArguments, Message
 
 MESSAGES: Final = 10
 FEW: Final = 5
-"""Messages shown where fewer match: the newest are added."""
+"""Messages shown if fewer match; the newest are added."""
 BYTES: Final = 6 * 1024
-"""Of JSON, for the messages of one answer."""
+"""Bytes of JSON for the messages of one answer."""
 _LONG: Final = 3 * 1024
-"""Bytes from which a message is shown in part."""
+"""Bytes above which a message is shown in part."""
 _EXCERPT: Final = 2 * 1024
 _PART: Final = 5 * 1024
-"""Bytes of a part, where one message is read whole."""
+"""Bytes of a part when a single message is read whole."""
 
 _PLACE: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})")
 
 
 def parse_position(after: str | None) -> tuple[int | None, int]:
-    """Return the newest message and the number of entries that came before.
+    """Return the newest message id and the number of entries already shown.
 
-    None: nothing came before, and the whole thread counts.
+    `after` None: (None, 0), that is, the whole thread from its start.
 
     Raises:
-        InvalidArguments: It is none of the places that `more` names.
+        InvalidArguments: It is not a position from `more`.
     """
     if after is None:
         return None, 0
@@ -50,7 +50,7 @@ def parse_position(after: str | None) -> tuple[int | None, int]:
 
 
 def cut_page(asked: QueryAnswer, query: str, start: int) -> Answer:
-    """Return the entries from `start` on that fit, and how to get those after them."""
+    """Return the entries from `start` on that fit, and how to get the next."""
     found = asked.found
     parts = _split_text(found.messages[0].content, _PART) if found.alone else []
     total = len(parts) or len(found.messages)
@@ -79,7 +79,7 @@ def cut_page(asked: QueryAnswer, query: str, start: int) -> Answer:
 
 
 def describe_page(asked: QueryAnswer, page: Answer) -> str:
-    """Say what a page holds, and how to go on."""
+    """Say what a page shows and how to go on."""
     found = asked.found
     if found.matches:
         said = f"Messages that match: {found.matches}, the best first."
@@ -96,7 +96,7 @@ def _build_arguments(asked: QueryAnswer, query: str, **more: str) -> Answer:
 
 
 def _show_message(message: Message, words: tuple[str, ...]) -> Answer:
-    """Return a message; of a long one, the part that holds most of the words."""
+    """Return a message; of a long one, the part with most of the words."""
     if count_json_bytes(message.content) <= _LONG:
         return _describe_message(message, message.content)
     parts = _split_text(message.content, _EXCERPT)
@@ -122,7 +122,7 @@ def _describe_message(message: Message, content: str) -> Answer:
 
 
 def _split_text(text: str, size: int) -> list[str]:
-    """Cut a text into parts of at most `size` bytes of JSON each."""
+    """Cut a text into parts of at most `size` bytes of JSON."""
     parts: list[str] = []
     while text:
         kept = min(len(text), size)

@@ -1,7 +1,4 @@
-"""A tool: its form, its handler, and what it answers.
-
-Answers are JSON, with a `message` that says what comes next.
-"""
+"""The type of a tool, and parts of its answers: JSON with a `message` that says what comes next."""
 
 from __future__ import annotations
 
@@ -24,15 +21,15 @@ Answer = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One thing that an agent may call."""
+    """A tool that an agent may call."""
 
     name: str
     description: str
-    """For the model: what it does, when to use it."""
+    """For the model: what it does and when to use it."""
     form: type[forms.Form]
     answer: Callable[[Context, Any, Caller], Answer]
     looks: Callable[[Mapping[str, object]], bool] = lambda _: False
-    """Whether it looks at what is out there, which may take seconds, if so called."""
+    """Whether a call with these arguments looks at targets or artifacts, which may take seconds."""
 
     @property
     def input_schema(self) -> dict[str, JsonValue]:
@@ -41,7 +38,7 @@ class Tool:
 
 
 def describe_progress(task: Task) -> Answer:
-    """Return how far a task's plan is done, its steps counted from 1."""
+    """Return the progress of a task's plan, with steps counted from 1."""
     place = compute_progress(task)
     return {
         "completed": [step + 1 for step in place.completed],
@@ -52,7 +49,7 @@ def describe_progress(task: Task) -> Answer:
 
 
 def describe_awaited(run: Run | None) -> Answer:
-    """Return what a task waits for of somebody, and its question; empty: nothing."""
+    """Return what a task's run waits for, and its question; empty: nothing."""
     what = None if run is None else session_run.find_awaited(run)
     if run is None or what is None:
         return {}
@@ -64,7 +61,7 @@ def describe_awaited(run: Run | None) -> Answer:
 
 
 def describe_asked(task: Task) -> str:
-    """Say of a question who puts it to the user, and what its agent does meanwhile."""
+    """Say who puts a question to the user, and what its agent does meanwhile."""
     if is_gateway_session(task.session_key):
         return (
             "The user is shown your question, and the task waits for the answer: end "
@@ -78,7 +75,7 @@ def describe_asked(task: Task) -> str:
 
 
 def describe_queue(context: Context, task: Task, role: str) -> str:
-    """Say of a task that was registered for a role who gets it, and who is told."""
+    """Say who gets a task that was queued for a role, and who is woken."""
     session = task.registrar_session
     told = 'task_list with status "waiting" shows it until somebody has.'
     if session is not None and context.reaches(task.registrar_host, session):
@@ -91,7 +88,7 @@ def describe_queue(context: Context, task: Task, role: str) -> str:
 
 
 def describe_silence(context: Context, task: Task) -> str:
-    """Say what becomes of a task of which nothing is heard."""
+    """Say what happens if a task is not updated any more."""
     if not context.reaches(task.host, task.session_key):
         return (
             "no wake can reach you here, so find it again with task_list and a query "

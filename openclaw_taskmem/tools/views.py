@@ -1,4 +1,4 @@
-"""What people and programs look at: tasks, wakes, waits, events and plug-ins as JSON.
+"""Views for people and programs: tasks, wakes, waits, runs, events and plug-ins as JSON.
 
 Source: design §6, "`--json` prints one JSON document".
 """
@@ -39,21 +39,21 @@ from taskmem_hookspecs import (
 
 View = dict[str, JsonValue]
 PAGE_BYTES: Final = 256 * 1024
-"""Of JSON, for the messages that one answer shows of a thread."""
+"""Bytes of JSON for the messages of a thread in one answer."""
 MOST: Final = 1000
-"""Rows that a list shows unless it is told otherwise."""
+"""Rows in a list by default."""
 LARGEST: Final = 1_000_000
 """Rows that a list may be asked for."""
 
 Kept = Callable[[Wait], View]
-"""Returns what is kept of a wait beside its row."""
+"""Returns the recording kept for a wait beside its row."""
 
 _OWED = (WakeState.DUE, WakeState.SENT)
 _OPEN = tuple(state for state in RunState if not state.terminal)
 
 
 def count_by_state(context: Context) -> View:
-    """Return how much there is, by state."""
+    """Return how many rows of each kind there are, by state, and the database's size."""
     found = context.store.count()
     return {
         "tasks": {state.value: number for state, number in found.tasks.items()},
@@ -73,9 +73,9 @@ def count_by_state(context: Context) -> View:
 
 
 def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:
-    """Return how many wakes there are, those apart whose time has not come.
+    """Return how many wakes there are, by state.
 
-    `planned` are those of a later time, `kept` those that no transport reaches.
+    `planned` are due later; `kept` are those that no transport reaches; `due` excludes both.
     """
     now = context.clock.now()
     owed = WakeQuery(states=(WakeState.DUE,), limit=MOST)
@@ -88,7 +88,7 @@ def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:
 
 
 def count_unsent(context: Context) -> int:
-    """Return how many wakes of this home are owed that could not be sent so far."""
+    """Return how many due wakes of this home have a failed delivery."""
     due = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=MOST))
     return sum(wake.last_error is not None for wake in due)
 
@@ -96,16 +96,16 @@ def count_unsent(context: Context) -> int:
 def show_by_id(
     context: Context, any_id: str, kept: Kept | None = None, before: int | None = None
 ) -> View:
-    """Return a task, or a wait, with all that hangs on it; or a wake.
+    """Return a task or a wait with all that belongs to it, or a wake.
 
-    Of a task's thread it is one page, the newest; `earlier` names what is to be given
-    as `before` for the page before it, and is None where there is none.
+    A task's thread is shown by pages, newest first; pass `earlier` as `before` for the page before.
+    `earlier` is None on the last one.
 
     Args:
-        context: Where they are.
-        any_id: Of any of them.
-        kept: What is told of a wait besides.
-        before: The message before which a task's page ends; None: its newest is on it.
+        context: The context of the use case.
+        any_id: The id of a task, wait or wake.
+        kept: Returns further fields of a wait; None: there are none.
+        before: The message before which the page ends; None: the newest page.
 
     Raises:
         TaskNotFound: No task has that id.
@@ -165,7 +165,7 @@ def _show_task(context: Context, task_id: str) -> View:
 
 
 def _read_page(context: Context, task_id: str, before: int | None) -> View:
-    """Return the newest messages before one that an answer has room for."""
+    """Return the newest messages before one, as many as fit into an answer."""
     read = context.store.read_records(Message, task_id, MOST, before=before)
     shown = _fit_newest([_format_message(message) for message in read])
     whole = len(shown) == len(read) < MOST
@@ -174,7 +174,7 @@ def _read_page(context: Context, task_id: str, before: int | None) -> View:
 
 
 def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
-    """Return the last rows that an answer has room for, and the very last always."""
+    """Return the last rows that fit into an answer; the very last always does."""
     room, kept = PAGE_BYTES, 0
     for row in reversed(rows):
         room -= len(json.dumps(row, ensure_ascii=False).encode())
@@ -185,21 +185,21 @@ def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
 
 
 def list_waits(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the open waits, newest first; with `all` the ended ones too."""
+    """Return the open waits, newest first; with `all` also those that have ended."""
     status = None if params.get("all") else WaitStatus.WATCHING
     query = WaitQuery(status=status, limit=_read_limit(params))
     return [_format_wait(context, wait) for wait in context.store.whole.find_waits(query)]
 
 
 def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
-    """Return the wakes that are due or sent, newest first; with `all` every one."""
+    """Return the wakes that are due or sent, newest first; with `all` every wake."""
     states = None if params.get("all") else _OWED
     found = context.store.whole.find_wakes(WakeQuery(states=states, limit=_read_limit(params)))
     return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
 
 
 def _explain_hold(wake: Wake, holds: Holds) -> str | None:
-    """Return why a wake that is due is not sent now; None: it is not held."""
+    """Return why a due wake is not sent now; None: it is, or it is not due."""
     if reachability.is_kept(wake):
         return reachability.describe_kept(wake)
     held = holds(wake.session_key) if wake.state is WakeState.DUE else None
@@ -207,7 +207,7 @@ def _explain_hold(wake: Wake, holds: Holds) -> str | None:
 
 
 def list_runs(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the runs that have not ended, newest first; with `all` every one."""
+    """Return the open runs, newest first; with `all` every run."""
     states = None if params.get("all") else _OPEN
     task_id = _read_task_id(params)
     query = RunQuery(states=states, task_id=task_id, limit=_read_limit(params))
@@ -237,7 +237,7 @@ def _format_run(run: Run, task_name: str) -> View:
 
 
 def list_events(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the newest entries of the audit log, oldest first."""
+    """Return the newest events of the log, oldest first."""
     query = EventQuery(task_id=_read_task_id(params), limit=_read_limit(params))
     return _format_events(context, query)
 
@@ -247,7 +247,7 @@ def _format_events(context: Context, query: EventQuery) -> list[JsonValue]:
 
 
 def list_plugins(context: Context) -> list[JsonValue]:
-    """Return every plug-in found, and how it fares."""
+    """Return every plug-in found, with its state."""
     return [
         {
             "name": plugin.name,
@@ -327,7 +327,7 @@ def _format_event(event: Event) -> View:
 
 
 def _format_fields(row: Value, names: str) -> View:
-    """Return fields of a row under their own names; instants are texts."""
+    """Return the named fields of a row; times become texts."""
     found = {name: getattr(row, name) for name in names.split()}
     return {
         name: format_iso_millis(value) if isinstance(value, datetime) else value

@@ -1,4 +1,4 @@
-"""The tools on waits: hand one over, send it back, call it off. Source: seed 001."""
+"""The tools on waits: open, update and cancel one. Source: seed 001."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NOTE_BYTES: Final = 600
 
 
 def smart_wait(context: Context, form: wait_forms.SmartWait, caller: Caller) -> Answer:
-    """Start a wait and say what is watched."""
+    """Open a wait and say what is watched."""
     armed = waits.open_wait(
         context,
         target=form.target,
@@ -53,7 +53,7 @@ def smart_wait(context: Context, form: wait_forms.SmartWait, caller: Caller) -> 
 
 
 def wait_update(context: Context, form: wait_forms.WaitUpdate, caller: Caller) -> Answer:
-    """Arm a wait again and say how it stood."""
+    """Arm a wait again and say how it had ended."""
     asked = form.wake_when is not None or form.signals is not None
     wish = Refinement(
         wake_when=_read_condition(form).sentence if asked else None,
@@ -71,7 +71,7 @@ def wait_update(context: Context, form: wait_forms.WaitUpdate, caller: Caller) -
 
 
 def wait_cancel(context: Context, form: wait_forms.WaitCancel, caller: Caller) -> Answer:
-    """Cancel a wait; one that has ended stays as it is."""
+    """Cancel a wait; if it has ended, say how."""
     before = waits.cancel_wait(context, form.wait_id, form.reason, caller)
     if before.status is not WaitStatus.WATCHING:
         return {
@@ -91,7 +91,7 @@ def wait_cancel(context: Context, form: wait_forms.WaitCancel, caller: Caller) -
 
 
 def _build_armed_answer(context: Context, armed: ArmedWait, watched: str) -> Answer:
-    """Answer that a wait is watched, and how its agent hears of the end."""
+    """Answer that a wait is watched, and how its agent learns of the end."""
     wait = armed.wait
     answer: Answer = {
         "wait_id": wait.wait_id,
@@ -108,14 +108,14 @@ def _build_armed_answer(context: Context, armed: ArmedWait, watched: str) -> Ans
 
 
 def _read_condition(form: wait_forms.SmartWait | wait_forms.WaitUpdate) -> Condition:
-    """Read what a call waits for, from its sentence or its signals."""
+    """Return the condition of a call, from its sentence or its signals."""
     if form.signals is not None:
         condition = read_signals(form.signals)
     else:
-        # Only of a queue it may be left out, which has no other.
+        # It may be left out for a queue only, which has a single condition.
         condition = parse_condition(form.wake_when or queues.FORM)
     if MASK in condition.sentence:
-        # Secrets are removed from all that is looked at, so any of them would match.
+        # Secrets are masked in all that is watched, so any secret would match.
         raise InvalidArguments(
             "wake_when holds a secret, and secrets are removed before anything is "
             "stored or looked at; wait for the words around it. Nothing was written."
@@ -145,7 +145,7 @@ def _format_end(wait: Wait) -> str:
 
 
 def _describe_target(armed: ArmedWait) -> str:
-    """Say what there is to know of the target, and show the last lines there."""
+    """Return the note on a target and its last lines."""
     sighting = armed.sighting
     said = [clip(to_plain_line(scrub(sighting.note)), _NOTE_BYTES)] if sighting.note else []
     if sighting.tail is None:
