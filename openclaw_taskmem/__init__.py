@@ -1,7 +1,6 @@
-"""The core of openclaw-taskmem: what an agent is to do, remembered for it.
+"""The core of openclaw-taskmem: durable tasks, waits and wakes for AI agents.
 
-Kept light on purpose: the console script imports this first, and `taskmem mcp`
-must not pay for anything that it does not use.
+This file imports nothing: the console script loads it first, and `taskmem mcp` must start fast.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The system's clock: the only place in this project that reads the time."""
+"""The system's clock: the only module of the core that reads the time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 
 
 class SystemClock:
-    """Plays `taskmem_hookspecs.Clock` with the machine's own clocks."""
+    """The `taskmem_hookspecs.Clock` of the machine."""
 
     def now(self) -> datetime:
-        """Return the instant, aware and in UTC."""
+        """Return the current time, aware and in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds that only ever grow; a suspended machine stands still."""
+        """Return seconds that only grow; the clock stops while the machine is suspended."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Return when that many seconds have passed."""
+        """Sleep for that many seconds."""
         await asyncio.sleep(seconds)

@@ -1,8 +1,8 @@
-"""The settings: environment first, then `config.toml`, read once and passed on.
+"""Read the settings once, from the environment first, then from `config.toml`.
 
-A setting `x_y` is the variable `TASKMEM_X_Y`. What the file says is put into the
-environment, so that plug-ins read one place. What concerns delivery is the home's: for
-it the file comes first. Source: design §6.
+The setting `x_y` is the variable `TASKMEM_X_Y`. Settings of the file are put into the environment,
+so that plug-ins read one place. For settings of delivery, which belong to the home, the file comes
+first. Source: design §6.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ PREFIX: Final = "TASKMEM_"
 MOST_DAYS: Final = 36_500.0
 """A hundred years."""
 LONGEST: Final = 1e9
-"""Seconds, some thirty years: what every clock and calendar can still add."""
+"""Seconds, about thirty years: any clock and calendar can add this much."""
 _COUNTS: Final = frozenset({"gemini_calls_per_day", "host_calls_per_day"})
 """Settings of the built-in plug-ins that are whole numbers.
 
-What is none is refused here: a plug-in would find out when it is first needed, which
-may be hours after the start.
+They are validated here, because a plug-in would notice only when it first needs one, maybe hours
+after the start.
 """
 _FROM_ONE: Final = frozenset({"max_rounds", "step_tools", "keep_mb"})
-"""Whole numbers of which none would fail every task, or allow no call or row."""
+"""Whole numbers for which 0 would fail every task, or allow no call or row."""
 _FOREIGN: Final = _COUNTS | {
     *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
 _OF_HOME: Final = ("wake_transport", "notify", "openclaw_bin")
-"""Settings of delivery: one daemon serves all hosts, whoever has started it."""
+"""Settings of delivery: one daemon serves all hosts, whichever has started it."""
 FILE_FIRST: Final = frozenset(f"{PREFIX}{name.upper()}" for name in _OF_HOME)
-"""Their variables."""
+"""The variables of these settings."""
 _OF_OPENCLAW: Final = (
     *("OPENCLAW_HOME", "OPENCLAW_STATE_DIR", "OPENCLAW_CONFIG_PATH"),
     "OPENCLAW_GATEWAY_PORT",
 )
-"""OpenClaw's own variables, by which the built-in plug-ins find it."""
+"""OpenClaw's own variables, by which the built-in plug-ins locate it."""
 FINDS_OPENCLAW: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OF_OPENCLAW})
-"""What counts only while no gateway of OpenClaw's is connected."""
+"""Variables that count only while no gateway of OpenClaw is connected."""
 _KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""Where a key for Gemini may be."""
+"""Variables that may contain a key for Gemini."""
 _OF_CALLERS: Final = frozenset({"host", "session_key"})
-"""What only the environment says: who calls."""
+"""Settings that are only in the environment: who calls."""
 _NO_CHOICE: Final = frozenset({"home", "tools", "in_file", "warnings"})
-"""Fields that are no setting of the daemon's, or are each caller's own."""
+"""Fields that are no settings of the daemon, or that each caller sets for itself."""
 _WORDS: Final = {
     "tools": ("default", "runs", "all"),
     "notify": ("milestones", "important", "off"),
@@ -61,7 +61,7 @@ _WORDS: Final = {
     "openclaw_cli_text": ("auto", "full", "brief"),
     "sandbox_looks": ("workspace", "none", "all"),
 }
-"""What the settings take that are one of a few words."""
+"""The allowed words of settings that take one of a few."""
 _SWITCH: Final = {
     **dict.fromkeys(("on", "true", "yes", "1"), True),
     **dict.fromkeys(("off", "false", "no", "0"), False),
@@ -71,106 +71,116 @@ _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How this installation behaves.
+    """The settings of this installation.
 
-    Times are in seconds unless they say otherwise; fractions are allowed.
+    Times are in seconds unless stated otherwise; fractions are allowed.
     """
 
     home: Home
     database_url: str = ""
-    """Where everything is kept; empty: `taskmem.db` in the home."""
+    """URL of the database; empty: `taskmem.db` in the home."""
     stuck_threshold_seconds: float = 300.0
     """Silence after which an active task counts as stuck."""
     stuck_interval_seconds: float = 60.0
-    """The longest time between two looks for stuck tasks."""
+    """The longest time between two checks for stuck tasks."""
     stuck_cooldown_seconds: float = 900.0
     """The shortest time between two alerts of one task."""
     wake_transport: str = "auto"
     """A transport's name, or `auto`: any that can work here."""
     wake_ack_seconds: float = 600.0
-    """After which a wait's wake that nobody acted on is sent again."""
+    """Time after which a wait's wake is sent again if nobody has acted on it."""
     carry_on: bool = True
-    """Whether an agent is told to go on when its turn ended before its task."""
+    """Whether an agent is told to go on when its turn ends before its task."""
     idle_pauses: tuple[float, ...] = (60.0, 240.0, 900.0)
-    """How long a task rests after turns in a row that brought nothing, before its agent
-    is reminded; after as many reminders without effect it has stalled."""
+    """Pauses after turns in a row without progress, each followed by a reminder to the agent.
+
+    After as many reminders without effect the task has stalled."""
     question_seconds: float = 120.0
-    """How long it rests first where the agent's last words end in a question mark."""
+    """The first of these pauses if the agent's last words end with a question mark."""
     max_rounds: int = 200
-    """How often an agent is told to go on with one task before a user says more."""
+    """How often an agent is told to go on with a task before its user must speak."""
     max_hours: float = 48.0
-    """Hours of work in turns after which it ends likewise."""
+    """Hours of work in turns before its user must speak."""
     provider_retries: int = 3
-    """Turns in a row that may fail for the provider's sake and are begun again."""
+    """Turns in a row that are begun again after an error of the model's provider."""
     provider_rest_seconds: float = 90.0
-    """The rest before the first of them; four times as long each time."""
+    """The pause before the first of them; each further one is four times as long."""
     lease_seconds: float = 300.0
-    """After which an agent of which nothing was seen counts as gone."""
+    """Time after which an agent counts as gone if nothing was seen of it."""
     fresh_seconds: float = 3600.0
     """Age up to which interrupted work resumes by itself."""
     step_tools: int = 3
-    """Tool calls that a step of a segmented task has."""
+    """Tool calls per step of a segmented task."""
     step_bonus: int = 2
-    """How many more it has on request, once."""
+    """Further calls of a step on request, once."""
     hook_seconds: float = 2.0
     """How long a plug-in may take to answer a hook."""
     judge_timeout_seconds: float = 20.0
     """How long a judge may take for one ruling."""
     readers: tuple[str, ...] = ("gemini", "host")
-    """Who is asked what a text or a picture shows, in this order; `none`: nobody."""
+    """Readers to ask about a text or a picture, in this order; `none`: no reader."""
     idle_exit_seconds: float = 600.0
-    """After which a daemon with nothing to do ends."""
+    """Time after which a daemon with nothing to do exits."""
     implicit_tasks: bool = True
-    """Whether a user's turn of several calls without a task is covered by one."""
+    """Whether a user's turn of several calls without a task gets an implicit one."""
     checkpoint_days: float = 7.0
-    """Days for which checkpoints are kept, also of open tasks, and implicit tasks."""
+    """Days for which checkpoints, also of open tasks, and implicit tasks are kept."""
     keep_days: float = 90.0
-    """Days for which events, waits and wakes that have ended are kept."""
+    """Days for which ended events, waits and wakes are kept."""
     keep_mb: int = 2048
-    """Size of the database, in MiB, above which the oldest of these, and checkpoints of
-    tasks that are over, go earlier, unless several homes share it."""
+    """Size of the database in MiB above which the oldest of these are dropped earlier.
+
+    So are checkpoints of ended tasks. Nothing is, if several homes share the database."""
     picture_days: float = 7.0
-    """Days for which pictures of a wait are kept after it ended; 0 keeps none."""
+    """Days for which pictures of an ended wait are kept; 0: none are kept."""
     tools: str = "default"
-    """Which tools are offered: `default`, `runs` or `all`."""
+    """The tools that are offered: `default`, `runs` or `all`."""
     notify: str = "milestones"
-    """Of what a session's user is told unasked, where they are: `milestones`,
-    `important` (failures, what was completed, what could not be verified) or `off`.
-    Questions and the agent's last words are told with every setting."""
+    """Which notices a session's user gets: `milestones`, `important` or `off`.
+
+    `important`: failures, completions, and artifacts that could not be verified. Questions
+    and the agent's last words are always shown."""
     artifact_roots: tuple[str, ...] = ()
-    """Folders that what tasks make may lie in; empty: the user's own and the temporary
-    one. The agent's own is always one of them."""
+    """Folders in which artifacts may lie; empty: the user's home and the temporary folder.
+
+    The agent's working directory is always included."""
     evidence_urls: str = "all"
-    """Which URLs are asked that agents name as proof: `all`, `public` (none of this
-    machine and of private networks) or `none`. The evidence plug-in reads it."""
+    """Which URLs that agents name as proof are requested: `all`, `public` or `none`.
+
+    `public`: not those of this machine and of private networks. Read by the evidence
+    plug-in."""
     openclaw_cli_text: str = "auto"
-    """What a wake by OpenClaw's command says, which other users can read in the process
-    list: `full`, `brief` (only what to ask for) or `auto` (`brief` where the machine
-    has another user who can log in). The OpenClaw plug-in reads it."""
+    """The text of a wake sent by OpenClaw's command: `full`, `brief` or `auto`.
+
+    Other users can read it in the process list. `brief`: only what to ask for. `auto`:
+    `brief` if another user can log in to the machine. Read by the OpenClaw plug-in."""
     sandbox_looks: str = "workspace"
-    """What `smart_wait` shows an agent that its host keeps in a sandbox: `workspace`
-    (files of its own folder, and what its session runs), `none` (the latter), `all`."""
+    """What `smart_wait` shows an agent in a sandbox: `workspace`, `none` or `all`.
+
+    `workspace`: files of its own folder, and what its session runs. `none`: only the latter."""
     hold_back: bool = True
-    """Whether a plug-in that asks before it shows an answer is told what is found
-    nowhere. OpenClaw's asks only where that was chosen in set-up."""
+    """Whether answers that name missing files are held back, for plug-ins that ask.
+
+    OpenClaw's plug-in asks only if that was chosen in set-up."""
     disabled_plugins: tuple[str, ...] = ()
     """Plug-ins to leave out, by the name of their entry point."""
     in_file: frozenset[str] = frozenset()
     """The names of the settings that are in the home's file."""
     warnings: tuple[str, ...] = ()
-    """What was found and not understood, a sentence each."""
+    """A sentence for each entry that was not understood."""
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The folders that what tasks make may lie in, besides their agent's own."""
+        """The folders in which artifacts may lie, besides the agent's own."""
         return self.artifact_roots or (str(Path.home()), tempfile.gettempdir())
 
     @property
     def look_roots(self) -> tuple[str, ...]:
-        """The folders that files to wait on may lie in, besides their agent's own.
+        """The folders in which files to wait on may lie, besides the agent's own.
 
-        The doctor waits on a file of the home. Unless the user says where, temporary
-        files may be where most programs put them, and logs are there to be watched.
+        The home is one of them, as the doctor waits on a file there. Unless the user sets the
+        folders, `/tmp` and `/var/log` are included: most programs put temporary files there, and
+        logs.
         """
         usual = () if self.artifact_roots else ("/tmp", "/var/log")  # noqa: S108
         return (*dict.fromkeys((*self.roots, str(self.home.folder), *usual)),)
@@ -182,23 +192,23 @@ class Settings:
 
 
 def list_variables() -> frozenset[str]:
-    """Return the variables of the environment that taskmem itself reads."""
+    """Return the environment variables that taskmem itself reads."""
     own = {field.name for field in fields(Settings)} - {"in_file", "warnings"}
     names = own | _FOREIGN | _OF_CALLERS
     return frozenset(f"{PREFIX}{name.upper()}" for name in names)
 
 
 def load_settings(environ: MutableMapping[str, str]) -> Settings:
-    """Read the settings, and put what the file says into `environ`.
+    """Read the settings, and put those of the file into `environ`.
 
     Raises:
-        SettingsInvalid: A value cannot be used, or the file cannot be read.
+        SettingsInvalid: A value is invalid, or the file cannot be read.
     """
     try:
         home = find_home(environ)
     except HomeRefused as refusal:
         raise SettingsInvalid(str(refusal)) from refusal
-    # Plug-ins find the home where everything else is found.
+    # Plug-ins read the home from the environment, like all other settings.
     environ[f"{PREFIX}HOME"] = str(home.folder)
     known = {f.name for f in fields(Settings)} - {"home", "in_file", "warnings"}
     odd: list[str] = []
@@ -231,10 +241,10 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
 
 
 def list_chosen(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return by its variable each setting that is not the default, without secrets.
+    """Return by variable each setting that is not the default, without credentials.
 
-    What each caller decides for itself is not among them. `environ`: where `load` has
-    put what the file says.
+    Settings that each caller makes for itself are left out. `environ`: the environment into which
+    `load_settings` has put the file's settings.
     """
     chosen: dict[str, str] = {}
     for field in fields(Settings):
@@ -261,14 +271,14 @@ def _read_config_file(home: Home) -> Mapping[str, str]:
 
 
 def _format_file_value(value: object) -> str:
-    """Return a value of the file as the environment would have it."""
+    """Format a value of the file as in the environment."""
     if isinstance(value, list):
         return ",".join(map(str, cast("list[object]", value)))
     return str(value)
 
 
 def _format_value(value: object) -> str:
-    """Return a value as the environment would have it."""
+    """Format a value as in the environment."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
@@ -333,7 +343,7 @@ def _parse_pauses(variable: str, raw: str, parts: tuple[str, ...]) -> tuple[floa
 
 
 def _check_days(variable: str, raw: str, number: float, *, none: bool) -> float:
-    """Return days; `none`: whether 0 may be said."""
+    """Return days; refuse a number out of range; `none`: 0 is allowed."""
     if not 0 <= number <= MOST_DAYS or (number == 0 and not none):
         least = "from 0 to" if none else "greater than 0 and at most"
         raise SettingsInvalid(

@@ -1,7 +1,7 @@
-"""The state folder: where it is, and what lies in it.
+"""The state folder: where it is, and which files are in it.
 
-Standard library only, and little of it: every face pays for this import at its
-start. That is also why `Home` is a named tuple (a dataclass would cost 10 ms).
+Standard library only, and little of it, since every command imports this at its start. For the same
+reason `Home` is a named tuple (a dataclass would cost 10 ms).
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PATH_BYTES = 107 if sys.platform == "linux" else 103
-"""The longest path of a Unix socket in bytes; the system adds a NUL to it."""
+"""Bytes of the longest path of a Unix socket, without the system's NUL."""
 _BESIDE = 8
-"""How much longer the name of a socket may be that a plug-in puts beside ours."""
+"""Bytes by which the name of a plug-in's socket beside ours may be longer."""
 
 _SOCKET = "daemon.sock"
 
 
 class HomeRefused(Exception):
-    """The state folder cannot be used; its `str()` says why and what to do."""
+    """The state folder cannot be used; `str()` says why and what to do."""
 
     name = "settings_invalid"
-    """What programs match on, as every error of this project has."""
+    """The error's name, for programs, as in all errors of this project."""
 
 
 class Home(NamedTuple):
-    """The state folder and the files in it; absolute paths, which need not exist."""
+    """The state folder and its files: absolute paths, which need not exist."""
 
     folder: Path
     socket: Path
@@ -38,22 +38,22 @@ class Home(NamedTuple):
 
     @property
     def lock(self) -> Path:
-        """What a running daemon holds, so that there is one."""
+        """The lock of the running daemon, so that there is only one."""
         return self.folder / "daemon.lock"
 
     @property
     def log(self) -> Path:
-        """What a daemon that a face started says and complains about."""
+        """The log of a daemon that was started in the background."""
         return self.folder / "daemon.log"
 
     @property
     def config(self) -> Path:
-        """The settings that are not in the environment."""
+        """The file of settings."""
         return self.folder / "config.toml"
 
     @property
     def identity_file(self) -> Path:
-        """What tells this home from every other, wherever it is moved to."""
+        """The id of this home, which stays the same when it is moved."""
         return self.folder / "home.id"
 
     @property
@@ -63,17 +63,17 @@ class Home(NamedTuple):
 
     @property
     def pictures(self) -> Path:
-        """The pictures that are kept of waits."""
+        """The folder of waits' pictures."""
         return self.folder / "pictures"
 
     def require_own(self) -> None:
         """Refuse a folder that another user made, can replace or has put a file into.
 
-        What others may have written is not read: neither settings, which name
-        programs, nor links. A file in it may be root's, who reads everything anyway.
+        Others' settings, which name programs, and links must not be used. Files of root are
+        allowed, as root can read everything anyway.
 
         Raises:
-            HomeRefused: It names what is not ours, or the folder's name is no UTF-8.
+            HomeRefused: Something is another user's, or the folder's name is no UTF-8.
         """
         try:
             str(self.folder).encode()
@@ -90,20 +90,20 @@ class Home(NamedTuple):
                     _require_own_file(self.folder / name, is_open=bool(is_open))
 
     def prepare(self) -> None:
-        """Make the folder, for its owner alone, and the socket's where it is another.
+        """Create the folder for its owner alone, and the socket's folder if it is another.
 
-        A folder of ours that is there already is closed to others too.
+        An existing folder of ours is closed to other users.
 
         Raises:
-            HomeRefused: The folder cannot be made or is not ours, as `require_own`
-                says, or the socket's own folder is not ours alone.
+            HomeRefused: The folder cannot be created or is not ours (see `require_own`), or the
+                socket's own folder is not ours alone.
         """
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.require_own()
             if self.folder.stat().st_mode & 0o077:
                 self.folder.chmod(0o700)
-                # What came while it was open is found now.
+                # Check again for files added while it was open.
                 self.require_own()
             if self.socket.parent != self.folder:
                 _make_private(self.socket.parent)
@@ -117,10 +117,10 @@ class Home(NamedTuple):
 
 
 def find_home(environ: Mapping[str, str]) -> Home:
-    """Find the state folder, as `locate_home`, and see that it is ours.
+    """Return the state folder (see `locate_home`); refuse one that is not ours.
 
     Raises:
-        HomeRefused: It, or something in it, is another user's.
+        HomeRefused: It, or a file in it, is another user's.
     """
     home = locate_home(environ)
     home.require_own()
@@ -128,11 +128,10 @@ def find_home(environ: Mapping[str, str]) -> Home:
 
 
 def locate_home(environ: Mapping[str, str]) -> Home:
-    """Find where the state folder is, whoever owns it; nothing is made or changed.
+    """Return the state folder, whoever owns it; nothing is created or changed.
 
-    `TASKMEM_HOME`, else `taskmem` in `OPENCLAW_STATE_DIR`, else
-    `.openclaw/taskmem` in `OPENCLAW_HOME` or the user's own home. A variable
-    that is empty counts as not set.
+    It is `TASKMEM_HOME`, else `taskmem` in `OPENCLAW_STATE_DIR`, else `.openclaw/taskmem` in
+    `OPENCLAW_HOME` or the user's home. Empty variables count as unset.
 
     Args:
         environ: The environment, such as `os.environ`.
@@ -154,11 +153,11 @@ def _make_absolute(path: str, environ: Mapping[str, str]) -> Path:
 
 
 def _find_socket(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Choose the socket's place: in the folder, or else where its path is short.
+    """Return the socket's path: in the folder, or else where the path is short enough.
 
-    A daemon leaves a link in the folder that says where its socket is: faces
-    with another `XDG_RUNTIME_DIR` or none (cron, a service) must find the same.
-    A folder that another user made in our place is passed over.
+    A daemon leaves a link in the folder that points to its socket, so that clients with another
+    `XDG_RUNTIME_DIR` or none (cron, a service) find it. A folder that another user has created in
+    place of ours is skipped.
     """
     near = folder / _SOCKET
     if _is_short_enough(near):
@@ -186,7 +185,7 @@ def _is_short_enough(path: Path) -> bool:
 
 
 def _is_anothers(folder: Path) -> bool:
-    """Whether something is there that another user made."""
+    """Whether the path exists and belongs to another user."""
     with suppress(OSError):
         return folder.lstat().st_uid != os.geteuid()
     return False
@@ -209,7 +208,7 @@ def _require_own_folder(folder: Path) -> None:
 
 
 def _require_own_file(path: Path, *, is_open: bool) -> None:
-    """Refuse a file of a state folder; `is_open`: others may enter the folder."""
+    """Refuse another user's file in a state folder; `is_open`: others may enter the folder."""
     found = path.lstat()
     if found.st_uid in (os.geteuid(), 0) and stat.S_ISLNK(found.st_mode):
         found = path.stat()
@@ -218,7 +217,7 @@ def _require_own_file(path: Path, *, is_open: bool) -> None:
             f"{path} belongs to user {found.st_uid}; see how it came there and remove "
             "it, or set TASKMEM_HOME to a folder of your own."
         )
-    # A group of the same number is the user's own: umask 002 counts on it.
+    # A group with the user's own number is the user's alone, as umask 002 assumes.
     others = 0o002 if found.st_gid == found.st_uid else 0o022
     is_kept = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
     if is_open and is_kept and found.st_mode & others:
@@ -229,7 +228,7 @@ def _require_own_file(path: Path, *, is_open: bool) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder in a place that others write to, or find it as we left it."""
+    """Create a folder for us alone where others may write, or check the existing one."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()

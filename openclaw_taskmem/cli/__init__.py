@@ -1,1 +1,1 @@
-"""Thin translators between the daemon and people, hosts and programs."""
+"""The command line, the relay and the doctor: clients of the daemon."""

@@ -1,6 +1,6 @@
-"""A connection to the daemon, which is started when none answers.
+"""Connect to the daemon, and start one if none answers.
 
-Standard library only, and blocking: the relay and the command line stand on it.
+Standard library only, and blocking, since the relay and the command line are built on it.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from typing import Any, Final, Literal, Self, cast
 from openclaw_taskmem.home import Home, HomeRefused
 
 MAX_LINE: Final = 1024 * 1024
-"""The longest line that is handed to the daemon, in bytes, its end included."""
+"""Bytes of the longest line sent to the daemon, with its newline."""
 
 Face = Literal["mcp", "client"]
 
 _PROTOCOL = 1
 _OPENING_SECONDS = 15.0
-"""What a daemon may take to start: who let us in is no younger once they are over."""
+"""Seconds in which a daemon must start; a peer that accepted us is older once they are over."""
 
 
 class LinkError(Exception):
     """The daemon cannot be reached, or it refused.
 
-    Its `str()` is one sentence that says what to do next; `name` is what
-    programs match on: `daemon_unavailable`, or the name the daemon gave.
+    `str()` is one sentence that says what to do next. Programs match on `name`:
+    `daemon_unavailable`, or the daemon's own name for the refusal.
     """
 
     def __init__(self, name: str, message: str, answer: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.name = name
         self.answer = answer or {"error": name, "message": message}
-        """The refusal as JSON, with whatever details the daemon gave."""
+        """The refusal as JSON, with the daemon's details."""
 
 
 class _DaemonAbsent(Exception):
-    """No daemon answers, and one that is started (or starting) may.
+    """No daemon answers, but one that is started (or is starting) may.
 
-    `said` is the daemon's own sentence, where it refused; None: it said nothing.
+    `said` is the daemon's own sentence if it refused; None: there was no answer.
     """
 
     def __init__(self, said: str | None = None) -> None:
@@ -60,24 +60,24 @@ class Link:
 
         Raises:
             LinkError: The other end is not our daemon, or it refused.
-            _NobodyThere: It hung up, or is just ending.
+            _DaemonAbsent: It disconnected, or is just ending.
         """
         self.socket: Final = sock
         """Connected and blocking; the relay takes it over."""
         self.waited = False
-        """Whether the daemon was just starting, or had to be started."""
+        """True if the daemon was starting, or had to be started."""
         self.received = b""
-        """What came after the last line that was read, and belongs to the next."""
+        """Bytes received after the last line that was read."""
         self._last_id = 0
         _check_peer(sock)
         answer = self._open(face)
         self.pid: Final = int(answer["pid"])
-        """The daemon's process."""
+        """The daemon's process id."""
         self.version: Final = str(answer["version"])
-        """The daemon's version, which after an upgrade may not be ours."""
+        """The daemon's version, which may differ from ours after an upgrade."""
 
     def __enter__(self) -> Self:
-        """Answer itself; leaving the block closes the connection."""
+        """Return the link; leaving the block closes it."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,17 +89,17 @@ class Link:
         self.socket.close()
 
     def call(self, method: str, params: Mapping[str, Any], timeout: float | None = None) -> Any:  # noqa: ANN401 (JSON, whose form the method decides)
-        """Ask the daemon for one thing and wait for the answer.
+        """Call a method of the daemon and wait for its answer.
 
         Args:
-            method: What is asked for.
-            params: Its arguments, as JSON will carry them.
-            timeout: The longest wait in seconds; None waits for ever.
+            method: Name of the method.
+            params: Its arguments, as JSON.
+            timeout: The longest wait in seconds; None: no limit.
 
         Raises:
-            LinkError: With the daemon's own name and sentence when it refused;
-                `daemon_unavailable` when it ended or did not answer in time,
-                and then the call may or may not have been done.
+            LinkError: With the daemon's own name and sentence if it refused; `daemon_unavailable`
+                if it ended or did not answer in time, and then the call may or may not have been
+                done.
         """
         self._last_id += 1
         ask = {"id": self._last_id, "method": method, "params": dict(params)}
@@ -115,7 +115,7 @@ class Link:
             self.socket.sendall(line)
             while (answer := self._read(due)).get("id") != self._last_id:
                 if answer.get("id") is None and "error" in answer:
-                    break  # it could not even read whose call it was
+                    break  # the daemon could not even read the id of the call
         except TimeoutError:
             raise LinkError(
                 "daemon_unavailable",
@@ -196,14 +196,14 @@ class Link:
 
 
 def connect(home: Home, face: Face = "client") -> Link:
-    """Connect to the daemon that runs; none is started.
+    """Connect to the running daemon; start none.
 
     Args:
-        home: The state folder whose daemon is meant.
-        face: What will be spoken: `client` for `Link.call`, `mcp` for raw MCP.
+        home: The state folder of the daemon.
+        face: The protocol: `client` for `Link.call`, `mcp` for raw MCP.
 
     Raises:
-        LinkError: `daemon_unavailable` when none answers; else its own refusal.
+        LinkError: `daemon_unavailable` if none answers; else its own refusal.
     """
     try:
         return _open_link(home, face)
@@ -238,23 +238,21 @@ def connect_or_start(
     face: Face = "client",
     command: Sequence[str] | None = None,
 ) -> Link:
-    """Connect to the daemon; one that starts or ends is waited for, else one started.
+    """Connect to the daemon; wait for one that is starting or ending; start one if there is none.
 
-    Any number of faces may do this at once: the daemon takes a lock, so one of
-    those that are started stays, and every face connects to that one.
+    Any number of processes may do this at once: a lock ensures that only one of the started daemons
+    stays, and all connect to that one.
 
     Args:
-        home: The state folder whose daemon is meant; made when it is missing.
-        environ: The environment that a new daemon gets, with its `TASKMEM_HOME`
-            set to this home.
-        face: What will be spoken, as in `connect`.
-        command: What starts a daemon; None is this Python's own `taskmem daemon`.
+        home: The state folder of the daemon; created if it is missing.
+        environ: The environment of a new daemon, except that `TASKMEM_HOME` is set to this home.
+        face: The protocol, as in `connect`.
+        command: The command that starts a daemon; None: this Python's own `taskmem daemon`.
 
     Raises:
-        LinkError: `daemon_unavailable` when none answered within 20 s, with what is
-            there instead, or the last line of the log of one that ended;
-            `settings_invalid` when the folder cannot be used; else the daemon's own
-            refusal.
+        LinkError: `daemon_unavailable` if none answered within 20 s, with the state of the daemon
+            or the last line of its log; `settings_invalid` if the folder cannot be used; else the
+            daemon's own refusal.
     """
     try:
         home.require_own()
@@ -288,7 +286,7 @@ def connect_or_start(
 
 
 def _build_unanswered_error(home: Home, said: str | None = None) -> LinkError:
-    """Say why nobody answers, where the daemon did not say so itself."""
+    """Say why no daemon answers, unless it said so itself."""
     from openclaw_taskmem.cli import daemon_presence
 
     try:
@@ -299,7 +297,7 @@ def _build_unanswered_error(home: Home, said: str | None = None) -> LinkError:
 
 
 def _check_peer(sock: socket.socket) -> None:
-    # Anyone may have put a socket where ours was expected, in a shared /tmp.
+    # In a shared /tmp, another user may have created a socket at our path.
     if sys.platform == "linux":
         form, level, option = "3i", socket.SOL_SOCKET, socket.SO_PEERCRED
     else:
@@ -320,7 +318,7 @@ def _build_refusal_error(refusal: Mapping[str, Any]) -> LinkError:
 
 
 def _find_working_folder() -> str | None:
-    """Return the folder that this process was started in; None: it is gone."""
+    """Return the working directory of this process; None: it was removed."""
     try:
         return os.getcwd()  # noqa: PTH109 - text, for a line
     except OSError:

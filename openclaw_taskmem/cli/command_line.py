@@ -22,22 +22,22 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one docume
 ENDED_TOO = click.option("--all", "ended_too", is_flag=True, help="Ended ones too.")
 
 INTERRUPTED = 130
-"""The exit status after Ctrl-C."""
+"""Exit status after Ctrl-C."""
 NOT_RUNNING = 3
-"""The exit status of `taskmem status` when no daemon answers (yet)."""
+"""Exit status of `taskmem status` if no daemon answers (yet)."""
 
 
 class _ErrorReportingGroup(click.Group):
-    """Turns what went wrong into a sentence and a status; plug-ins add commands."""
+    """Reports errors as a sentence and an exit status; includes the commands of plug-ins."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return every command's name."""
+        """Return the names of all commands."""
         from openclaw_taskmem.cli import commands
 
         return sorted({*super().list_commands(ctx), *commands.list_command_names()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; a plug-in cannot replace one of these."""
+        """Return a command; plug-ins cannot replace the built-in ones."""
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
@@ -46,7 +46,7 @@ class _ErrorReportingGroup(click.Group):
         return commands.find_plugin_command(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
-        """Run the command; no traceback reaches anyone."""
+        """Run a command; print errors without a traceback."""
         try:
             return super().invoke(ctx)
         except (LinkError, HomeRefused) as error:
@@ -80,7 +80,7 @@ def _fail(sentence: str, status: int = 1) -> NoReturn:
 
 
 def _call_daemon(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-    """Call the daemon, which is started when none runs."""
+    """Call the daemon; start it if it is not running."""
     with connect_or_start(find_home(os.environ), os.environ) as link:
         return link.call(method, params)
 
@@ -91,7 +91,7 @@ def _print_json(document: object) -> None:
 
 
 def _print_table(rows: list[list[str]]) -> None:
-    """Print a table: columns as wide as they need, the last one open-ended."""
+    """Print a table with columns as wide as needed."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
@@ -213,7 +213,7 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
 
 
 def _fetch_whole_record(any_id: str) -> Any:  # noqa: ANN401 - JSON
-    """Return what the daemon shows of an id, a task's thread read page by page."""
+    """Return the daemon's view of an id, with all pages of a task's thread."""
     found = _call_daemon("show", id=any_id)
     while (before := found.pop("earlier", None)) is not None:
         page = _call_daemon("show", id=any_id, before=before)
@@ -261,14 +261,14 @@ def accept(*, task: str, because: str | None) -> None:
 
 
 def _print_list(rows: list[list[str]], limit: int, none: str) -> None:
-    """Print the rows of a list, and say where it may go on."""
+    """Print the rows of a list, and say if there may be more."""
     _print_table(rows) if rows else click.echo(none)
     if len(rows) == limit:
         click.echo(f"At most {limit:,} are shown; --limit shows more.", err=True)
 
 
 def _add_list_command(name: str, help_text: str, row: Callable[[Any], list[str]]) -> None:
-    """Add a command that shows a list from the daemon."""
+    """Add a command that prints a list from the daemon."""
 
     @AS_JSON
     @ENDED_TOO
@@ -320,7 +320,7 @@ def wait(*, wait_id: str) -> None:
 
 
 def _print_line(text: str) -> None:
-    """Print a line that cannot steer a terminal, whole."""
+    """Print a line without control characters, in full length."""
     click.echo(escape_hidden(text))
 
 
@@ -331,7 +331,7 @@ _add_list_command(
     "runs",
     "Show who works on what.",
     lambda run: [
-        # No command takes the run's own id, and with it no name had room.
+        # The run's own id is left out: no command takes it, and names need the room.
         run["task_id"],
         f"{run['state']} ({run['why']})" if run["why"] else run["state"],
         format_line((run["owner"] or run)["role"], 20),

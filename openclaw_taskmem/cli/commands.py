@@ -1,4 +1,4 @@
-"""Commands that plug-ins add, found by entry point when one is asked for."""
+"""Find the commands that plug-ins add, by entry point, when one is asked for."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.home import find_home
 
 GROUP: Final = "openclaw_taskmem.commands"
-"""The entry-point group: a name, and the `click.Command` that it stands for. `A.B` is
-the command B of the group A, to which every plug-in may add."""
+"""The entry-point group of commands. `A.B` is command B of group A, shared by plug-ins."""
 _DOES: Final = {"setup": "Move in"}
-"""What the commands of a group have in common."""
+"""What the commands of a group have in common, for its help."""
 
 
 def list_command_names() -> list[str]:
@@ -24,10 +23,10 @@ def list_command_names() -> list[str]:
 
 
 def find_plugin_command(name: str) -> click.Command | None:
-    """Return a plug-in's command, or a group of such; None: there is none of that name.
+    """Return a plug-in's command or group of commands; None: there is none with that name.
 
-    The command finds the state folder as `TASKMEM_HOME` in the environment. In
-    place of one that cannot be loaded there is one that says so.
+    The command finds the state folder in the variable `TASKMEM_HOME`. For a command that cannot be
+    loaded, one is returned that says so.
     """
     for point in _list_entry_points():
         if point.name == name:
@@ -44,10 +43,10 @@ def find_plugin_command(name: str) -> click.Command | None:
 
 
 class _Group(click.Group):
-    """The commands `NAME.…` of all plug-ins; each is loaded when it is asked for."""
+    """The commands `NAME.…` of all plug-ins, each loaded when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return every command's name."""
+        """Return the names of the group's commands."""
         del ctx
         return _list_members(str(self.name))
 

@@ -1,4 +1,4 @@
-"""One attempt to reach a daemon, which keeps nobody waiting meanwhile."""
+"""Connect to a daemon in the background."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from openclaw_taskmem.cli.client import Link, LinkError
 
 
 class Attempt:
-    """Reaches a daemon on a thread of its own; `over` can be read once it has ended."""
+    """Connects to a daemon in its own thread; `over` becomes readable when it has ended."""
 
     def __init__(self, reach: Callable[[], Link]) -> None:
-        """Begin; `reach` returns a link, or raises why there is none."""
+        """Begin; `reach` returns a link or raises `LinkError`."""
         self.over, self._end = socket.socketpair()
         self._found: Link | LinkError | None = None
         threading.Thread(target=self._run, args=(reach,), name="attempt", daemon=True).start()
 
     def take_result(self) -> Link | LinkError | None:
-        """Return what came of it, once it has ended; None: what nobody foresaw."""
+        """Return the link or the error, after the end; None: an unforeseen error."""
         self.over.close()
         return self._found
 
     def give_up(self) -> None:
-        """Let a link that comes of it be closed."""
+        """Close the link when it comes, or now."""
         self.over.close()
         if isinstance(self._found, Link):
             self._found.close()
@@ -42,6 +42,6 @@ class Attempt:
         try:
             self._end.send(b".")
         except OSError:
-            # It was given up.
+            # The attempt was given up.
             if isinstance(self._found, Link):
                 self._found.close()

@@ -1,6 +1,6 @@
-"""The rows of the core: the home, the settings, the daemon, and what is owed.
+"""The doctor's core checks: home, settings, daemon, plug-ins, readers, wakes and clock.
 
-Pure but for what each one looks at; `doctor` puts them in order.
+`doctor` puts their rows in order.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from taskmem_hookspecs.errors import SettingsInvalid
 Document = Mapping[str, Any]
 
 FRESH: Final = timedelta(minutes=1)
-"""How long a wake may be owed before it counts as not arriving."""
+"""How long a wake may be due before a failed delivery counts as a failure."""
 RECENT: Final = timedelta(days=1)
 AHEAD: Final = timedelta(seconds=5)
-"""How far ahead of the clock an event may be: daemons on other machines write too."""
+"""How far ahead of the clock an event may be, as daemons on other machines write, too."""
 BUILT: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""No clock that is right shows an earlier time than this."""
+"""A correct clock shows no earlier time than this."""
 _LIKE: Final = 0.85
 _ANOTHER: Final = "Set TASKMEM_HOME to a folder of your own."
 _RESTART: Final = "Run: taskmem daemon stop (the next command starts it again)."
 
 
 def build_ok_row(name: str, detail: str) -> HealthRow:
-    """Return a row of something that is as it should be."""
+    """Return the row of a check that passed."""
     return HealthRow(id=name, state=HealthState.OK, detail=detail)
 
 
 def build_warn_row(name: str, detail: str, cure: str | None) -> HealthRow:
-    """Return a row of something that works, and is odd."""
+    """Return the row of a check with a warning."""
     return HealthRow(id=name, state=HealthState.WARN, detail=detail, cure=cure)
 
 
 def build_fail_row(name: str, detail: str, cure: str | None) -> HealthRow:
-    """Return a row of something that does not work."""
+    """Return the row of a check that failed."""
     return HealthRow(id=name, state=HealthState.FAIL, detail=detail, cure=cure)
 
 
@@ -57,7 +57,7 @@ def build_fail_row(name: str, detail: str, cure: str | None) -> HealthRow:
 
 
 def check_home(home: Home) -> HealthRow:
-    """Look at the state folder, as it is before anything else is done."""
+    """Check the state folder before anything else is done."""
     folder = home.folder
     try:
         found = folder.stat()
@@ -79,7 +79,7 @@ def check_home(home: Home) -> HealthRow:
 
 
 def _find_fault(found: os.stat_result, *, usable: bool) -> tuple[str, bool] | None:
-    """Return what is wrong with a state folder, and whether its mode cures it."""
+    """Return what is wrong with a state folder, and whether chmod cures it; None: nothing."""
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
         return "is no folder", False
@@ -91,7 +91,7 @@ def _find_fault(found: os.stat_result, *, usable: bool) -> tuple[str, bool] | No
 
 
 def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Settings, HealthRow]:
-    """Read the settings into `environ`; where they cannot be, the defaults count."""
+    """Read the settings into `environ`; if they are invalid, return the defaults."""
     odd = list(find_misspelt_settings(environ))
     try:
         settings = load_settings(environ)
@@ -113,7 +113,7 @@ def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Setti
 
 
 def find_misspelt_settings(environ: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each variable that is nearly a setting."""
+    """Yield a sentence for each variable whose name is similar to a setting's."""
     for name in find_unknown_settings(environ):
         near = difflib.get_close_matches(name, list_variables(), n=1, cutoff=_LIKE)
         if near:
@@ -121,7 +121,7 @@ def find_misspelt_settings(environ: Iterable[str]) -> Iterator[str]:
 
 
 def find_unknown_settings(environ: Iterable[str]) -> list[str]:
-    """Return the variables that are named like settings and are none of taskmem's.
+    """Return the variables that look like settings but are not taskmem's.
 
     They may be a plug-in's own.
     """
@@ -133,10 +133,7 @@ def find_unknown_settings(environ: Iterable[str]) -> list[str]:
 
 
 def check_daemon(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, HealthRow]:
-    """Connect to the daemon, which is waited for where it starts or ends.
-
-    Where none runs, one is started.
-    """
+    """Connect to the daemon; if it is starting or ending, wait; if there is none, start one."""
     try:
         link = connect_or_start(home, environ)
     except LinkError as error:
@@ -170,9 +167,9 @@ def _suggest_cure(home: Home, error: LinkError) -> str:
 def check_transport(
     status: Document | None, plugin_host: PluginHost, settings: Settings
 ) -> tuple[str | None, HealthRow]:
-    """Tell by what wakes go out, as the daemon says; also return its name.
+    """Return the name of the wake transport, and its row, as the daemon reports it.
 
-    Where none answers, or an older one, it is what this process would take.
+    If no daemon answers, or an older one, it is the transport that this process would use.
     """
     wanted = settings.wake_transport
     if status is not None and "transport" in status:
@@ -194,9 +191,9 @@ def check_transport(
 def check_differences(
     status: Document | None, settings: Settings, environ: Mapping[str, str]
 ) -> Iterator[HealthRow]:
-    """Look at the settings of which the daemon has another value than is set here.
+    """Check for settings that have another value in the daemon than here.
 
-    `environ`: where the settings were read into.
+    `environ`: the environment into which the settings were read.
     """
     if status is None:
         return
@@ -214,7 +211,7 @@ def check_differences(
 
 
 def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
-    """Look at the plug-ins, as the daemon or this process has found them."""
+    """Check the plug-ins as the daemon or this process has found them."""
     ailing = 0
     for plugin in plugins:
         name, error = str(plugin["name"]), plugin["last_error"]
@@ -241,7 +238,7 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
 
 
 def check_readers(readers: Sequence[Document]) -> Iterator[HealthRow]:
-    """Look at who may be asked what a text or a picture shows."""
+    """Check the readers that may be asked about a text or a picture."""
     usable = [each for each in readers if each["state"] != "off"]
     for reader in readers:
         row, detail = f"reader.{reader['name']}", str(reader["detail"])
@@ -261,7 +258,7 @@ def check_readers(readers: Sequence[Document]) -> Iterator[HealthRow]:
 
 
 def check_retention(keeps: Document) -> Iterator[HealthRow]:
-    """Look whether the database is too large, and nothing may be dropped of it."""
+    """Check whether the database is too large though nothing more may be dropped."""
     taken, most = keeps["bytes"], keeps["most_bytes"]
     policy = KeepPolicy(days=keeps["days"], most_bytes=most)
     if taken is not None and keeps.get("shared") and taken > most:
@@ -276,7 +273,7 @@ def check_retention(keeps: Document) -> Iterator[HealthRow]:
 
 
 def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
-    """Look at the wakes that are owed, and at those that nobody answered."""
+    """Check for wakes that are due and for wakes that nobody answered."""
     owed = sorted(
         (wake for wake in wakes if wake["state"] == "due"),
         key=lambda wake: _parse_instant(wake["created_at"]),

@@ -1,6 +1,6 @@
-"""Why nobody answers for a home: no daemon is there, or one starts, ends or hangs.
+"""Find out why no daemon answers for a home: it is absent, starting, ending or silent.
 
-Told by the lock and by the process that holds it, never by how a call has failed.
+This is told from the lock and the process that holds it, never from how a call failed.
 """
 
 from __future__ import annotations
@@ -12,31 +12,29 @@ from openclaw_taskmem.daemon.lock import LockHolder, find_holder
 from openclaw_taskmem.home import Home
 
 STARTING_SECONDS: Final = 15.0
-"""How long a process that holds a home may live before it must answer, and how long it
-may take to end; also how long the lock may name no process that lives here."""
+"""Seconds in which a daemon must start, end, or write its process into the lock."""
 NAMED_SECONDS: Final = 0.1
-"""How long whoever has just taken a home may take to write its name."""
+"""Seconds in which a process that has just taken the lock writes its id."""
 
 State = Literal["absent", "starting", "ending", "silent"]
 
 
 class DaemonPresence(NamedTuple):
-    """What is there in place of an answer."""
+    """The state of a daemon that does not answer."""
 
     state: State
     pid: int | None
-    """The process that holds the home; None: there is none, or its number is not known.
-    """
+    """Id of the process that holds the home; None: there is none, or it is unknown."""
 
 
 def classify_presence(held: LockHolder | None, lived: float | None, now: float) -> DaemonPresence:
-    """Say what is there.
+    """Classify the state of a daemon.
 
     Args:
-        held: Who holds the home; None: nobody does.
-        lived: For how many seconds that process has lived; None: it does not, so that
-            another has just taken the home or cannot be named, or there is no telling.
-        now: The instant, as seconds of the epoch.
+        held: The holder of the home's lock; None: nobody holds it.
+        lived: Age of that process in seconds; None: it has ended (another has just taken the lock
+            or cannot be named), or its age is unknown.
+        now: The time, as seconds of the epoch.
     """
     if held is None:
         return DaemonPresence("absent", None)
@@ -49,7 +47,7 @@ def classify_presence(held: LockHolder | None, lived: float | None, now: float) 
 
 
 def check_presence(home: Home) -> DaemonPresence:
-    """Look at the lock of a home whose daemon did not answer."""
+    """Read the lock of a home whose daemon did not answer."""
     found = _check_presence_once(home)
     if found.state == "silent" and found.pid is None:
         time.sleep(NAMED_SECONDS)
@@ -68,7 +66,7 @@ def _check_presence_once(home: Home) -> DaemonPresence:
 
 
 def explain_presence(found: DaemonPresence, home: Home) -> str:
-    """Say in a sentence what is there, and what to do."""
+    """Say in a sentence what state the daemon is in, and what to do."""
     process = f", as process {found.pid}" if found.pid else ""
     match found.state:
         case "absent":

@@ -1,4 +1,4 @@
-"""Starting a daemon where none holds the home, and waiting until one answers."""
+"""Start a daemon if none holds the home, and wait until one answers."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from openclaw_taskmem.home import Home
 _START_SECONDS = 20.0
 _RACE_SECONDS = 2.0
 _ROOM_BYTES = 256 * 1024
-"""Where less is free, a daemon that ended in silence ended for that."""
+"""With less disk space than this, a daemon that ended without a message had a full disk."""
 _DAEMON = (sys.executable, "-m", "openclaw_taskmem", "daemon")
 
 
 class DaemonStart:
-    """A daemon that is waited for: the one that holds the home, else a new one.
+    """Waits for a daemon: the one that holds the home, or else a new one.
 
-    One that is started outlives this process.
+    A new one outlives this process.
     """
 
     def __init__(
         self, home: Home, environ: Mapping[str, str], command: Sequence[str] | None
     ) -> None:
-        """Prepare the home, and start a daemon in it where none holds it.
+        """Prepare the home, and start a daemon if none holds it.
 
         Args:
-            home: The state folder; made when it is missing.
-            environ: The new daemon's environment, but for its `TASKMEM_HOME`.
-            command: What starts a daemon; None is this Python's own.
+            home: The state folder; created if it is missing.
+            environ: The new daemon's environment, except for its `TASKMEM_HOME`.
+            command: The command that starts a daemon; None: this Python's own.
 
         Raises:
             HomeRefused: The folder cannot be used.
-            OSError: The log cannot be written or no process be started.
+            OSError: The log cannot be written, or no process can be started.
         """
         home.prepare()
         self._home = home
@@ -49,10 +49,9 @@ class DaemonStart:
             self._spawn()
 
     def iterate_attempts(self) -> Iterator[None]:
-        """Wait a little and a little longer, while a daemon may still answer.
+        """Yield at growing intervals, each time to try a connection.
 
-        Each turn is a moment to try. It ends after 20 s, or 2 s after the
-        daemon that was started has ended and no other holds the home.
+        This ends after 20 s, or 2 s after the started daemon has ended and no other holds the home.
 
         Raises:
             OSError: The daemon had to be started again, and could not be.
@@ -69,7 +68,7 @@ class DaemonStart:
                 continue
             ended = ended or now
             if self._is_held():
-                # Another has it: one that is starting, or still ending.
+                # Another daemon holds it, which is starting or still ending.
                 lost = True
             elif lost:
                 self._spawn()
@@ -78,7 +77,7 @@ class DaemonStart:
                 return
 
     def explain_failure(self) -> str | None:
-        """Say why the daemon that was started ended; None: another holds the home."""
+        """Say why the started daemon ended; None: another holds the home."""
         if self._is_held() or self._child is None:
             return None
         if (status := self._child.poll()) is None:
@@ -93,7 +92,7 @@ class DaemonStart:
         return f"it ended with status {status}"
 
     def _is_disk_full(self) -> bool:
-        """Whether not even the reason why a daemon ended had room in its log."""
+        """Whether the disk has no room even for the log line that says why a daemon ended."""
         try:
             found = os.statvfs(self._home.folder)
         except OSError:
@@ -119,8 +118,8 @@ class DaemonStart:
             )
         finally:
             os.close(log)
-        # A face that lives on would keep a daemon that ended as a zombie, whose
-        # process id looks alive to all who ask.
+        # Reap the daemon: otherwise it would stay a zombie while this process lives,
+        # and its process id would look alive.
         threading.Thread(target=child.wait, name="daemon-reaper", daemon=True).start()
         self._child = child
 

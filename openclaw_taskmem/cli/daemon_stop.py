@@ -1,4 +1,4 @@
-"""Stopping the daemon of a home, and waiting until it is gone."""
+"""Stop the daemon of a home, and wait until it has ended."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from openclaw_taskmem.home import Home
 
 STEP_SECONDS: Final = 0.05
 STEPS: Final = 400
-"""Looks before giving up: 20 seconds in all."""
+"""Checks before giving up: 20 seconds in all."""
 
 
 def stop_daemon(home: Home) -> tuple[str, int]:
-    """Stop the daemon, and return a sentence with an exit status.
+    """Stop the daemon; return a sentence and an exit status.
 
-    None running is as good as stopped. Source: rulings, "exit status".
+    If none runs, that is a success. Source: rulings, "exit status".
     """
     for _ in range(STEPS):
         held = find_holder(home.lock)
@@ -30,7 +30,7 @@ def stop_daemon(home: Home) -> tuple[str, int]:
         pid, process = held.pid, held.process
         if pid is not None and process is not None and is_alive(process):
             break
-        # Another has just taken the lock, and not written its name yet.
+        # Another process has just taken the lock, and not written its id yet.
         time.sleep(STEP_SECONDS)
     else:
         nameless = (
@@ -63,9 +63,9 @@ def stop_daemon(home: Home) -> tuple[str, int]:
 
 
 def _remove_socket(home: Home) -> None:
-    """Remove what a killed daemon left, which would have relays start one again.
+    """Remove the socket that a killed daemon left; relays would start a daemon because of it.
 
-    That of a daemon that has begun meanwhile stays, as it holds the lock.
+    A daemon that has started meanwhile holds the lock; its socket stays.
     """
     if not home.socket.exists():
         return

@@ -1,4 +1,4 @@
-"""`taskmem demo`: the whole story on a daemon of its own, in a home that goes away."""
+"""`taskmem demo`: show the features on a separate daemon in a temporary home."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openclaw_taskmem.cli.daemon_stop import stop_daemon
 from openclaw_taskmem.home import Home, find_home
 
 SILENCE_SECONDS: Final = 3
-"""After which the demo's task counts as stuck; five minutes outside of it."""
+"""Seconds of silence after which the demo's task is stuck; by default they are 300."""
 LIMIT_SECONDS: Final = 40.0
 LOOK_SECONDS: Final = 0.1
 BUILD: Final = """
@@ -29,16 +29,16 @@ for page in range(1, 5):
     time.sleep(0.8)
 print("Build finished in 3.2 s", flush=True)
 """
-"""What is waited for: a real command, only a short one."""
+"""The program that is waited for."""
 
 AGENT: Final = "shell:demo"
-"""Where the agent of the story runs."""
+"""The host of the demo's agent."""
 
 Say = Callable[[str], None]
 
 
 def run_demo(say: Say) -> int:
-    """Tell the story; return an exit status."""
+    """Run the demo; return an exit status."""
     say(
         "An agent's task, kept by a daemon in a temporary home. Your own home, "
         "OpenClaw and the network are not touched.\n"
@@ -53,7 +53,7 @@ def run_demo(say: Say) -> int:
 
 @contextmanager
 def _start_daemon(home: Home, environ: dict[str, str]) -> Generator[Link]:
-    """Start a daemon that prints its wakes to us, and connect to it."""
+    """Start a daemon with the stdout transport, and connect to it."""
     daemon = subprocess.Popen(
         [sys.executable, "-P", "-m", "openclaw_taskmem", "daemon"],
         env=environ,
@@ -76,7 +76,7 @@ def _await_connection(home: Home, environ: dict[str, str], daemon: subprocess.Po
         if daemon.poll() is not None:
             break
         time.sleep(LOOK_SECONDS)
-    # Whatever ended it ends this one, too, and is told.
+    # This start fails for the same reason, and reports it.
     return connect_or_start(home, environ)
 
 
@@ -158,8 +158,8 @@ def _report_timeout(say: Say) -> int:
 
 @contextmanager
 def _run_build(environ: dict[str, str]) -> Generator[None]:
-    """Run a command in a terminal that can be watched; it is through in seconds."""
-    # Not from the folder that one happens to stand in.
+    """Run a command in a terminal that can be watched; it ends within seconds."""
+    # -P: do not import from the current folder.
     ours = [sys.executable, "-P", "-m", "openclaw_taskmem", "run", "--name", "build"]
     build = subprocess.Popen(  # noqa: S603 - our own command
         [*ours, "--", sys.executable, "-u", "-c", BUILD],
@@ -181,7 +181,7 @@ def _run_build(environ: dict[str, str]) -> Generator[None]:
 
 
 def _follow_wait(say: Say, link: Link, wait_id: str) -> bool:
-    """Show what the daemon sees until the wait has ended; False: it took too long."""
+    """Print what the daemon observes until the wait has ended; False: it took too long."""
     last = None
     for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
         [wait] = [w for w in link.call("waits", {"all": True}) if w["wait_id"] == wait_id]
@@ -195,7 +195,7 @@ def _follow_wait(say: Say, link: Link, wait_id: str) -> bool:
 
 
 def _await_sent_wake(link: Link, cause: str) -> dict[str, Any] | None:
-    """Wait for the first wake of a kind that went out; None: it took too long."""
+    """Wait until a wake with a cause was sent, and return it; None: it took too long."""
     for _ in range(int(LIMIT_SECONDS / LOOK_SECONDS)):
         for wake in link.call("wakes", {"all": True}):
             if wake["cause"] == cause and wake["sent_at"]:
@@ -205,7 +205,7 @@ def _await_sent_wake(link: Link, cause: str) -> dict[str, Any] | None:
 
 
 class _Caller:
-    """Calls tools and shows what is said."""
+    """Calls tools and prints the calls and answers."""
 
     def __init__(self, say: Say, link: Link) -> None:
         self._say = say
@@ -234,7 +234,7 @@ def _indent_text(text: str) -> str:
 
 @contextmanager
 def _make_home() -> Generator[tuple[Home, dict[str, str]]]:
-    """Make a home that is gone afterwards, with settings of its own."""
+    """Make a temporary home with settings of its own."""
     folder = tempfile.mkdtemp(prefix="taskmem-demo-")
     own = {name: value for name, value in os.environ.items() if _is_foreign(name)}
     environ = own | {

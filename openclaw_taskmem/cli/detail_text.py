@@ -1,4 +1,4 @@
-"""A task, a wait or a wake with all that hangs on it, as lines for people."""
+"""Format a task, a wait or a wake with all its details as lines for people."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, Final
 from openclaw_taskmem.domain.texts import to_one_line, to_printable
 
 WIDTH: Final = 100
-"""Letters of a line of what was said."""
+"""Characters per line of a message."""
 INDENT: Final = "    "
 
 
 def format_line(text: object, width: int = 72) -> str:
-    """Return a text on one line that cannot steer a terminal; None is a dash."""
+    """Return a text as one line without control characters; None becomes a dash."""
     words = to_one_line(str(text if text is not None else "-"))
     safe = to_printable(words, "\ufffd")
     return safe if len(safe) <= width else safe[: width - 1] + "…"
 
 
 def format_paragraphs(text: str) -> list[str]:
-    """Return a text whole, in lines that cannot steer a terminal.
+    """Return a whole text as lines without control characters.
 
-    Each but the first is indented, so that none looks like one of ours.
+    All lines except the first are indented, so that none looks like one of ours.
     """
     first, *rest = [to_printable(each, "\ufffd") for each in text.splitlines()] or [""]
     wrapped = wrap(first, WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -42,7 +42,7 @@ def format_paragraphs(text: str) -> list[str]:
 
 
 def format_wait(found: Any) -> str:  # noqa: ANN401 - JSON
-    """Return what the daemon answers of a wait."""
+    """Format the daemon's answer about a wait."""
     lines = [
         f"{found['wait_id']}  {found['status']}  {format_line(found['target'], 200)}",
         f"  wake when: {format_line(found['wake_when'], 500)}",
@@ -69,7 +69,7 @@ def format_wake_row(wake: Any) -> list[str]:  # noqa: ANN401 - JSON
 
 
 def format_wake(found: Any) -> str:  # noqa: ANN401 - JSON
-    """Return what the daemon answers of a wake."""
+    """Format the daemon's answer about a wake."""
     about = ", ".join(filter(None, (found["task_id"], found["wait_id"])))
     whom = " in ".join(filter(None, (found["session_key"], found["host"])))
     following = found["held"] or found["due_at"] or "never"
@@ -91,7 +91,7 @@ def _is_kept(wake: Any) -> bool:  # noqa: ANN401 - JSON
 
 
 def format_task(found: Any) -> str:  # noqa: ANN401 - JSON
-    """Return what the daemon answers of a task."""
+    """Format the daemon's answer about a task."""
     lines = [f"{format_line(found['name'], 200)}  ({found['task_id']}, {found['status']})"]
     if found["question"] is not None:
         lines.append(f"  asks the user: {format_line(found['question'], 500)}")
@@ -120,10 +120,10 @@ def format_task(found: Any) -> str:  # noqa: ANN401 - JSON
 
 
 def format_picture_rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
-    """Return a row for each picture: which it is, when it was taken here, its path.
+    """Return a row for each picture: its moment, local time and path.
 
     Args:
-        found: What the daemon answers of a wait.
+        found: The daemon's answer about a wait.
     """
     return [
         [moment, _format_local_time(picture["taken_at"]), to_printable(picture["path"], "\ufffd")]
@@ -132,11 +132,11 @@ def format_picture_rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
 
 
 def explain_no_pictures(found: Any) -> str:  # noqa: ANN401 - JSON
-    """Say that there is none, and why, where that is known."""
+    """Say that there are no pictures, and why, if that is known."""
     why = found["pictures_note"]
     return f"No pictures are kept of this wait.{f' {why}' if why else ''}"
 
 
 def _format_local_time(instant: str) -> str:
-    """Return an instant as the clock on the wall shows it."""
+    """Return a time in the local time zone."""
     return f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M:%S}"

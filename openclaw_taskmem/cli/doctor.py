@@ -1,6 +1,6 @@
-"""`taskmem doctor`: every link from the daemon to the agent, a row each, as they come.
+"""`taskmem doctor`: check every link from the daemon to the agent, one row each.
 
-What the core knows comes first; the rest is for the plug-ins to say.
+The core's checks come first, then those of plug-ins.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from taskmem_hookspecs import Clock, HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import DaemonUnavailable
 
 MOST_OWED: Final = 10_000
-"""Wakes that are looked at when it comes to what is owed."""
+"""Due wakes that are read."""
 ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
-"""How long the daemon may take for one answer: as long as it may take to start."""
+"""Seconds for one answer of the daemon: as long as it may take to start."""
 
 
 def run_doctor(
     environ: MutableMapping[str, str], say: Callable[[str], None], *, as_json: bool, proof: bool
 ) -> int:
-    """Say every row, and return the exit status: 1 when one fails."""
-    # What is wrong with a plug-in is a row; it need not be on stderr, too.
+    """Print every row; return the exit status: 1 if one fails."""
+    # A plug-in's error is shown as a row, so keep it off stderr.
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
     found: list[HealthRow] = []
     with (
@@ -54,7 +54,7 @@ def run_doctor(
 
 @contextmanager
 def _interrupt_on_sigterm() -> Generator[None]:
-    """Let whoever ends this end it as Ctrl-C does: what it has made is taken away."""
+    """Treat SIGTERM like Ctrl-C, so that checks clean up."""
 
     def interrupt(_number: int, _frame: object) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -72,7 +72,7 @@ def is_healthy(rows: Sequence[HealthRow]) -> bool:
 
 
 def format_row(row: HealthRow) -> str:
-    """Return a row as a line that cannot steer a terminal, its cure beneath."""
+    """Return a row as a line without control characters, with its cure below."""
     line = f"{row.state:<4}  {row.id}: {_format_plain(row.detail)}"
     return line if row.cure is None else f"{line}\n      {_format_plain(row.cure)}"
 
@@ -112,7 +112,7 @@ def _format_plain(sentence: str) -> str:
 
 @dataclass(frozen=True)
 class _Checkup:
-    """Plays `Checkup`."""
+    """The `Checkup` that plug-ins' checks get."""
 
     home: Home
     environ: Mapping[str, str]
@@ -125,7 +125,7 @@ class _Checkup:
         return await asyncio.to_thread(self.ask_now, method, params)
 
     def ask_now(self, method: str, params: Mapping[str, object]) -> JsonValue:
-        """Return the daemon's answer, in the thread of the call."""
+        """Call the daemon in the current thread."""
         try:
             with self._open() as link:
                 return cast("JsonValue", link.call(method, params, ASK_SECONDS))
@@ -135,7 +135,7 @@ class _Checkup:
             raise kind(str(error)) from error
 
     def _open(self) -> Link:
-        """Connect to the daemon; one that was there may be starting anew by now."""
+        """Connect to the daemon; if it ran before, it may be restarting."""
         if self.status is None:
             return connect(self.home)
         return connect_or_start(self.home, self.environ)
@@ -146,7 +146,7 @@ def run_all_checks(
 ) -> Generator[HealthRow]:
     """Yield every row; the settings are put into `environ`, where plug-ins read them.
 
-    Closing the iterator lets the check that runs tidy up.
+    Closing the iterator lets the running check clean up.
     """
     before = dict(environ)
     home = locate_home(environ)
@@ -185,7 +185,7 @@ def run_all_checks(
                 for row in rows:
                     found.rows.append(row)
                     yield row
-    # Last, for by now a gateway that was only just loading is connected.
+    # Last, as a gateway that was still loading is connected by now.
     if status is not None:
         with suppress(TaskmemError):
             status = cast("Mapping[str, JsonValue]", found.ask_now("status", {}))
@@ -193,14 +193,14 @@ def run_all_checks(
 
 
 def _check_daemon_answers(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
-    """Yield the rows of what the daemon tells."""
+    """Yield the rows of checks that need the daemon's answers."""
     plugins = answers.ask("plugins")
     if plugins is not None:
         yield from core_checks.check_plugins(plugins)
     recent = answers.ask("wakes", all=True)
     owed = answers.ask("wakes", limit=MOST_OWED)
     if recent is not None and owed is not None:
-        # One that is owed for long is not among the newest.
+        # A wake that has been due for long is not among the newest.
         wakes = {wake["wake_id"]: wake for wake in (*recent, *owed)}
         yield from core_checks.check_wakes([*wakes.values()], clock.now())
     events = answers.ask("events", limit=1)
@@ -210,7 +210,7 @@ def _check_daemon_answers(answers: _Answers, clock: Clock) -> Iterator[HealthRow
 
 
 class _Answers:
-    """What the daemon answers, and a row for the first time that it does not."""
+    """Calls the daemon, and makes a row of the first call that fails."""
 
     def __init__(self, link: Link, home: Home) -> None:
         self._link = link
@@ -218,7 +218,7 @@ class _Answers:
         self.failures: list[HealthRow] = []
 
     def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """Return an answer; None: there is none."""
+        """Return an answer; None: this call, or one before it, failed."""
         if self.failures:
             return None
         try:

@@ -1,4 +1,4 @@
-"""`taskmem waits --follow`: what is waited for, as it moves."""
+"""`taskmem waits --follow`: print the waits as they change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from openclaw_taskmem.domain.texts import to_printable
 Row = dict[str, Any]
 OPEN: Final = "watching"
 WANTED: Final = 40
-"""Characters of a condition that a line shows."""
+"""Characters of a condition in a line."""
 PATIENCE_SECONDS: Final = 60.0
-"""How long the daemon may keep a follower without an answer."""
+"""Seconds that the daemon may take to answer a follower."""
 
 
 def follow_waits(link: Link, *, limit: int) -> Iterator[list[Row]]:
-    """Give the waits, newest first, each time anything about them changed."""
+    """Yield the waits, newest first, each time one has changed."""
     seen: int | None = None
     while True:
         found = link.call("follow", {"seen": seen, "limit": limit}, PATIENCE_SECONDS)
@@ -30,7 +30,7 @@ def follow_waits(link: Link, *, limit: int) -> Iterator[list[Row]]:
 
 
 def report_all_changes(link: Link, changes: WaitChangeReporter, *, limit: int) -> NoReturn:
-    """Tell of every change, until whoever reads it has enough.
+    """Report every change until the reader of the output goes away.
 
     Raises:
         LinkError: The daemon has ended, or refused.
@@ -58,7 +58,7 @@ def format_wait_row(wait: Row) -> list[str]:
 
 
 class WaitChangeReporter:
-    """Tells, of each list of waits, only what is new since the last."""
+    """Reports the changes between one list of waits and the next."""
 
     def __init__(
         self, say: Callable[[str], None], *, as_json: bool, ended_too: bool = False
@@ -69,9 +69,9 @@ class WaitChangeReporter:
         self._known: dict[str, tuple[object, ...]] | None = None
 
     def report_changes(self, waits: list[Row]) -> None:
-        """Say a line for each wait that changed; of the first list, the open ones.
+        """Print a line for each wait that changed; for the first list, for the open ones.
 
-        `ended_too`: of the first list every one.
+        With `ended_too`, for all waits of the first list.
         """
         known = self._known
         self._known = {wait["wait_id"]: _build_state_key(wait) for wait in waits}

@@ -1,4 +1,4 @@
-"""Find the agent's host that runs a command, by what its shell shows."""
+"""Recognise the agent's host from the environment of a command."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ HOSTS: Final = {
     "CURSOR_AGENT": "shell:cursor",
     "GEMINI_CLI": "shell:gemini-cli",
 }
-"""Variables that hosts set for the commands that their agents run, and the hosts as
-`Wake.host` names them; OpenClaw's come first."""
+"""Hosts, as in `Wake.host`, by the variables they set for commands; OpenClaw's come first."""
 OPENCLAW: Final = "openclaw"
 SESSION: Final = "TASKMEM_SESSION_KEY"
-"""The variable that names the session whose agent runs a command."""
+"""The variable with the session whose agent runs a command."""
 HOST: Final = "TASKMEM_HOST"
-"""The variable that names the OpenClaw of that session, as `Wake.host` does."""
+"""The variable with the OpenClaw of that session, as in `Wake.host`."""
 
 
 def find_host_variable(environ: Mapping[str, str]) -> str | None:
-    """Return the variable that shows an agent's host; None: none does.
+    """Return the variable that shows an agent's host; None: there is none.
 
-    Where one host was started by the other, both are shown, and nothing tells which
-    of them is meant: then it is not OpenClaw, so that no wake is promised.
+    If one host was started by another, both are shown, and it is unclear which is meant. Then it is
+    not OpenClaw, so that no wake is promised.
     """
     shown = [name for name in HOSTS if environ.get(name)]
     return shown[-1] if shown else None
@@ -36,7 +35,7 @@ def find_host_variable(environ: Mapping[str, str]) -> str | None:
 def build_tool_call(
     tool: str, arguments: Mapping[str, object], environ: Mapping[str, str]
 ) -> dict[str, object]:
-    """Return what the daemon is asked for by a call of a tool, and for which agent."""
+    """Return the parameters of a tool call to the daemon: tool, arguments and host."""
     shown = find_host_variable(environ)
     host = None if shown is None else HOSTS[shown]
     given = dict(arguments)
@@ -48,10 +47,10 @@ def build_tool_call(
 
 
 def explain_refusal(environ: Mapping[str, str]) -> str | None:
-    """Return why no person seems to ask; None: one may.
+    """Return why a command does not seem to come from a person; None: it does.
 
-    Who has a shell can make a terminal: this keeps out who acts by mistake, and the
-    log names the process that asked.
+    Any program with a shell can make a terminal: this only prevents mistakes, and the log names the
+    process that asked.
     """
     host = find_host_variable(environ)
     if host is not None:

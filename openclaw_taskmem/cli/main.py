@@ -1,7 +1,7 @@
-"""The console entry: relays and daemons by the short way, all else by the command line.
+"""The console entry point: relays and daemons start by a short path, the rest by click.
 
-Hosts start `taskmem mcp` once per session, and a daemon is to have its home at once, so
-both take a way on which nothing is imported that they do not need.
+Hosts start `taskmem mcp` once per session, and a daemon must take its home quickly, so these two
+import nothing that they do not need.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ def main() -> None:
     """Run `taskmem` with the arguments of this process.
 
     Raises:
-        SystemExit: Always: with what the command answers, 130 after Ctrl-C, 1
-            when whoever read the output went away.
+        SystemExit: Always: with the command's status, 130 after Ctrl-C, or 1 if the reader of the
+            output has gone away.
     """
     try:
         status = _run(sys.argv[1:])
@@ -23,7 +23,7 @@ def main() -> None:
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:
-        # The interpreter flushes once more at its end, and would complain again.
+        # The interpreter flushes again at exit, which would raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         status = 1
     except OSError as error:

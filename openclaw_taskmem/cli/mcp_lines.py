@@ -1,4 +1,4 @@
-"""The lines of MCP: cut from a stream, and read only as far as the relay needs."""
+"""Split a stream into MCP lines, and parse them only as far as the relay needs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SMALL = 16 * 1024
 _INVALID_REQUEST = -32600
 _SERVER_ERROR = -32000
 _ID = rb'("(?:[^"\\]|\\.)*"|-?\d{1,18})'
-# The orders in which the official SDKs write: Python's has the id in front,
-# TypeScript's the method in front and the id at the end.
+# Field orders of the official SDKs: Python's puts the id first, TypeScript's the
+# method first and the id last.
 _FRONT = re.compile(
     rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*'
     + _ID
@@ -28,19 +28,19 @@ _BACK = re.compile(rb'[{,]\s*"id"\s*:\s*' + _ID + rb"\s*\}\s*\Z")
 
 
 class TruncatedLine(bytes):
-    """The beginning and the end of a line that was longer than allowed."""
+    """The beginning and the end of a line that is too long."""
 
     __slots__ = ()
 
 
 class LineSplitter:
-    """Cuts a stream into lines; what is too long is let go while it comes."""
+    """Splits a stream into lines; drops the middle of a line that is too long as it comes."""
 
     def __init__(self, limit: int | None = None) -> None:
         """Start with an empty line.
 
         Args:
-            limit: The longest line in bytes, its end included; None is no limit.
+            limit: Bytes of the longest line, with its newline; None: no limit.
         """
         self._limit = limit
         self._parts: list[bytes] = []
@@ -48,9 +48,9 @@ class LineSplitter:
         self._long = b""
 
     def cut(self, chunk: bytes) -> Iterator[bytes]:
-        """Take the next bytes and give the lines that they complete, ends included.
+        """Add the next bytes; yield the lines that they complete, with newlines.
 
-        A line over the limit is given as `TooLong`.
+        A line over the limit is yielded as `TruncatedLine`.
         """
         start = 0
         while start < len(chunk):
@@ -62,7 +62,7 @@ class LineSplitter:
             start = end
 
     def take_remainder(self) -> bytes:
-        """Take what came after the last end of a line; `b""` for nothing."""
+        """Return the bytes after the last newline; `b""`: there are none."""
         return self._take_line()
 
     def _add_piece(self, piece: bytes) -> None:
@@ -85,7 +85,7 @@ class LineSplitter:
 
 
 class McpMessage:
-    """One line and what it is about."""
+    """A line with its id and method."""
 
     __slots__ = ("cancels", "id", "line", "losses", "method")
 
@@ -97,15 +97,15 @@ class McpMessage:
         cancels: Id | None = None,
     ) -> None:
         self.line = line
-        """The line as it came, its end included."""
+        """The line as received, with its newline."""
         self.id = id
-        """What an answer is matched by; None for a notification and for no MCP."""
+        """The JSON-RPC id; None for a notification, and for a line that is not MCP."""
         self.method = method
-        """None for an answer, and for what is no MCP."""
+        """None for an answer, and for a line that is not MCP."""
         self.cancels = cancels
-        """The request that this one tells the other side to drop; mostly None."""
+        """Id of the request that this message cancels; None for other messages."""
         self.losses = 0
-        """How many daemons ended before this was answered."""
+        """How many daemons have ended before they answered this message."""
 
     @property
     def is_request(self) -> bool:
@@ -114,19 +114,19 @@ class McpMessage:
 
     @property
     def is_answer(self) -> bool:
-        """Whether it answers a request of the other side."""
+        """Whether it answers a request."""
         return self.method is None and self.id is not None
 
     @property
     def wants_daemon(self) -> bool:
-        """Whether it is worth starting a daemon for; a notification is not."""
+        """Whether it is worth starting a daemon for, which a notification is not."""
         return (self.method is None) == (self.id is None)
 
 
 def read_message(line: bytes) -> McpMessage:
-    """Find a line's id and method: by a glance where its order allows it.
+    """Find a line's id and method, without parsing it if its field order allows that.
 
-    What is not a JSON object, or has an id of another kind, has neither.
+    A line that is no JSON object, or has an id of another type, has neither.
     """
     if front := _FRONT.match(line):
         return McpMessage(line, json.loads(front[1]), _decode_method(front[2]))
@@ -155,7 +155,7 @@ def read_message(line: bytes) -> McpMessage:
 
 
 def find_request_id(line: TruncatedLine) -> Id | None:
-    """Find the id of a request that was too long; None where it does not show."""
+    """Return the id of a request that was too long; None: it cannot be seen."""
     if front := _FRONT.match(line):
         found = front[1] if front[2] is not None else None
     else:
@@ -165,11 +165,11 @@ def find_request_id(line: TruncatedLine) -> Id | None:
 
 
 def build_refusal(to: Id | None, name: str, message: str) -> bytes:
-    """Make the line that answers a request with an error.
+    """Build the line that answers a request with an error.
 
     Args:
-        to: The request's id; None where it is not known.
-        name: What programs match on.
+        to: The request's id; None: unknown.
+        name: The error's name, for programs.
         message: One sentence that says what to do next.
     """
     code = _INVALID_REQUEST if name == "invalid_arguments" else _SERVER_ERROR
@@ -180,7 +180,7 @@ def build_refusal(to: Id | None, name: str, message: str) -> bytes:
 
 
 def _to_id(value: object) -> Id | None:
-    # True would be found under the id 1.
+    # As a dict key, True equals 1.
     if isinstance(value, bool):
         return None
     return value if isinstance(value, (int, float, str)) else None

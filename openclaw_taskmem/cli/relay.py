@@ -1,14 +1,14 @@
-"""`taskmem mcp`: MCP lines between a host's stdin and stdout and the daemon.
+"""`taskmem mcp`: relay MCP lines between a host's stdin and stdout and the daemon.
 
-Hosts start one per session and sometimes leak it, so it is small, holds next to
-nothing, and ends when its stdin does. It speaks for itself only where the daemon
-cannot: when a line is too long, and when the daemon is gone.
+Hosts start one relay per session and sometimes leak it, so it is small, buffers little, and ends
+when its stdin does. It answers by itself only if the daemon cannot: when a line is too long, and
+when the daemon is gone.
 
-The two directions do not wait for each other: a host that writes before it
-reads, and a daemon that does, must not stop both.
+The two directions do not wait for each other. Otherwise a host and a daemon that both write before
+they read would deadlock.
 
-A daemon that was killed is started again at once, for it watches what the host's agent
-waits for. One that was stopped in order is not: the next call starts it.
+A daemon that was killed is started again at once, since it watches the waits of the host's agent. A
+daemon that was stopped is started by the next call.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ _AHEAD = 1024 * 1024
 _DRAIN_SECONDS = 10.0
 _RETRY_SECONDS = 3.0
 _SPREAD_SECONDS = 0.3
-"""Within which the relays of a home begin to start a daemon, so that one does: it takes
-the home before anything else."""
+"""Seconds over which a home's relays spread their restarts, so that one daemon starts."""
 _RELAYS = 16
 _LONGEST_REST = 60.0
 _YOUNG_SECONDS = 10.0
-"""What is killed sooner again and again is started after a rest that grows."""
+"""A daemon that is repeatedly killed before this age is restarted after growing pauses."""
 _LOSSES = 2
 _TOO_LONG = f"The call is more than {MAX_LINE >> 20} MiB and was not done; shorten it."
 _MAYBE_DONE = LinkError(
@@ -69,7 +68,7 @@ def run_relay(environ: Mapping[str, str]) -> int:
         environ: The environment, such as `os.environ`.
 
     Returns:
-        The exit status: 0, when stdin ended or nobody reads stdout any more.
+        The exit status: 0, when stdin has ended or stdout was closed.
     """
     relay = Relay(locate_home(environ), environ)
     with suppress(ConnectionError):
@@ -83,12 +82,12 @@ class Relay:
     def __init__(
         self, home: Home, environ: Mapping[str, str], command: Sequence[str] | None = None
     ) -> None:
-        """Relay to the daemon of a home, which is first reached when needed.
+        """Relay to the daemon of a home; connect to it when needed.
 
         Args:
-            home: The state folder whose daemon is meant.
-            environ: The environment that a new daemon gets.
-            command: What starts a daemon; None is this Python's own.
+            home: The state folder of the daemon.
+            environ: The environment of a new daemon.
+            command: The command that starts a daemon; None: this Python's own.
         """
         self._home = home
         self._environ = environ
@@ -100,12 +99,12 @@ class Relay:
         self._from_daemon = LineSplitter()
         self._to_host = bytearray()
         self._queue: deque[McpMessage] = deque()
-        self._sent = 0  # bytes of the queue's first
+        self._sent = 0  # bytes sent of the first message in the queue
         self._in_flight: dict[Id | None, McpMessage] = {}
         self._revive_at: float | None = None
-        """When to start the daemon again that was killed; None: none is to be."""
+        """When to restart the killed daemon; None: not at all."""
         self._revival: Attempt | None = None
-        """The start that is under way; what comes meanwhile waits for it."""
+        """The restart in progress; messages wait for it."""
         self._revivals = 0
         self._began = 0.0
         self._hello: McpMessage | None = None
@@ -113,14 +112,14 @@ class Relay:
         self._replay: McpMessage | None = None
 
     def serve(self, stdin: int, stdout: int) -> None:
-        """Relay until stdin ends and what is in flight is answered, 10 s at most.
+        """Relay until stdin ends and open requests are answered, for 10 s at most.
 
         Args:
             stdin: The descriptor to read from.
-            stdout: The descriptor to write to; nothing but MCP goes there.
+            stdout: The descriptor to write to, for nothing but MCP.
 
         Raises:
-            ConnectionError: Nobody reads stdout any more.
+            ConnectionError: stdout was closed.
         """
         try:
             self._loop(stdin, stdout)
@@ -161,7 +160,7 @@ class Relay:
     def _select(
         self, stdin: int, stdout: int, seconds: float | None, *, ended: bool = False
     ) -> tuple[list[int | socket.socket], list[int | socket.socket]]:
-        """Wait for what can go on, at most some seconds; `ended`: stdin has."""
+        """Wait until something can be read or written; `ended`: stdin has ended."""
         readable: list[int | socket.socket] = []
         writable: list[int | socket.socket] = []
         if not ended and sum(len(one.line) for one in self._queue) < _AHEAD:
@@ -180,7 +179,7 @@ class Relay:
     # From the host to the daemon.
 
     def _read(self, stdin: int) -> bool:
-        """Take what the host wrote; False when it will write no more."""
+        """Read from the host; False: it has ended."""
         try:
             chunk = os.read(stdin, _CHUNK)
         except BlockingIOError:
@@ -216,7 +215,7 @@ class Relay:
             return
         except OSError:
             while self._receive():
-                pass  # what it still said
+                pass  # read what it had written
             self._drop_daemon()
 
     def _record_sent(self, message: McpMessage) -> None:
@@ -230,7 +229,7 @@ class Relay:
     # From the daemon to the host.
 
     def _receive(self) -> bool:
-        """Take what the daemon said; False when that is nothing."""
+        """Read from the daemon; False: there is nothing."""
         if not self._daemon:
             return False
         try:
@@ -258,7 +257,7 @@ class Relay:
         self._to_host += line
 
     def _write(self, stdout: int) -> None:
-        # A pipe that is ready takes this much without making us wait.
+        # A writable pipe accepts PIPE_BUF bytes without blocking.
         with suppress(BlockingIOError):
             del self._to_host[: os.write(stdout, self._to_host[: select.PIPE_BUF])]
 
@@ -271,7 +270,7 @@ class Relay:
             if again:
                 link = connect_or_start(self._home, self._environ, "mcp", self._command)
             else:
-                # None is started once more so soon; one that is there by now will do.
+                # Too soon to start one again, but one may be running by now.
                 link = connect(self._home, "mcp")
         except LinkError as error:
             if again:
@@ -290,9 +289,9 @@ class Relay:
             self._refuse_message(self._queue.popleft(), told)
 
     def _revive(self) -> None:
-        """Begin to start the daemon again that was killed, or to find another's.
+        """Begin to restart the killed daemon, or to connect to one that another relay has started.
 
-        One that has ended in order meanwhile is left alone.
+        A daemon that has stopped in order meanwhile is not restarted.
         """
         self._revive_at = None
         if not self._was_killed():
@@ -304,7 +303,7 @@ class Relay:
         )
 
     def _end_revival(self, readable: Sequence[int | socket.socket]) -> None:
-        """Take what came of a start, once that has ended."""
+        """Use the result of a restart once it has ended."""
         if not self._revival or self._revival.over not in readable:
             return
         found, self._revival = self._revival.take_result(), None
@@ -317,7 +316,7 @@ class Relay:
             self._refusal, self._refused_at = found, _now()
 
     def _next_retry_delay(self) -> float:
-        """Return in how many seconds the daemon is started again; longer each time."""
+        """Return the seconds until the next restart; each is longer than the last."""
         tries, self._revivals = self._revivals, self._revivals + 1
         if not tries:
             return _SPREAD_SECONDS * (os.getpid() % _RELAYS) / _RELAYS
@@ -331,8 +330,8 @@ class Relay:
         self._from_daemon = LineSplitter()
         self._sent = 0
         if self._hello:
-            # The host said hello to the daemon before; this one must hear it too,
-            # and all else waits until it has answered.
+            # Repeat the host's `initialize` for this daemon; all other messages wait
+            # until it has answered.
             self._replay = McpMessage(self._hello.line, self._hello.id, "initialize")
             self._queue.appendleft(self._replay)
         for line in self._from_daemon.cut(link.received):
@@ -361,14 +360,14 @@ class Relay:
             else:
                 self._queue.append(message)
         if not any(message.wants_daemon for message in self._queue):
-            self._queue.clear()  # notifications meant the daemon that is gone
+            self._queue.clear()  # notifications were for the daemon that is gone
         if self._hello and self._was_killed():
             if _now() - self._began >= _YOUNG_SECONDS:
                 self._revivals = 0
             self._revive_at = _now() + self._next_retry_delay()
 
     def _was_killed(self) -> bool:
-        """Whether the daemon was killed: one that ends in order removes its socket."""
+        """Whether the daemon was killed: one that stops in order removes its socket."""
         return self._home.socket.exists()
 
     def _refuse_message(self, message: McpMessage, error: LinkError) -> None:

@@ -1,4 +1,4 @@
-"""Settings of which the daemon has another value than whoever asks would give it."""
+"""Find settings that have another value in the running daemon than here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from taskmem_hookspecs.errors import SettingsInvalid
 
 
 def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each difference; none where the settings cannot be read.
+    """Return a sentence for each difference; none if the settings here are invalid.
 
     Args:
-        status: What the daemon tells of itself.
-        environ: That of whoever asks, as it was given.
+        status: The daemon's answer to `status`.
+        environ: The caller's environment.
     """
     read = dict(environ)
     try:
@@ -27,16 +27,15 @@ def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) 
 def find_differences(
     status: Mapping[str, Any], settings: Settings, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each variable of which the daemon has another value, and a sentence.
+    """Yield each variable with another value in the daemon, and a sentence.
 
-    A daemon that was started by an older version does not tell its settings. How
-    OpenClaw is found is no difference while a gateway is connected, nor is a variable
-    that is not ours and is not set here.
+    A daemon of an older version does not report its settings. Ignored are the variables that locate
+    OpenClaw while a gateway is connected, and foreign variables that are not set here.
 
     Args:
-        status: What the daemon tells of itself.
-        settings: What a daemon would have that is started here.
-        environ: Where they were read into.
+        status: The daemon's answer to `status`.
+        settings: The settings that a daemon started here would have.
+        environ: The environment into which they were read.
     """
     if "settings" not in status:
         return

@@ -1,4 +1,4 @@
-"""How a daemon and its readers stand, as a person reads it."""
+"""Format the status of the daemon and its readers for people."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from openclaw_taskmem.cli.detail_text import format_line
 _THOUSAND: Final = 1000
 _MIB: Final = 1024 * 1024
 _FEW: Final = 100
-"""Tokens below this are shown as they are."""
+"""Counts of tokens below this are printed exactly."""
 _CENT_TENTH: Final = 0.001
 
 
 def describe_reader(row: Any) -> str:  # noqa: ANN401 - JSON
-    """Write a row of `readers` in `taskmem status --json` on one line."""
+    """Format a row of `readers` in `taskmem status --json` as one line."""
     state = row["state"]
     if state == "off":
         return f"{row['name']}: {row['detail']}"
@@ -53,7 +53,7 @@ def _format_cost(dollars: float | None) -> str:
 
 
 def _describe_retention(keeps: Mapping[str, Any]) -> str:
-    """Say how large the database is, and for how long what has ended is kept."""
+    """Say how large the database is, and how long ended rows are kept."""
     taken, most = keeps["bytes"], keeps["most_bytes"] / _MIB
     now = "" if taken is None else f"{taken / _MIB:,.1f} MiB, "
     bound = "shared by homes" if keeps.get("shared") else f"at most {most:,.0f} MiB"
@@ -64,7 +64,7 @@ def _describe_retention(keeps: Mapping[str, Any]) -> str:
 
 
 def print_status(found: Mapping[str, Any]) -> None:
-    """Print what a daemon tells of itself."""
+    """Print the daemon's answer to `status`."""
     click.echo(
         f"taskmem {found['version']} runs as process {found['pid']}\n"
         f"home      {found['home']}\n"
@@ -75,7 +75,7 @@ def print_status(found: Mapping[str, Any]) -> None:
     for kind in ("tasks", "runs", "waits", "wakes"):
         states = [f"{n} {state}" for state, n in found.get(kind, {}).items() if n]
         click.echo(f"{kind:<9} {', '.join(states) or 'none'}")
-    # A daemon that was started by an older version tells of none, nor of readers.
+    # A daemon of an older version reports neither these nor readers.
     if unsent := found.get("unsent"):
         wakes = f"{unsent} wake{'' if unsent == 1 else 's'}"
         click.echo(f"unsent    {wakes} found no way out; the cure: taskmem doctor")

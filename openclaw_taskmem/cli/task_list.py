@@ -1,4 +1,4 @@
-"""The tasks of a home, as rows for people: what waits for somebody first."""
+"""Format the tasks of a home as rows, those that wait for somebody first."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ WAITS: Final = {
     "review": "for your review since {since}",
     "word": "for your word since {since}",
 }
-"""What a task waits for, in words for people; a question is shown itself."""
+"""What a task waits for, in words for people; a question is printed itself."""
 
 
 def merge_waiting_first(waiting: Any, others: Any, limit: int) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    """Return two answers of `task_list` as one: what waits, then the other tasks.
+    """Merge two answers of `task_list`: tasks that wait, then the others.
 
-    `limit`: how many tasks at most.
+    `limit`: number of tasks, at most.
     """
     first = waiting["tasks"]
     known = {task["task_id"] for task in first}
@@ -36,7 +36,7 @@ def merge_waiting_first(waiting: Any, others: Any, limit: int) -> dict[str, Any]
 
 
 def format_task_rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
-    """Return a row for each task that `task_list` has answered."""
+    """Return a row for each task in an answer of `task_list`."""
     return [
         [
             task["task_id"],
@@ -50,7 +50,7 @@ def format_task_rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
 
 
 def _describe_wait(task: Any) -> str:  # noqa: ANN401 - JSON
-    """Return what a task waits for, as a row shows it; empty: nothing."""
+    """Return what a task waits for, as shown in its row; empty: nothing."""
     if "question" in task:
         return f" (asks: {task['question']})"
     waits = task.get("waits_for")

@@ -1,6 +1,6 @@
-"""`taskmem wait ID`: a command that ends when a wait does, for whoever cannot be woken.
+"""`taskmem wait ID`: block until a wait has ended, for agents that no wake reaches.
 
-It is meant to run in the background of a host that tells its agent of a command's end.
+Run it in the background of a host that tells its agent when a command ends.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from openclaw_taskmem.daemon.lock import find_holder
 from openclaw_taskmem.home import Home
 
 PATIENCE_SECONDS: Final = 60.0
-"""How long the daemon may keep one call without an answer."""
+"""Seconds that the daemon may take to answer one call."""
 UNKNOWN: Final = 2
-"""The exit status where there is no such wait."""
+"""Exit status if there is no such wait."""
 UNTOLD: Final = 3
-"""The exit status where the wait may go on, but nobody can tell how it ends."""
+"""Exit status if the wait may go on, but its end cannot be learned now."""
 MOST_DOUBLINGS: Final = 6
-"""Of the rest before the daemon is asked again: 63 seconds is the longest."""
+"""Doublings of the pause before the daemon is asked again; the longest is 63 s."""
 _PASSING: Final = frozenset({"daemon_unavailable", "store_busy"})
-"""What a call may be answered while a wait goes on: it is made again."""
+"""Errors after which the call is repeated, as the wait goes on."""
 
 
 def run_wait(
     home: Home, environ: Mapping[str, str], wait_id: str, rest: Callable[[float], None] = time.sleep
 ) -> tuple[str, int]:
-    """Block until a wait has ended, and return how, with the exit status.
+    """Block until a wait has ended; return its text and the exit status.
 
-    A daemon that is killed meanwhile is started again; one that is stopped is not.
-    `rest` lets so many seconds pass.
+    A daemon that is killed meanwhile is started again; one that is stopped is not. `rest` sleeps
+    for some seconds.
     """
     stopped = (
         f"The daemon was told to stop, and nobody watches for {wait_id} now. Call this "
@@ -68,9 +68,9 @@ def _fetch_outcome(link: Link, wait_id: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _was_stopped(home: Home) -> bool:
-    """Whether the daemon has ended in order, or ends: then it removes its socket.
+    """Whether the daemon stops or has stopped in order, that is, has removed its socket.
 
-    One that is starting has none yet.
+    A daemon that is starting has no socket yet, either.
     """
     if home.socket.exists():
         return False

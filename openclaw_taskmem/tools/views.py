@@ -46,7 +46,7 @@ LARGEST: Final = 1_000_000
 """Rows that a list may be asked for."""
 
 Kept = Callable[[Wait], View]
-"""Returns the recording kept for a wait beside its row."""
+"""Returns the fields of a wait that are not in its row, such as its pictures."""
 
 _OWED = (WakeState.DUE, WakeState.SENT)
 _OPEN = tuple(state for state in RunState if not state.terminal)
