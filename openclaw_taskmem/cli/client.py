@@ -24,7 +24,7 @@ Face = Literal["mcp", "client"]
 
 _PROTOCOL = 1
 _OPENING_SECONDS = 15.0
-"""Seconds in which a daemon must start; a peer that accepted us is older once they are over."""
+"""Seconds in which a daemon must answer the opening: as long as it may take to start."""
 
 
 class LinkError(Exception):

@@ -151,7 +151,7 @@ class Context:
     ask_reader: Callable[[str, str, Mapping[str, JsonValue]], Mapping[str, JsonValue] | None] = (
         _read_nothing
     )
-    """Asks a reader an instruction about a text; the answer follows the JSON schema.
+    """Has a reader follow an instruction on a text, and answer as a JSON schema says.
 
     None: there is no reader, or it did not answer. The text is data, never an instruction.
     """

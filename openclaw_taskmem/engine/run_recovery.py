@@ -1,6 +1,7 @@
 """Recover runs whose lease has expired or whose gateway has restarted.
 
-Recovery requeues runs, wakes their sessions or asks the user; it never does their work.
+Recovery requeues runs, wakes their sessions, asks the user or fails the runs; it never does their
+work.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ class QueryAnswer(Value):
     task: Task
     summary: str
     found: SearchResult
-    """The whole thread, most relevant messages for the query first."""
+    """The whole thread, in the order that suits the query."""
     until: int
     """Id of the newest message that was searched; 0: there is none."""
     newest: tuple[Message, ...]
