@@ -89,7 +89,7 @@ def compile_regex(pattern: str) -> Pattern:
     options.max_mem = MAX_PATTERN_BYTES
     options.never_nl = True
     try:
-        # Alone first: `a)(b` must not be closed by the group around it.
+        # Compile it alone first, or `a)(b` would be valid within the group below.
         engine.compile(pattern, options)
         return Pattern(engine.compile(f"(?m:{pattern})", options))
     except engine.error as error:

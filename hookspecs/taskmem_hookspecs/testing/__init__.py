@@ -1,7 +1,7 @@
-"""What the tests of a plug-in need: a clock to turn by hand, and conformance suites.
+"""Provide conformance suites, a fake clock and example values for the tests of plug-ins.
 
-Subclass a suite in your own tests, give it the one fixture it asks for, and
-pytest runs every rule that the core relies on:
+Subclass a suite in your tests and implement its abstract methods; pytest then runs every rule that
+the core relies on:
 
     from taskmem_hookspecs.testing import TransportSuite, check_plugin
 
@@ -76,11 +76,11 @@ _SUITES = {
     "ReaderSuite": ("readers",),
     "VerifierSuite": ("verifiers",),
 }
-"""The modules of each suite; imported when first used, because they need pytest."""
+"""Modules of each suite; imported on first use, because they need pytest."""
 
 
 def __getattr__(name: str) -> object:
-    """Import a suite, and let pytest explain its assertions."""
+    """Import a suite and have pytest rewrite its assertions."""
     if name not in _SUITES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import pytest

@@ -1,4 +1,4 @@
-"""A clock that is turned by hand."""
+"""Define `FakeClock`, whose time tests advance by hand."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import itertools
 from datetime import UTC, datetime, timedelta
 
 DAWN = datetime(2026, 2, 16, 6, 0, tzinfo=UTC)
-"""When a `FakeClock` starts, unless told otherwise."""
+"""Default start of a `FakeClock`."""
 
 
 class FakeClock:
-    """Plays `Clock`; time passes only in `advance`."""
+    """Implements `Clock`; time passes only in `advance` and `tick`."""
 
     def __init__(self, start: datetime = DAWN) -> None:
         self._now = start
@@ -21,15 +21,15 @@ class FakeClock:
         self._order = itertools.count()
 
     def now(self) -> datetime:
-        """Return the instant it was turned to."""
+        """Return the current fake instant."""
         return self._now
 
     def monotonic(self) -> float:
-        """Return the seconds it was turned by, jumps of the wall left out."""
+        """Return the seconds that have passed, without jumps of the wall clock."""
         return self._monotonic
 
     async def sleep(self, seconds: float) -> None:
-        """Return once it was turned by that many seconds."""
+        """Return once the clock was advanced by that many seconds."""
         future = asyncio.get_running_loop().create_future()
         due = self._monotonic + max(0.0, seconds)
         heapq.heappush(self._sleepers, (due, next(self._order), future))
@@ -37,22 +37,22 @@ class FakeClock:
 
     @property
     def sleepers(self) -> int:
-        """How many calls of `sleep` have not returned."""
+        """Number of pending calls of `sleep`."""
         return sum(not future.done() for _, _, future in self._sleepers)
 
     def tick(self, seconds: float = 0.0, **parts: float) -> datetime:
-        """Let time pass without waking sleepers, and return the new instant."""
+        """Let time pass without waking sleepers; return the new instant."""
         step = timedelta(seconds=seconds, **parts)
         self._now += step
         self._monotonic += step.total_seconds()
         return self._now
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock forward, or back: no time passes, nobody is woken."""
+        """Set the wall clock forward or back; no time passes, and no sleeper wakes."""
         self._now += timedelta(seconds=seconds)
 
     async def advance(self, seconds: float = 0.0, **parts: float) -> None:
-        """Let time pass, waking sleepers one after the other when they are due."""
+        """Let time pass, and wake each sleeper at its time."""
         end = self._monotonic + timedelta(seconds=seconds, **parts).total_seconds()
         while True:
             await self._settle()

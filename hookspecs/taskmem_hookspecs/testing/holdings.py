@@ -1,4 +1,4 @@
-"""All that a store holds, to compare it with another, and what comes due next."""
+"""Read all rows of a store, to compare two stores, and its next due times."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from taskmem_hookspecs.runs import Checkpoint, Run
 from taskmem_hookspecs.value import Value
 
 ALL = 1_000_000
-"""More than any test writes."""
+"""A limit larger than any test's number of rows."""
 
 
 _IDS = {Task: "task_id", Wait: "wait_id", Wake: "wake_id", Run: "run_id"}
 
 
 def extract_ids(rows: Iterable[Task | Wait | Wake | Run]) -> list[str]:
-    """Return the ids of rows, in their order."""
+    """Return the ids of rows, in the same order."""
     return [getattr(row, _IDS[type(row)]) for row in rows]
 
 
 def read_all_rows(store: TaskStore) -> dict[str, list[Value]]:
-    """Return all rows of a store, but for its bookmarks."""
+    """Return all rows of a store, except its bookmarks."""
     tasks = store.find_tasks(TaskQuery())
     runs = store.find_runs(RunQuery())
     return {
@@ -44,23 +44,23 @@ def read_all_rows(store: TaskStore) -> dict[str, list[Value]]:
 
 
 def find_next_stuck_due(store: TaskStore, home: str | None = None) -> datetime | None:
-    """Return the earliest `stuck_due_at` of an active task; None: there is none."""
+    """Return the earliest `stuck_due_at` of an active task; None if there is none."""
     found = store.find_tasks(TaskQuery(due_by=FOREVER, limit=1, home=home))
     return next((task.stuck_due_at for task in found), None)
 
 
 def find_next_wake_due(store: TaskStore, home: str | None = None) -> datetime | None:
-    """Return the earliest `due_at` of a wake; None: there is none."""
+    """Return the earliest `due_at` of a wake; None if there is none."""
     found = store.find_wakes(WakeQuery(due_by=FOREVER, limit=1, home=home))
     return next((wake.due_at for wake in found), None)
 
 
 def find_next_lapse(store: TaskStore, home: str | None = None) -> datetime | None:
-    """Return the earliest `lease_until` of a run; None: there is none."""
+    """Return the earliest `lease_until` of a run; None if there is none."""
     found = store.find_runs(RunQuery(lapsed_by=FOREVER, limit=1, home=home))
     return next((run.lease_until for run in found), None)
 
 
 def read_bookmark(store: TaskStore, name: str) -> str | None:
-    """Return the value of a bookmark; None: it was never set."""
+    """Return the value of a bookmark; None if it was never set."""
     return next((b.value for b in store.read_records(Bookmark, name)), None)

@@ -1,4 +1,4 @@
-"""The rules that every `AgentHost` keeps, as tests for its author to inherit."""
+"""Test any `AgentHost` against the contract: a suite for its author to subclass."""
 # ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
 
 from __future__ import annotations
@@ -29,34 +29,33 @@ LINES = (
     "$(touch x) ; touch x | & > < * ~ !! %PATH% ${HOME}",
     "x" * 1000,
 )
-"""What users are told; it arrives as it is."""
+"""Texts for notices; each must arrive unchanged."""
 
 
 class HostSuite:
-    """Subclass it in your tests, and say how your host is made.
+    """Subclass it in your tests and implement `make_host`.
 
-    The more of the optional methods you give, the more rules are tried; the rules
-    that need one you did not give are skipped.
+    The other methods are optional; tests that need one you did not implement are skipped.
     """
 
     session_key = "agent:main:main"
-    """A session that your host has, in which no turn runs."""
+    """A session of your host in which no turn runs."""
 
     @abstractmethod
     def make_host(self, tmp_path: Path) -> AgentHost:
-        """Return a host that does what it is asked to."""
+        """Return a working host."""
 
     def list_said(self, tmp_path: Path) -> Sequence[str] | None:
-        """Return the lines that were shown, oldest first; None: nobody can tell."""
+        """Return the notices shown, oldest first; None: unknown."""
 
     def read_view(self, tmp_path: Path) -> SessionView | None:
-        """Return what the user of `session_key` sees; None: nobody can tell."""
+        """Return the view shown to the user of `session_key`; None: unknown."""
 
     def make_failing(self, tmp_path: Path) -> AgentHost | None:
-        """Return a host that can do nothing just now; None: none."""
+        """Return a host whose every call fails temporarily; None: skip these tests."""
 
     def make_refusing(self, tmp_path: Path) -> AgentHost | None:
-        """Return a host to which nothing can ever be said; None: none."""
+        """Return a host that refuses every call for good; None: skip these tests."""
 
     def test_it_plays_the_part(self, tmp_path: Path) -> None:
         assert isinstance(self.make_host(tmp_path), AgentHost)
@@ -106,12 +105,12 @@ class HostSuite:
 
 
 def a_notice(session_key: str | None, text: str) -> Notice:
-    """Return a notice; its text is its key."""
+    """Return a notice whose key is its text."""
     return Notice(session_key=session_key, text=text, key=text)
 
 
 def a_view(session_key: str) -> SessionView:
-    """Return a view with all that there may be in one."""
+    """Return a view with a card and a question."""
     steps = (("Build", StepState.COMPLETED), ("Push", StepState.IN_PROGRESS))
     return SessionView(
         session_key=session_key,
@@ -125,14 +124,14 @@ def a_view(session_key: str) -> SessionView:
 
 
 def require_lines(said: Sequence[str] | None) -> list[str]:
-    """Return what was shown; skip the test where nobody can tell."""
+    """Return the notices shown; skip the test if they are unknown."""
     if said is None:
         pytest.skip("give `list_said` to try it")
     return [*said]
 
 
 def assert_raises(expected: type[TaskmemError], host: AgentHost, session_key: str) -> None:
-    """Say, show and stop something, and see the error with a sentence on a line."""
+    """Check that `say`, `show` and `stop` raise the error with a sentence on one line."""
     asked: Sequence[Callable[[], Coroutine[None, None, None]]] = (
         lambda: host.say(a_notice(session_key, LINES[0])),
         lambda: host.show(a_view(session_key)),

@@ -1,4 +1,4 @@
-"""A `TaskStore` that keeps everything in memory, for fast tests."""
+"""Define `MemoryStore`, a `TaskStore` in memory, for fast tests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from taskmem_hookspecs.testing.memory_rows import (
 
 
 class MemoryStore(Dropping):
-    """Plays `TaskStore`; what it holds is gone when it is."""
+    """Implements `TaskStore` in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -68,7 +68,7 @@ class MemoryStore(Dropping):
         self._folders: dict[tuple[str, str], WorkFolder] = {}
 
     def read_task(self, task_id: str) -> TaskFacts:
-        """Return a task with its waits and its open wakes."""
+        """Return a task with its waits, wakes, run and artifacts."""
         with self._lock:
             if task_id not in self._tasks:
                 raise TaskNotFound(f"There is no task {task_id}; list the tasks.")
@@ -108,7 +108,7 @@ class MemoryStore(Dropping):
         said_after: int | None = None,
         holding: str | None = None,
     ) -> Sequence[RecordT]:
-        """Return the last records of a task, or of a run."""
+        """Return the last records of a task, the checkpoints of a run, or a bookmark."""
         kept: dict[type, tuple[str, Callable[[], Iterable[Any]]]] = {
             Bookmark: ("name", self._bookmarks.values),
             Message: ("task_id", lambda: select_messages(self._messages, said_after, before)),
@@ -126,7 +126,7 @@ class MemoryStore(Dropping):
         return take_newest(own, limit)
 
     def find_tasks(self, query: TaskQuery) -> Sequence[Task]:
-        """Return the tasks that a query asks for."""
+        """Return the tasks that match a query."""
         with self._lock:
             tasks = filter_by_query(query, self._tasks.values())
         tasks.sort(key=lambda task: (task.updated_at, task.task_id), reverse=True)
@@ -139,12 +139,12 @@ class MemoryStore(Dropping):
         return tasks[: query.limit]
 
     def find_waits(self, query: WaitQuery) -> Sequence[Wait]:
-        """Return the waits that a query asks for."""
+        """Return the waits that match a query."""
         with self._lock:
             return filter_by_query(query, sort_newest_first(self._waits))[: query.limit]
 
     def find_wakes(self, query: WakeQuery) -> Sequence[Wake]:
-        """Return the wakes that a query asks for."""
+        """Return the wakes that match a query."""
         with self._lock:
             wakes = filter_by_query(query, sort_newest_first(self._wakes))
         if since := query.sent_since:
@@ -156,7 +156,7 @@ class MemoryStore(Dropping):
         return wakes[: query.limit]
 
     def find_runs(self, query: RunQuery) -> Sequence[Run]:
-        """Return the runs that a query asks for."""
+        """Return the runs that match a query."""
         with self._lock:
             runs = filter_by_query(query, sort_newest_first(self._runs))
             tasks = dict(self._tasks)
@@ -172,7 +172,7 @@ class MemoryStore(Dropping):
         return runs[: query.limit]
 
     def find_events(self, query: EventQuery) -> Sequence[Event]:
-        """Return the events that a query asks for."""
+        """Return the events that match a query."""
         with self._lock:
             events = filter_by_query(query, self._events)
         if query.after is None:
@@ -180,7 +180,7 @@ class MemoryStore(Dropping):
         return [e for e in events if e.event_id > (query.after or 0)][: query.limit]
 
     def count(self) -> Counts:
-        """Return how much there is, by state."""
+        """Return the number of rows, by state."""
         with self._lock:
             tasks = Counter(t.status for t in self._tasks.values() if not t.implicit)
             waits = Counter(wait.status for wait in self._waits.values())
@@ -199,7 +199,7 @@ class MemoryStore(Dropping):
     def count_open(
         self, kind: type[Task | Wait], by: Maker, limit: int, home: str | None = None
     ) -> int:
-        """Return how many open tasks one has registered, or open waits asked for."""
+        """Return the number of open tasks or waits of a maker, at most `limit`."""
         with self._lock:
             tasks = filter_by_home(home, self._tasks.values())
             waits = filter_by_home(home, self._waits.values())
@@ -210,7 +210,7 @@ class MemoryStore(Dropping):
         return min(limit, sum(is_by(by, *each) for each in made))
 
     def commit(self, change: Change) -> None:
-        """Write all of a change, or none of it."""
+        """Write all rows of a change, or none."""
         with self._lock:
             tasks = raise_versions(self._tasks, change.tasks, lambda task: task.task_id)
             waits = raise_versions(self._waits, change.waits, lambda wait: wait.wait_id)
@@ -238,10 +238,10 @@ class MemoryStore(Dropping):
             append_lines(self._events, change.events, "event_id")
 
     def close(self) -> None:
-        """Let go of nothing: there is nothing to let go of."""
+        """Do nothing; there is no resource to release."""
 
     def _check_runs(self, change: Change) -> None:
-        """Refuse a second open run of a task, also one in between."""
+        """Refuse a second open run of a task, even if a later row of the change ends one."""
         runs = dict(self._runs)
         for run in change.runs:
             runs[run.run_id] = run

@@ -1,4 +1,4 @@
-"""What goes from a store that holds its rows in memory: the old, and what has ended."""
+"""Delete old and ended rows from a store in memory, and measure it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from taskmem_hookspecs.testing.memory_rows import (
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
 ROW_BYTES = 1_000
-"""What a row counts for where there are no bytes to count."""
+"""Size that `measure` counts for each row, in bytes."""
 
 
 class Dropping:
@@ -60,7 +60,7 @@ class Dropping:
         upto: int | None = None,
         after: int = 0,
     ) -> DroppedRows:
-        """Drop the oldest of what has ended; return how many rows of each table."""
+        """Delete the oldest rows of what has ended; return the number of rows by table."""
         with self._lock:
             checkpoints = self._find_old_checkpoints(before, home)
             self._checkpoints = drop_keys(self._checkpoints, checkpoints[:limit])
@@ -82,7 +82,7 @@ class Dropping:
         return DroppedRows(rows=rows, last_event=max(events, default=after))
 
     def measure(self, home: str | None = None) -> StoreSize:
-        """Return how many bytes are taken, as if each row of these took as many."""
+        """Return the size of the store, counting the same number of bytes for each row."""
         with self._lock:
             lines = len(self._checkpoints) + len(self._events)
             taken = ROW_BYTES * (lines + len(self._wakes) + len(self._waits))
@@ -118,7 +118,7 @@ class Dropping:
         return task_id is None or self._tasks[task_id].status.terminal
 
     def _is_resumable(self, run: Run) -> bool:
-        """Whether a run is the newest of a task that failed."""
+        """Return True if the run is the newest of a failed task."""
         its = (r for r in self._runs.values() if r.task_id == run.task_id)
         newest = max(its, key=lambda r: (r.created_at, r.run_id))
         return newest is run and self._tasks[run.task_id].status is TaskStatus.FAILED
@@ -189,23 +189,23 @@ class Dropping:
 
 
 def is_old(before: datetime, *instants: datetime | None) -> bool:
-    """Whether all instants that are known lie before another."""
+    """Return True if all known instants are before `before`."""
     return all(at < before for at in instants if at is not None)
 
 
 def is_watching(wait: Wait) -> bool:
-    """Whether a wait is open."""
+    """Return True if the wait is watching."""
     return wait.status is WaitStatus.WATCHING
 
 
 def find_last_ended(waits: Iterable[Wait]) -> dict[str, str]:
-    """Return the wait of each task that has ended last."""
+    """Return the id of the wait that ended last, by task id."""
     ended = (wait for wait in waits if wait.task_id and not is_watching(wait))
     in_order = sorted(ended, key=lambda wait: (wait.changed_at, wait.wait_id))
     return {wait.task_id or "": wait.wait_id for wait in in_order}
 
 
 def drop_keys(rows: Mapping[KeyT, RowT], gone: Iterable[KeyT]) -> dict[KeyT, RowT]:
-    """Return the rows but for those of some keys."""
+    """Return the rows without those keys."""
     keys = set(gone)
     return {key: row for key, row in rows.items() if key not in keys}

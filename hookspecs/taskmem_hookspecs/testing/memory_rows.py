@@ -1,4 +1,4 @@
-"""How rows are kept, moved and picked by a store that holds them in memory."""
+"""Check, select and sort the rows of a store in memory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.value import Value
 
 ENDED_WAITS = 20
-"""Waits that ended which the facts of a task hold; the linkage needs the last."""
+"""Number of ended waits that `TaskFacts` includes."""
 _PLURALS = {"states": "state", "task_ids": "task_id", "wake_ids": "wake_id"}
 _OR_NONE = ("home", "role")
-"""What is found by these is also what has none."""
+"""Fields of a query that also match rows in which the field is None."""
 RowT = TypeVar("RowT", Task, Wait, Wake, Run, Artifact)
 OwnedT = TypeVar("OwnedT", Task, Wait, Wake, Run)
 AgedT = TypeVar("AgedT", Wait, Wake, Run)
@@ -46,7 +46,7 @@ SeenT = TypeVar("SeenT", Message, PlanRevision, Event, Checkpoint)
 def raise_versions(
     stored: Mapping[str, RowT], rows: Iterable[RowT], id_of: Callable[[RowT], str]
 ) -> dict[str, RowT]:
-    """Return the rows with their versions raised; `Conflict` where one moved."""
+    """Return the rows with versions raised by one; raise `Conflict` if one has changed."""
     moved: dict[str, RowT] = {}
     for row in rows:
         found = moved.get(id_of(row)) or stored.get(id_of(row))
@@ -57,7 +57,7 @@ def raise_versions(
 
 
 def select_known_waits(newest_first: Sequence[Wait]) -> tuple[Wait, ...]:
-    """Return the open waits and the last that ended, oldest first."""
+    """Return the open waits and the last ended ones, oldest first."""
     ended = [w for w in newest_first if w.status is not WaitStatus.WATCHING]
     last = sorted(ended, key=lambda w: (w.changed_at, w.wait_id))[-ENDED_WAITS:]
     keep = {w.wait_id for w in last}
@@ -67,23 +67,23 @@ def select_known_waits(newest_first: Sequence[Wait]) -> tuple[Wait, ...]:
 
 
 def list_open_runs(runs: Mapping[str, Run], task_id: str | None = None) -> list[Run]:
-    """Return the runs that have not ended; None: of every task."""
+    """Return the runs that have not ended; with None, of all tasks."""
     mine = (run for run in runs.values() if task_id in (None, run.task_id))
     return [run for run in mine if not run.state.terminal]
 
 
 def is_of_home(row: Task | Wait | Wake | Run, home: str | None) -> bool:
-    """Return whether a row belongs to a home or to none; None: to any."""
+    """Return True if the row has this home or none; with None, always."""
     return home is None or row.home in (None, home)
 
 
 def filter_by_home(home: str | None, rows: Iterable[OwnedT]) -> list[OwnedT]:
-    """Return what belongs to a home or to none; None: all."""
+    """Return the rows of this home or of none; with None, all rows."""
     return [row for row in rows if is_of_home(row, home)]
 
 
 def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
-    """Return the rows whose fields are what a query gives under their names."""
+    """Return the rows whose fields equal the query's fields of the same name."""
 
     def is_asked_for(row: AskedT) -> bool:
         for name, value in query:
@@ -98,31 +98,31 @@ def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
 
 
 def sort_by_key(rows: Mapping[tuple[str, KeyT], PathT]) -> list[PathT]:
-    """Return rows in order of their keys."""
+    """Return the rows in the order of their keys."""
     return [row for _, row in sorted(rows.items(), key=lambda pair: pair[0])]
 
 
 def is_by(maker: Maker, host: str | None, session_key: str | None) -> bool:
-    """Return whether what names a host and a session is one's doing."""
+    """Return True if a row with this host and session belongs to the maker."""
     own = session_key is not None and f"{session_key}:".startswith(f"{maker.agent}:")
     return host in maker.hosts and (maker.agent is None or own)
 
 
 def sort_newest_first(rows: Mapping[str, AgedT]) -> list[AgedT]:
-    """Return rows by `created_at`, then by their ids, the newest first."""
+    """Return the rows by `created_at`, then by id, newest first."""
     aged = sorted(rows.items(), key=lambda p: (p[1].created_at, p[0]), reverse=True)
     return [row for _, row in aged]
 
 
 def select_due(rows: Iterable[OwnedT], by: datetime, at: str, key: str) -> list[OwnedT]:
-    """Return the rows whose field `at` has come, in order of it and of `key`."""
+    """Return the rows whose field `at` is not later than `by`, in the order of `at` and `key`."""
     dues = [row for row in rows if getattr(row, at) is not None]
     come = [row for row in dues if getattr(row, at) <= by]
     return sorted(come, key=attrgetter(at, key))
 
 
 def recency_key(task: Task) -> tuple[bool, datetime, str]:
-    """Return what orders tasks, the last of all being one that moved last."""
+    """Return the sort key of a task: implicit ones first, then by last update."""
     return not task.implicit, task.updated_at, task.task_id
 
 
@@ -133,7 +133,7 @@ def find_stale_tasks(
     runs: Mapping[str, Run],
     waits: Mapping[str, Wait],
 ) -> set[str]:
-    """Return a home's implicit tasks that nobody has touched since, nor watches for."""
+    """Return a home's implicit tasks that were not touched since, and have no open wait."""
     seen = {run.task_id for run in runs.values() if run.seen_at >= before}
     watched = {w.task_id for w in waits.values() if w.status is WaitStatus.WATCHING}
     here = filter_by_home(home, tasks.values())
@@ -148,9 +148,9 @@ def select_kept_checkpoints(
     runs: Mapping[str, Run],
     gone: Collection[str],
 ) -> dict[tuple[str, int], Checkpoint]:
-    """Return the checkpoints that stay where a home's from before an instant go.
+    """Return the checkpoints that stay when a home's checkpoints older than `before` are deleted.
 
-    So do all of these tasks, and none of a run that waits for its user.
+    Checkpoints of the tasks in `gone` go too; those of runs that wait for the user stay.
     """
     waiting = (RunState.BLOCKED, RunState.REVIEW)
     here = {run.run_id for run in filter_by_home(home, runs.values())}
@@ -170,7 +170,7 @@ def drop_rows_of_tasks(gone: Collection[str], rows: Mapping[KeyT, OfTaskT]) -> d
 def drop_waits(
     gone: Collection[str], waits: Mapping[str, Wait], wakes: Mapping[str, Wake]
 ) -> tuple[dict[str, Wait], dict[str, Wake]]:
-    """Return the waits that are none of these, and the wakes of none of them."""
+    """Return the other waits, and the wakes that belong to none of these waits."""
     return (
         {key: wait for key, wait in waits.items() if key not in gone},
         {key: wake for key, wake in wakes.items() if wake.wait_id not in gone},
@@ -178,21 +178,21 @@ def drop_waits(
 
 
 def append_lines(lines: list[LineT], new: Iterable[LineT], id_field: str) -> None:
-    """Add lines, numbered on from the last; the first is 1."""
+    """Append rows and number them on from the last; the first is 1."""
     for line in new:
         last = getattr(lines[-1], id_field) if lines else 0
         lines.append(line.model_copy(update={id_field: last + 1}))
 
 
 def take_newest(lines: list[SeenT], limit: int | None) -> list[SeenT]:
-    """Return the last lines; None: all."""
+    """Return the last `limit` rows; with None, all."""
     return lines if limit is None else lines[max(0, len(lines) - limit) :]
 
 
 def select_messages(
     messages: Iterable[Message], after: int | None, before: int | None
 ) -> list[Message]:
-    """Return the messages of a span; after one, but what no agent said is left out."""
+    """Return the messages before an id; after an id, only those of the user or type `lifecycle`."""
     return [
         message
         for message in messages
@@ -208,7 +208,7 @@ def select_messages(
 
 
 def check_keys(wakes: Mapping[str, Wake], new: Collection[Wake]) -> None:
-    """Refuse new wakes with a key that is taken; `wakes` holds them, too."""
+    """Raise `Conflict` if a new wake's key exists already; `wakes` includes the new ones."""
     if not new:
         return
     holders = Counter(wake.key for wake in wakes.values())
@@ -220,7 +220,7 @@ def check_keys(wakes: Mapping[str, Wake], new: Collection[Wake]) -> None:
 def check_checkpoints(
     new: Sequence[Checkpoint], known: Mapping[tuple[str, int], Checkpoint], runs: Mapping[str, Run]
 ) -> None:
-    """Refuse checkpoints with a number that is taken, or of a run that is not there."""
+    """Refuse checkpoints whose number exists, or whose run does not."""
     if len({(c.run_id, c.number) for c in new}) < len(new):
         raise Conflict("Two checkpoints of a run have the same number.")
     for checkpoint in new:
@@ -231,7 +231,7 @@ def check_checkpoints(
 
 
 def check_tasks(change: Change, tasks: Mapping[str, Task]) -> None:
-    """Refuse rows that belong to a task that is not there."""
+    """Raise `TaskNotFound` for rows that refer to a task that does not exist."""
     named = chain(
         (message.task_id for message in change.messages),
         (revision.task_id for revision in change.revisions),

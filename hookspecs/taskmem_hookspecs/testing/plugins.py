@@ -1,4 +1,4 @@
-"""`check_plugin`: what is wrong with a plug-in, said before it is installed."""
+"""Check a plug-in against the hooks before it is installed (`check_plugin`)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _HOOKS: Final[dict[str, Callable[..., object]]] = {
 
 
 def check_plugin(module: object) -> None:
-    """Compare a plug-in with the hooks, and tell of everything that does not fit.
+    """Compare a plug-in with the hooks and report every mismatch.
 
-    Leaving out arguments or annotations is fine. An argument may be annotated
-    wider than the hook's, and an answer narrower.
+    An implementation may leave out arguments and annotations. It may annotate an argument with a
+    wider type than the hook's, and its answer with a narrower one.
 
     Args:
         module: What the entry point names: a module, or any object.
 
     Raises:
-        AssertionError: A sentence on a line of its own for each thing that is wrong.
+        AssertionError: One line for each mismatch.
     """
     faults = list(_find_faults(module))
     if faults:
@@ -100,7 +100,7 @@ def _find_hint_faults(name: str, function: Callable[..., object], *, wraps: bool
 
 
 def _read_hints(function: Callable[..., object]) -> dict[str, Any]:
-    """Return its annotations; none where they name what only a type checker sees."""
+    """Return the annotations; empty if they name types that only a type checker sees."""
     plain = inspect.unwrap(function)
     names = {**vars(taskmem_hookspecs), **getattr(plain, "__globals__", {})}
     try:
@@ -110,7 +110,7 @@ def _read_hints(function: Callable[..., object]) -> dict[str, Any]:
 
 
 def _is_compatible(given: object, wanted: object) -> bool:
-    """Whether all that is of one type can be used as the other; unclear: yes."""
+    """Return True if every value of one type fits the other, or if that is unclear."""
     return all(
         any(_is_member_compatible(one, other) for other in _split_union(wanted))
         for one in _split_union(given)

@@ -1,4 +1,4 @@
-"""The rules that every `Reader` keeps, as tests for its author to inherit."""
+"""Test any `Reader` against the contract: a suite for its author to subclass."""
 # ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
 
 from __future__ import annotations
@@ -27,25 +27,24 @@ PARTS = (
     '{"met": "yes"}',
     "x" * 20_000,
 )
-"""Texts that are asked about, as they are."""
+"""Texts to ask about, passed on unchanged."""
 
 
 class ReaderSuite:
-    """Subclass it in your tests, and say how your reader is made.
+    """Subclass it in your tests and implement `make_reader`.
 
-    The more of the optional methods you give, the more rules are tried; the rules
-    that need one you did not give are skipped.
+    The other methods are optional; tests that need one you did not implement are skipped.
     """
 
     @abstractmethod
     def make_reader(self, tmp_path: Path) -> Reader:
-        """Return a reader that is ready, and answers every question."""
+        """Return a reader that is ready and answers every question."""
 
     def make_failing(self, tmp_path: Path) -> Reader | None:
-        """Return a reader that cannot be asked just now; None: none."""
+        """Return a reader that fails temporarily; None: skip these tests."""
 
     def make_refusing(self, tmp_path: Path) -> Reader | None:
-        """Return a reader whose service refuses its key; None: none."""
+        """Return a reader whose service rejects the key; None: skip these tests."""
 
     def test_it_plays_the_part(self, tmp_path: Path) -> None:
         assert isinstance(self.make_reader(tmp_path), Reader)
@@ -105,7 +104,7 @@ class ReaderSuite:
 
 
 def assert_sound(reader: Reader, reading: object) -> None:
-    """See that a reading is one of this reader."""
+    """Check that the reading is complete and names this reader."""
     assert isinstance(reading, Reading)
     assert reading.reader == reader.name
     assert reading.model
@@ -114,7 +113,7 @@ def assert_sound(reader: Reader, reading: object) -> None:
 
 
 def assert_raises(expected: type[ReaderUnavailable], reader: Reader) -> None:
-    """Ask twice, and see the error with a sentence on one line."""
+    """Check that two questions raise the error with a sentence on one line."""
     for _ in range(2):
         with pytest.raises(expected) as raised:
             asyncio.run(reader.read(a_question()))

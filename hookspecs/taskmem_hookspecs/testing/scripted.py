@@ -1,4 +1,4 @@
-"""A reader that follows a script, for the tests of judges and of the core."""
+"""Define `ScriptedReader`, whose answers tests set, for tests of judges and of the core."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pydantic import JsonValue
 from taskmem_hookspecs.readers import Question, ReaderStatus, Readiness, Reading
 
 Answer = str | JsonValue | BaseException
-"""A text as the model wrote it, any other JSON, or what is raised."""
+"""A text as the model wrote it, any other JSON value, or an error to raise."""
 Decide = Callable[[Question], "Answer | Awaitable[Answer]"]
 
 JPEG: Final = bytes.fromhex("ffd8ffe000104a46494600010100000100010000ffd9")
-"""The smallest thing that begins and ends as a picture does."""
+"""The shortest bytes with the start and end marks of a JPEG."""
 SCHEMA: Final[Mapping[str, JsonValue]] = {
     "type": "object",
     "properties": {"met": {"type": "string", "enum": ["yes", "no", "unsure"]}},
@@ -25,7 +25,7 @@ SCHEMA: Final[Mapping[str, JsonValue]] = {
 
 
 def a_question(*parts: str | bytes, confirms: bool = False) -> Question:
-    """Return a question about texts and pictures."""
+    """Return a question on texts and pictures."""
     return Question(
         instruction="You judge.",
         parts=parts or ("Does it hold?",),
@@ -35,7 +35,7 @@ def a_question(*parts: str | bytes, confirms: bool = False) -> Question:
 
 
 class ScriptedReader:
-    """Plays `Reader`: answers from a script, and after it whatever `decide` says.
+    """Implements `Reader`: answers from a script, then by `decide`.
 
     reader = ScriptedReader(script=[{"met": "no"}, ReaderUnavailable("Away.")])
     reader.decide = lambda question: {"met": "yes"}
@@ -52,7 +52,7 @@ class ScriptedReader:
         sees_pictures: bool = True,
         calls_per_day: int | None = None,
     ) -> None:
-        """Take what it answers; without anything, it answers `{}`."""
+        """Set the answers; by default each one is `{}`."""
         self.name = name
         self.model = f"{name}-1"
         self.sees_pictures = sees_pictures
@@ -60,16 +60,16 @@ class ScriptedReader:
         self.decide: Decide = decide or (lambda _: {})
         self.script: deque[Answer] = deque(script)
         self.asked: list[Question] = []
-        """Every question, as it came."""
+        """All questions, in order."""
         self.readiness = Readiness.READY
 
     def status(self) -> ReaderStatus:
-        """Return how it stands, as the test has set it."""
+        """Return the readiness that the test has set."""
         detail = f"{self.name} is {self.readiness}."
         return ReaderStatus(readiness=self.readiness, detail=detail)
 
     async def read(self, question: Question) -> Reading:
-        """Answer as the script says."""
+        """Return or raise the next answer."""
         self.asked.append(question)
         if self.script:
             said: object = self.script.popleft()

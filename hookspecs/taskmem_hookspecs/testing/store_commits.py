@@ -1,4 +1,4 @@
-"""What every `TaskStore` keeps to when it is written to."""
+"""Test what a `TaskStore` writes: fields, versions, conflicts and atomicity."""
 # ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ drawn_often = settings(
 
 
 def build_stored_row(row: RowT) -> RowT:
-    """Return a row as it is read back after it was inserted."""
+    """Return the row as a store returns it after inserting it."""
     return row.model_copy(update={"version": 1})
 
 

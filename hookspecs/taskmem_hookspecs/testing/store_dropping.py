@@ -1,4 +1,4 @@
-"""What every `TaskStore` drops of what has ended, and what it never does."""
+"""Test which ended rows a `TaskStore` deletes, and which it keeps."""
 # ruff: noqa: S101, D102 - tests: pytest explains, names and numbers speak
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MANY = 1_000
 
 
 def a_closed_task(**changes: object) -> Task:
-    """Return `task_1`, which is completed, with these fields changed."""
+    """Return the completed `task_1`, with these fields changed."""
     return a_task(**{"status": TaskStatus.COMPLETED, **changes})
 
 
 def build_full_change(task: Task) -> Change:
-    """Return a task with two of all that it may have, everything but it ended."""
+    """Return a change with the task and up to two ended rows of every other kind."""
     waits = [
         a_wait(wait_id=f"wait_{n}", task_id="task_1", status=WaitStatus.RESOLVED) for n in (1, 2)
     ]

@@ -1,4 +1,4 @@
-"""What a store must do where several homes share it."""
+"""Test a `TaskStore` that several homes share."""
 # ruff: noqa: S101, D102, PLR2004 - pytest explains; names and numbers speak
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _make_instant(seconds: int) -> datetime:
 
 
 class StoreHomes:
-    """A question of a home is about what belongs to it, or to none."""
+    """Part of `StoreSuite`: a query of a home finds its rows, and those without a home."""
 
     def test_tasks_are_due_in_their_own_home(self, store: TaskStore) -> None:
         tasks = (
@@ -136,7 +136,7 @@ class StoreHomes:
         due, queued = (WakeState.DUE,), (RunState.QUEUED,)
 
         def list_ids(limit: int, home: str | None) -> set[tuple[str, ...]]:
-            """Return what each list holds, by number; by states, and of all states."""
+            """Return the id suffixes that each query finds, as a set: equal results merge."""
             own: dict[str, Any] = {"limit": limit, "home": home}
             lists = (
                 store.find_tasks(TaskQuery(status=active, **own)),

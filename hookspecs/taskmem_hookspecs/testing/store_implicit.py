@@ -1,4 +1,4 @@
-"""What every `TaskStore` answers about implicit tasks, and when they go."""
+"""Test what a `TaskStore` returns of implicit tasks, and when it deletes them."""
 # ruff: noqa: S101, D102 - tests: pytest explains, names and numbers speak
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SECOND = timedelta(seconds=1)
 
 
 def commit_both_kinds(store: TaskStore) -> None:
-    """Write a task of each kind: `task_1`, and `task_2`, which is implicit."""
+    """Commit `task_1`, and `task_2`, which is implicit."""
     for n, implicit in ((1, False), (2, True)):
         task = a_task(
             task_id=f"task_{n}", implicit=implicit, session_key="s", updated_at=DAWN + n * SECOND

@@ -1,4 +1,4 @@
-"""What every `TaskStore` answers: which rows, in which order, and how many."""
+"""Test the queries of a `TaskStore`: which rows, in which order, and how many."""
 # ruff: noqa: S101, D102, PLR2004 - tests: pytest explains, names and numbers speak
 
 from __future__ import annotations

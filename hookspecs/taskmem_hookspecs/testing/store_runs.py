@@ -1,4 +1,4 @@
-"""What every `TaskStore` keeps and answers about runs and what hangs on them."""
+"""Test what a `TaskStore` writes and returns of runs, checkpoints and artifacts."""
 # ruff: noqa: S101, D102 - tests: pytest explains, names and numbers speak
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StoreRuns:
         @drawn_often
         @given(st.data())
         def comes_back(data: st.DataObject) -> None:
-            # Of a task each: it has one run that is open at most.
+            # Each run needs its own task, which has at most one open run.
             number = next(ids)
             run = data.draw(strategies.runs(f"run_{number}", f"task_{number}"))
             other = data.draw(strategies.runs(run.run_id, run.task_id))

@@ -1,4 +1,4 @@
-"""What every `TaskStore` answers about waits and wakes."""
+"""Test what a `TaskStore` returns of waits and wakes."""
 # ruff: noqa: S101, D102 - tests: pytest explains, and names speak
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules that every `TaskStore` keeps, as tests for its author to inherit."""
+"""Test any `TaskStore` against the contract: a suite for its author to subclass."""
 # ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
 
 from __future__ import annotations
@@ -46,15 +46,14 @@ ROUNDS: Final = 5
 class StoreSuite(
     StoreCommits, StoreQuestions, StoreWaits, StoreRuns, StoreHomes, StoreImplicit, StoreDropping
 ):
-    """Subclass it in your tests, and say how your store is made.
+    """Subclass it in your tests and implement `make_store`.
 
-    Tests may run in several processes at once: give each folder a store of its
-    own.
+    Tests may run in several processes at once; give each folder a store of its own.
     """
 
     @abstractmethod
     def make_store(self, tmp_path: Path) -> TaskStore:
-        """Return the store of a folder: empty at first, then with what it held."""
+        """Open the store of a folder: empty at first, later with its earlier rows."""
 
     def reopen(self, store: TaskStore, tmp_path: Path) -> TaskStore:
         """Close a store and open it again, as a new process would."""
@@ -63,7 +62,7 @@ class StoreSuite(
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Generator[TaskStore]:
-        """Give a test an empty store."""
+        """Provide an empty store."""
         store = self.make_store(tmp_path)
         yield store
         store.close()
@@ -162,12 +161,12 @@ class StoreSuite(
 
 
 def commit_change(store: TaskStore, change: Change, _: int) -> None:
-    """Commit a change, whichever thread this is."""
+    """Commit a change in any thread."""
     store.commit(change)
 
 
 def try_count_up(store: TaskStore) -> bool:
-    """Add a message and count it; False where another was first."""
+    """Add a message and count it; return False on a conflict."""
     task = store.read_task("task_1").task
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     try:
@@ -178,7 +177,7 @@ def try_count_up(store: TaskStore) -> bool:
 
 
 def run_in_threads(work: Callable[[int], None]) -> list[Exception]:
-    """Do it in `THREADS` threads that start together; return what they raised."""
+    """Run `work` in `THREADS` threads that start together; return the errors raised."""
     start = threading.Barrier(THREADS)
     raised: list[Exception] = []
 

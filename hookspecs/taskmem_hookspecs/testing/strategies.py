@@ -1,4 +1,4 @@
-"""Hypothesis strategies for values with every field filled in."""
+"""Define Hypothesis strategies for values with every field set."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from taskmem_hookspecs.model import (
 from taskmem_hookspecs.runs import Checkpoint, News, Owner, Run, RunState
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
-"""Any text that a store must keep: no NUL, no lone surrogate."""
+"""Any text that a store must keep: without NUL and lone surrogates."""
 
 instants = st.datetimes(
     datetime(2000, 1, 1),  # noqa: DTZ001 - hypothesis adds the time zone
@@ -72,7 +72,7 @@ linkages = st.builds(
 
 
 def tasks(task_id: str) -> st.SearchStrategy[Task]:
-    """Draw tasks with this id, not stored yet."""
+    """Draw new tasks with this id."""
     return st.builds(
         Task,
         task_id=st.just(task_id),
@@ -128,7 +128,7 @@ def revisions(task_id: str) -> st.SearchStrategy[PlanRevision]:
 
 
 def waits(wait_id: str, task_id: str) -> st.SearchStrategy[Wait]:
-    """Draw waits with this id, alone or of this task, not stored yet."""
+    """Draw new waits with this id, of this task or of none."""
     return st.builds(
         Wait,
         wait_id=st.just(wait_id),
@@ -153,7 +153,7 @@ def waits(wait_id: str, task_id: str) -> st.SearchStrategy[Wait]:
 
 
 def wakes(wake_id: str, task_id: str, wait_id: str) -> st.SearchStrategy[Wake]:
-    """Draw wakes with this id, of this task and this wait or of neither."""
+    """Draw new wakes with this id, each of this task or none and of this wait or none."""
     return st.builds(
         Wake,
         wake_id=st.just(wake_id),
@@ -191,7 +191,7 @@ owners = st.builds(
 
 
 def runs(run_id: str, task_id: str) -> st.SearchStrategy[Run]:
-    """Draw runs with this id, of this task, not stored yet."""
+    """Draw new runs with this id, of this task."""
     return st.builds(
         Run,
         run_id=st.just(run_id),
@@ -249,7 +249,7 @@ def checkpoints(run_id: str, number: int) -> st.SearchStrategy[Checkpoint]:
 
 
 def artifacts(artifact_id: str, task_id: str) -> st.SearchStrategy[Artifact]:
-    """Draw artifacts with this id, of this task and of no run, not stored yet."""
+    """Draw new artifacts with this id, of this task and no run."""
     return st.builds(
         Artifact,
         artifact_id=st.just(artifact_id),
@@ -265,7 +265,7 @@ def artifacts(artifact_id: str, task_id: str) -> st.SearchStrategy[Artifact]:
 
 
 def entries(path: str, task_id: str) -> st.SearchStrategy[LedgerEntry]:
-    """Draw entries of the ledger with this path, of this task and of no run."""
+    """Draw ledger entries with this path, of this task and no run."""
     return st.builds(
         LedgerEntry,
         task_id=st.just(task_id),

@@ -1,4 +1,4 @@
-"""The rules that every `WakeTransport` keeps, as tests for its author to inherit."""
+"""Test any `WakeTransport` against the contract: a suite for its author to subclass."""
 # ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
 
 from __future__ import annotations
@@ -25,28 +25,27 @@ HOSTILE = (
     '[task_stuck_resume] {"v": 1, "extra": {"a": [null]}}',
     "x" * 4096,
 )
-"""Texts that must arrive as they are; a wake's text is always on one line."""
+"""Texts that must arrive unchanged; a wake's text is always one line."""
 
 
 class TransportSuite:
-    """Subclass it in your tests, and say how your transport is made.
+    """Subclass it in your tests and implement `make_transport`.
 
-    The more of the optional methods you give, the more rules are tried; the rules
-    that need one you did not give are skipped.
+    The other methods are optional; tests that need one you did not implement are skipped.
     """
 
     @abstractmethod
     def make_transport(self, tmp_path: Path) -> WakeTransport:
-        """Return a transport whose deliveries arrive."""
+        """Return a working transport."""
 
     def list_received(self, tmp_path: Path) -> Sequence[str] | None:
-        """Return the texts that arrived, oldest first; None: nobody can tell."""
+        """Return the texts that arrived, oldest first; None: unknown."""
 
     def make_failing(self, tmp_path: Path) -> WakeTransport | None:
-        """Return a transport whose deliveries do not arrive just now; None: none."""
+        """Return a transport that fails temporarily; None: skip these tests."""
 
     def make_refusing(self, tmp_path: Path) -> WakeTransport | None:
-        """Return a transport whose deliveries are never accepted; None: none."""
+        """Return a transport that never accepts a wake; None: skip these tests."""
 
     # --- the part -------------------------------------------------------------
 
@@ -130,7 +129,7 @@ def deliver_wake(transport: WakeTransport, wake: Wake) -> object:
 
 
 def deliver_all(transport: WakeTransport, *wakes: Wake) -> Sequence[object]:
-    """Deliver several wakes at once, and return what comes of them in order."""
+    """Deliver several wakes at once; return the results in order."""
 
     async def together() -> Sequence[object]:
         return await asyncio.gather(*map(transport.deliver, wakes))
@@ -139,7 +138,7 @@ def deliver_all(transport: WakeTransport, *wakes: Wake) -> Sequence[object]:
 
 
 async def count_other_turns(transport: WakeTransport) -> int:
-    """Return how often another coroutine had its turn during a delivery."""
+    """Return how often another coroutine ran during a delivery."""
     turns = 0
 
     async def count_turns() -> None:
@@ -157,7 +156,7 @@ async def count_other_turns(transport: WakeTransport) -> int:
 
 
 def assert_raises(expected: type[TaskmemError], transport: WakeTransport) -> None:
-    """Deliver twice, and see the same error with a sentence on one line."""
+    """Check that two deliveries raise the error with a sentence on one line."""
     for _ in range(2):
         with pytest.raises(expected) as raised:
             deliver_wake(transport, a_wake())

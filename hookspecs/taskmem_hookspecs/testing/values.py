@@ -1,4 +1,4 @@
-"""Valid values with fixed instants, for tests that care about one or two fields."""
+"""Build valid values with fixed instants, for tests that set only one or two fields."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from taskmem_hookspecs.runs import Checkpoint, Run, RunState
 from taskmem_hookspecs.testing.clock import DAWN
 
 WAIT_SECONDS: Final = 300.0
-"""How long `a_wait` waits, unless told otherwise."""
+"""Default timeout of `a_wait`, in seconds."""
 
 
 def a_task(**changes: object) -> Task:
-    """Return the active task `task_1`, made at `DAWN`, with these fields changed."""
+    """Return the active `task_1`, created at `DAWN`, with these fields changed."""
     return Task.model_validate(
         {
             "task_id": "task_1",
@@ -42,7 +42,7 @@ def a_task(**changes: object) -> Task:
 
 
 def a_message(**changes: object) -> Message:
-    """Return a message of the agent in the thread of `task_1`, so changed."""
+    """Return a message of the agent in `task_1`, with these fields changed."""
     return Message.model_validate(
         {
             "task_id": "task_1",
@@ -56,7 +56,7 @@ def a_message(**changes: object) -> Message:
 
 
 def a_revision(**changes: object) -> PlanRevision:
-    """Return a revision of the plan of `task_1`, so changed."""
+    """Return a plan revision of `task_1`, with these fields changed."""
     return PlanRevision.model_validate(
         {
             "task_id": "task_1",
@@ -71,7 +71,7 @@ def a_revision(**changes: object) -> PlanRevision:
 
 
 def a_wait(**changes: object) -> Wait:
-    """Return `wait_1`, watching and without a task, so changed."""
+    """Return `wait_1`, watching and without a task, with these fields changed."""
     return Wait.model_validate(
         {
             "wait_id": "wait_1",
@@ -89,9 +89,9 @@ def a_wait(**changes: object) -> Wait:
 
 
 def a_wake(**changes: object) -> Wake:
-    """Return `wake_1`, due at `DAWN` and without a task, so changed.
+    """Return `wake_1`, due at `DAWN` and without a task, with these fields changed.
 
-    Its `key` follows its `wake_id`, so that two wakes differ in both.
+    Its `key` is derived from its `wake_id`, so two wakes differ in both.
     """
     return Wake.model_validate(
         {
@@ -107,7 +107,7 @@ def a_wake(**changes: object) -> Wake:
 
 
 def a_run(**changes: object) -> Run:
-    """Return `run_1`, a queued run of `task_1` made at `DAWN`, so changed."""
+    """Return `run_1`, a queued run of `task_1`, with these fields changed."""
     return Run.model_validate(
         {
             "run_id": "run_1",
@@ -122,14 +122,14 @@ def a_run(**changes: object) -> Run:
 
 
 def a_checkpoint(**changes: object) -> Checkpoint:
-    """Return the first checkpoint of `run_1`, so changed."""
+    """Return the first checkpoint of `run_1`, with these fields changed."""
     return Checkpoint.model_validate(
         {"run_id": "run_1", "number": 1, "at": DAWN, "body": "{}", "checksum": "", **changes}
     )
 
 
 def an_artifact(**changes: object) -> Artifact:
-    """Return `artifact_1`, a file of `task_1` that was seen at `DAWN`, so changed."""
+    """Return `artifact_1`, a verified file of `task_1`, with these fields changed."""
     return Artifact.model_validate(
         {
             "artifact_id": "artifact_1",
@@ -145,7 +145,7 @@ def an_artifact(**changes: object) -> Artifact:
 
 
 def an_entry(**changes: object) -> LedgerEntry:
-    """Return the ledger's entry of a file that `task_1` made at `DAWN`, so changed."""
+    """Return a ledger entry of a file that `task_1` created, with these fields changed."""
     return LedgerEntry.model_validate(
         {
             "task_id": "task_1",
@@ -158,10 +158,10 @@ def an_entry(**changes: object) -> LedgerEntry:
 
 
 def a_folder(**changes: object) -> WorkFolder:
-    """Return the folder `/work` of `task_1`, of whose files nothing is known."""
+    """Return the folder `/work` of `task_1`, with these fields changed."""
     return WorkFolder.model_validate({"task_id": "task_1", "path": "/work", **changes})
 
 
 def an_event(**changes: object) -> Event:
-    """Return an entry of the audit log, without a task, so changed."""
+    """Return an event without a task, with these fields changed."""
     return Event.model_validate({"at": DAWN, "kind": "test", **changes})

@@ -1,4 +1,4 @@
-"""The rules that every `EvidenceVerifier` keeps, as tests for its author to inherit."""
+"""Test any `EvidenceVerifier` against the contract: a suite for its author to subclass."""
 # ruff: noqa: S101, D102 - pytest explains assertions; names say what is tested
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ STRANGE = (
     "/dev/zero",
     "\udcff",
 )
-"""Subjects that agents make up; nothing stands behind any of them."""
+"""Invented subjects; none of them exists."""
 
 
 class VerifierSuite:
-    """Subclass it in your tests; say how your verifier and claims for it are made."""
+    """Subclass it in your tests and implement its three abstract methods."""
 
     @abstractmethod
     def make_verifier(self, tmp_path: Path) -> EvidenceVerifier:
@@ -38,11 +38,11 @@ class VerifierSuite:
 
     @abstractmethod
     def make_true(self, tmp_path: Path) -> Claim:
-        """Make something, and return a claim of it that is true."""
+        """Create something, and return a true claim of it."""
 
     @abstractmethod
     def make_false(self, tmp_path: Path) -> Claim:
-        """Return a claim of what is not there."""
+        """Return a claim of something that does not exist."""
 
     def test_it_plays_the_part(self, tmp_path: Path) -> None:
         assert isinstance(self.make_verifier(tmp_path), EvidenceVerifier)
@@ -73,7 +73,7 @@ class VerifierSuite:
 
 
 def verify_claim(verifier: EvidenceVerifier, claim: Claim) -> Finding:
-    """Return what is found of a claim, which is told in one sentence on one line."""
+    """Return the finding, after checking that its detail is one line."""
     finding = asyncio.run(verifier.verify(claim))
     assert isinstance(finding, Finding)
     assert finding.detail.strip(), "the finding says nothing"
