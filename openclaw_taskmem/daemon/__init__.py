@@ -1,1 +1,1 @@
-"""The one process that owns the store and every loop."""
+"""The daemon: the one process of a home that owns the store and runs the background loops."""

@@ -1,4 +1,4 @@
-"""Something to wait for that happens again and again."""
+"""Count changes, and let callers wait for the next one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Generator, Iterable
 
 
 class ChangeCounter:
-    """Counts what happened, and lets anyone wait for more of it."""
+    """Counts changes; callers wait for any further one, or for a change of one id."""
 
     def __init__(self) -> None:
         self.told = 0
-        """How often something happened so far."""
+        """Number of changes so far."""
         self._more = asyncio.Event()
         self._of_each: dict[str, set[asyncio.Event]] = {}
 
     def notify(self, changed: Iterable[str] = ()) -> None:
-        """Say that something happened, and the ids of what has changed by it."""
+        """Count a change, and wake those who watch one of the changed ids."""
         self.told += 1
         self._more.set()
         self._more = asyncio.Event()
@@ -26,11 +26,11 @@ class ChangeCounter:
                 event.set()
 
     def notify_all(self) -> None:
-        """Say it to everyone, whatever they wait for."""
+        """Count a change, and wake everyone."""
         self.notify(self._of_each)
 
     async def wait_beyond(self, seen: int, seconds: float) -> int:
-        """Return the count once it is another than `seen`, or after so long anyway."""
+        """Return the count once it differs from `seen`, or after that many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.told == seen:
@@ -39,7 +39,7 @@ class ChangeCounter:
 
     @contextlib.contextmanager
     def watch_changes(self, one: str) -> Generator[asyncio.Event]:
-        """Give an event that is set each time one id has changed; clear it yourself."""
+        """Yield an event that is set whenever the id changes; the caller clears it."""
         event = asyncio.Event()
         self._of_each.setdefault(one, set()).add(event)
         try:

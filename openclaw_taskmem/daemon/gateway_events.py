@@ -1,4 +1,4 @@
-"""What a gateway's plug-in reports, an event each. All times in milliseconds."""
+"""Define and parse the events that a gateway's plug-in reports. All times are in milliseconds."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from openclaw_taskmem.domain.turns import Origin
 from taskmem_hookspecs import FileChange, InvalidArguments
 
 LABEL: Final = 200
-"""Characters of the name of a tool or of a call."""
+"""Maximum length of a tool's or call's name, in characters."""
 MOST: Final = 1000
-"""Events in one report."""
+"""Maximum number of events in one report."""
 Key = Annotated[str, Field(max_length=10_000)]
 Keys = Annotated[tuple[Key, ...], Field(max_length=10_000)]
 
 
 def _clip_text(said: object) -> object:
-    """Keep the beginning of what others said, cut wherever they have cut it."""
+    """Keep the first 10,000 characters; replace half a surrogate pair at the end."""
     if not isinstance(said, str):
         return said
     return said[:10_000].encode(errors="replace").decode()
 
 
 def _replace_surrogates(said: object) -> object:
-    """Keep all that others said, as far as it is text."""
+    """Replace lone surrogates, which cannot be encoded."""
     return said.encode(errors="replace").decode() if isinstance(said, str) else said
 
 
 def _clip_label(said: object) -> object:
-    """Keep the beginning of what is hardly ever long."""
+    """Keep the first `LABEL` characters."""
     legible = _clip_text(said)
     return legible[:LABEL] if isinstance(legible, str) else legible
 
@@ -53,7 +53,7 @@ def _check_key(key: str) -> str:
 
 
 Kept = Annotated[str, AfterValidator(_check_key)]
-"""What runs are found by, and so goes into an index."""
+"""A key that the store indexes, such as a session key."""
 ReportedText = Annotated[str, BeforeValidator(_clip_text)]
 Words = Annotated[str, BeforeValidator(_replace_surrogates)]
 Label = Annotated[str, BeforeValidator(_clip_label)]
@@ -63,59 +63,60 @@ class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     number: Annotated[int, Field(ge=1, le=2**53)] | None = None
-    """It grows with every event of a start; None: heard as often as it is told."""
+    """Sequence number within a gateway's start; None: the event has none, and is handled each time
+    it is reported."""
 
 
 class RunningWorkReport(BaseModel):
-    """What a gateway runs for a session, beside its turn."""
+    """A command or sub-agent that a gateway runs for a session, outside its turn."""
 
     kind: Literal["command", "sub_agent"]
     name: Label
     about: ReportedText = ""
     age: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-    """Since it began, as far as the gateway's plug-in knows."""
+    """Since its start, as far as the gateway's plug-in knows."""
 
 
 AllStillRunning = Annotated[tuple[RunningWorkReport, ...], Field(max_length=100)]
 
 
 class GatewayStarted(_Event):
-    """A gateway is there: it has started, or has found its daemon again."""
+    """A gateway has started, or has reconnected to its daemon."""
 
     kind: Literal["gateway"]
     boot: Key
-    """One per start of the gateway or of its plug-in."""
+    """Unique for each start of the gateway or of its plug-in."""
     age: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     """Since that start."""
     host: Key | None = None
-    """Which OpenClaw it is, as in `Wake.host`; None: its plug-in does not say."""
+    """Id of the OpenClaw, as in `Wake.host`; None: not reported."""
     transport: Key
     version: Key
     main: Key
-    """The session of wakes that name none."""
+    """Session for wakes that name none."""
     running: Keys = ()
-    """The sessions in which a turn runs, as in every event of a turn."""
+    """Sessions with a running turn, as in every event of a turn."""
     fingerprints: Annotated[dict[Key, Key], Field(max_length=1000)] = {}
-    """Of what shapes each agent's prompt, by the agent's id."""
+    """Fingerprints of the inputs of each agent's prompt, by agent id."""
     at_work: Annotated[dict[Key, AllStillRunning], Field(max_length=10_000)] = {}
-    """What it runs, by session."""
+    """Commands and sub-agents that it runs, by session."""
 
 
 class GatewayStopped(_Event):
-    """A gateway stops in order."""
+    """A gateway shuts down in order."""
 
     kind: Literal["gateway_stopped"]
 
 
 class SessionActivity(_Event):
-    """Something that shows a session at work."""
+    """An event that shows a session at work."""
 
     session_key: Kept
     agent_id: Kept | None = None
     folder: Key | None = None
-    """The folder that the agent works in."""
+    """Working directory of the agent."""
     fingerprint: Key | None = None
-    """Of what shapes the agent's prompt."""
+    """Fingerprint of the inputs of the agent's prompt."""
 
 
 class TurnStarted(SessionActivity):
@@ -127,32 +128,32 @@ class TurnStarted(SessionActivity):
 
 
 class TouchedFile(BaseModel):
-    """What a tool did to a file."""
+    """A file that a tool created, changed or removed."""
 
     path: Key
     change: FileChange
 
 
 class _ToolActivity(SessionActivity):
-    """A call of a tool, and what it may do to files."""
+    """A tool call and the folders it uses."""
 
     folders: Annotated[tuple[Key, ...], Field(max_length=100)] = ()
-    """The folders that it uses, absolute."""
+    """Absolute paths of the folders it uses."""
     command: bool = False
-    """Whether it may change anything in them, as a command may."""
+    """True if it may change any file in them, as a command may."""
 
 
 class ToolStarted(_ToolActivity):
-    """A call of a tool has begun."""
+    """A tool call has begun."""
 
     kind: Literal["tool_started"]
     call_id: Label
     tool: Label
     about: ReportedText = ""
     method: Label | None = None
-    """The HTTP method, or the action, that it was given."""
+    """HTTP method or action of the call."""
     request: ReportedText | None = None
-    """What the user said in the turn; None: no user has begun it."""
+    """The user's words in this turn; None: no user began it."""
 
 
 class ConversationLine(_Event):
@@ -163,7 +164,7 @@ class ConversationLine(_Event):
 
 
 class ToolCalled(_ToolActivity):
-    """A call of a tool has ended."""
+    """A tool call has ended."""
 
     kind: Literal["tool_called"]
     call_id: Label = ""
@@ -172,36 +173,36 @@ class ToolCalled(_ToolActivity):
     method: Label | None = None
     outcome: ReportedText = ""
     given: Key = ""
-    """A digest of what it was given."""
+    """Digest of its arguments."""
     result: Key = ""
-    """A digest of what it answered."""
+    """Digest of its result."""
     exit_code: int | None = None
     failed: bool = False
     ms: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     touched: Annotated[tuple[TouchedFile, ...], Field(max_length=1000)] = ()
-    """The files that it says it has changed, by their absolute paths."""
+    """Files that the tool reports as changed, with absolute paths."""
     said: Annotated[tuple[ConversationLine, ...], Field(max_length=1000)] = ()
-    """Messages of the conversation since the call before."""
+    """Messages of the conversation since the previous call."""
 
 
 class ModelAnswered(_Event):
-    """A model has answered in a turn that took messages."""
+    """A model has answered in a turn that took delivered messages."""
 
     kind: Literal["answered"]
     session_key: Key
     deliveries: Keys = ()
-    """The messages, by their `delivery_id`."""
+    """Those messages, by `delivery_id`."""
 
 
 class TurnNotStarted(_Event):
-    """The gateway has taken a turn of ours, and gave it up before it began."""
+    """The gateway accepted a turn from us and gave it up before it began."""
 
     kind: Literal["turn_not_started"]
     session_key: Key
     deliveries: Keys = ()
-    """The messages that wait for it, by their `delivery_id`."""
+    """The messages for it, by `delivery_id`."""
     error: ReportedText
-    """Why, in the gateway's words."""
+    """The reason, in the gateway's words."""
 
 
 class TurnEndReport(SessionActivity):
@@ -210,38 +211,38 @@ class TurnEndReport(SessionActivity):
     kind: Literal["turn_ended"]
     running: Keys = ()
     deliveries: Keys = ()
-    """The messages that it took and no `answered` told of, by their `delivery_id`."""
+    """Messages that the turn took and no `answered` event named, by `delivery_id`."""
     error: ReportedText | None = None
-    """Why no model has answered; None: one has."""
+    """Why no model answered; None: one did."""
     origin: Origin = Origin.OTHER
     failed: ReportedText | None = None
-    """Why the gateway gave the turn up, also where a model had answered before."""
+    """Why the gateway gave up the turn, even after a model answered."""
     reason: ReportedText | None = None
-    """What the gateway calls that failure."""
+    """The gateway's name for that failure."""
     aborted: bool = False
-    """Whether somebody stopped it."""
+    """True if the turn was stopped."""
     stopped: bool = False
-    """Whether the plug-in did, as the daemon told it to."""
+    """True if our plug-in stopped it on the daemon's order."""
     cut: bool = False
-    """Whether the gateway stopped under it."""
+    """True if the gateway shut down during the turn."""
     said: ReportedText = ""
-    """The end of what the agent said last."""
+    """The end of the agent's last reply."""
     words: Words = ""
-    """All of it, where we began the turn: nobody else brings it to the user."""
+    """The whole reply if we began the turn, since the gateway then shows it to nobody."""
     calls: Annotated[int, Field(ge=0)] = 0
-    """Calls of tools in it."""
+    """Number of tool calls in the turn."""
     children: Annotated[int, Field(ge=0)] = 0
-    """Sub-agents of the session that still run."""
+    """Number of the session's sub-agents that still run."""
     at_work: AllStillRunning = ()
-    """What the gateway runs for the session."""
+    """Commands and sub-agents that the gateway runs for the session."""
     awaited: Annotated[tuple[ReportedText, ...], Field(max_length=100)] = ()
-    """The commands that the gateway runs in the background for the session."""
+    """Commands that the gateway runs in the background for the session."""
     scheduled: Annotated[tuple[ReportedText, ...], Field(max_length=1000)] = ()
-    """What its agent has had the gateway begin by itself, now or within the hour."""
+    """Turns that the agent has scheduled in the gateway for now or within the hour."""
 
 
 class AwaitedEnded(SessionActivity):
-    """What a session may have waited for has ended."""
+    """A command or sub-agent that a session may have waited for has ended."""
 
     kind: Literal["awaited_ended"]
     name: Label
@@ -250,7 +251,7 @@ class AwaitedEnded(SessionActivity):
 
 
 class QuestionAnswered(_Event):
-    """A user has answered a question by a button, or in words beside it."""
+    """A user has answered a question by a button or in words."""
 
     kind: Literal["question_answered"]
     key: Key
@@ -258,14 +259,14 @@ class QuestionAnswered(_Event):
 
 
 class OtherEvent(_Event):
-    """Something else happened: it is counted, and shown by `taskmem status`."""
+    """Any other event, which is only counted and shown by `taskmem status`."""
 
     kind: Literal["compacted", "session_started", "session_ended"]
     session_key: Key | None = None
 
 
 Work = TurnStarted | ToolStarted | ToolCalled | TurnEndReport | AwaitedEnded
-"""What shows a session at work."""
+"""Events that show a session at work."""
 Event = (
     OtherEvent
     | GatewayStarted
@@ -296,7 +297,7 @@ _KINDS: Final[Mapping[object, type[Event]]] = {
 
 
 def parse_still_running(given: object) -> tuple[RunningWorkReport, ...] | None:
-    """Return what a gateway runs for a session; None: it said nothing that is clear."""
+    """Return the work that a gateway reports for a session; None if it is missing or invalid."""
     try:
         return None if given is None else _STILL_RUNNING.validate_python(given)
     except ValidationError:
@@ -304,10 +305,10 @@ def parse_still_running(given: object) -> tuple[RunningWorkReport, ...] | None:
 
 
 def parse_report(params: Mapping[str, object]) -> list[Event]:
-    """Return the events of a report, in order; kinds that are not known are left out.
+    """Return the events of a report in order, without those of unknown kinds.
 
     Raises:
-        InvalidArguments: It holds something that is no event.
+        InvalidArguments: One of them is not a valid event.
     """
     try:
         events = _EVENTS.validate_python(params.get("events"))

@@ -1,4 +1,4 @@
-"""The gateways that are connected: what they report, and whom they hold."""
+"""Track the connected gateways, their sessions and turns, and apply the events they report."""
 
 from __future__ import annotations
 
@@ -38,38 +38,37 @@ W = TypeVar("W", bound=gateway_events.SessionActivity)
 log = logging.getLogger(__name__)
 
 OLDEST: Final = 1e12
-"""Milliseconds that a gateway may have run, some thirty years."""
+"""Maximum age of a gateway that is believed, in milliseconds (about thirty years)."""
 _LATER: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
-"""Trouble of the store's: what it meets is told again."""
+"""Store errors after which the gateway reports the event again."""
 
 
 class Gateways:
-    """Knows who is connected, and in which sessions a turn runs.
+    """The connected gateways and the sessions in which a turn runs.
 
-    Lives on the event loop; what a report changes in the store is done on threads.
+    Lives on the event loop; changes to the store run on threads.
     """
 
     def __init__(self, context: Context, apart: OffLoopCaller, free: Callable[[], None]) -> None:
-        """Take the store's side, threads, and whom to tell that a hold may be over."""
         self._context = context
         self._apart = apart
         self._free = free
         self._known: dict[object, GatewayPresence] = {}
         self._seen: dict[object, Counter[str]] = {}
         self._still_running: dict[object, dict[str, tuple[RunningWork, ...]]] = {}
-        """What each has said that it runs, by session."""
+        """Commands and sub-agents that each gateway has reported, by session."""
         self._done: dict[str, EventCursor] = {}
-        """What the latest starts of gateways have reported that is done."""
+        """The last event handled of each of the latest gateway starts."""
         self._unsure: set[str] = set()
-        """Those of which an event failed: what it wrote may be kept all the same."""
+        """Starts with a failed event, which may have been committed all the same."""
         self._in_order = asyncio.Lock()
-        """Held by one report: one that is sent again waits for the first."""
+        """Held while a report is handled, so that a repeated one waits for the first."""
 
     async def take_report(self, connection: object, params: Mapping[str, object]) -> JsonValue:
-        """Take the events of one connection, in order.
+        """Handle the events of one connection in order; return the sessions whose turns must stop.
 
         Raises:
-            InvalidArguments: One of them is no event; then none counts.
+            InvalidArguments: One of them is not a valid event; none is handled.
         """
         stop: list[JsonValue] = []
         events = gateway_events.parse_report(params)
@@ -81,7 +80,7 @@ class Gateways:
         return {"stop": stop} if stop else {}
 
     async def _take_new_event(self, connection: object, event: gateway_events.Event) -> bool:
-        """Take an event, where that was not done; False: its turn must not go on."""
+        """Handle an event unless it was handled before; return False if its turn must stop."""
         known = self._known.get(connection)
         if known is None or event.number is None:
             return await self._take_unless_refused(connection, event, None)
@@ -98,7 +97,7 @@ class Gateways:
         return goes_on
 
     def _remember_cursor(self, done: EventCursor) -> None:
-        """Keep how far a start's reports are done, and of the latest starts only."""
+        """Remember the last handled event of a start; forget all but the latest starts."""
         self._done.pop(done.boot, None)
         self._done[done.boot] = done
         for boot in [*self._done][:-BOOTS]:
@@ -106,7 +105,7 @@ class Gateways:
             self._unsure.discard(boot)
 
     async def _read_cursor(self, boot: str) -> EventCursor:
-        """Return what a start of a gateway has reported that is done."""
+        """Return the last handled event of a gateway start."""
         if boot not in self._done or boot in self._unsure:
             kept = await self._apart(read_cursor, self._context, boot)
             here = self._done.get(boot, kept)
@@ -117,9 +116,9 @@ class Gateways:
     async def _take_unless_refused(
         self, connection: object, event: gateway_events.Event, done: EventCursor | None
     ) -> bool:
-        """Take an event; one that is refused is left out, for it would be each time.
+        """Handle an event; skip it if it is refused.
 
-        All that is reported after it would wait for that.
+        A retry would be refused again and block the events behind it.
         """
         try:
             return await self._take_event(connection, event, done)
@@ -133,7 +132,7 @@ class Gateways:
     async def _take_event(
         self, connection: object, event: gateway_events.Event, done: EventCursor | None
     ) -> bool:
-        """Take an event; False: its turn must not go on."""
+        """Handle an event; return False if its turn must stop."""
         self._seen.setdefault(connection, Counter())[event.kind] += 1
         match event:
             case gateway_events.OtherEvent():
@@ -155,7 +154,7 @@ class Gateways:
     async def _take_work_event(
         self, connection: object, event: gateway_events.Work, done: EventCursor | None
     ) -> bool:
-        """Take what shows a session at work; False: its turn must not go on."""
+        """Handle an event of a session at work; return False if its turn must stop."""
         match event:
             case gateway_events.TurnStarted():
                 self._update_running(connection, event.running)
@@ -171,13 +170,13 @@ class Gateways:
                     await self._acknowledge_deliveries(event, event.error)
                     return await self._record_work(handle_turn_end, connection, event, done)
                 finally:
-                    # The turn is over, also where that cannot be written now.
+                    # The turn has ended, even if that could not be saved now.
                     self._update_running(connection, event.running)
 
     def find_owner(
         self, connection: object, session_key: str | None, agent_id: str | None
     ) -> Owner | None:
-        """Return as whom an agent of a gateway holds runs; None: it is not known."""
+        """Return the owner as which a gateway's agent claims runs; None if it is unknown."""
         known = self._known.get(connection)
         if known is None or session_key is None:
             return None
@@ -193,25 +192,25 @@ class Gateways:
         )
 
     def find_host(self, connection: object) -> str:
-        """Return where the agents of a gateway run, as in `Wake.host`."""
+        """Return the host of a gateway's agents, as in `Wake.host`."""
         known = self._known.get(connection)
         return known.host if known else GATEWAY
 
     def is_in_turn(self, connection: object, session_key: str | None) -> bool:
-        """Whether a turn of a session runs; what is not known counts as one."""
+        """Return True if a turn of the session runs, or if that is unknown."""
         known = self._known.get(connection)
         if known is None or session_key is None:
             return True
         return session_key.lower() in known.running
 
     def find_turn_start(self, connection: object, session_key: str | None) -> datetime | None:
-        """Return since when a turn of a session runs; None: none is known."""
+        """Return when the session's running turn began; None if none is known."""
         known = self._known.get(connection)
         return known.running.get((session_key or "").lower()) if known else None
 
     @property
     def presences(self) -> Sequence[GatewayPresence]:
-        """The gateways that are connected, for any thread."""
+        """The connected gateways; safe in any thread."""
         return tuple(self._known.values())
 
     async def _record_work(
@@ -221,16 +220,16 @@ class Gateways:
         event: W,
         done: EventCursor | None,
     ) -> bool:
-        """Note on a thread what an event shows of its session's run.
+        """Apply an event to its session's run, on a thread.
 
-        False: its turn must not go on, as only its beginning can tell.
+        Returns False if its turn must stop, which only a `turn_started` event can cause.
         """
         owner = self.find_owner(connection, event.session_key, event.agent_id)
         if owner is None:
             return True
         known, session = self._known[connection], event.session_key.lower()
         if isinstance(event, gateway_events.TurnEndReport):
-            # Nobody tells of a sub-agent's end between two turns.
+            # No event reports the end of a sub-agent between two turns.
             commands = [each for each in event.at_work if each.kind == "command"]
             self.note_still_running(connection, event.session_key, commands)
         elif isinstance(event, gateway_events.AwaitedEnded):
@@ -251,7 +250,7 @@ class Gateways:
     def note_still_running(
         self, connection: object, session_key: str, said: Sequence[gateway_events.RunningWorkReport]
     ) -> None:
-        """Keep in mind what a gateway runs for a session now."""
+        """Remember the commands and sub-agents that a gateway runs for a session."""
         if connection not in self._known:
             return
         session, now = session_key.lower(), self._context.clock.now()
@@ -281,20 +280,20 @@ class Gateways:
         self._still_running.pop(connection, None)
 
     def forget_gateway(self, connection: object) -> None:
-        """Forget a gateway whose connection has ended."""
+        """Forget a gateway whose connection has closed."""
         self._forget_still_running(connection)
         self._seen.pop(connection, None)
         if self._known.pop(connection, None) is not None:
             self._free()
 
     def build_hold_finder(self) -> Callable[[str | None], Hold | None]:
-        """Return what says, of a session, why it is left alone now; for any thread."""
+        """Return a function that says why a session must not be disturbed now; for any thread."""
         known = self.presences
         now = self._context.clock.now()
         return lambda session_key: gateways.find_hold(known, session_key, now)
 
     def build_view(self) -> list[JsonValue]:
-        """Return what is known of each gateway, for people and programs; any thread."""
+        """Return the state of each gateway for `taskmem status`; for any thread."""
         return [
             {
                 "boot": each.boot,
@@ -311,7 +310,7 @@ class Gateways:
     async def _register_gateway(
         self, connection: object, event: gateway_events.GatewayStarted
     ) -> None:
-        # Its clock and ours need not agree, so it says how old it is.
+        # Its clock may differ from ours, so it reports an age.
         age = timedelta(milliseconds=min(event.age, OLDEST))
         known = GatewayPresence(
             boot=event.boot,

@@ -1,4 +1,4 @@
-"""What each event of a gateway's report means for the run of its session."""
+"""Apply the turn and tool events of a gateway to the run of their session."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import ConversationMessage
 
 _PREFIX: Final = "taskmem__"
-"""What a host puts before our tools' names."""
+"""Prefix that a host adds to the names of our tools."""
 LONGEST: Final = 1e9
-"""Milliseconds that a call is believed to have taken, some eleven days."""
+"""Maximum duration of a call that is believed, in milliseconds (about eleven days)."""
 _OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 
 def handle_turn_start(
     context: Context, heard: ReportContext, event: gateway_events.TurnStarted
 ) -> bool:
-    """Note that a turn has begun; False: it must not go on."""
+    """Record that a turn has begun; return False if it must be stopped."""
     implicit_tasks.end_earlier_turns(context, heard, event.origin)
     return turns.record_turn_start(context, heard, event.origin)
 
@@ -33,7 +33,7 @@ def handle_turn_start(
 def handle_call_start(
     context: Context, heard: ReportContext, event: gateway_events.ToolStarted
 ) -> None:
-    """Write down that a call began; of our own tools the thread tells."""
+    """Record that a tool call has begun; for our own tools, only that the session is active."""
     if _is_own_tool(event.tool):
         turns.record_heartbeat(context, heard)
     else:
@@ -47,7 +47,7 @@ def handle_call_start(
 def handle_call_end(
     context: Context, heard: ReportContext, event: gateway_events.ToolCalled
 ) -> None:
-    """Write down how a call ended; of our own tools the thread tells."""
+    """Record how a tool call ended; for our own tools, only that the session is active."""
     if not event.call_id or _is_own_tool(event.tool):
         turns.record_heartbeat(context, heard)
         return
@@ -70,7 +70,7 @@ def handle_call_end(
 def handle_turn_end(
     context: Context, heard: ReportContext, event: gateway_events.TurnEndReport
 ) -> None:
-    """Decide what comes after a turn; what was cut is for the next start to take up."""
+    """Decide what follows a turn; do nothing if the gateway's shutdown cut it off."""
     implicit_tasks.forget_calls(context, heard)
     if event.cut:
         return
@@ -94,12 +94,12 @@ def handle_turn_end(
 def handle_awaited_end(
     context: Context, heard: ReportContext, event: gateway_events.AwaitedEnded
 ) -> None:
-    """Tell of the end of what a session may have waited for in its gateway."""
+    """Resume the run of a session whose background command or sub-agent has ended."""
     turn_ends.resume_awaiting_run(context, heard, event.name, event.how)
 
 
 def _build_deed(event: gateway_events.ToolStarted | gateway_events.ToolCalled) -> FileActivity:
-    """Return what a call may have done to files."""
+    """Return what the call may have changed in files."""
     deed = FileActivity(
         call_id=event.call_id or None,
         folders=event.folders,

@@ -1,4 +1,4 @@
-"""What tells one home from every other: what is made in a home belongs to it."""
+"""Create and check the identity of a home, which marks all rows that belong to it."""
 
 from __future__ import annotations
 
@@ -18,26 +18,25 @@ _MACHINE = Path("/etc/machine-id")
 
 class _HomeIdentity(NamedTuple):
     known: str
-    """The identity; empty: there is none."""
+    """The identity; empty: none."""
     place: Path | None
-    """The folder of the home that it was written for; None: nobody knows."""
+    """Folder of the home it was written for; None: unknown."""
 
 
 def ensure_identity(mark: Path, *, shares: bool) -> str:
-    """Return the identity that a file in a home holds; it is made when there is none.
+    """Return the identity in a home's file; create it if there is none.
 
-    It follows a home that is moved. A home that is removed and made anew in the same
-    place, on the same machine, is the same again: on a database that several share,
-    nobody else would look after what it has left there.
+    The identity moves with the home. A home that is removed and created again in the same place on
+    the same machine gets the same identity, so that it finds its rows in a shared database.
 
     Args:
         mark: The file.
-        shares: Whether the home is given a database that others may have, too. A copy
-            of a home has a copy of the database that is in it, and needs no other name.
+        shares: True if the database may be shared with other homes. A copied home with its own copy
+            of the database keeps the identity.
 
     Raises:
-        OSError: It can be neither read nor made.
-        SettingsInvalid: The home is a copy of one that is still there, and shares.
+        OSError: The file can be neither read nor created.
+        SettingsInvalid: The home is a copy of one that still exists, and shares its database.
     """
     known, place = _read_identity(mark)
     here = mark.parent.resolve()
@@ -59,7 +58,7 @@ def ensure_identity(mark: Path, *, shares: bool) -> str:
 
 def _read_identity(mark: Path) -> _HomeIdentity:
     try:
-        # A pipe in its place is empty, not waited for.
+        # Do not block if it is a named pipe.
         descriptor = os.open(mark, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         return _HomeIdentity("", None)
@@ -72,7 +71,7 @@ def _read_identity(mark: Path) -> _HomeIdentity:
 
 
 def _is_twin(other: Path, mark: Path, known: str) -> bool:
-    """Whether another home has this identity, and not this one by another path."""
+    """Return True if the other file has this identity and belongs to a different home."""
     with suppress(OSError):
         return _read_identity(other).known == known and not other.parent.samefile(mark.parent)
     return False

@@ -1,7 +1,7 @@
-"""The judges of one wait: asked in order, each alone, until one is sure.
+"""Ask the judges of one wait in order, until one is sure.
 
-Each judge reads at its own place, so that one in trouble neither misses what the
-others read nor holds them up. Source: requirement B8.
+Each judge reads from its own place, so a failing judge neither misses lines nor delays the others.
+Source: requirement B8.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from openclaw_taskmem.plugin_host.manager import format_error
 from taskmem_hookspecs import Clock, Condition, Frame, Judge, JudgeUnavailable, Picture, Ruling
 
 SOONEST: Final = 0.05
-"""Seconds; a judge that wants to be asked again sooner waits so long."""
+"""Minimum delay before a judge is asked again, in seconds."""
 LONGEST_WISH: Final = 300.0
-"""Seconds; a judge that asks for a longer rest is asked again after so long."""
+"""Maximum delay that a judge can ask for, in seconds."""
 Blame = Callable[[object, str, BaseException], None]
-"""Takes a part, what it was doing, and what went wrong."""
+"""Called with a plug-in's object, the hook it failed in, and the error."""
 Find = Callable[[], Awaitable[validation.Judges]]
-"""Finds the judges that there are now."""
+"""Finds the judges available now."""
 Look = Callable[[str], Awaitable[Frame]]
-"""Shows what there is since a place."""
+"""Returns a frame from a place."""
 
 
 class JudgePanel:
-    """Judges with their places, their patience and what they said last."""
+    """The judges of one wait, with their places, retry times and last rulings."""
 
     def __init__(
         self,
@@ -54,28 +54,27 @@ class JudgePanel:
         seconds: float,
         blame: Blame,
     ) -> None:
-        """Take what is judged.
+        """Create a panel.
 
         Args:
-            condition: What they judge.
-            find_judges: Finds them, in the order in which they are asked.
-            lanes: Where they are asked.
-            clock: What their rests are told by.
-            start: Where they begin to read.
-            seconds: How long each may take for a ruling.
-            blame: Told of a judge that fails, and how.
+            condition: The condition to judge.
+            find_judges: Finds the judges, in the order of asking.
+            lanes: Event loops on which the judges run.
+            clock: Clock for retry times.
+            start: Place from which the judges read.
+            seconds: Time limit for one ruling.
+            blame: Called when a judge fails.
         """
         self._blame = blame
         self._condition = condition
         self._find_judges = find_judges
         self._find_at = float("-inf")
-        """When to look for judges again."""
+        """When to look for judges again, by the monotonic clock."""
         self._finds = 0
         self._unjudged: tuple[int, ...] | None = None
-        """The sides that nobody judges now; None: nobody looked for judges yet."""
+        """Sides without a judge; None: nobody has looked for judges yet."""
         self._unjudged_since = clock.now()
-        """When the first look was: a side that has found its judge keeps it, and is
-        missing here no more."""
+        """When the panel first looked for judges; a side that finds one keeps it."""
         self._advice = ""
         self._start = start
         self._seats: list[_JudgeState] = []
@@ -84,10 +83,10 @@ class JudgePanel:
         self._seconds = seconds
 
     async def ask_judges(self, look: Look) -> WaitFinding:
-        """Ask in order until one is sure, and return what came of it.
+        """Ask the judges in order until one is sure; return the combined result.
 
         Raises:
-            LookFailed: There was nothing to show them.
+            LookFailed: There was no frame to show them.
         """
         if self._clock.monotonic() >= self._find_at:
             await self._refresh_judges()
@@ -112,7 +111,7 @@ class JudgePanel:
         return combine_replies(heard)
 
     async def _refresh_judges(self) -> None:
-        """Find judges; while a side has none, they are looked for again."""
+        """Find the judges; schedule another search while a side has none."""
         found = await self._find_judges()
         unjudged = find_unjudged(self._condition, found.found)
         if self._unjudged is None or len(unjudged) < len(self._unjudged):
@@ -129,7 +128,7 @@ class JudgePanel:
 
     async def _ask_judge(self, seat: _JudgeState, look: Look) -> JudgeReply:
         if seat.busy:
-            # Its last call was given up, and may not have noticed yet.
+            # Its last call was cancelled, but has not ended yet.
             return seat.build_refusal("it was still being asked when time was up", None)
         rest = seat.rests_until - self._clock.monotonic()
         if rest > 0:
@@ -150,7 +149,7 @@ class JudgePanel:
         return seat.build_reply(frame, self._clock.monotonic())
 
     def _needs_ruling(self, seat: _JudgeState, frame: Frame) -> bool:
-        """Whether a judge has not answered this before, or wants it once more."""
+        """Return True if the frame is new to the judge, or the judge asked to see it again."""
         return (
             seat.ruling is None
             or build_frame_key(frame) != seat.shown
@@ -166,35 +165,35 @@ class JudgePanel:
 
 @dataclass(slots=True)
 class _JudgeState:
-    """One judge of a wait."""
+    """A judge and its state within one wait."""
 
     judge: Final[Judge]
     place: str
-    """Up to where it has answered."""
+    """End of the last frame that it answered."""
     sides: tuple[int, ...]
-    """Of the condition, those that it decides."""
+    """Indexes of the sides that it decides."""
     since: datetime | None = None
-    """When it was asked first after what it judged last; None: it judged all."""
+    """When it was first asked after its last ruling; None: it has ruled on everything."""
     shown: object = None
-    """What it answered last."""
+    """Key of the last frame that it answered."""
     picture: Picture | None = None
-    """The same; told from others by being itself: to compare is a plug-in's code."""
+    """Picture of that frame; compared by identity, since `==` would run a plug-in's code."""
     ruling: Ruling | None = None
     rests_on: SeenPicture | None = None
-    """What that ruling was made of, if it was a picture."""
+    """Picture on which that ruling is based, if any."""
     again_at: float = float("inf")
-    """When it wants to be asked although nothing changed."""
+    """When to ask it again even without a change."""
     busy: bool = False
-    """Whether it is being asked."""
+    """True while it is asked."""
     stalled: bool = False
-    """Whether the last frame that it answered led no further."""
+    """True if the last frame that it answered ended where it started."""
     failures: int = 0
     trouble: str | None = None
     rests_until: float = float("-inf")
     last_rest: float = 0.0
 
     def record_ruling(self, frame: Frame, ruling: Ruling, now: float) -> None:
-        """Keep a ruling."""
+        """Store a ruling and reset the failures."""
         self.stalled = frame.place == self.place
         self.place, self.shown, self.ruling = (frame.place, build_frame_key(frame), ruling)
         self.picture = frame.picture
@@ -205,7 +204,7 @@ class _JudgeState:
         self.since = self.since if ruling.trouble else None
 
     def record_failure(self, error: Exception, seconds: float, now: float) -> None:
-        """Keep that it could not be asked; it rests longer each time."""
+        """Store a failure; the delay before the next try grows with each one."""
         self.failures += 1
         self.busy = False
         wanted = read_retry_after(error) if isinstance(error, JudgeUnavailable) else None
@@ -219,13 +218,13 @@ class _JudgeState:
             self.trouble = format_error(error)
 
     def build_refusal(self, trouble: str | None, again: float | None) -> JudgeReply:
-        """Return that it could not be asked, why, and when it is again."""
+        """Return a reply that says why it was not asked, and when it will be."""
         return JudgeReply(
             judge=self.judge.name, sides=self.sides, since=self.since, trouble=trouble, again=again
         )
 
     def build_reply(self, frame: Frame, now: float) -> JudgeReply:
-        """Return what it says of a frame that it has answered."""
+        """Return its reply to a frame that it has answered."""
         again = None if self.again_at == float("inf") else max(0.0, self.again_at - now)
         more = frame.more and not self.stalled
         return JudgeReply(
@@ -240,7 +239,7 @@ class _JudgeState:
 
 
 def build_frame_key(frame: Frame) -> object:
-    """Return what a frame shows but for its picture: another is worth a ruling."""
+    """Return what a frame shows except its picture; a judge rules again when this changes."""
     return (
         frame.place,
         frame.text,

@@ -1,7 +1,7 @@
-"""The lock that makes one daemon of a home: held for as long as it lives.
+"""Lock a home for one daemon, as long as its process lives.
 
-The system lets go of it when the process ends, however it ends. The file names the
-process that took it last, with its start, and says whether that has begun to end.
+The system releases the lock when the process ends in any way. The file has the pid and start time
+of the last process that took it, and says whether that one is shutting down.
 """
 
 from __future__ import annotations
@@ -18,28 +18,27 @@ from openclaw_taskmem.daemon.processes import identify_process
 TRIES: Final = 20
 TRY_SECONDS: Final = 0.02
 _RECORD: Final = 64
-"""Bytes in the file, always as many: it is written at once, and never seen half."""
+"""Fixed size of the file in bytes, so that one write replaces all of it."""
 _ENDING: Final = "ending"
 _FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-"""A link in the file's place is nobody's lock: what it leads to is not written."""
+"""Refuse a link in the file's place, so that its target is not written."""
 
 
 class LockHolder(NamedTuple):
-    """Who holds a lock, as the file says.
+    """The process that holds a lock, according to the file.
 
-    Whoever has just taken it may not have written its name yet: then it is that of the
-    process before, which lives no more, though its number may be a stranger's by now.
+    A process that has just taken the lock may not have written the file yet: then this is the
+    previous holder, which has ended, and whose pid another process may have now.
     """
 
     pid: int | None
-    """None: the file does not say."""
+    """None: not in the file."""
     ending: bool = False
-    """Whether it answers nobody any more."""
+    """True if it no longer answers calls."""
     written_at: float = 0.0
-    """When the file was last written, as seconds of the epoch."""
+    """When the file was last written, in epoch seconds."""
     process: str | None = None
-    """Which process that is, as `processes.identity` tells them apart; None: the file
-    does not say."""
+    """As `processes.identify_process` returns it; None: not in the file."""
 
 
 class LockHeld(Exception):
@@ -51,17 +50,17 @@ class LockHeld(Exception):
 
 
 class Lock:
-    """An exclusive lock on a file, with the holder's name in it."""
+    """An exclusive lock on a file that names its holder."""
 
     def __init__(self, path: Path, *, named: bool = True) -> None:
         """Take the lock.
 
         Args:
             path: The file.
-            named: Whether this process writes its name, as the home's daemon.
+            named: True to write this process into the file, as the home's daemon does.
 
         Raises:
-            Held: Another process has it.
+            LockHeld: Another process has it.
             OSError: It cannot be opened, is a link, or its file system has no locks.
         """
         self._name = identify_process(os.getpid()) or str(os.getpid())
@@ -81,7 +80,7 @@ class Lock:
             self._write_record()
 
     def mark_ending(self) -> None:
-        """Let those who look know that the holder answers nobody any more."""
+        """Write into the file that the holder no longer answers calls."""
         self._write_record(_ENDING)
 
     def _write_record(self, word: str = "") -> None:
@@ -89,12 +88,12 @@ class Lock:
         try:
             os.pwrite(self._file, record.encode(), 0)
         except OSError:
-            # The disk is full: the lock is held without a name in it, from now on.
+            # The disk is full: keep the lock without a name in the file.
             with contextlib.suppress(OSError):
                 os.utime(self._file)
 
     def _try_lock(self) -> bool:
-        """Try for a moment: `find_holder` takes the lock, too, while it looks."""
+        """Try several times, because `find_holder` also takes the lock for a moment."""
         for _ in range(TRIES):
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,17 +105,17 @@ class Lock:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file that is locked is still where everybody looks for it."""
+        """True if the locked file is still at its path."""
         mine = os.fstat(self._file)
         return read_file_identity(self._path) == (mine.st_dev, mine.st_ino)
 
     def release(self) -> None:
-        """Let go of it; the file stays, for removing it would race with others."""
+        """Release the lock; the file stays, since removing it would race with other processes."""
         os.close(self._file)
 
 
 def read_file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file; None: it is not there."""
+    """Return the device and inode of a file; None if it does not exist."""
     try:
         there = path.stat()
     except OSError:
@@ -125,7 +124,7 @@ def read_file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def find_holder(path: Path) -> LockHolder | None:
-    """Return who holds a lock; None: nobody does, or its file system has no locks."""
+    """Return the process that holds a lock; None if none does or the file system has no locks."""
     try:
         file = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError):

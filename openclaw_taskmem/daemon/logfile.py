@@ -1,6 +1,6 @@
-"""The daemon's log: lines that forge nothing, repeats that are counted, a bounded file.
+"""Write the daemon's log: escaped lines, limited repeats, and a file of bounded size.
 
-It goes to standard error, which is `daemon.log` where a face has started the daemon.
+It goes to standard error, which is `daemon.log` if a command or relay started the daemon.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.text_safety import escape_controls
 
 LARGEST_BYTES: Final = 5 * 1024 * 1024
-"""What the log may hold before it is put aside; one older log is kept."""
+"""Size at which the log is rotated; one older log is kept."""
 MOST_REPEATS: Final = 10
 """How often the same message is written within `REPEAT_SECONDS`."""
 REPEAT_SECONDS: Final = 60.0
-"""How long a message is counted from its first time."""
+"""Period in which repeats are counted, from a message's first time."""
 _COUNTED: Final = 200
-"""Messages that are counted at once; the one said longest ago is dropped first."""
+"""Number of messages whose repeats are counted; the least recent is dropped first."""
 _COMPARED_CHARS: Final = 200
-"""Characters of a message that tell it from others."""
+"""Characters of a message that must be equal to count as a repeat."""
 _STREAMS: Final = (1, 2)
 
 
 def set_up_logging() -> None:
-    """Write what this process logs to standard error."""
+    """Send this process's log to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
     handler.addFilter(RepeatLimit())
@@ -41,38 +41,36 @@ def set_up_logging() -> None:
 
 
 class LogLines(logging.Formatter):
-    """Writes records that hold no credential, forge no other and steer no terminal.
+    """Formats records without credentials and control characters.
 
-    A record is one line; only its traceback follows it, on lines that are indented.
+    A record is one line; only its traceback follows on indented lines.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record without credentials and hidden characters."""
+        """Return the record without credentials and control characters."""
         first, *trace = scrub(super().format(record)).split("\n")
         return "\n".join((first, *(f"  {escape_controls(line)}" for line in trace)))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the base's
-        """Return the line, with its breaks escaped."""
+        """Return the line with its line breaks escaped."""
         return escape_controls(super().formatMessage(record))
 
 
 class RepeatLimit(logging.Filter):
-    """Leaves out what is said over and over, and says how often it was.
+    """Drops repeated messages, and logs how many were dropped.
 
-    What fails a thousand times a second, such as a connection without a descriptor,
-    must not fill the disk.
+    Without it, an error that recurs a thousand times a second would fill the disk.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
         super().__init__()
         self._said: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written; the first after a minute tells the number."""
+        """Return True if the record is written; add the number of dropped repeats when due."""
         key = (record.name, record.getMessage()[:_COMPARED_CHARS])
         since, times = self._said.pop(key, (record.created, 0))
-        # A clock that was set back begins anew, too.
+        # Also start again if the clock was set back.
         if not 0 <= record.created - since < REPEAT_SECONDS:
             if (left_out := times - MOST_REPEATS) > 0:
                 _append_words(record, f"(and {left_out} times before)")
@@ -90,12 +88,12 @@ def _append_words(record: logging.LogRecord, words: str) -> None:
 
 
 def rotate_log(path: Path, streams: Sequence[int] = _STREAMS) -> None:
-    """Put a log that has grown large aside as `daemon.log.1`, and begin a new one.
+    """Rename a large log to `daemon.log.1`, and begin a new one.
 
     Args:
-        path: The log of the home. Where standard error is not that file, nothing is
-            done: whoever started the daemon takes care of it.
-        streams: The descriptors that are pointed to the new file.
+        path: The home's log. If standard error is not this file, nothing happens: the log then
+            belongs to whoever started the daemon.
+        streams: Descriptors to point to the new file.
     """
     mine = os.fstat(streams[-1])
     if mine.st_size < LARGEST_BYTES or read_file_identity(path) != (mine.st_dev, mine.st_ino):

@@ -1,4 +1,4 @@
-"""One daemon: opened, served and shut down in order."""
+"""Assemble a home's daemon, run it, and shut it down in order."""
 
 from __future__ import annotations
 
@@ -50,33 +50,33 @@ from taskmem_hookspecs import Clock
 log = logging.getLogger(__name__)
 
 LOOP_THREADS = 4
-"""Passes and deliveries that are written down at once, apart from all calls."""
+"""Threads for background passes and deliveries, separate from those for calls."""
 LOOK_SECONDS = 2.0
-"""Between two looks whether the home is still there, and how long its log is."""
+"""Interval of the checks that the home still exists and how long its log is."""
 MOST_DESCRIPTORS = 4096
-"""Files that the daemon asks the system to have open at once."""
+"""Number of open files that the daemon requests from the system."""
 CATCH_UP_SECONDS = 3.0
-"""How long a start that takes up many waits has the processor for itself."""
+"""How long a start with many waits runs before modules are preloaded."""
 LAST_CALLS_SECONDS = 5.0
-"""How long calls that run may take to end when the daemon stops."""
+"""Time limit for running calls when the daemon stops."""
 
 
 def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
-    """Run a daemon for the home whose lock it has, until it is told to stop.
+    """Run the daemon of the home whose lock this process holds, until it is told to stop.
 
     Raises:
-        TaskmemError: It cannot run with these settings, or this database.
+        TaskmemError: It cannot run with these settings or this database.
     """
     logfile.set_up_logging()
-    # Half of them are for what the daemon itself opens.
+    # Reserve half of them for files that the daemon itself opens.
     faces = min(MOST_FACES, allow_descriptors() // 2)
     asyncio.run(serve_one_home(load_settings(environ), SystemClock(), lock, faces))
 
 
 def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
-    """Let this process have more files open, and return how many of `most` it may.
+    """Raise this process's limit of open files; return the limit, at most `most`.
 
-    A host may leak relays, and 256, as macOS gives, are soon used up.
+    Hosts may leak relays, and macOS's default of 256 is soon used up.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
@@ -91,17 +91,16 @@ def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
 async def serve_one_home(
     settings: Settings, clock: Clock, lock: Lock, faces: int = MOST_FACES
 ) -> None:
-    """Serve one home until a signal comes, or nobody needs it any more.
+    """Serve one home until a signal comes, or until it has been idle for long enough.
 
     Args:
-        settings: The home's, as the environment and its file say.
-        clock: What tells the time.
-        lock: The home's, which this process holds.
-        faces: How many may be connected at once.
+        settings: The home's settings.
+        clock: Source of the time.
+        lock: The home's lock, held by this process.
+        faces: Maximum number of connections.
 
     Raises:
-        SettingsInvalid: There is no such transport or reader, or the home is a copy
-            of another.
+        SettingsInvalid: A transport or reader is unknown, or the home is a copy of another.
         StoreUnavailable: The database cannot be opened.
     """
     for warning in settings.warnings:
@@ -181,7 +180,7 @@ async def serve_one_home(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        # Before anybody can write: what comes then is news.
+        # Before any call can write: later events are new.
         context.store.join_database()
         readers.spending.begin(context)
         hook_events.set_start_position(context)
@@ -207,7 +206,7 @@ async def serve_one_home(
 
 
 def build_own_command(home: Home) -> str:
-    """Return what calls this installation for a home, in any shell of this user."""
+    """Return the shell command that calls this installation for a home."""
     program = Path(sys.executable).with_name("taskmem")
     words = [str(program)]
     if not os.access(program, os.X_OK):
@@ -216,7 +215,7 @@ def build_own_command(home: Home) -> str:
 
 
 def build_run_policy(settings: Settings) -> RunPolicy:
-    """Return how runs are helped along, as the settings say."""
+    """Return the run policy from the settings."""
     return RunPolicy(
         lease_seconds=settings.lease_seconds,
         carry_on=settings.carry_on,
@@ -263,9 +262,9 @@ async def _run_until_stopped(
 
 
 async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
-    """Load what speaks MCP, and what judges, before anyone asks.
+    """Load the MCP SDK and the judges before they are needed.
 
-    It comes after what is waited for, and after the daemon answers.
+    Runs after the waits are watched and after the daemon answers calls.
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_SECONDS):
@@ -273,10 +272,10 @@ async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
     try:
         await asyncio.to_thread(mcp.load_sdk)
     except Exception as error:
-        # Of whatever kind: an SDK of another version may lack a name.
+        # Any error: another version of the SDK may lack a name.
         log.exception("the MCP SDK cannot be loaded; no host is served")
         door.lacks_mcp = mcp.SdkUnavailable(error)
-    # Hosts that come are refused then, rather than left to wait.
+    # Also after a failure: hosts are then refused instead of waiting.
     door.speaks_mcp.set()
     await asyncio.to_thread(room.load_judges)
     gc.freeze()
@@ -284,7 +283,7 @@ async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
 
 
 def _identify_database_files(settings: Settings) -> Sequence[tuple[int, int] | None]:
-    """Return which files hold the tasks, a log among them; none: it is on a server."""
+    """Return the identities of the SQLite files; empty if the database is on a server."""
     kind, _, path = settings.database.partition(":///")
     if kind != "sqlite":
         return ()
@@ -301,10 +300,9 @@ async def _watch_home_files(
     *,
     opened: Sequence[tuple[int, int] | None],
 ) -> None:
-    """Stop when the home is gone, or another's; listen again when only the socket is.
+    """Stop if the home or its database was replaced or removed; reopen a removed socket.
 
-    What a daemon answers after its home, or its database, was removed is written into
-    files that nobody will find.
+    Otherwise the daemon would write into files that nobody can find any more.
     """
     while True:
         await clock.sleep(LOOK_SECONDS)
@@ -325,7 +323,7 @@ async def _watch_home_files(
 async def _stop_when_idle(
     stop: asyncio.Event, door: SocketServer, loops: BackgroundLoops, clock: Clock, patience: float
 ) -> None:
-    """Stop after a while with no face connected and nothing owed to anybody."""
+    """Stop after `patience` seconds without a connection, if no task, wait or wake is open."""
     alone_since = clock.monotonic()
     while True:
         if door.connection_count:

@@ -1,7 +1,7 @@
-"""The catalogue over MCP: the official SDK, on a Unix socket.
+"""Serve the tools over MCP on a Unix socket, with the official SDK.
 
-The relay copies lines between a host's stdio and this socket, so what arrives
-here is MCP as it is on stdio: one JSON document a line.
+The relay copies lines between a host's stdio and this socket, so the socket carries MCP as on
+stdio: one JSON document a line.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ INSTRUCTIONS: Final = (
     "with task_update. Do not do again what do_not_redo names, look first at what "
     "unknown_outcome names, and leave what do_not_revive names."
 )
-"""What every host is told, whether a wake can reach its agent or not."""
+"""Instructions for every host, whether or not a wake can reach its agent."""
 
 CallTool = Callable[[str, dict[str, Any], str | None], Awaitable[Answer]]
-"""Calls a tool with arguments for an MCP client of a name; None: it gives none."""
+"""Calls a tool with arguments for an MCP client; its name is None if it gives none."""
 
 
 SDK: Final = ("mcp.server.stdio", "mcp.server", "mcp_types")
-"""What is imported of it."""
+"""Modules of the SDK that are imported."""
 _SERVER_ERROR: Final = -32000
 
 
@@ -48,7 +48,7 @@ class SdkUnavailable(TaskmemError):
     """The MCP SDK could not be loaded."""
 
     def __init__(self, why: Exception) -> None:
-        """Take what its import has raised."""
+        """Build the sentence from the error that the import raised."""
         super().__init__(
             f"The daemon cannot speak MCP, for its SDK did not load ({format_error(why)}). "
             "Install taskmem anew, then run taskmem daemon stop and call again."
@@ -56,7 +56,7 @@ class SdkUnavailable(TaskmemError):
 
 
 def load_sdk() -> None:
-    """Import the SDK, which takes most of a second, ahead of the first host."""
+    """Import the SDK before the first host connects, because that takes most of a second."""
     for module in SDK:
         importlib.import_module(module)
 
@@ -64,7 +64,7 @@ def load_sdk() -> None:
 async def refuse_host(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, why: TaskmemError
 ) -> None:
-    """Answer each request of one host with an error, until it hangs up."""
+    """Answer each request of a host with an error, until it disconnects."""
     async for line in LinesIn(reader, writer):
         try:
             asked: Any = json.loads(line)
@@ -85,7 +85,7 @@ async def serve_host(
     call_tool: CallTool,
     tools: Sequence[Tool],
 ) -> None:
-    """Serve one host until it hangs up; it is offered the tools given."""
+    """Serve one host with the given tools, until it disconnects."""
     from mcp.server.stdio import stdio_server
 
     server = _build_server(call_tool, tools)

@@ -1,7 +1,7 @@
-"""Lines of text between a socket and the MCP SDK, fit for its parser.
+"""Pass lines of text between a socket and the MCP SDK, in a form that its parser accepts.
 
-The SDK drops a line that its parser refuses, and its sender waits for ever. So a
-line that is JSON is made into one that gets an answer, if only a refusal.
+The SDK drops a line that its parser rejects, and the sender then waits for ever. So each line of
+JSON is changed, if needed, into one that gets an answer, even if only a refusal.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ from typing import Final
 _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _TEXT_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
-"""A text that does not end is one too, or each of its quotes would begin another."""
+"""Also matches a string without an end, so that its quotes do not begin other strings."""
 MOST_BYTES: Final = 1024 * 1024
-"""Of a line; relays and a gateway's plug-in refuse longer ones themselves. What is
-made of a line may take fifty times its memory."""
+"""Maximum size of a line; relays and a gateway's plug-in refuse longer ones themselves. The parsed
+line may take fifty times its size in memory."""
 MOST_COMMAS: Final = 100_000
-"""In a line: what is made of a million values takes all others' time."""
+"""Maximum number of commas in a line; parsing a million values would block all other calls."""
 TOO_LONG: Final = (
     f"The call is more than {MOST_BYTES >> 20} MiB or {MOST_COMMAS:,} values; shorten it."
 )
 _INVALID_REQUEST: Final = -32600
 LONG: Final = 256 * 1024
-"""Bytes of a line that is looked through off the event loop."""
+"""Size in bytes from which a line is checked off the event loop."""
 _LEVELS: Final = 100
-"""More than a call may have, and fewer than the SDK's parser knows."""
+"""Maximum nesting: more than a call may have, and less than the SDK's parser accepts."""
 
 
 async def read_line(reader: asyncio.StreamReader, most: int = MOST_BYTES) -> bytes | None:
-    """Return the next line; empty: there is none; None: it is more than is taken.
+    """Return the next line; empty at the end; None if it exceeds the limits.
 
-    `most`: its bytes. A line that is too long is read to its end, and no part of it
-    is kept.
+    `most`: maximum size in bytes. A line that is too long is read to its end and discarded.
     """
     is_long = False
     while True:
@@ -53,17 +52,17 @@ async def read_line(reader: asyncio.StreamReader, most: int = MOST_BYTES) -> byt
 
 
 class LinesIn:
-    """What a socket receives, as the lines of text that the SDK reads."""
+    """Lines that a socket receives, as the SDK reads them."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take what is received, and where a line that is too long is refused."""
+        """Read from `reader`, and refuse lines that are too long on `writer`."""
         self._reader = reader
         self._writer = writer
 
     async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield line after line until the other end is done; a killed one is, too.
+        """Yield lines until the other end closes or is killed.
 
-        A line that is longer than a call may be is refused in its place.
+        A line that is longer than a call may be gets a refusal.
         """
         with contextlib.suppress(ConnectionError):
             async for line in self._read_lines():
@@ -85,20 +84,17 @@ class LinesIn:
 
 
 class LinesOut:
-    """What the SDK writes, into a socket."""
+    """Lines that the SDK writes into a socket."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
 
     async def write(self, text: str) -> None:
-        """Take a line."""
+        """Write a line."""
         self._writer.write(text.encode(errors="replace"))
 
     async def flush(self) -> None:
-        """Wait until the socket has room again.
-
-        Where the other end has hung up, nobody waits: its last line was the end.
-        """
+        """Wait until the socket has room; return at once if the other end has disconnected."""
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
 
@@ -108,7 +104,7 @@ def _fit_for_parser(line: bytes) -> str:
 
 
 def _replace_surrogates(line: str) -> str:
-    """Replace lone surrogates, which the SDK's parser refuses with the whole line."""
+    """Replace lone surrogates, because the SDK's parser rejects the whole line for one."""
     if not _ESCAPED_SURROGATE.search(line):
         return line
     try:
@@ -120,9 +116,9 @@ def _replace_surrogates(line: str) -> str:
 
 
 def _cut_deep_nesting(line: str) -> str:
-    """Put 0 in the place of what is nested so deep that the SDK would not answer.
+    """Replace values nested deeper than `_LEVELS` by 0, so that the SDK answers.
 
-    What is left is still too deep for a call, which is then refused.
+    The rest is still too deep for a call, which is then refused.
     """
     if line.count("[") + line.count("{") <= _LEVELS:
         return line

@@ -1,7 +1,6 @@
-"""Tells the agents' host what the log has for it, until it was told or given up.
+"""Deliver the log's notifications to the agent host, until they arrive or are given up.
 
-Lines for a user that come within five seconds are one message; of what a user is to
-see, the newest alone is shown.
+Lines for a user within five seconds become one message; of session views, only the newest is shown.
 """
 
 from __future__ import annotations
@@ -30,36 +29,36 @@ from taskmem_hookspecs import (
 log = logging.getLogger(__name__)
 
 FIRST_REST: Final = timedelta(seconds=2)
-"""After which what could not be told is tried again; doubled while it cannot."""
+"""Delay before the first retry; doubled with each failure."""
 LONGEST_REST: Final = timedelta(seconds=60)
 GIVE_UP_AFTER: Final[Mapping[NotificationKind, timedelta]] = {
     NotificationKind.LINES: timedelta(hours=24),
     NotificationKind.STOPS: timedelta(minutes=15),
     NotificationKind.VIEWS: timedelta(hours=24),
 }
-"""After which what cannot be told is given up; its entry in the log stays."""
+"""When a notification that cannot be delivered is given up; its event stays in the log."""
 SHOWN: Final = timedelta(seconds=0.5)
-"""How long a change of what a user sees waits for others."""
+"""How long a change of a session view waits for further changes."""
 SECONDS: Final = 10.0
-"""How long the host may take for one entry."""
+"""Time limit of the host for one message."""
 _LATER: Final = (WakeUndelivered, TimeoutError, StoreBusy, StoreFull, StoreUnavailable)
-"""Trouble of the host's or the store's: what it meets is told again."""
+"""Errors of the host or the store after which the message is tried again."""
 
 
 class _PendingEntry(NamedTuple):
-    """An entry that is to be told, and how old it is."""
+    """An event to deliver, and its age."""
 
     event: Event
     age: float
-    """In seconds by the wall, when it was read; below 0: the wall went back since."""
+    """Seconds by the wall clock when it was read; negative: the clock was set back since."""
     read: float
-    """When that was, by the monotonic clock."""
+    """When it was read, by the monotonic clock."""
 
 
 class Notifier:
-    """Tells one kind of what is outgoing, in order for each session.
+    """Delivers one kind of notification, in order for each session.
 
-    No session waits for another. One pass at a time, from the event loop.
+    Sessions do not wait for each other. One pass at a time, on the event loop.
     """
 
     def __init__(
@@ -69,29 +68,29 @@ class Notifier:
         apart: OffLoopCaller,
         outgoing: NotificationKind,
     ) -> None:
-        """Take the log's side, whom to tell, and threads; None: there is nobody."""
+        """Create a notifier; without a host, every event counts as delivered."""
         self._context = context
         self._host = host
         self._apart = apart
         self._outgoing = outgoing
         self._rest = FIRST_REST
         self._owed: dict[str | None, list[_PendingEntry]] = {}
-        """What each session is yet to be told."""
+        """Undelivered entries by session."""
         self._since: dict[str | None, float] = {}
-        """Since when nothing can be told to a session, by the monotonic clock."""
+        """When deliveries to a session began to fail, by the monotonic clock."""
         self._tried: dict[str | None, int] = {}
-        """How many entries the message has that a session could not be told yet: what
-        may be on its way is asked for again as it was, with nothing added."""
+        """Number of entries in a session's message that failed. It is sent again unchanged, because
+        the first try may still arrive."""
         self._told_spans: list[tuple[int, int]] = []
-        """The first and last entries of what was told beyond the place that is kept."""
+        """First and last event ids of messages delivered after the saved place."""
         self._small: dict[str | None, float] = {}
-        """When each session was last told of what a card would show."""
+        """When each session last got a notice of what a card would show."""
         self._read = self._kept = -1
-        """How far the log was read, and up to where that is kept; -1: not known."""
+        """Event up to which the log was read, and the saved place; -1: unknown."""
 
     async def run_pass(self) -> datetime | None:
-        """Tell what is due; return when to look again, None: nothing is due."""
-        # All of it, for what belongs to a message may stand far apart in the log.
+        """Deliver what is due; return when to look again, or None if nothing is left."""
+        # Read to the end, since the events of one message may be far apart.
         while await self._read_log():
             pass
         ready = [session for session in self._owed if self._compute_wait(session) <= 0]
@@ -118,7 +117,7 @@ class Notifier:
         return now + max(rest, min(waits)) if waits else None
 
     def _count_next_entries(self, session: str | None) -> int:
-        """Return how many of a session's entries make its next message."""
+        """Return how many of a session's entries form its next message."""
         if self._outgoing is NotificationKind.STOPS:
             return 1
         if self._outgoing is NotificationKind.VIEWS:
@@ -128,7 +127,7 @@ class Notifier:
         return notices.find_next_message([each.event for each in self._owed[session]])[0]
 
     def _compute_wait(self, session: str | None) -> float:
-        """Return for how many seconds a session's next message waits for more."""
+        """Return the seconds for which a session's next message waits for more entries."""
         if self._outgoing is NotificationKind.STOPS or session in self._tried:
             return 0
         first, *_ = owed = self._owed[session]
@@ -141,11 +140,11 @@ class Notifier:
         return (complete - first.event.at).total_seconds() - age
 
     def _compute_age(self, owed: _PendingEntry) -> float:
-        """Return how old an entry is, in seconds; below 0: the wall went back since."""
+        """Return an entry's age in seconds; negative if the wall clock was set back since."""
         return owed.age + self._context.clock.monotonic() - owed.read
 
     async def _read_log(self) -> bool:
-        """Read on in the log; False: there is nothing more."""
+        """Read further events; return False if there are none."""
         if self._read < 0:
             self._read = await self._apart(
                 host_notifications.read_position, self._context, self._outgoing
@@ -162,7 +161,7 @@ class Notifier:
         return place != before
 
     def _record_delivery(self, session: str | None, told: int) -> bool:
-        """Note how many entries a session was told; True: it has more to be told."""
+        """Remove delivered or expired entries; return True if only some were delivered."""
         now = self._context.clock.monotonic()
         left = self._owed[session]
         if told:
@@ -194,10 +193,10 @@ class Notifier:
         return bool(told and left)
 
     async def _save_bookmark(self) -> None:
-        """Keep up to where all was told: what follows is told again after a crash.
+        """Save the event up to which everything was delivered; later ones repeat after a crash.
 
-        It is at the start of each message that goes beyond it, for from amid its
-        entries another message would be made, and told besides.
+        The place never lies within a delivered message: a restart there would form a different
+        message from the rest and deliver it as well.
         """
         firsts = (left[0].event.event_id - 1 for left in self._owed.values())
         place = min(firsts, default=self._read)
@@ -212,7 +211,7 @@ class Notifier:
             self._kept = place
 
     async def _deliver_message(self, message: Sequence[_PendingEntry]) -> bool:
-        """Whether the entries of a message need no telling any more."""
+        """Deliver one message; return False to retry later."""
         first = message[0]
         event, age = first.event, self._compute_age(first)
         if self._host is None:
@@ -251,7 +250,7 @@ class Notifier:
     async def _send_notice(
         self, host: AgentHost, session: str | None, entries: list[Event]
     ) -> None:
-        """Tell a session; what a card would show at most once a minute."""
+        """Send a notice to a session; send what a card would show at most once a minute."""
         now = self._context.clock.monotonic()
         last = self._small.get(session)
         often = notices.SMALL_EVERY.total_seconds()

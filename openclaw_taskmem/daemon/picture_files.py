@@ -1,7 +1,7 @@
-"""The album: pictures that are kept of waits, as files that their owner alone reads.
+"""Store snapshots of waits as files that only their owner can read.
 
-A snapshot is `<folder>/<wait_id>/<moment>.jpg`, and the time of that file is when it
-was taken: so the picture and its time are replaced in one step.
+A snapshot is `<folder>/<wait_id>/<moment>.jpg`. The file's modification time is when it was taken,
+so one rename replaces both the picture and its time.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from taskmem_hookspecs import Wait
 log = logging.getLogger(__name__)
 
 LARGEST_BYTES: Final = 256 * 1024 * 1024
-"""What all snapshots together may take; the oldest go first."""
+"""Maximum size of all snapshots together; the oldest are removed first."""
 _DAY: Final = 86_400.0
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
-"""What a wait's id looks like: no dot and no slash leads out of the album."""
+"""Valid wait ids; without dots and slashes none leads out of the folder."""
 
 
 class SnapshotMoment(StrEnum):
-    """Which picture of a wait a snapshot is."""
+    """Which picture of a wait a snapshot shows."""
 
     FIRST = "first"
-    """The first that the judges were shown in its round."""
+    """The first one shown to the judges in this round."""
     LAST = "last"
-    """What its newest observation tells of."""
+    """The one of the newest observation."""
     DECIDING = "deciding"
-    """What resolved it."""
+    """The one that resolved the wait."""
 
 
 class Snapshot(NamedTuple):
-    """One picture that is kept."""
+    """A stored picture."""
 
     path: Path
     taken_at: datetime
 
 
 class SnapshotStore:
-    """Keeps snapshots for some days after their waits have ended."""
+    """Stores snapshots until some days after their waits have ended."""
 
     def __init__(self, folder: Path, days: float, *, largest: int = LARGEST_BYTES) -> None:
-        """Take where they are kept.
+        """Create a store; its folder is created with the first snapshot.
 
         Args:
-            folder: Made when there is something to keep; its parent must be there.
-            days: How long they stay after their waits ended; 0 keeps none.
-            largest: How many bytes all of them may take after `prune`.
+            folder: The folder; its parent must exist.
+            days: How long snapshots stay after their waits ended; 0 stores none.
+            largest: Maximum size of all snapshots in bytes, enforced by `prune`.
         """
         self._folder = folder
         self._days = days
@@ -65,14 +65,14 @@ class SnapshotStore:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether anything is kept at all."""
+        """True if snapshots are stored at all."""
         return self._days > 0
 
     def write(self, wait_id: str, moment: SnapshotMoment, jpeg: bytes, taken_at: datetime) -> None:
-        """Keep a snapshot in place of the one that is there.
+        """Store a snapshot in place of an earlier one.
 
         Raises:
-            OSError: It cannot be written; the one before is still there.
+            OSError: It cannot be written; the earlier one is still there.
             ValueError: No wait has such an id.
         """
         if not _NAME.fullmatch(wait_id):
@@ -88,13 +88,13 @@ class SnapshotStore:
             os.utime(fresh, (taken_at.timestamp(), taken_at.timestamp()))
             fresh.replace(folder / _format_name(moment))
         except BaseException:
-            # On a full disk, half a picture would keep the room that is needed.
+            # On a full disk, a partial file would take space that is needed.
             with suppress(OSError):
                 fresh.unlink()
             raise
 
     def find_snapshots(self, wait_id: str) -> Mapping[SnapshotMoment, Snapshot]:
-        """Return what is kept of a wait, by moment; of no such wait, nothing."""
+        """Return the snapshots of a wait by moment; empty if there is no such wait."""
         found: dict[SnapshotMoment, Snapshot] = {}
         if _NAME.fullmatch(wait_id):
             for moment in SnapshotMoment:
@@ -105,7 +105,7 @@ class SnapshotStore:
         return found
 
     def build_view(self, wait: Wait, now: datetime) -> dict[str, JsonValue]:
-        """Return what is kept of a wait as JSON, or why nothing is, if that is known.
+        """Return a wait's snapshots as JSON, or a note that says why there are none.
 
         `{"pictures": {"first": {"path": …, "taken_at": …}, …}, "pictures_note": …}`
         """
@@ -133,11 +133,11 @@ class SnapshotStore:
     # --- pruning --------------------------------------------------------------
 
     def prune(self, find: Callable[[str], Wait | None], now: datetime) -> None:
-        """Remove what need not be kept any longer, and nothing that is not ours.
+        """Remove expired snapshots, then the oldest beyond the maximum size, and no other files.
 
         Args:
-            find: Returns the wait of an id; None: there is none.
-            now: What days are counted back from.
+            find: Returns the wait with an id; None if there is none.
+            now: The current instant.
         """
         for folder in self._list_folders():
             wait = find(folder.name) if self.is_enabled else None
@@ -151,13 +151,13 @@ class SnapshotStore:
                 folder.rmdir()
 
     def _is_expired(self, wait: Wait, now: datetime) -> bool:
-        """Whether a wait ended so long ago that nothing of it is kept."""
+        """Return True if the wait ended more than `days` ago."""
         if wait.ended_at is None:
             return False
         return (now - wait.ended_at).total_seconds() > self._days * _DAY
 
     def _shrink(self) -> None:
-        """Remove the oldest until all together are small enough."""
+        """Remove the oldest snapshots until the total size is within the maximum."""
         kept: list[tuple[float, int, Path]] = []
         for folder in self._list_folders():
             for moment in SnapshotMoment:
@@ -189,7 +189,7 @@ def _format_name(moment: SnapshotMoment) -> str:
 
 
 def _format_temporary_name(moment: SnapshotMoment) -> str:
-    """Return the name of a snapshot that is being written."""
+    """Return the file name of a snapshot while it is written."""
     return f".{moment}.jpg.new"
 
 

@@ -1,7 +1,6 @@
-"""Event loops apart, one to a plug-in, so that what blocks there blocks nothing else.
+"""Run each plug-in's coroutines on an event loop of its own, so that it blocks only itself.
 
-A lane's thread is a daemon thread: a call that never returns does not hold up the
-end of the process.
+The threads are daemon threads: a call that never returns does not delay the process's end.
 """
 
 from __future__ import annotations
@@ -21,32 +20,31 @@ from openclaw_taskmem.plugin_host.manager import format_error
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 CLEAN_UP_SECONDS: Final = 2.0
-"""How long what is cancelled may take to clean up; a program that it runs is killed."""
+"""How long cancelled calls may clean up; a program that one runs is killed."""
 CLOSE_SECONDS: Final = CLEAN_UP_SECONDS + 0.5
-"""How long a lane may take to end."""
+"""How long a loop may take to end."""
 
 
 class PluginCallCancelled(Exception):
-    """A plug-in ended its own call with what no caller can take for a failure."""
+    """The plug-in's coroutine raised CancelledError or another BaseException."""
 
 
 class LoopCallQueue:
-    """Carries calls from loop to loop: all that come in one turn go together.
+    """Posts calls from one loop to another; all calls of one loop iteration go together.
 
-    To wake a loop costs more than most of those calls, and where many waits share a
-    target all of them look at once.
+    Waking a loop costs more than most calls, and waits that share a target all look at once.
     """
 
     def __init__(
         self, sender: asyncio.AbstractEventLoop, receiver: asyncio.AbstractEventLoop
     ) -> None:
-        """Take the loop on which calls are posted, and the one that makes them."""
+        """Create a queue from the loop that posts calls to the loop that runs them."""
         self.sender = sender
         self._receiver = receiver
         self._calls: list[Callable[[], object]] = []
 
     def post(self, call: Callable[[], object]) -> None:
-        """Have a call made soon, in order; once the receiver is closed, never."""
+        """Have a call run soon and in order; never if the receiving loop is closed."""
         if not self._calls:
             self.sender.call_soon(self._send_calls)
         self._calls.append(call)
@@ -58,7 +56,7 @@ class LoopCallQueue:
 
     def _schedule_calls(self, calls: Sequence[Callable[[], object]]) -> None:
         for call in calls:
-            # One by one, so that none that fails takes the next with it.
+            # Each on its own, so that one that fails does not stop the next.
             self._receiver.call_soon(call)
 
 
@@ -66,17 +64,17 @@ class PluginLoop:
     """One event loop in a thread of its own."""
 
     def __init__(self, name: str) -> None:
-        """Start it; `name` names the thread."""
+        """Start the loop; `name` names the thread."""
         self._loop = asyncio.new_event_loop()
         self._mail: dict[asyncio.AbstractEventLoop, tuple[LoopCallQueue, LoopCallQueue]] = {}
-        """There and back, for each loop that calls: the daemon's and other lanes'."""
+        """Queues to and from this loop, for each calling loop: the daemon's and other plug-ins'."""
         self._open: set[asyncio.Future[Any]] = set()
-        """The answers that are still to come."""
+        """Futures of calls without an answer yet."""
         self._end: asyncio.Task[None] | None = None
-        """What ends all others; None: it was not told to."""
+        """Task that cancels all others; None: the loop was not told to end."""
         self._closed = False
         self._closing = threading.Lock()
-        """Held so that no call comes between the end and those that it cancels."""
+        """Held so that no call is added after `close` has listed the calls to cancel."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -88,25 +86,25 @@ class PluginLoop:
             self._loop.close()
 
     def close(self) -> None:
-        """Cancel every call, and end what runs there; what blocks is left behind.
+        """Cancel every call and end the loop; leave a blocked one behind.
 
-        A second time does nothing but wait for that.
+        A second call only waits for the end.
         """
         self.begin_close()
         self._thread.join(CLOSE_SECONDS)
 
     def begin_close(self) -> None:
-        """Begin to close, and do not wait until it has ended."""
+        """Begin to close, without waiting for the end."""
         with self._closing:
             if self._closed:
                 return
             self._closed = True
             left = [*self._open]
         for answer in left:
-            # Nobody waits any more on a loop that is closed itself.
+            # The caller's loop may be closed.
             with contextlib.suppress(RuntimeError):
                 answer.get_loop().call_soon_threadsafe(answer.cancel)
-        # A plug-in may have stopped it.
+        # A plug-in may have stopped this loop.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._start_shutdown)
 
@@ -114,7 +112,7 @@ class PluginLoop:
         self._end = self._loop.create_task(self._cancel_all())
 
     async def _cancel_all(self) -> None:
-        """Cancel all that runs here, and stop once it has cleaned up."""
+        """Cancel all tasks on this loop, and stop it once they have cleaned up."""
         running = asyncio.all_tasks() - {self._end}
         for task in running:
             task.cancel()
@@ -122,20 +120,20 @@ class PluginLoop:
             _, left = await asyncio.wait(running, timeout=CLEAN_UP_SECONDS)
             if left:
                 log.warning("%s does not end, and is left", self._thread.name)
-        # What has ended has a turn to say so, and its word one to be sent.
+        # One iteration for done callbacks, and one to post their results.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        # Of what is left, Python would complain at length.
+        # Silence asyncio's reports on the tasks that are left.
         self._loop.set_exception_handler(lambda _loop, _told: None)
         self._loop.stop()
 
     async def call(self, begin: Callable[[], Awaitable[T]]) -> T:
-        """Return what the awaitable that is begun there returns, or raise likewise.
+        """Run an awaitable on this loop, and return or raise its result.
 
-        Cancelling this cancels it there, and does not wait for it to notice.
+        Cancelling the call cancels the awaitable without waiting for it.
 
         Raises:
-            RuntimeError: The lane is closed.
+            RuntimeError: The loop is closed.
         """
         here = asyncio.get_running_loop()
         answer: asyncio.Future[T] = here.create_future()
@@ -155,7 +153,7 @@ class PluginLoop:
         try:
             return await answer
         except asyncio.CancelledError:
-            # The end of the lane cancels it once: what cleans up is not cut short.
+            # `close` cancels it once; a second time would interrupt its cleanup.
             if not self._closed:
                 there.post(visit.cancel)
             raise
@@ -164,7 +162,7 @@ class PluginLoop:
 
 
 class _LoopCall(Generic[T]):
-    """One call of a lane: begun and ended there, answered here."""
+    """One call: runs on the plug-in's loop, answers on the caller's."""
 
     def __init__(
         self, begin: Callable[[], Awaitable[T]], answer: asyncio.Future[T], back: LoopCallQueue
@@ -200,10 +198,10 @@ class _LoopCall(Generic[T]):
 
 
 def _find_error(task: asyncio.Task[Any]) -> Exception | None:
-    """Return what a call failed with; None: it did not.
+    """Return the error of a call; None if it succeeded.
 
-    A caller that cancelled it hears nothing of this any more. To any other one it
-    would seem to be cancelled itself, and it would end by that.
+    A cancelled or ended coroutine becomes `PluginCallCancelled`: CancelledError would make the
+    caller look cancelled itself.
     """
     if task.cancelled():
         return PluginCallCancelled("it gave up its own call")
@@ -216,21 +214,21 @@ def _find_error(task: asyncio.Task[Any]) -> Exception | None:
 async def _run_guarded(begin: Callable[[], Awaitable[T]]) -> T:
     try:
         answer: object = begin()
-        # What is no promise was done already; to await it would only say it failed.
+        # A plain value is already the result; awaiting it would raise.
         return await answer if inspect.isawaitable(answer) else cast("T", answer)
     except (SystemExit, KeyboardInterrupt) as error:
         raise TriedToEnd(f"it tried to end the process: {error!r}") from error
 
 
 class PluginLoops:
-    """The lanes of the plug-ins; each is made when it is first used."""
+    """The event loops of the plug-ins, each created on first use."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, PluginLoop] = {}
         self._making = threading.Lock()
 
     def get_loop(self, part: object) -> PluginLoop:
-        """Return the lane of the plug-in that a part belongs to, by its package."""
+        """Return the loop of the plug-in that defines an object's class."""
         package = type(part).__module__.partition(".")[0]
         with self._making:
             if package not in self._lanes:
@@ -238,7 +236,7 @@ class PluginLoops:
             return self._lanes[package]
 
     def close(self) -> None:
-        """End every lane."""
+        """Close every loop."""
         for lane in self._lanes.values():
             lane.begin_close()
         for lane in self._lanes.values():

@@ -1,4 +1,4 @@
-"""Which process is which: a number alone is given to another one soon."""
+"""Identify processes by pid and start time, since pids are reused."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Final
 
 _PROC: Final = Path("/proc")
 _STARTED: Final = 19
-"""The place of the start among what follows the name in `/proc/<pid>/stat`."""
+"""Index of the start time among the fields after the name in `/proc/<pid>/stat`."""
 _PS_SECONDS: Final = 5.0
 _TICKS: Final = "SC_CLK_TCK"
 _ELAPSED: Final = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)")
 """Days, hours, minutes and seconds, as `ps` writes them."""
 _LONGEST_DAYS: Final = 36_500
-"""A hundred years: no process is older."""
+"""Maximum age of a process: a hundred years."""
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _NO_TELLING: Final = (OSError, subprocess.SubprocessError)
 
 
 def identify_process(pid: int) -> str | None:
-    """Return `<pid>:<start time>` of a process; None: there is none, or no telling."""
+    """Return `<pid>:<start time>` of a process; None if it does not exist or cannot be read."""
     try:
         started = _read_start_time(pid)
     except _NO_TELLING:
@@ -32,9 +32,9 @@ def identify_process(pid: int) -> str | None:
 
 
 def is_alive(process: str) -> bool | None:
-    """Whether the process of an identity lives.
+    """Return True if the identified process is alive.
 
-    None: the identity was written by nobody here, or there is no telling.
+    None: the identity is not in this form, or the process cannot be read.
     """
     number, _, started = process.partition(":")
     if not _NUMBER.fullmatch(number) or not started:
@@ -46,9 +46,9 @@ def is_alive(process: str) -> bool | None:
 
 
 def read_process_age(pid: int) -> float | None:
-    """Return the seconds that a process has lived; None: it does not, or no telling.
+    """Return the age of a process in seconds; None if it does not exist or cannot be read.
 
-    By the clock that runs on while the machine sleeps: starts are told by it.
+    Counts the time that the machine slept, as start times do.
     """
     try:
         if not _PROC.joinpath("self", "stat").exists():
@@ -67,16 +67,16 @@ def _parse_elapsed(elapsed: str) -> float | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     if days > _LONGEST_DAYS:
-        # ps rounds: a process that has just begun gets a negative age, which it writes
+        # ps rounds: a process that has just started gets a negative age, which ps prints
         # as an unsigned number.
         return 0.0
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def _read_start_time(pid: int) -> str | None:
-    """Return when a process has started; None: there is none that lives.
+    """Return the start time of a process; None if no such process is alive.
 
-    Whoever could not look has not seen that it ended, and raises what went wrong.
+    Raises if it could not look, since that does not prove that the process has ended.
     """
     if _PROC.joinpath("self", "stat").exists():
         return _read_start_time_linux(pid)
@@ -88,7 +88,7 @@ def _read_start_time_linux(pid: int) -> str | None:
         text = _PROC.joinpath(str(pid), "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name before it is in brackets, and may hold any of its own.
+    # The name before the fields is in parentheses, and may contain some itself.
     fields = text.rpartition(")")[2].split()
     if len(fields) <= _STARTED or fields[0] in ("Z", "X"):
         return None

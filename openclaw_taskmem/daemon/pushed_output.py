@@ -1,4 +1,4 @@
-"""Output that comes over the socket, for a sensor that cannot see it itself."""
+"""Parse output that is pushed over the socket to a sensor."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from openclaw_taskmem.domain import targets
 from taskmem_hookspecs import InvalidArguments, Output, Target
 
 LARGEST_STATUS: Final = 65_535
-"""No system has larger ones."""
+"""Maximum exit status on any system."""
 
 
 def parse_feed(params: Mapping[str, object]) -> tuple[Target, Output]:
-    """Return which target a piece of output is for, and the piece.
+    """Return the target and the piece of output in a `feed` call.
 
-    Takes `target` as an agent writes it, and `text`, or `data` in base64; with
-    `exit_status` when the command ended.
+    Takes `target` as an agent writes it, and `text`, or `data` in base64; with `exit_status` if the
+    command has ended.
 
     Raises:
-        InvalidArguments: It is no such piece.
+        InvalidArguments: The parameters are not valid.
     """
     target, text, data, status = (
         params.get(name) for name in ("target", "text", "data", "exit_status")

@@ -1,7 +1,7 @@
-"""All readers behind one: asked in the operator's order, counted, and queued.
+"""Ask several readers as one: in the operator's order, counted, and queued.
 
-Judges and use cases see a single `Reader`. Everything here runs on the daemon's event
-loop; each reader runs on its own plug-in's lane, so that one that blocks blocks itself.
+Judges and use cases see a single `Reader`. The pool runs on the daemon's event loop; each reader
+runs on its own plug-in's loop, so a reader that blocks delays only itself.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from taskmem_hookspecs import (
 )
 
 AT_ONCE: Final = 4
-"""Questions that one reader answers at once."""
+"""Maximum number of questions that one reader answers at once."""
 MOST_QUEUED: Final = 1000
-"""Questions that may wait for one reader; the next is refused at once."""
+"""Maximum number of questions that wait for one reader; the next is refused."""
 BUSY_SECONDS: Final = 5.0
-"""After how long to ask again where too many wait already."""
+"""Retry delay when that many are waiting."""
 REFUSED_SECONDS: Final = 3600.0
-"""For how long a reader rests whose service refused its key."""
+"""How long a reader is not asked after its service rejected the key."""
 SHARE: Final = 0.9
-"""Of a judge's limit: an answer that comes too late is told, rather than cut off."""
+"""Share of a judge's time limit for the answer, so that a timeout is reported before the limit."""
 QUEUE_SHARE: Final = 0.5
-"""Of that, how much may pass before the question is sent."""
+"""Share of that time that may pass before the question is sent."""
 ASK_SECONDS: Final = 10.0
 """How long a use case waits for an answer."""
 MEND: Final = (
@@ -60,41 +60,41 @@ NOT_LOOKED_AT: Final = ReaderStatus(readiness=Readiness.AWAY, detail="")
 
 @dataclass(slots=True)
 class _ReaderState:
-    """One reader, and what there is to know of it."""
+    """A reader and its state."""
 
     reader: Reader
     status: ReaderStatus = NOT_LOOKED_AT
-    """As it told last: whoever is to ask is offered the readers, which asks for it."""
+    """Its last status, which each offer of the readers refreshes."""
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     """First come, first served."""
     queued: int = 0
     failures: int = 0
-    """Questions in a row that it could not be asked."""
+    """Consecutive questions that it could not be asked."""
     rests_until: float = float("-inf")
     trouble: str = ""
 
     @property
     def is_off(self) -> bool:
-        """Whether it is not set up here."""
+        """True if it is not set up."""
         return self.status.readiness is Readiness.OFF
 
     def pause(self, sentence: str, seconds: float, now: float) -> None:
-        """Ask it nothing for a while."""
+        """Ask it nothing for that many seconds."""
         self.trouble = sentence
         self.rests_until = max(self.rests_until, now + seconds)
 
     def refuse_while_paused(self, now: float) -> None:
-        """Refuse a question while it rests."""
+        """Raise `ReaderUnavailable` while it is paused."""
         left = self.rests_until - now
         if left > 0:
             raise ReaderUnavailable(self.trouble, left)
 
 
 class Readers:
-    """Plays `Reader` for whoever asks: all readers of the operator's choice."""
+    """Implements `Reader` by all readers that the operator chose."""
 
     calls_per_day = None
-    """Each of them has a limit of its own."""
+    """None: each reader has its own limit."""
 
     def __init__(
         self,
@@ -105,14 +105,14 @@ class Readers:
         *,
         seconds: float,
     ) -> None:
-        """Take the readers.
+        """Create the pool.
 
         Args:
-            readers: In the order in which they are asked.
-            plugin_host: Told when one of them fails.
-            lanes: Where they are asked.
-            clock: What days and rests are told by.
-            seconds: A judge's limit for one ruling.
+            readers: The readers, in the order of asking.
+            plugin_host: Records the failures of readers.
+            lanes: Event loops on which the readers run.
+            clock: Clock for days and pauses.
+            seconds: Time limit of a judge for one ruling.
         """
         self._seats = [_ReaderState(reader) for reader in readers]
         self._plugin_host = plugin_host
@@ -126,21 +126,21 @@ class Readers:
 
     @property
     def name(self) -> str:
-        """The name of the reader that is asked first now."""
+        """Name of the first available reader."""
         return next((seat.reader.name for seat in self._list_available()), "reader")
 
     @property
     def model(self) -> str:
-        """The model of the reader that is asked first now."""
+        """Model of the first available reader."""
         return next((seat.reader.model for seat in self._list_available()), "")
 
     @property
     def sees_pictures(self) -> bool:
-        """Whether any of them may be shown pictures."""
+        """True if any available reader accepts pictures."""
         return any(seat.reader.sees_pictures for seat in self._list_available())
 
     def status(self) -> ReaderStatus:
-        """Ask them all how they stand, and return how the best of them does."""
+        """Ask all readers for their status, and return that of the best one."""
         for seat in self._seats:
             seat.status = self._read_status(seat)
         if able := self._list_available():
@@ -150,17 +150,17 @@ class Readers:
         return ReaderStatus(readiness=Readiness.OFF, detail=words)
 
     def offer(self) -> tuple[Reader | None, ReaderStatus]:
-        """Return itself, for judges, and how it stands; None: none is set up here."""
+        """Return this pool and its status; None in place of the pool if no reader is set up."""
         status = self.status()
         return (None if status.readiness is Readiness.OFF else self), status
 
     def _list_available(self) -> list[_ReaderState]:
-        """Return the readers that are set up; those that are ready come first."""
+        """Return the readers that are set up, ready ones first."""
         able = [seat for seat in self._seats if not seat.is_off]
         return sorted(able, key=lambda each: each.status.readiness is Readiness.AWAY)
 
     def _read_status(self, seat: _ReaderState) -> ReaderStatus:
-        """Ask one how it stands; one that cannot say is away."""
+        """Return a reader's status; AWAY if it fails to say."""
         if seat.reader.calls_per_day == 0:
             sentence, _ = self.spending.find_refusal(seat.reader, confirms=False) or ("", 0.0)
             return ReaderStatus(readiness=Readiness.OFF, detail=sentence)
@@ -178,7 +178,7 @@ class Readers:
         return told.model_copy(update={"detail": f"{told.detail} {failed}"})
 
     def build_view(self) -> list[JsonValue]:
-        """Return each reader, what it was asked today, and how it stands."""
+        """Return each reader's status and use today, for `taskmem status`."""
         return [self._build_row(seat) for seat in self._seats]
 
     def _build_row(self, seat: _ReaderState) -> JsonValue:
@@ -212,10 +212,10 @@ class Readers:
     # --- asking: from any loop ------------------------------------------------
 
     async def read(self, question: Question) -> Reading:
-        """Ask the first reader that can answer; the reading names who was passed over.
+        """Ask the first reader that can answer; the reading's note says why others were not asked.
 
         Raises:
-            NoAnswer: One was asked, and what came back is no answer.
+            NoAnswer: One was asked and returned no usable answer.
             ReaderUnavailable: None could be asked; the sentence says why.
         """
         if asyncio.get_running_loop() is self._loop:
@@ -226,9 +226,9 @@ class Readers:
     def ask(
         self, instruction: str, text: str, schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | None:
-        """Ask about a text, from a thread, and return the answer's fields.
+        """Ask about a text, from a thread, and return the fields of the answer.
 
-        None: there is no reader, none could be asked, or the answer was none.
+        None: there is no reader, none could be asked, or the answer is invalid.
         """
         if self.offer()[0] is None:
             return None
@@ -273,7 +273,7 @@ class Readers:
         began = self._loop.time()
         await self._acquire_slot(seat)
         try:
-            # What was so before the queue may not be so behind it.
+            # Check again, since this may have changed while the question was queued.
             self._refuse_question(seat, question)
             await self.spending.count_question(seat.reader)
             left = self._seconds - (self._loop.time() - began)
@@ -282,10 +282,10 @@ class Readers:
             seat.turns.release()
 
     def _refuse_question(self, seat: _ReaderState, question: Question) -> None:
-        """Refuse what cannot be asked now.
+        """Raise if the reader cannot be asked now.
 
         Raises:
-            ReaderUnavailable: So it is.
+            ReaderUnavailable: It is paused, or over its limit.
         """
         seat.refuse_while_paused(self._clock.monotonic())
         refusal = self.spending.find_refusal(seat.reader, confirms=question.confirms)
@@ -293,7 +293,7 @@ class Readers:
             raise ReaderUnavailable(*refusal)
 
     async def _acquire_slot(self, seat: _ReaderState) -> None:
-        """Wait for a turn; whoever takes it gives it back.
+        """Wait for a free slot; the caller must release it.
 
         Raises:
             ReaderUnavailable: It took too long.
@@ -340,7 +340,7 @@ class Readers:
         return reading.model_copy(update={"reader": reader.name})
 
     def _record_failure(self, seat: _ReaderState, trouble: ReaderUnavailable) -> ReaderUnavailable:
-        """Let a reader rest, longer each time, and return what to raise."""
+        """Pause a reader, longer with each failure; return the error to raise."""
         seat.failures += 1
         rest = max(compute_retry_delay(seat.failures), read_retry_after(trouble) or 0.0)
         trouble.retry_seconds = min(rest, REFUSED_SECONDS)
@@ -349,12 +349,12 @@ class Readers:
 
 
 def describe_status(status: ReaderStatus) -> str:
-    """Return how a reader stands, and what to do about it."""
+    """Return a reader's status and what to do about it, in words."""
     return f"{status.detail} {status.cure}." if status.cure else status.detail
 
 
 def _combine_errors(passed: Sequence[ReaderUnavailable]) -> ReaderUnavailable:
-    """Return one error for all the readers that could not be asked."""
+    """Return one error for all readers that could not be asked."""
     words = " ".join(map(str, passed)) or "There is no reader; see taskmem doctor."
     rests = [rest for each in passed if (rest := each.retry_seconds) is not None]
     kind = NoAnswer if any(isinstance(e, NoAnswer) for e in passed) else None

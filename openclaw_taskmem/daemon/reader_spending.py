@@ -1,4 +1,4 @@
-"""What readers were asked on each day, kept in the store of the home."""
+"""Count the questions and costs of each reader by day, in the home's store."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ BOOKMARK: Final = "readers"
 
 
 class ReaderUsageCounter:
-    """Counts on the daemon's event loop; may be looked at from any thread."""
+    """Counts on the daemon's event loop; may be read from any thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Take what days are told by."""
         self._clock = clock
         self._apart = ThreadPool(1, "spending")
         self._context: Context | None = None
@@ -38,30 +37,30 @@ class ReaderUsageCounter:
         self._saving = asyncio.Lock()
 
     def begin(self, context: Context) -> None:
-        """Read what this home's readers were asked before the daemon started."""
+        """Load the counts from the store."""
         self._context = context
         self._days = load_days(context.store.read_bookmark(BOOKMARK))
 
     async def close(self) -> None:
-        """Write what is being written."""
+        """Wait for the writes in progress."""
         await self._apart.close()
 
     def get_usage(self, reader: Reader) -> ReaderUsage:
-        """Return what a reader used up today."""
+        """Return a reader's use today."""
         return find_usage(self._days, self._clock.now(), reader.name)
 
     def find_refusal(self, reader: Reader, *, confirms: bool) -> tuple[str, float] | None:
-        """Return why a reader may not be asked, and for how long; None: it may."""
+        """Return why a reader may not be asked and for how many seconds; None if it may."""
         now, limit = self._clock.now(), reader.calls_per_day
         return refuse_over_limit(reader.name, self.get_usage(reader), limit, now, confirms=confirms)
 
     async def count_question(self, reader: Reader) -> None:
-        """Count a question that is sent next."""
+        """Count a question just before it is sent."""
         now = self._clock.now()
         await self._save_days(count_question(self._days, now, reader.name))
 
     async def count_answer(self, reader: Reader, answer: Reading | NoAnswer) -> None:
-        """Count what an answer used up."""
+        """Count the tokens and cost of an answer."""
         days = count_answer(
             self._days,
             self._clock.now(),
@@ -73,7 +72,7 @@ class ReaderUsageCounter:
         await self._save_days(days)
 
     async def _save_days(self, days: Days) -> None:
-        """Write the count down; where that fails, it counts until the daemon ends."""
+        """Save the counts; if that fails, they are valid until the daemon ends."""
         self._days = days
         self._changes += 1
         mine, context = self._changes, self._context

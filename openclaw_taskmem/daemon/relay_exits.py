@@ -1,4 +1,4 @@
-"""Relays that hang up: what an ended one held is queued at once, for whoever waits."""
+"""Requeue the runs of a relay's process as soon as it has ended."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from openclaw_taskmem.engine.context import Context
 log = logging.getLogger(__name__)
 
 RESTS: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""Seconds before each look: a process may end a moment after its socket."""
+"""Delays before each check, in seconds; a process may end shortly after its socket."""
 
 
 class Relays:
-    """Looks whether those that hung up have ended."""
+    """Checks whether disconnected relays have ended."""
 
     def __init__(self, context: Context, apart: OffLoopCaller) -> None:
-        """Take where their runs are, and what the looks are made on."""
         self._context = context
         self._apart = apart
         self._looks: set[asyncio.Task[None]] = set()
 
     def watch_process(self, process: str | None) -> None:
-        """Look after a process that has hung up; None: nobody knows which it was."""
+        """Check for some seconds whether a disconnected process has ended; None: it is unknown."""
         if process is None or self._context.stopping.is_set():
             return
         look = asyncio.create_task(self._requeue_when_ended(process))
@@ -35,7 +34,7 @@ class Relays:
         look.add_done_callback(self._looks.discard)
 
     async def close(self) -> None:
-        """Look no more; what is held still has its lease."""
+        """Stop all checks; leases then decide about the runs."""
         for look in self._looks:
             look.cancel()
         await asyncio.gather(*self._looks, return_exceptions=True)

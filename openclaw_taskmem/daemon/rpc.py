@@ -1,4 +1,4 @@
-"""What the daemon answers: tools for agents, views for people."""
+"""Answer the daemon's calls: tools for agents, views and commands for people and gateways."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ T = TypeVar("T")
 Params = Mapping[str, object]
 
 LOOKS = 32
-"""Calls at once that look at targets, which may take long; others need not wait."""
+"""Threads for calls that look at targets and may take long."""
 LOOKS_OF_CALLER = 8
 THREADS = 8
-"""Calls that run at once; more would only wait for the one writer."""
+"""Threads for all other calls; more would only wait for the single writer."""
 THREADS_OF_CALLER = 4
 
 
 class RelayHost(NamedTuple):
-    """The relay through which an agent's host calls."""
+    """The relay through which a host's agent calls."""
 
     process: str | None = None
-    """Its process, as `Owner.process`; None: not known."""
+    """Its process, as `Owner.process`; None: unknown."""
     folder: str | None = None
-    """The folder that it was started in; None: not known."""
+    """Its working directory at start; None: unknown."""
     client: str | None = None
-    """What the host's MCP client calls itself; None: it does not say."""
+    """Name that the host's MCP client gives; None: none."""
 
 
 class Dispatcher:
-    """Answers calls, each on a thread of the pool."""
+    """Answers calls, each on a thread of a pool."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class Dispatcher:
         *,
         told: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """Take what is answered from.
+        """Create it; `free` is called when a session may be disturbed again.
 
-        `free` is told when a session is held no more; `told` is part of the status.
+        `told` is added to the answer of `status`.
         """
         self._readers, self._told = readers, told or {}
         self._context = context
@@ -77,11 +77,10 @@ class Dispatcher:
         self._settings = settings
         self._album = SnapshotStore(settings.home.pictures, settings.picture_days)
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
-        """Makes calls of other kinds on the same threads."""
+        """Runs other calls on the same threads."""
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
         self._followers = Followers(context, room.news, self.apart)
         self.gateways = Gateways(context, self.apart, free)
-        """The gateways that are connected."""
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
             "tools": lambda params: self._describe_tools(params.get("profile")),
@@ -107,19 +106,19 @@ class Dispatcher:
         }
 
     def release_followers(self) -> None:
-        """Answer those who wait for news: the daemon is to stop."""
+        """Answer all `follow` and `wait` calls, because the daemon is stopping."""
         self._room.news.notify_all()
 
     async def close(self) -> None:
-        """Let the calls that run end, and take no others."""
+        """Let running calls end; accept no others."""
         await self.apart.close()
         await self._looking.close()
 
     async def answer(self, method: str, params: Params, process: str | None = None) -> JsonValue:
-        """Answer a person's call; `process` is that of the command that was given.
+        """Answer a call of the command line; `process` is the calling process.
 
         Raises:
-            TaskmemError: It was refused.
+            TaskmemError: The call was refused.
         """
         if method == "follow":
             return await self._followers.follow(params)
@@ -137,10 +136,10 @@ class Dispatcher:
         return await self._run_call(process, handler, params, looks=looks)
 
     async def answer_gateway(self, connection: object, method: str, params: Params) -> JsonValue:
-        """Answer a gateway's plug-in, which speaks for its agents.
+        """Answer a call of a gateway's plug-in on behalf of its agents.
 
         Raises:
-            TaskmemError: It was refused.
+            TaskmemError: The call was refused.
         """
         if method == "report":
             return await self.gateways.take_report(connection, params)
@@ -150,7 +149,7 @@ class Dispatcher:
             said = gateway_events.parse_still_running(params.get("at_work"))
             if said is not None and caller.session_key is not None:
                 self.gateways.note_still_running(connection, caller.session_key, said)
-            # A claim is held against what may be slow to look at; a budget is not.
+            # `finalize` checks files and URLs, which may be slow; `budget` does not.
             looks = method == "finalize" or (method == "call" and _is_slow_call(params))
             by = connection, caller.session_key
             return await self._run_call(by, work, params, caller, looks=looks)
@@ -160,20 +159,20 @@ class Dispatcher:
         )
 
     def forget_gateway(self, connection: object) -> None:
-        """Forget a gateway that has hung up."""
+        """Forget a gateway that has disconnected."""
         self.gateways.forget_gateway(connection)
 
     async def list_tools(self, profile: object = None) -> tuple[Tool, ...]:
-        """Return the tools of a profile; of none that there is: the daemon's own."""
+        """Return the tools of a profile; of an unknown profile, those of the settings."""
         return await self.apart(self._select_tools, profile)
 
     async def call_tool(
         self, name: str, given: dict[str, Any], host: RelayHost | None = None
     ) -> Answer:
-        """Answer an agent's call; `host` is the relay that passes it on.
+        """Answer a tool call of an MCP host's agent; `host` is its relay.
 
         Raises:
-            TaskmemError: It was refused.
+            TaskmemError: The call was refused.
         """
         return await self._run_call(
             host and host.process,
@@ -192,9 +191,9 @@ class Dispatcher:
         *values: Any,  # noqa: ANN401
         looks: bool,
     ) -> T:
-        """Return what a caller's call returns; what it refuses with is plain text.
+        """Run a caller's call on a thread; turn the sentence of a refusal into plain text.
 
-        A refusal may name what others named: files, sessions, windows.
+        The sentence may contain names of files, sessions or windows that others chose.
         """
         apart = self._looking if looks else self.apart
         try:
@@ -217,9 +216,9 @@ class Dispatcher:
         return catalog.answer_call(self._context, *_parse_tool_call(params), person)
 
     def _build_agent_caller(self, connection: object, params: Params) -> Caller:
-        """Return who calls through a gateway.
+        """Return the caller of a gateway's call.
 
-        `begins` says that a turn of its session begins with the call, as by a command.
+        The parameter `begins` means that the call begins a turn of its session, as a command does.
         """
         session_key, agent_id = (_read_key(params, "session_key"), _read_key(params, "agent_id"))
         home = self._context.store.scope
@@ -242,17 +241,17 @@ class Dispatcher:
         return catalog.answer_call(self._context, *_parse_tool_call(params), caller)
 
     def _build_packet(self, params: Params, caller: Caller) -> JsonValue:
-        """Return the packet of a session's open task, while it is news.
+        """Return the packet of a session's open task, if the agent may have forgotten it.
 
-        One who asks for it takes the task up again. Where that has asked its user, it
-        waits on, and the question goes before the packet. Source: ruling "consent".
+        Without `age` the agent takes the task up again, unless the task waits for the user's
+        answer; then the question comes before the packet. Source: ruling "consent".
         """
         session_key, age = _read_text(params, "session_key"), params.get("age")
         if session_key is None:
             raise InvalidArguments("packet takes a session_key.")
         since = None
         if isinstance(age, int) or (isinstance(age, float) and not math.isnan(age)):
-            # How long ago the agent may have forgotten; without it, it asks.
+            # With an age, the agent may have forgotten since then; without, it asks.
             ago = timedelta(milliseconds=min(max(age, 0.0), 1e9))
             since = self._context.clock.now() - ago
         found = gateways.build_reminder(
@@ -272,7 +271,7 @@ class Dispatcher:
         return {"task_id": task_id, "text": text}
 
     def _build_question(self, _: Params, caller: Caller) -> JsonValue:
-        """Return what puts a session's open question before its agent, if one is."""
+        """Return the open question of a session, for its agent; None if there is none."""
         if caller.session_key is None:
             raise InvalidArguments("question takes a session_key.")
         return {
@@ -280,7 +279,7 @@ class Dispatcher:
         }
 
     def _run_command(self, params: Params, caller: Caller) -> JsonValue:
-        """Do what a person says in a session's chat, and return what they read."""
+        """Run a command that a user gave in a session's chat; return the reply."""
         try:
             command = Command(_read_text(params, "command") or "")
         except ValueError:
@@ -291,12 +290,12 @@ class Dispatcher:
         return reply.model_dump(mode="json")
 
     def _read_budget(self, _: Params, caller: Caller) -> JsonValue:
-        """Return what the current step of a session's task may still call."""
+        """Return the budget of tool calls left in the current step of a session's task."""
         left = caller.owner and turns.find_step_budget(self._context, caller.owner)
         return {"budget": left.model_dump(mode="json") if left else None}
 
     def _check_last_words(self, params: Params, caller: Caller) -> JsonValue:
-        """Return why a session's last words are not so; None: they may go out."""
+        """Return why a session's last reply is not proved; None if it may be sent."""
         if caller.session_key is None:
             raise InvalidArguments("finalize takes a session_key.")
         said, owner = _read_text(params, "said") or "", caller.owner
@@ -307,7 +306,7 @@ class Dispatcher:
         return {"task_id": task_id, "refused": why}
 
     def _accept_task(self, process: str | None, params: Params) -> JsonValue:
-        """Complete a task whose completion was refused, as a person says."""
+        """Complete a task on a person's word after its completion was refused."""
         because = _read_text(params, "because")
         given = str(params.get("id", ""))
         accepted = tasks.accept_completion(self._context, given, because, process)
@@ -355,7 +354,7 @@ def _read_text(params: Params, name: str) -> str | None:
 
 
 def _read_user_words(params: Params, name: str) -> str | None:
-    """Return what a user said, as far as it is text that can be kept."""
+    """Return the user's words, with lone surrogates replaced."""
     said = _read_text(params, name)
     return said and said.encode(errors="replace").decode()
 
@@ -369,7 +368,7 @@ def _read_key(params: Params, name: str) -> str | None:
 
 
 def _build_relay_caller(host: RelayHost | None, home: str | None) -> Caller:
-    """Return a relay's agent: it holds what it has claimed as its process."""
+    """Return the caller behind a relay, which claims runs as the relay's process."""
     process, folder, client = host or RelayHost()
     owner = Owner(role="agent", process=process, home=home) if process else None
     at = reachability.name_client_host(client)

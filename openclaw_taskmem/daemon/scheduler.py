@@ -1,4 +1,4 @@
-"""The loops: who is stuck, what is owed, who is to be told, when to end."""
+"""Run the background loops: stuck tasks, outbox, hooks, leases, notifications and retention."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ from taskmem_hookspecs import (
 log = logging.getLogger(__name__)
 
 AGAIN: Final = timedelta(seconds=0.5)
-"""After which a pass that left something due is repeated."""
+"""Delay before a pass that left something due is repeated."""
 TROUBLE: Final = timedelta(seconds=5)
-"""After which a pass that failed is repeated; doubled while it fails again."""
+"""Delay before a failed pass is repeated; doubled with each failure."""
 MOST_TROUBLE: Final = timedelta(seconds=20)
 DROP_SECONDS: Final = 3_600.0
-"""Between two looks for what need not be kept any more."""
+"""Interval between two deletions of expired rows."""
 DROP_ON_SECONDS: Final = 60.0
-"""Likewise, while there is more of it than one look has dropped."""
+"""The same while there are more rows than one deletion takes."""
 SURE_SECONDS: Final = 300.0
-"""How long the clock must have run without a jump before anything is dropped for its
-age: one that is wrong is often put right soon after a start."""
+"""How long the clock must run without a jump before rows are deleted for their age; a wrong clock
+is often corrected soon after start."""
 SWEEP_SECONDS: Final = 120.0
-"""Between two looks for leases that ran out, at most. Source: requirement D3."""
+"""Maximum interval between two checks for expired leases. Source: requirement D3."""
 KEPT_TRIES: Final = 7
-"""Tries to write what became of a delivery, a second apart, then twice that …"""
+"""Tries to save the outcome of a delivery, 1 s apart, then 2 s, 4 s and so on."""
 
 
 class BackgroundLoops:
-    """Everything that happens without being asked for."""
+    """Runs everything that no call asks for."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class BackgroundLoops:
         gateways: Callable[[], Sequence[GatewayPresence]] = tuple,
         host: AgentHost | None = None,
     ) -> None:
-        """Take what the loops work with.
+        """Create the loops.
 
-        `longest` rest in seconds; `holds` gives what says which sessions are left
-        alone now, `gateways` those that are connected; `host` is told what users are
-        to hear.
+        `longest`: maximum sleep of a loop, in seconds. `holds` returns a function that says which
+        sessions must not be disturbed; `gateways` returns the connected gateways; `host` receives
+        notifications for users.
         """
         self._context = context
         self._transport = transport
@@ -93,26 +93,26 @@ class BackgroundLoops:
             for outgoing in host_notifications.NotificationKind
         ]
         self._finding = asyncio.Lock()
-        """Held while the stuck and the interrupted are found, so that the wakes of a
-        session go out together."""
+        """Held while stuck tasks and interrupted runs are found, so that the wakes of one session
+        go out together."""
         self._deliveries: dict[asyncio.Task[None], str | None] = {}
-        """The sessions that a message is on its way to."""
+        """Deliveries in progress, with their sessions."""
         self._on_the_way: set[asyncio.Task[None]] = set()
-        """The deliveries that the transport has not answered yet."""
+        """Deliveries that the transport has not answered yet."""
         self._stopping = False
         self._seen = self._read_clocks()
         self._minding = asyncio.Lock()
-        """Held while a jump of the clock is minded, so that each is by one pass."""
+        """Held while a clock jump is handled, so that only one pass handles it."""
         self._silence = GracePeriod(context.clock, context.stuck.threshold_seconds)
         self._trust = GracePeriod(context.clock, context.runs.lease_seconds)
         self._drop_days_at = float("-inf")
         self._drop_ended_at = context.clock.monotonic() + SURE_SECONDS
-        """When old checkpoints, and what has ended, are dropped next."""
+        """When to delete old checkpoints, and ended rows, by the monotonic clock."""
         self._jumped = self._went_back = False
-        """What a jump asks of the store, and was not done yet."""
+        """Set until the store has been adjusted to a clock jump."""
 
     def take_due(self, due: DueWork) -> None:
-        """Take note of what a commit made due; called from any thread."""
+        """Wake the loops for what a commit made due; for any thread."""
         if due.stuck_at is not None:
             self._stuck.wake(due.stuck_at)
         if due.wake_at is not None:
@@ -125,7 +125,7 @@ class BackgroundLoops:
             self._wake_notifiers()
 
     def recheck_holds(self) -> None:
-        """Take note that a session may be no longer held; called on the event loop."""
+        """Check again which sessions may be disturbed; called on the event loop."""
         self._outbox.wake(self._context.clock.now())
         self._wake_notifiers()
 
@@ -164,7 +164,7 @@ class BackgroundLoops:
     async def _run_forever(
         self, alarm: WakeableTimer, one_pass: Callable[[], Awaitable[datetime | None]]
     ) -> None:
-        """Run passes for ever; each returns when the next is due, None: unknown."""
+        """Repeat a pass; each returns when the next is due, or None if unknown."""
         trouble = TROUBLE
         while True:
             alarm.reset()
@@ -173,7 +173,7 @@ class BackgroundLoops:
                 due = await one_pass()
                 trouble = TROUBLE
             except Exception as error:
-                # What the store says of itself is a sentence; all else is a bug.
+                # An error of ours has a sentence; any other is a bug and needs a traceback.
                 seen = None if isinstance(error, TaskmemError) else error
                 log.warning("a pass failed: %s; again in %s", error, trouble, exc_info=seen)
                 due = self._context.clock.now() + trouble
@@ -195,7 +195,7 @@ class BackgroundLoops:
         return self._delay_due(due, AGAIN if looked else timedelta())
 
     async def _check_clock(self) -> None:
-        """Notice a jump of the wall: nobody was silent while the machine slept."""
+        """Handle a jump of the wall clock: no task was silent while the machine slept."""
         async with self._minding:
             await self._handle_clock_jump()
 
@@ -212,7 +212,7 @@ class BackgroundLoops:
             self._extend_grace(jumped)
         elif jumped < 0:
             log.info("the clock went back by %.0f s; dues are set anew", -jumped)
-        # A store that is busy now is asked again in the next pass.
+        # If the store is busy, the next pass tries again.
         if self._jumped:
             context = self._context
             await self._apart(waits.set_deadlines, context, context.watching.list_seconds_left())
@@ -223,7 +223,7 @@ class BackgroundLoops:
             self._went_back = False
 
     def _extend_grace(self, lost: float) -> None:
-        """Let nobody's silence, and no lapsed lease, count while so much was lost."""
+        """Delay stuck alerts and lease expiry by the seconds in which nothing could be heard."""
         if self._silence.extend(lost):
             log.info("nobody was heard for %.1f s: nobody counts as stuck yet", lost)
         self._trust.extend(lost)
@@ -232,7 +232,7 @@ class BackgroundLoops:
         return ClockReading(self._context.clock.now(), self._context.clock.monotonic())
 
     def _delay_due(self, due: datetime | None, rest: timedelta) -> datetime | None:
-        """Keep a pass that leaves something due from spinning."""
+        """Delay a pass that left something due, so that it does not spin."""
         return due and max(due, self._context.clock.now() + rest)
 
     # --- outbox -------------------------------------------------------------
@@ -255,7 +255,7 @@ class BackgroundLoops:
         return self._delay_due(due, AGAIN)
 
     def _build_hold_finder(self) -> wakes.Holds:
-        """Return what says of a session why its wakes rest, for any thread."""
+        """Return a function that says why a session's wakes must wait; for any thread."""
         on_the_way = Counter(self._deliveries.values())
         of_agents = Counter(map(find_session_agent, on_the_way.elements()))
         holds = self._holds()
@@ -274,7 +274,7 @@ class BackgroundLoops:
         self._outbox.wake(self._context.clock.now())
 
     async def _deliver(self, delivery: Delivery) -> None:
-        """Hand one message to the transport, and write what became of it."""
+        """Hand one message to the transport, and save the outcome."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         self._on_the_way.add(task)
@@ -288,7 +288,7 @@ class BackgroundLoops:
         await self._save_outcome(delivery, outcome)
 
     async def _send_to_transport(self, delivery: Delivery) -> Callable[[], None]:
-        """Return what writes down how the transport answered."""
+        """Deliver a message; return the function that saves the outcome."""
         context, transport = self._context, self._transport
         limit = context.outbox.lease_seconds / 2
         failed = partial(wakes.settle_failed, context, delivery)
@@ -306,7 +306,7 @@ class BackgroundLoops:
             return partial(failed, said)
         receipt = _parse_receipt(answer)
         if receipt is None:
-            # It raised nothing, so the message is out; to send it again for want
+            # It did not raise, so the message was sent; sending it again for lack
             # of a receipt would only wake the agent twice.
             log.warning("%s answered without a receipt", transport.name)
             return partial(wakes.settle_delivered, context, delivery, transport.name)
@@ -314,7 +314,7 @@ class BackgroundLoops:
         return partial(wakes.settle_delivered, context, delivery, took, receipt.note)
 
     async def _save_outcome(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
-        """Write what became of a delivery, also if the store needs several tries."""
+        """Save the outcome of a delivery, with several tries if the store fails."""
         for attempt in range(KEPT_TRIES):
             try:
                 return await self._apart(outcome)
@@ -325,7 +325,7 @@ class BackgroundLoops:
         return None  # The lease ends, and the message goes out again.
 
     async def _stop_deliveries(self) -> None:
-        """End what is on its way; let what is being written down be written."""
+        """Cancel deliveries that the transport has not answered; let the others be saved."""
         self._stopping = True
         for task in self._on_the_way:
             task.cancel()
@@ -355,9 +355,9 @@ class BackgroundLoops:
         return min(due, drop_at) if due else drop_at
 
     async def _drop_expired(self) -> datetime:
-        """Drop old checkpoints and what has ended; return when to look again.
+        """Delete old checkpoints and ended rows; return when to look again.
 
-        What fails is logged and tried at the next look: nothing else waits for it.
+        A failure is logged, and the next look tries again.
         """
         now = self._context.clock.monotonic()
         if now >= self._drop_days_at:
@@ -371,7 +371,7 @@ class BackgroundLoops:
         return self._context.clock.now() + timedelta(seconds=rest)
 
     async def _try_to_drop(self, drop: Callable[[Context], bool | None]) -> bool:
-        """Drop something; return whether there is more of it."""
+        """Delete some rows; return True if more are left."""
         try:
             return await self._apart(drop, self._context) is True
         except Exception:
@@ -381,7 +381,7 @@ class BackgroundLoops:
     # --- the end ------------------------------------------------------------
 
     async def is_idle(self) -> bool:
-        """Whether nothing is owed to anybody: no open task, wait or wake."""
+        """Return True if there is no open task, run, wait or wake."""
 
         def look(context: Context) -> bool:
             return not (

@@ -1,7 +1,7 @@
-"""The socket: who may come in, and as what.
+"""Accept connections on the home's socket, and serve clients, gateways and relays.
 
-The first line of a connection says which face it is; from then on a client or a
-gateway sends calls, one JSON object a line, and a relay sends MCP.
+The first line of a connection says which of the three it is. Clients and gateways then send calls,
+one JSON object a line; a relay sends MCP.
 """
 
 from __future__ import annotations
@@ -28,38 +28,39 @@ from taskmem_hookspecs import TaskmemError
 log = logging.getLogger(__name__)
 
 Answers = Callable[[str, dict[str, object]], Awaitable[object]]
-"""Who answers a call: its method and its params."""
+"""Answers a call by its method and parameters."""
 PROTOCOL: Final = 1
 LARGE_BYTES: Final = 16 * 1024
-"""Calls that are longer are read and begun one at a time."""
+"""Size from which calls are read and started one at a time."""
 LARGE_SECONDS: Final = 10.0
-"""How long one of them holds up the next, where it takes longer."""
+"""How long such a call delays the next at most."""
 _WAITING: Final = ("wait", "follow")
-"""What is answered only when something happens, and is never long."""
+"""Methods that are answered only when something happens; such a call must be short."""
 OPENING_SECONDS: Final = 10.0
 MOST_FACES: Final = 512
-"""Faces that are connected at once."""
+"""Maximum number of connections."""
 RESERVED_FACES: Final = 16
-"""Of these, how many are kept for commands, so that a person can look and stop."""
+"""Connections of these that are reserved for commands, so that a person can inspect and stop the
+daemon."""
 CALLS_AT_ONCE: Final = 64
-"""Calls of one client that run or wait to be read; it is not read further."""
+"""Maximum number of calls of one client that run or wait; the rest is not read yet."""
 _SOL_LOCAL: Final = 0
 _LOCAL_PEERPID: Final = 2
-"""What macOS calls its option; Python has no name for either."""
+"""Option name on macOS, for which Python has no constant."""
 
 
 class SocketServer:
-    """Lets faces in and serves each until it hangs up."""
+    """Accepts connections and serves each until it closes."""
 
     def __init__(
         self, desk: Dispatcher, relay_left: Callable[[str | None], None], most: int = MOST_FACES
     ) -> None:
-        """Take who answers, and who is told which relay's process has hung up.
+        """Create a server.
 
         Args:
-            desk: Who answers.
-            relay_left: Who is told.
-            most: How many faces may be connected at once.
+            desk: Answers the calls.
+            relay_left: Called with the process of a relay that has disconnected.
+            most: Maximum number of connections.
         """
         self._desk = desk
         self._most = most
@@ -71,19 +72,20 @@ class SocketServer:
         self._path = Path()
         self._bound: tuple[int, int] | None = None
         self.speaks_mcp = asyncio.Event()
-        """To be set once what relays speak is loaded; until then they wait."""
+        """Set once the MCP SDK is loaded; relays wait until then."""
         self.lacks_mcp: TaskmemError | None = None
-        """Why it could not be loaded, which each of their requests is answered with."""
+        """Why the SDK could not be loaded; the answer to each request of a relay. None: no
+        failure."""
         self.emptied = asyncio.Event()
-        """Set when the last face hangs up."""
+        """Set when the last connection closes."""
 
     @property
     def connection_count(self) -> int:
-        """How many faces are connected."""
+        """Number of open connections."""
         return len(self._visits)
 
     async def open(self, path: Path) -> None:
-        """Listen at a path, for our own user alone."""
+        """Listen at a path, accessible to our own user only."""
         path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, at start
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
@@ -100,11 +102,11 @@ class SocketServer:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the socket that listens is still where everybody looks for it."""
+        """True if the listening socket is still at its path."""
         return self._bound is not None and _read_file_identity(self._path) == self._bound
 
     async def close(self, seconds: float) -> None:
-        """Let nobody in, let the calls that run end, and hang up on everyone."""
+        """Accept no connections, let running calls end, and close all connections."""
         self._desk.release_followers()
         if self.is_in_place:
             self._path.unlink(missing_ok=True)
@@ -115,8 +117,8 @@ class SocketServer:
             _, late = await asyncio.wait([*self._calls], timeout=seconds)
         for visit, writer in [*self._visits.items()]:
             if late:
-                # An answer made up now would say that the call failed, and nobody
-                # knows that yet: a line that is cut tells the relay the truth.
+                # An error answer would say that the call failed, which is not known
+                # yet; a closed connection tells the relay just that.
                 writer.transport.abort()
             visit.cancel()
         await asyncio.gather(*self._visits, return_exceptions=True)
@@ -127,7 +129,7 @@ class SocketServer:
         visit = asyncio.current_task()
         assert visit is not None  # noqa: S101 - a coroutine runs in a task
         if len(self._visits) >= self._most:
-            # Before its first line is waited for: even silent ones take a descriptor.
+            # Refuse before reading the first line: silent ones use a descriptor too.
             _send_document(writer, self._build_full_refusal())
             writer.close()
             return
@@ -189,7 +191,7 @@ class SocketServer:
                 self._desk.forget_gateway(connection)
 
     def _build_full_refusal(self) -> dict[str, object]:
-        """Return what a face is told that comes when there are as many as are taken."""
+        """Return the refusal of a connection beyond the maximum number."""
         return _build_refusal(
             "too_many_connections",
             f"The daemon has {len(self._visits)} connections and takes no more; end "
@@ -226,7 +228,7 @@ class SocketServer:
                 room.release()
                 continue
             if not line:
-                # What it said before it hung up counts, and comes before its leaving.
+                # Calls sent before it disconnected count, and are handled first.
                 if running:
                     await asyncio.wait(running)
                 return
@@ -250,10 +252,10 @@ class SocketServer:
             for place in places:
                 await held.enter_async_context(place)
             making = asyncio.create_task(self._make_answer(line, answers))
-            # What is long in the line is read at once; a proof may take a minute.
+            # A large line is parsed at once, but proving a claim may take a minute.
             await asyncio.wait({making}, timeout=LARGE_SECONDS if places else None)
         text = await making
-        # It may take for ever until it is read, and holds up nobody.
+        # Reading it may take the client for ever, and delays no other call.
         writer.write(text)
         try:
             await writer.drain()
@@ -279,7 +281,7 @@ class SocketServer:
             document = {"id": number, "result": result}
             if not result:
                 return _encode_document(document)
-            # It may be long, and is encoded where it keeps nobody waiting.
+            # It may be long, so encode it off the event loop.
             return await self._desk.apart(_encode_document, document)
         except TaskmemError as error:
             return _encode_document({"id": number, "error": error.to_json()})
@@ -301,7 +303,7 @@ _OTHER_VERSION: Final = (
 
 
 class Unforeseen(TaskmemError):
-    """Something went wrong that nobody foresaw."""
+    """An unexpected error inside the daemon."""
 
 
 def _log_unexpected_error(doing: str) -> Unforeseen:
@@ -334,24 +336,24 @@ def _read_file_identity(path: Path) -> tuple[int, int] | None:
 
 
 async def _identify_peer(peer: socket.socket) -> str | None:
-    """Return which process is at the other end; None: the system does not tell."""
+    """Return the identity of the connecting process; None if the system does not tell it."""
     if sys.platform == "linux":
         return processes.identify_process(_read_peer_credentials(peer)[0])
     if sys.platform == "darwin":
-        # A command is asked when it began, which keeps nobody else waiting.
+        # This runs `ps`, so call it off the event loop.
         return await asyncio.to_thread(processes.identify_process, read_peer_pid(peer))
     return None
 
 
 def read_peer_pid(peer: socket.socket) -> int:
-    """Return the number of the process at the other end, as macOS tells it."""
+    """Return the pid of the connecting process on macOS."""
     raw = peer.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, struct.calcsize("i"))
     (number,) = struct.unpack("i", raw)
     return int(number)
 
 
 def _read_peer_credentials(peer: socket.socket) -> tuple[int, int, int]:
-    """Return the process, user and group at the other end."""
+    """Return the pid, user id and group id of the connecting process on Linux."""
     size = struct.calcsize("3i")
     raw = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     process, user, group = struct.unpack("3i", raw)
@@ -359,7 +361,7 @@ def _read_peer_credentials(peer: socket.socket) -> tuple[int, int, int]:
 
 
 def _is_own_user(peer: socket.socket) -> bool:
-    """Whether the other end runs as our own user; the mode 0600 says so too."""
+    """Return True if the peer runs as our own user, as the socket's mode 0600 also ensures."""
     if sys.platform != "linux":
         return True
     return _read_peer_credentials(peer)[1] == os.geteuid()

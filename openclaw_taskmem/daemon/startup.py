@@ -1,6 +1,6 @@
-"""How a daemon begins: it takes its home before it loads anything that takes long.
+"""Start a daemon: lock its home before loading any slow module.
 
-Whoever looks sees from then on that one starts, and starts no other.
+Other processes then see at once that a daemon is starting, and start no second one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from openclaw_taskmem.home import HomeRefused, find_home
 
 
 def main(environ: MutableMapping[str, str]) -> int:
-    """Run a daemon in the foreground until it is told to stop; return its status."""
-    # What is loaded stays, so nothing is collected until all of it is.
+    """Run a daemon in the foreground until it is told to stop; return its exit status."""
+    # Loaded modules stay in memory, so collect no garbage until all are loaded.
     gc.disable()
     try:
         home = find_home(environ)

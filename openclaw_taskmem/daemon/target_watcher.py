@@ -1,7 +1,7 @@
-"""One target, watched for all who wait on it.
+"""Watch one target for all waits on it.
 
-However many waits share it, there is one watch, one poll, and one look for each
-place that anybody reads from.
+There is one watch and one poll for a target, and one look for each place that waits read from,
+however many waits share it.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LOOK_SECONDS: Final = 10.0
-"""How long one look may take."""
+"""Time limit of one look."""
 FIRST_GAP: Final = 0.02
-"""Seconds between two looks at a target that changes; doubled while it goes on."""
+"""Seconds between two looks at a target that keeps changing; doubled up to `LONGEST_GAP`."""
 LONGEST_GAP: Final = 0.16
 KEPT_FRAMES: Final = 8
-"""Frames kept for others who read from the same place."""
+"""Number of frames cached for waits that read from the same place."""
 FRESH_SECONDS: Final = 0.02
-"""How long a frame that is kept counts as what is there now."""
+"""How long a cached frame counts as current."""
 
 
 class LookFailed(TaskmemError):
-    """A sensor could not look; says why, and is asked again."""
+    """A sensor could not look; says why. It is asked again."""
 
 
 class Watcher:
-    """Looks at one target; what it shows is shared."""
+    """Looks at one target and shares its frames."""
 
     def __init__(
         self, target: Target, watch: Watch, lane: PluginLoop, clock: Clock, blame: Blame
     ) -> None:
-        """Take a watch, and who is told when it fails."""
+        """Take a watch; `blame` is called when it fails."""
         self._blame = blame
         self.target: Final = target
         self._watch = watch
@@ -52,7 +52,7 @@ class Watcher:
         self._frames: dict[tuple[str, str], tuple[float, asyncio.Task[Frame]]] = {}
         self._polled: Frame | None = None
         self.spent = False
-        """Whether the target was seen to be gone: who comes now looks for another."""
+        """True if the target was seen to be gone; a new wait then gets a new watcher."""
         self._closed = False
         self._joined = asyncio.Event()
         self._news = asyncio.Event()
@@ -62,40 +62,40 @@ class Watcher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits on the target."""
+        """True if no wait uses the target."""
         return not self._polls
 
     def join(self, wait_id: str, poll_seconds: float) -> None:
-        """Look for one more wait, at least so often."""
+        """Look for one more wait, at least every `poll_seconds`."""
         self._polls[wait_id] = poll_seconds
         self._joined.set()
 
     def leave(self, wait_id: str) -> None:
-        """Look for it no longer."""
+        """Stop looking for a wait."""
         self._polls.pop(wait_id, None)
 
     # --- what there is ------------------------------------------------------
 
     async def here(self) -> Frame:
-        """Return where a wait that is made now begins to read.
+        """Return the place from which a new wait reads, in a frame.
 
         Raises:
             TargetGone: The target went away.
-            LookFailed: The sensor could not tell.
+            LookFailed: The sensor could not look.
         """
         return await self._run_limited(self._lane.call(self._watch.here), validation.require_frame)
 
     async def end(self) -> str:
-        """Return the place behind all that is there now.
+        """Return the place after everything that is there now.
 
         Raises:
             TargetGone: The target went away.
-            LookFailed: The sensor could not tell.
+            LookFailed: The sensor could not look.
         """
         return await self._run_limited(self._lane.call(self._watch.end), validation.require_place)
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what there is since a place; of a lost target, that it is gone.
+        """Return what appeared since a place; a lost target gives a frame with `gone`.
 
         Raises:
             LookFailed: The sensor could not look.
@@ -112,11 +112,11 @@ class Watcher:
 
     @property
     def news(self) -> asyncio.Event:
-        """Set when there is something new since now; take it before looking."""
+        """Event that is set at the next change; get it before looking."""
         return self._news
 
     async def close(self) -> None:
-        """Let go of the target; a second time does nothing."""
+        """Release the target; a second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -155,7 +155,7 @@ class Watcher:
             raise LookFailed(f"{self.target} could not be seen: {said}") from error
 
     async def _watch_for_news(self) -> None:
-        """Say that there is news whenever there may be; as a poll also says."""
+        """Set the `news` event whenever the sensor or a poll finds a change."""
         changed: asyncio.Task[None] | None = None
         gap = FIRST_GAP
         try:
@@ -192,7 +192,7 @@ class Watcher:
                 joined.cancel()
 
     async def _wait_for_change(self) -> None:
-        """Return when the sensor says that there is news; one that cannot is polled."""
+        """Return when the sensor reports a change; never if it fails, so that it is only polled."""
         try:
             await self._lane.call(self._watch.wait_for_change)
         except TargetGone:
@@ -203,7 +203,7 @@ class Watcher:
             await asyncio.Event().wait()
 
     async def _poll(self) -> bool:
-        """Look where the last poll ended; return whether anything new is there."""
+        """Look from the end of the last poll; return True if anything is new."""
         before = self._polled
         try:
             if before is None:
@@ -223,7 +223,7 @@ class Watcher:
 
 
 async def _scrub_frame(looking: Awaitable[object]) -> Frame:
-    """Return a frame without credentials: a judge may send it to a model far away.
+    """Return the frame without credentials, since a judge may send it to a remote model.
 
     Lines that are echoes stay equal to their echoes.
     """
@@ -241,6 +241,6 @@ async def _scrub_frame(looking: Awaitable[object]) -> Frame:
 
 
 def _consume_exception(looking: asyncio.Task[Frame]) -> None:
-    """Keep asyncio from complaining of a failure that nobody was left to hear."""
+    """Read the exception, so that asyncio does not report it as never retrieved."""
     if not looking.cancelled():
         looking.exception()

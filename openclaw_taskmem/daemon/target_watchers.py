@@ -1,4 +1,4 @@
-"""The watchers, one to a target, made when needed and let go a little after."""
+"""Create one watcher for each target when needed, and close it soon after its last wait."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from taskmem_hookspecs.errors import NoProvider
 from taskmem_hookspecs.watching import Feed
 
 OPEN_SECONDS: Final = 10.0
-"""How long a sensor may take to begin to watch."""
+"""Time limit of a sensor to start watching."""
 LINGER_SECONDS: Final = 5.0
-"""How long a target stays watched after the last wait on it ended."""
+"""How long a target is still watched after its last wait ended."""
 CLOSE_SECONDS: Final = 1.0
-"""How long all watchers together may take to let go when the daemon stops."""
+"""Time limit for closing all watchers when the daemon stops."""
 
 
 class Watchers:
-    """Shares watchers among all who wait on the same target."""
+    """Shares one watcher among all waits on the same target."""
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class Watchers:
         self._opening: dict[Target, asyncio.Task[Watcher]] = {}
         self._watchers: dict[Target, Watcher] = {}
         self._alive: set[Watcher] = set()
-        """Also those whose target is gone, while somebody still waits on it."""
+        """All open watchers, including those of lost targets that still have waits."""
         self._closing: set[asyncio.Task[None]] = set()
 
     async def get_watcher(self, target: Target) -> Watcher:
-        """Return the watcher of a target, which is made when there is none.
+        """Return the watcher of a target; create it if there is none.
 
         Raises:
-            TargetNotFound: It is not there; the sentence names what is.
+            TargetNotFound: It does not exist; the sentence names the targets that do.
             InvalidArguments: No target of its kind can have such a name.
-            NoProvider: Nothing here can watch such a target.
+            NoProvider: No plug-in can watch such a target.
         """
         known = self._watchers.get(target)
         if known is not None and not known.spent:
@@ -68,14 +68,14 @@ class Watchers:
         return await asyncio.shield(self._opening[target])
 
     def close_later(self, watcher: Watcher) -> None:
-        """Close a watcher a little later, if nobody waits on it then."""
+        """Close a watcher after `LINGER_SECONDS` if no wait uses it then."""
         self._loop.call_later(LINGER_SECONDS, self._close_idle, watcher)
 
     async def feed(self, target: Target, output: Output) -> None:
-        """Hand a sensor what it cannot see for itself.
+        """Pass pushed output to the target's sensor.
 
         Raises:
-            NoProvider: Nothing here takes the output of such a target.
+            NoProvider: No plug-in takes the output of such a target.
         """
         sensors: Sequence[object] = await self._apart(self._plugin_host.find_sensors, target)
         sensor = next((each for each in sensors if isinstance(each, Feed)), None)
@@ -90,7 +90,7 @@ class Watchers:
             ) from error
 
     async def close(self) -> None:
-        """Let go of every target."""
+        """Close all watchers."""
         alive, self._alive = self._alive, set()
         ends = (*self._closing, *(watcher.close() for watcher in alive))
         with contextlib.suppress(TimeoutError):
@@ -102,7 +102,7 @@ class Watchers:
         if not opening.cancelled() and opening.exception() is None:
             watcher = self._watchers[target] = opening.result()
             self._alive.add(watcher)
-            # Whoever asked may have given up.
+            # The caller may have given up.
             self.close_later(watcher)
 
     async def _open_watcher(self, target: Target) -> Watcher:
@@ -113,11 +113,11 @@ class Watchers:
         return Watcher(target, watch, lane, self._clock, self._plugin_host.record_failure)
 
     async def _find_watch(self, target: Target) -> tuple[Watch | Target, PluginLoop]:
-        """Ask the sensors in order until one finds a target, or its other name.
+        """Ask the sensors in order until one finds the target, or its other name.
 
         Raises:
-            TargetNotFound: None does; it says what each of them knows.
-            NoProvider: There is none, or one that may know of it failed.
+            TargetNotFound: No sensor finds it; the sentence combines theirs.
+            NoProvider: There is no sensor, or one that may know the target failed.
         """
         sensors: Sequence[Sensor]
         if target.scheme == SCHEME and self._queues is not None:
@@ -148,7 +148,7 @@ class Watchers:
                 failed.__cause__ = error
         if failed is not None:
             raise failed
-        # Who is asked last knows most of such targets.
+        # The last sensor asked knows most about such targets.
         words = " ".join(filter(None, map(str, reversed(missing))))
         raise TargetNotFound(words, sure=all(each.sure for each in missing))
 

@@ -1,4 +1,4 @@
-"""Threads on which the event loop has calls made that would block it."""
+"""Run blocking calls on threads, off the event loop."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ log = logging.getLogger(__name__)
 
 
 class OffLoopCaller(Protocol):
-    """Makes a call off the event loop."""
+    """Runs a call off the event loop."""
 
     def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
-        """Return what the call returns."""
+        """Run the call on a thread and return its result."""
         ...
 
 
 class ThreadPool:
-    """A pool of them; plays `Apart`."""
+    """Implements `OffLoopCaller` by a fixed number of threads."""
 
     def __init__(self, number: int, name: str, share: int | None = None) -> None:
-        """Start none yet.
+        """Create the pool; threads start when needed.
 
         Args:
-            number: How many calls are made at once.
-            name: What the threads are called.
-            share: How many of one caller's calls are made at once; None: any number.
+            number: Maximum number of calls at once.
+            name: Prefix of the threads' names.
+            share: Maximum number of one caller's calls at once; None: no limit.
         """
         self._pool = ThreadPoolExecutor(number, thread_name_prefix=name)
         self._share = share or number
         self._rooms: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
-        """What each caller that has calls here takes a place of."""
+        """Semaphores of the callers that have calls in progress."""
 
     def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
-        """Return what the call returns."""
+        """Run the call on a thread and return its result."""
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._pool, call, *values)
 
@@ -48,7 +48,7 @@ class ThreadPool:
         call: Callable[..., T],
         *values: Any,  # noqa: ANN401
     ) -> T:
-        """Return what the call returns, made once the caller's share has room."""
+        """Run the call once its caller has less than its share of calls running."""
         room = self._rooms.get(caller)
         if room is None:
             room = self._rooms[caller] = asyncio.Semaphore(self._share)
@@ -56,12 +56,12 @@ class ThreadPool:
             return await self(call, *values)
 
     async def close(self) -> None:
-        """Let the calls that run end, and begin no others."""
+        """Let running calls end; start no others."""
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
 
 class DeferredExecutor:
-    """Has work done off the path of a call, one after the other, or after a while."""
+    """Runs work in the background, one piece at a time, at once or after a delay."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="later")
@@ -69,7 +69,7 @@ class DeferredExecutor:
         self._closed = False
 
     def __call__(self, seconds: float, work: Callable[[], None]) -> None:
-        """Have work done after so many seconds; from any thread."""
+        """Run the work after that many seconds; for any thread."""
         if seconds > 0:
             self._loop.call_soon_threadsafe(self._loop.call_later, seconds, self._submit_work, work)
         else:
@@ -80,7 +80,7 @@ class DeferredExecutor:
             self._pool.submit(_log_failure, work)
 
     async def close(self) -> None:
-        """Let the work that runs end, and begin no other."""
+        """Let the running work end; start no other."""
         self._closed = True
         await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Sleeping until something is due, and waking when it is due sooner."""
+"""Sleep until something is due, and wake early when something is due sooner."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from taskmem_hookspecs import Clock
 
 
 class WakeableTimer:
-    """Lets one loop sleep until an instant, and anyone ring it earlier.
+    """Lets one loop sleep until an instant, and others wake it earlier.
 
-    A loop calls `arm` before it looks for work and `rest` after: what rings
-    between the two is not lost.
+    The loop calls `reset` before it looks for work and `wait` after; a `wake` between the two is
+    not lost.
     """
 
     def __init__(self, clock: Clock, longest: float) -> None:
-        """Take the clock, and the longest rest in seconds."""
+        """Create a timer that sleeps at most `longest` seconds."""
         self._clock = clock
         self._longest = longest
         self._loop = asyncio.get_running_loop()
@@ -26,13 +26,13 @@ class WakeableTimer:
         self._earliest: datetime | None = None
 
     def reset(self) -> None:
-        """Forget what rang so far: the loop is about to look for itself."""
+        """Discard earlier wake-ups, because the loop is about to look for work."""
         self._earliest = None
         self._until = None
         self._rung.clear()
 
     def wake(self, at: datetime) -> None:
-        """Say that something is due at an instant; may be called from any thread."""
+        """Report that something is due at an instant; for any thread."""
         self._loop.call_soon_threadsafe(self._wake, at)
 
     def _wake(self, at: datetime) -> None:
@@ -42,10 +42,10 @@ class WakeableTimer:
             self._rung.set()
 
     async def wait(self, due: datetime | None) -> float:
-        """Return when `due` has come, the longest rest is over, or it rings.
+        """Return at `due`, after the longest sleep, or when `wake` reports something due.
 
         Returns:
-            By how many seconds it woke too late, as `jumps.overslept` tells.
+            By how many seconds it overslept, as `measure_oversleep` computes.
         """
         while True:
             dues = [at for at in (due, self._earliest) if at is not None]
@@ -61,7 +61,7 @@ class WakeableTimer:
                 return measure_oversleep(seconds, self._clock.monotonic() - began)
 
     async def _sleep_or_wake(self, seconds: float) -> bool:
-        """Return whether it rang before the time was over."""
+        """Return True if `wake` came before the time was over."""
         sleep = asyncio.ensure_future(self._clock.sleep(seconds))
         rung = asyncio.ensure_future(self._rung.wait())
         try:
@@ -73,24 +73,24 @@ class WakeableTimer:
 
 
 class GracePeriod:
-    """For how long nobody's silence counts, after time in which nobody was heard.
+    """Suspends judgements on silence after a time in which nothing could be heard.
 
-    Between two looks that is one threshold at most: on a machine that is late at each
-    rest, somebody is judged all the same.
+    Between two judgements it lasts at most one threshold, so that a machine that is always late
+    still judges.
     """
 
     def __init__(self, clock: Clock, threshold: float) -> None:
-        """Take the clock, and the seconds of silence after which one is judged."""
+        """Create it; `threshold`: seconds of silence after which a task or owner is judged."""
         self._clock = clock
         self._threshold = threshold
         self._lost = 0.0
         self._until = float("-inf")
 
     def extend(self, lost: float) -> bool:
-        """Hold judgements back for as many seconds as were lost.
+        """Suspend judgements for as many seconds as were lost.
 
         Returns:
-            Whether nothing was held back before.
+            True if nothing was suspended before.
         """
         begins = not self._lost
         held = compute_grace(lost, max(0.0, self._threshold - self._lost))
@@ -99,7 +99,7 @@ class GracePeriod:
         return begins
 
     def read_remaining(self) -> timedelta:
-        """Return how long it still lasts; once it is over, the next may begin."""
+        """Return the remaining time; once it is zero, the next period may begin."""
         left = self._until - self._clock.monotonic()
         if left > 0:
             return timedelta(seconds=left)

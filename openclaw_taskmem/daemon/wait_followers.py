@@ -1,4 +1,4 @@
-"""Those who follow the waits: they are answered when something about them changed."""
+"""Answer calls that wait for a change of waits or for the end of one."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from openclaw_taskmem.tools import views
 from taskmem_hookspecs.errors import DaemonUnavailable
 
 SECONDS: Final = 25.0
-"""How long one who follows is kept without an answer."""
+"""Maximum time before such a call is answered."""
 
 
 class Followers:
-    """Answers calls on the event loop, and keeps none of them from hearing of the end.
+    """Answers `follow` and `wait` calls on the event loop.
 
-    A call that is answered without an end or news is made again. Once the daemon is
-    stopping, none is kept: it would be cut off, and its caller not know why.
+    A caller that gets no news calls again. Once the daemon is stopping, calls are answered at once
+    instead of being cut off.
     """
 
     def __init__(self, context: Context, news: ChangeCounter, apart: OffLoopCaller) -> None:
-        """Take where waits are, who tells of their changes, and threads to read on."""
         self._context = context
         self._news = news
         self._apart = apart
 
     async def follow(self, params: Mapping[str, object]) -> JsonValue:
-        """Answer with the waits once anything about them changed, or after a while.
+        """Return all waits once any of them has changed, or after `SECONDS`.
 
         Raises:
             DaemonUnavailable: The daemon is stopping.
@@ -49,9 +48,9 @@ class Followers:
         return {"seen": told, "waits": found}
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
-        """Answer how a wait has ended, once it has; after a while, that it has not.
+        """Return how a wait ended, or after `SECONDS` that it has not.
 
-        It is looked at again only when that wait has changed.
+        The store is read only when that wait has changed.
 
         Raises:
             WaitNotFound: No wait has that id.
@@ -60,7 +59,7 @@ class Followers:
         until = asyncio.get_running_loop().time() + SECONDS
         with self._news.watch_changes(wait_id) as changed:
             while True:
-                # What changes from here on is looked for once more.
+                # A change from here on causes another read.
                 changed.clear()
                 ended = await self._apart(waits.fetch_end, self._context, wait_id)
                 if ended is not None:

@@ -1,8 +1,7 @@
-"""When snapshots of a wait are taken, and how they get into the album.
+"""Decide when snapshots of a wait are taken, and write them in the background.
 
-What is to be kept is noted on the event loop, which costs nothing. It is encoded and
-written later, on one thread and one picture at a time, so that neither a slow plug-in
-nor a full disk delays a ruling or the end of a wait.
+The event loop only queues them. One thread encodes and writes one picture at a time, so neither a
+slow plug-in nor a full disk delays a ruling or the end of a wait.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ from taskmem_hookspecs import Clock, Frame, Picture, Ruling, Wait, WaitNotFound
 log = logging.getLogger(__name__)
 
 LONGEST_SIDE: Final = 960
-"""Pixels of a snapshot."""
+"""Longest side of a snapshot, in pixels."""
 GAP_SECONDS: Final = 5.0
-"""The shortest time between two last snapshots of a wait that is still watched."""
+"""Minimum time between two LAST snapshots of a watched wait."""
 PRUNE_SECONDS: Final = 3600.0
-"""Between two looks for what need not be kept any longer."""
+"""Interval between two removals of expired snapshots."""
 
 
 class SeenPicture(NamedTuple):
-    """A picture, and when the target looked like that."""
+    """A picture and when the target looked like that."""
 
     picture: Picture
     at: datetime
 
 
 def find_seen_picture(frame: Frame, ruling: Ruling | None = None) -> SeenPicture | None:
-    """Return what a ruling on a frame rests on, or what the frame shows; None: nothing.
+    """Return the picture a ruling is based on, or the frame's; None if there is none.
 
-    A picture is never asked whether it is true: that would be a plug-in's code.
+    Compares with None only, since a truth test would run a plug-in's code.
     """
     own = ruling.picture if ruling is not None else None
     picture = frame.picture if own is None else own
@@ -48,41 +47,41 @@ def find_seen_picture(frame: Frame, ruling: Ruling | None = None) -> SeenPicture
 
 
 class WaitSnapshots:
-    """Decides which pictures of one wait are kept, in one round of it."""
+    """Decides which pictures of one round of a wait are stored."""
 
     def __init__(self, wait_id: str, queue: SnapshotQueue, *, resumed: bool) -> None:
-        """Take a wait.
+        """Create it.
 
         Args:
-            wait_id: Its id.
-            queue: What takes the snapshots.
-            resumed: Whether this round was watched before, by a daemon that ended.
+            wait_id: Id of the wait.
+            queue: Queue that stores the snapshots.
+            resumed: True if an earlier daemon watched this round before.
         """
         self.wait_id: Final = wait_id
         self.resumed: Final = resumed
         self.troubled = False
-        """Whether it was said that one of them cannot be kept."""
+        """True once a failure to store one was logged."""
         self._queue = queue
         self._shown = False
         self._newest: SeenPicture | None = None
         self._noted: Callable[[], Picture | None] = _get_nothing
-        """Returns the last that the queue was given, while anybody has it."""
+        """Returns the last picture given to the queue, while it is in memory."""
         self._resting: asyncio.Task[None] | None = None
 
     def show(self, shown: SeenPicture | None) -> None:
-        """Take note of what the judges are shown; the first is kept."""
+        """Store the first picture that the judges are shown."""
         if shown is not None and not self._shown:
             self._shown = True
             self._queue.put(self, SnapshotMoment.FIRST, shown)
 
     def observe(self, rests_on: SeenPicture | None) -> None:
-        """Take note of what a new observation tells of; the last is kept, in time."""
+        """Store the picture of a new observation, at most one every `GAP_SECONDS`."""
         self._newest = rests_on or self._newest
         if self._resting is None and self._put_last():
             self._resting = asyncio.create_task(self._observe_later())
 
     def end(self, rests_on: SeenPicture | None, *, resolved: bool) -> None:
-        """Keep at once what the last look rests on; also as what resolved the wait."""
+        """Store the picture of the last look at once; if resolved, also as the deciding one."""
         self.close()
         self._newest = rests_on or self._newest
         self._put_last()
@@ -90,12 +89,12 @@ class WaitSnapshots:
             self._queue.put(self, SnapshotMoment.DECIDING, rests_on)
 
     def close(self) -> None:
-        """Keep nothing any more."""
+        """Stop storing."""
         if self._resting is not None:
             self._resting.cancel()
 
     def _put_last(self) -> bool:
-        """Have the newest kept; return False when it is already."""
+        """Queue the newest picture; return False if it is queued already."""
         newest, self._newest = self._newest, None
         if newest is None or newest.picture is self._noted():
             return False
@@ -110,13 +109,13 @@ class WaitSnapshots:
 
 
 def _get_nothing() -> None:
-    """Return that there is none."""
+    """Return None."""
 
 
 def _make_weak_getter(picture: Picture) -> Callable[[], Picture | None]:
-    """Return what gives a picture while anybody else has it.
+    """Return a function that returns the picture while it is in memory elsewhere.
 
-    A screen takes up to 33 MB, and each wait was told of another last.
+    A screen takes up to 33 MB, and each wait may remember a different one.
     """
     try:
         return weakref.ref(picture)
@@ -125,7 +124,7 @@ def _make_weak_getter(picture: Picture) -> Callable[[], Picture | None]:
 
 
 class SnapshotQueue:
-    """Encodes and writes what is to be kept, one picture after the other."""
+    """Encodes and writes snapshots, one after the other."""
 
     def __init__(
         self,
@@ -134,32 +133,32 @@ class SnapshotQueue:
         clock: Clock,
         apart: OffLoopCaller,
     ) -> None:
-        """Take where they go, and what is needed to make them.
+        """Create a queue.
 
         Args:
-            album: None: nothing is kept.
-            plugin_host: Encode pictures, and are told whose could not be.
-            clock: What rests are told by.
-            apart: Where pictures are encoded and written.
+            album: Where snapshots are stored; None: nowhere.
+            plugin_host: Encodes pictures and records the plug-ins' failures.
+            clock: Clock for intervals.
+            apart: Threads for encoding and writing.
         """
         self.clock: Final = clock
         self._album = album
         self._plugin_host = plugin_host
         self._apart = apart
         self._due: dict[tuple[str, SnapshotMoment], tuple[WaitSnapshots, SeenPicture]] = {}
-        """In order; of the same moment of a wait only the newest."""
+        """Queued pictures in order; only the newest for each moment of a wait."""
         self._stirred = asyncio.Event()
         self._turn = asyncio.Lock()
-        """Held by whoever changes the album."""
+        """Held while the store of snapshots is changed."""
 
     def put(self, snapshots: WaitSnapshots, moment: SnapshotMoment, taken: SeenPicture) -> None:
-        """Take a picture on, to be kept soon."""
+        """Queue a picture."""
         if self._album is not None and self._album.is_enabled:
             self._due[snapshots.wait_id, moment] = (snapshots, taken)
             self._stirred.set()
 
     async def run(self, context: Context) -> None:
-        """Keep what is to be kept, and prune the album, until cancelled."""
+        """Write queued pictures and prune the store, until cancelled."""
         if self._album is None:
             return
         async with asyncio.TaskGroup() as group:
@@ -183,7 +182,7 @@ class SnapshotQueue:
         moment: SnapshotMoment,
         taken: SeenPicture,
     ) -> None:
-        """Encode a picture and write it; what goes wrong costs nothing but it."""
+        """Encode and write a picture; log a failure and continue."""
         wait_id = snapshots.wait_id
         if (
             snapshots.resumed

@@ -1,7 +1,7 @@
-"""Everything that is waited for, watched: it follows the commits.
+"""Watch all open waits, and follow the commits that change them.
 
-Whichever call opened, changed or ended a wait, its row is read again, and watched
-as it stands. Nothing of a wait is kept here that a restart would miss.
+After each commit that opened, changed or ended a wait, its row is read again and watched
+accordingly. No state of a wait exists only here, so a restart loses none.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 THREADS: Final = 4
-"""Reads and commits of the watchroom that run at once, apart from those of calls."""
+"""Threads for reads and commits of the supervisor, separate from those for calls."""
 RELIEF_SECONDS: Final = 60.0
-"""Between two looks for waits that other homes left behind."""
+"""Interval between two checks for waits that other homes abandoned."""
 LOADS: Final = '"ready" appears or it is ready'
-"""A condition that asks for a judge of forms, and for one of free English."""
+"""A condition that needs a judge of forms and one of free English."""
 LOAD_SECONDS: Final = 120.0
-"""How long each plug-in may take for that."""
+"""Time limit of each plug-in to load these judges."""
 ANSWER_SECONDS: Final = 25.0
-"""How long a call waits to learn whether its target is there."""
+"""How long a call waits to learn whether its target exists."""
 
 
 class WaitSupervisor:
-    """Plays `Watching` for calls, and watches what they left to be watched."""
+    """Implements `Watching` for calls, and runs a task for each watched wait."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class WaitSupervisor:
         readers: Readers | None = None,
         queues: Queues | None = None,
     ) -> None:
-        """Take what is watched with.
+        """Create a supervisor.
 
-        `judge_seconds` is a judge's limit; without an album, no pictures are kept, and
-        without readers, nobody judges free English; without queues, none is watched.
+        `judge_seconds`: time limit of a judge. Without an album no snapshots are stored, without
+        readers free English is not judged, and without queues none is watched.
         """
         self._plugin_host = plugin_host
         self._clock = clock
@@ -99,32 +99,32 @@ class WaitSupervisor:
         self._vigils: dict[str, tuple[WaitTask, asyncio.Task[None]]] = {}
         self._answers: set[asyncio.Task[Any]] = set()
         self._changed: dict[str, None] = {}
-        """Waits whose rows are to be read again, in order."""
+        """Ids of waits whose rows must be read again, in order."""
         self._stirred = asyncio.Event()
         self._taken_up = asyncio.Event()
         self.news = ChangeCounter()
-        """Told of every change of a wait, and of what `observation` answers."""
+        """Signals every change of a wait and of its last observation."""
 
     # --- for calls, from their threads ---------------------------------------
 
     def preview_target(self, target: Target, condition: Condition) -> TargetPreview:
-        """Look whether a target is there, and whether anyone can judge a condition."""
+        """Check that a target exists and that every side of the condition has a judge."""
         return self._run_on_loop(self._check_target(target, condition), "Nothing was written.")
 
     def find_target_end(self, target: Target) -> str:
-        """Return the place behind all that is on a target now."""
+        """Return the place after everything that the target shows now."""
         return self._run_on_loop(self._read_end(target), "Nothing was written.")
 
     def feed(self, target: Target, output: Output) -> None:
-        """Hand a sensor what it cannot see for itself.
+        """Pass pushed output to the target's sensor.
 
         Raises:
-            NoProvider: Nothing here takes the output of such a target.
+            NoProvider: No plug-in takes the output of such a target.
         """
         self._run_on_loop(self._watchers.feed(target, output), "It may have been kept.")
 
     def read_observation(self, wait_id: str) -> str | None:
-        """Return what was last seen of a wait that is watched; None: nothing yet."""
+        """Return the last observation of a watched wait; None if there is none yet."""
         known = self._vigils.get(wait_id)
         return known[0].observation if known else None
 
@@ -134,7 +134,7 @@ class WaitSupervisor:
         roles: Collection[str | None] = (),
         queued_for: Collection[str | None] = (),
     ) -> None:
-        """Take note that waits and runs of roles changed; called from any thread.
+        """Signal that waits and runs of roles have changed; for any thread.
 
         `queued_for`: the roles for which a run is queued now.
         """
@@ -144,7 +144,7 @@ class WaitSupervisor:
             self._loop.call_soon_threadsafe(self._note_changed, ids)
 
     def list_seconds_left(self) -> Mapping[str, float]:
-        """Return how many seconds each watched wait has left; called on the loop."""
+        """Return the seconds left of each watched wait; called on the event loop."""
         return {wait_id: vigil.seconds_left for wait_id, (vigil, _) in self._vigils.items()}
 
     def _run_on_loop(self, answering: Coroutine[Any, Any, T], otherwise: str) -> T:
@@ -161,7 +161,7 @@ class WaitSupervisor:
             raise NoProvider(f"The daemon is stopping; try again. {otherwise}") from None
 
     async def _track_answer(self, answering: Coroutine[Any, Any, T]) -> T:
-        """Await an answer that is given up when the daemon stops."""
+        """Await an answer that `close` cancels when the daemon stops."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         self._answers.add(task)
@@ -174,7 +174,7 @@ class WaitSupervisor:
         try:
             understood = await self._apart(self._assign_judges, target, condition)
         except ConditionUnclear:
-            # Where such a target cannot be watched at all, no form would help.
+            # If such a target cannot be watched at all, say that: no form would help.
             try:
                 await self._read_position(target)
             except NoProvider:
@@ -185,7 +185,7 @@ class WaitSupervisor:
         try:
             here = await self._read_position(target)
         except TargetGone:
-            # What was watched is gone; another of that name may be there.
+            # The watched one is gone; another of that name may exist.
             try:
                 here = await self._read_position(target)
             except TargetGone as gone:
@@ -195,10 +195,10 @@ class WaitSupervisor:
         )
 
     def _assign_judges(self, target: Target, condition: Condition) -> tuple[UnderstoodSide, ...]:
-        """Find how each side of a condition is read, and who judges it.
+        """Return how each side of a condition is understood, and by which judge.
 
         Raises:
-            ConditionUnclear: Nobody judges one of them.
+            ConditionUnclear: A side has no judge.
         """
         found, reader, status = self._find_judges(target, condition)
         if found.refusal is not None:
@@ -212,7 +212,7 @@ class WaitSupervisor:
         return understood
 
     def load_judges(self) -> None:
-        """Have plug-ins load what judges a terminal, in forms and in free English."""
+        """Have plug-ins load the judges of terminals, for forms and free English."""
         target = Target(scheme="pty", name="")
         reader = self._readers.offer()[0] if self._readers is not None else None
         self._plugin_host.collect_judges(target, parse_condition(LOADS), reader, LOAD_SECONDS)
@@ -220,7 +220,7 @@ class WaitSupervisor:
     def _find_judges(
         self, target: Target, condition: Condition
     ) -> tuple[validation.Judges, Reader | None, ReaderStatus | None]:
-        """Find who judges a condition, the reader among them, and how that stands."""
+        """Return the judges of a condition, the reader they may ask, and its status."""
         reader = status = None
         if target.scheme == queue_rules.SCHEME and self._queues is not None:
             return self._queues.find_judges(target, condition), None, None
@@ -254,7 +254,7 @@ class WaitSupervisor:
     # --- the daemon's life ----------------------------------------------------
 
     async def run(self, context: Context) -> None:
-        """Watch what is waited for until cancelled."""
+        """Watch all open waits until cancelled."""
         for wait in await self._retry_until_done(partial(waits.list_watched_waits, context)):
             self._sync_wait(context, wait, resumed=True)
         self._taken_up.set()
@@ -265,7 +265,7 @@ class WaitSupervisor:
                 group.create_task(self._end_abandoned_waits(context))
 
     async def _end_abandoned_waits(self, context: Context) -> None:
-        """End, now and then, what other homes left behind on a shared database."""
+        """End, at intervals, waits that other homes abandoned on a shared database."""
         while True:
             await self._retry_until_done(partial(waits.end_abandoned, context))
             await self._clock.sleep(RELIEF_SECONDS)
@@ -280,13 +280,13 @@ class WaitSupervisor:
             self.news.notify(ids)
 
     async def wait_until_caught_up(self) -> None:
-        """Return once all that was waited for at the start was looked at."""
+        """Return once every wait that was open at the start has been looked at."""
         await self._taken_up.wait()
         vigils = [vigil for vigil, _ in self._vigils.values()]
         await asyncio.gather(*(vigil.looked.wait() for vigil in vigils))
 
     async def close(self) -> None:
-        """Watch nothing any more; what is waited for stays so."""
+        """Stop watching; the waits stay open."""
         tasks = [*self._answers, *(task for _, task in self._vigils.values())]
         for vigil, _ in self._vigils.values():
             vigil.snapshots.close()
@@ -295,11 +295,11 @@ class WaitSupervisor:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._watchers.close()
         await asyncio.to_thread(self._lanes.close)
-        # What is being written down is written down.
+        # Let commits in progress end.
         await self._apart.close()
 
     async def _retry_until_done(self, call: Callable[[], T]) -> T:
-        """Return what the store answers, however often it takes."""
+        """Call the store until it succeeds, and return the result."""
         failures = 0
         while True:
             try:
@@ -316,7 +316,10 @@ class WaitSupervisor:
         self._stirred.set()
 
     def _sync_wait(self, context: Context, wait: Wait, *, resumed: bool = False) -> None:
-        """Watch a wait as its row says; `resumed` after another daemon had ended."""
+        """Start, update or stop the task of a wait as its row says.
+
+        `resumed`: True if an earlier daemon watched it before.
+        """
         known, _ = self._vigils.get(wait.wait_id, (None, None))
         ours = wait.status is WaitStatus.WATCHING and context.store.serves(wait.home)
         if known is not None and ours and known.wait.round == wait.round:
@@ -363,7 +366,7 @@ class WaitSupervisor:
     def _drop_wait(self, wait: Wait) -> None:
         vigil, task = self._vigils.pop(wait.wait_id)
         task.cancel()
-        # Its row was read: however it ended, that is committed.
+        # Its row was just read, so its end is committed.
         same = wait.round == vigil.wait.round and wait.status is WaitStatus.RESOLVED
         vigil.snapshots.end(vigil.rests_on, resolved=same and vigil.met)
         if vigil.watcher is not None:
@@ -371,11 +374,11 @@ class WaitSupervisor:
             self._watchers.close_later(vigil.watcher)
 
     async def _run_wait_task(self, context: Context, vigil: WaitTask) -> None:
-        """Keep a vigil, and write how it ended, however often that takes."""
+        """Run the task of a wait, and commit its end."""
         ending: WaitEnd = await vigil.run()
         with contextlib.suppress(WaitNotFound):
             await self._retry_until_done(partial(waits.end_wait, context, vigil.wait, *ending))
-        # Another daemon on the same database may have ended it, which told nobody here.
+        # Another daemon on the same database may have ended it without a signal here.
         self._note_changed([vigil.wait.wait_id])
 
 

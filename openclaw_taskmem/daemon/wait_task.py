@@ -1,4 +1,4 @@
-"""One wait, watched behind its own deadline until it is settled."""
+"""Watch one wait until its condition holds, its target is lost, or its deadline passes."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from taskmem_hookspecs.errors import NotAllowed
 log = logging.getLogger(__name__)
 
 LAST_LOOK_SECONDS: Final = 0.4
-"""How long a look that has begun when time is up may take, and then the last one."""
+"""Time limit at the deadline for a look in progress, and again for the last look."""
 LATE_LOOK_SECONDS: Final = 5.0
-"""The same for a wait whose time was up before it could be watched at all."""
+"""The same for a look in progress if the deadline passed before the wait could be watched."""
 
 
 class WaitEnd(NamedTuple):
-    """How a wait ends."""
+    """The status and observation with which a wait ends."""
 
     status: WaitStatus
     observation: str
 
 
 class WaitTask:
-    """Watches one wait; whatever goes wrong on the way, it ends by its deadline."""
+    """Watches one wait, which ends by its deadline whatever fails."""
 
     def __init__(
         self,
@@ -60,15 +60,15 @@ class WaitTask:
         snapshots: WaitSnapshots,
         tell: Callable[[], None],
     ) -> None:
-        """Take a wait and what it takes to watch it.
+        """Create the task of a wait.
 
         Args:
-            wait: As its row says.
-            clock: What its deadline is told by.
+            wait: Its row.
+            clock: Clock for its deadline.
             watcher: Finds the watcher of its target.
-            panel: Makes its judges, who read from the place given.
-            snapshots: Keep pictures of it.
-            tell: Called when `observation` is another.
+            panel: Creates its judges, who read from the given place.
+            snapshots: Stores pictures of it.
+            tell: Called when `observation` changes.
         """
         self.wait = wait
         self.watcher: Watcher | None = None
@@ -76,9 +76,9 @@ class WaitTask:
         self.observation: str | None = None
         """What was last seen; None: nothing yet."""
         self.rests_on: SeenPicture | None = None
-        """The picture that this rests on; None: none yet."""
+        """Picture on which the observation is based; None: none yet."""
         self.met = False
-        """Whether its condition was found to hold."""
+        """True if its condition was found to hold."""
         self.snapshots: Final = snapshots
         left = (wait.deadline_at - clock.now()).total_seconds()
         self._due = clock.monotonic() + left
@@ -88,23 +88,23 @@ class WaitTask:
         self._tell = tell
         self._panel: JudgePanel | None = None
         self._news: asyncio.Event | None = None
-        """Set when there is more than the last look saw; None: nobody could look."""
+        """Set when there is more than the last look saw; None: not watched."""
         self.looked = asyncio.Event()
-        """Set once it was looked at, or could not be."""
+        """Set after the first look, even if that failed."""
         self._resting = asyncio.Event()
         """Set between two looks."""
         self._start = ""
         self._unjudged: UnjudgedPeriod | None = None
-        """The last time in which nobody could judge; None: all was judged so far."""
+        """The last period in which nothing could judge it; None: there was none."""
         self._silent = False
-        """Whether the target has lines, and none came since the wait began."""
+        """True if the target has lines, but none since the wait began."""
 
     @property
     def seconds_left(self) -> float:
-        """The seconds until its deadline, negative after it.
+        """Seconds until the deadline; negative after it.
 
-        The deadline is the wall's only at the beginning: while a machine sleeps or
-        its clock is set, no time passes.
+        Measured by the monotonic clock, so it does not count sleep of the machine or changes of the
+        wall clock.
         """
         return self._due - self._clock.monotonic()
 
@@ -126,7 +126,7 @@ class WaitTask:
             timer.cancel()
 
     async def _watch(self) -> WaitEnd:
-        """Look, and look again whenever there is news, until the wait is settled."""
+        """Look again at each change, until the wait ends."""
         failures = 0
         while True:
             try:
@@ -148,7 +148,7 @@ class WaitTask:
             self._resting.clear()
 
     async def _look_once(self) -> tuple[float | None, WaitEnd | None]:
-        """Let the judges look; return when to look anyway, and how the wait ends."""
+        """Ask the judges; return when to look again without a change, and how the wait ends."""
         if self.watcher is None:
             try:
                 await self._join_watcher()
@@ -187,7 +187,7 @@ class WaitTask:
         return frame.model_copy(update={"seconds_left": self.seconds_left})
 
     async def _wait_for_news(self, again: float | None) -> None:
-        """Return when there is news, or so many seconds are over."""
+        """Return at the next change, or after `again` seconds."""
         news = self._news
         if again == 0:
             await asyncio.sleep(0)
@@ -206,7 +206,7 @@ class WaitTask:
                 task.cancel()
 
     async def _finish_current_look(self, watching: asyncio.Task[WaitEnd], seconds: float) -> None:
-        """Let a look that has begun come to its end, if that is soon."""
+        """Wait for a look in progress, at most that many seconds."""
         rests = asyncio.create_task(self._resting.wait())
         try:
             await asyncio.wait(
@@ -216,7 +216,7 @@ class WaitTask:
             rests.cancel()
 
     async def _take_last_look(self) -> WaitEnd:
-        """Look once more, briefly: time is up, and it may hold at last."""
+        """Look once more at the deadline, since the condition may hold by now."""
         try:
             async with asyncio.timeout(LAST_LOOK_SECONDS):
                 _, ending = await self._look_once()
@@ -232,7 +232,7 @@ class WaitTask:
         return WaitEnd(WaitStatus.TIMEOUT, observation)
 
     async def _read_earlier_tail(self) -> str | None:
-        """Return what the target showed before the wait; None: that is not the last."""
+        """Return what the target showed before the wait; None if there are newer lines."""
         if self.watcher is None or not self._silent:
             return None
         with contextlib.suppress(Exception):
@@ -241,7 +241,7 @@ class WaitTask:
         return None
 
     def _note_unjudged(self, found: UnjudgedPeriod | None) -> None:
-        """Keep since when nobody can judge, or until when nobody could."""
+        """Record the start, reason or end of a period in which nothing could judge the wait."""
         known, now = self._unjudged, self._clock.now()
         if found is None:
             if known is not None and known.until is None:

@@ -1,6 +1,6 @@
-"""Who carries a wake: the home's transport, or that of its agent's own gateway.
+"""Choose the transport of a wake: the home's, or that of its agent's own gateway.
 
-Deliveries have a lane of their own, so that a transport blocks nothing else.
+Deliveries have an event loop of their own, so that a slow transport blocks nothing else.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from taskmem_hookspecs import TaskmemError, Wake, WakeReceipt, WakeTransport
 log = logging.getLogger(__name__)
 
 OUTPUT: Final = 1
-"""The descriptor of the standard output."""
+"""File descriptor of standard output."""
 
 FindWay = Callable[[str | None], WakeTransport | None]
-"""Returns what an agent's own gateway takes wakes by; None: the home's does it."""
+"""Returns the transport of an agent's own gateway; None: use the home's."""
 
 
 class RoutingTransport:
-    """Plays a transport, by asking another one in a thread apart."""
+    """Implements `WakeTransport` by passing each wake to another transport."""
 
     def __init__(self, transport: WakeTransport, find_own: FindWay = lambda _host: None) -> None:
-        """Take the home's transport, and what finds that of an agent's gateway."""
+        """Take the home's transport, and a function that finds that of an agent's gateway."""
         self.name = transport.name
         self._transport = transport
         self._find_own = find_own
         self._lane = PluginLoop("deliveries")
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
-        """Whether a way leads to an agent, by its host and session."""
+        """Return True if a transport can deliver to the agent of this host and session."""
         return build_reach_test(self._find_transport(host))(host, session_key)
 
     async def deliver(self, wake: Wake) -> WakeReceipt:
-        """Return what the transport returns, or raise what it raises."""
+        """Deliver a wake; return or raise the transport's result."""
         way = self._find_transport(wake.host)
         receipt = await self._lane.call(lambda: way.deliver(wake))
         if way is self._transport or receipt.transport:
@@ -64,13 +64,13 @@ def build_routing_transport(
     environ: Mapping[str, str],
     gateways: Callable[[], Sequence[GatewayPresence]],
 ) -> tuple[RoutingTransport, Mapping[str, JsonValue]]:
-    """Return who carries the home's wakes, and what the status says of the home.
+    """Return the transport for the home's wakes, and facts on the home for `status`.
 
     Args:
-        settings: The home's.
-        plugin_host: The plug-ins, which have transports.
-        environ: The daemon's environment, with what the home's file says.
-        gateways: Returns those that are connected, from any thread.
+        settings: The home's settings.
+        plugin_host: Provides the transports of plug-ins.
+        environ: The daemon's environment, including the home's settings file.
+        gateways: Returns the connected gateways; for any thread.
 
     Raises:
         TaskmemError: There is no such transport.
@@ -100,10 +100,10 @@ def _find_own_transport(
     known: dict[str, WakeTransport],
     host: str | None,
 ) -> WakeTransport | None:
-    """Return what an agent's own gateway takes wakes by; None: it is not connected.
+    """Return the transport of an agent's own gateway; None if it is not connected.
 
-    It comes before what the environment of whoever started the daemon names. `known`
-    are the transports that were found before, by their names.
+    It takes precedence over a transport named in the daemon's environment. `known` caches
+    transports by name.
     """
     name = find_transport(host, gateways())
     if name is None:
@@ -118,9 +118,9 @@ def _find_own_transport(
 
 
 def is_output_read(environ: Mapping[str, str], descriptor: int = OUTPUT) -> bool:
-    """Whether somebody reads what is printed: a terminal, or whoever holds a pipe.
+    """Return True if something reads standard output: a terminal, or the reader of a pipe.
 
-    A file is a log, and so is the journal of systemd; nobody reads the null device.
+    A file counts as a log, and so does the journal of systemd; nothing reads the null device.
     """
     try:
         found = os.fstat(descriptor)
