@@ -169,12 +169,12 @@ class Task(Value):
     alerts_in_a_row: int = 0
     """Stuck alerts since the task was last touched; each doubles the cooldown."""
     held_until: Instant | None = None
-    """No stuck alert before this instant, because a wake told its run to continue; None: no
-    limit."""
+    """No stuck alert before this instant, because its run was told to continue, waits for the user,
+    or is at work; None: no limit."""
     stuck_due_at: Instant | None = None
     """When to check whether it is stuck; None: it cannot become stuck."""
     doubts: tuple[str, ...] = ()
-    """Reasons for which its completion was refused so far."""
+    """Kinds of reasons for which its completion was refused so far."""
     original_request: str | None = None
     """The user's request in their own words; None: unknown."""
     implicit: bool = False

@@ -30,7 +30,7 @@ class Queues:
     """Implements `Sensor` for queues, and provides their judge."""
 
     def __init__(self, clock: Clock, context: Callable[[], Context]) -> None:
-        """Create it; `context` returns the context once the daemon has one."""
+        """Create a sensor; `context` returns the daemon's context once there is one."""
         self.clock: Final = clock
         self._context = context
         self._watched: set[Queue] = set()
@@ -76,7 +76,7 @@ class Queue:
     """Implements `Watch` for the queue of one role."""
 
     def __init__(self, role: str, queues: Queues) -> None:
-        """Create it on the event loop on which it is used."""
+        """Create a watch, on the event loop on which it is used."""
         self.role: Final = role
         self._queues = queues
         self._loop = asyncio.get_running_loop()

@@ -67,7 +67,7 @@ class Dispatcher:
         *,
         told: Mapping[str, JsonValue] | None = None,
     ) -> None:
-        """Create it; `free` is called when a session may be disturbed again.
+        """Create a dispatcher; it calls `free` when a session may be disturbed again.
 
         `told` is added to the answer of `status`.
         """
@@ -77,7 +77,7 @@ class Dispatcher:
         self._settings = settings
         self._album = SnapshotStore(settings.home.pictures, settings.picture_days)
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
-        """Runs other calls on the same threads."""
+        """Threads on which most calls run."""
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
         self._followers = Followers(context, room.news, self.apart)
         self.gateways = Gateways(context, self.apart, free)

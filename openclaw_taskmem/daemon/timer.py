@@ -80,7 +80,7 @@ class GracePeriod:
     """
 
     def __init__(self, clock: Clock, threshold: float) -> None:
-        """Create it; `threshold`: seconds of silence after which a task or owner is judged."""
+        """Start without a grace period; `threshold` is the silence that is judged, in seconds."""
         self._clock = clock
         self._threshold = threshold
         self._lost = 0.0

@@ -50,7 +50,7 @@ class WaitSnapshots:
     """Decides which pictures of one round of a wait are stored."""
 
     def __init__(self, wait_id: str, queue: SnapshotQueue, *, resumed: bool) -> None:
-        """Create it.
+        """Start with no picture shown or stored.
 
         Args:
             wait_id: Id of the wait.
