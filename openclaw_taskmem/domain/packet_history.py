@@ -37,7 +37,7 @@ def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
 def list_cut_calls(calls: Iterable[PastCall]) -> tuple[str, ...]:
     """List the calls whose end was not seen, oldest first.
 
-    A call that was made again and ended is left out.
+    A call that was made again is judged by its last attempt.
     """
     lost: dict[tuple[str, str], PastCall] = {}
     for call in calls:

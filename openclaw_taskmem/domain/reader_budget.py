@@ -123,11 +123,11 @@ def order_readers(wanted: Sequence[str], there: Iterable[str]) -> tuple[str, ...
     """Return the names of the readers to ask, in the operator's order.
 
     Args:
-        wanted: As the setting says; `none` alone: nobody is asked.
-        there: The readers that plug-ins provide.
+        wanted: Names in the setting; `none` alone: no reader.
+        there: Readers that plug-ins provide.
 
     Raises:
-        SettingsInvalid: A name is unknown; the sentence lists those there are.
+        SettingsInvalid: A name is unknown; the sentence lists the known ones.
     """
     if tuple(wanted) == (NO_READER,):
         return ()

@@ -88,7 +88,7 @@ class TaskHolder(Value):
     silence: float | None = None
     """Seconds of silence after which the agent counts as gone; None: never."""
     away: bool = False
-    """True if its run is queued for a background session whose gateway is connected."""
+    """True if its run is queued for a background session, and was seen within `fresh_seconds`."""
 
 
 def find_tie(caller: Caller, task: Task, held: TaskHolder, token: int | None = None) -> Tie:

@@ -49,7 +49,7 @@ class StuckPolicy(Value):
     """When a task counts as stuck, and how often it is alerted. Times in seconds."""
 
     threshold_seconds: float = 300.0
-    """Silence after which an active task counts as stuck."""
+    """Time without a touch after which an active task counts as stuck."""
     cooldown_seconds: float = 900.0
     """Shortest interval between two alerts of one task."""
     urgent_failed_waits: int = 3

@@ -47,7 +47,7 @@ class Turn(Value):
     aborted: bool = False
     """True if somebody stopped it."""
     stopped: bool = False
-    """True if the daemon stopped it, because its task ended."""
+    """True if the daemon stopped it, because its task was cancelled or its run reset."""
     said: str = ""
     """The end of the agent's last message; empty: it said nothing."""
     words: str = ""
