@@ -1,4 +1,4 @@
-"""What watches screens and windows, the judges that ask a reader, and Gemini."""
+"""Sensor for screens and windows, judges that ask a reader, and Gemini as a reader."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 @hookimpl(trylast=True)
 def wait_sensor(target: Target) -> Sensor | None:
-    """Watch `screen` and `window:TITLE`."""
+    """Return the sensor for `screen` and `window:TITLE`."""
     return _get_screen_sensor() if target.scheme in ("screen", "window") else None
 
 
 @hookimpl(trylast=True)
 def wait_judge(target: Target, condition: Condition, reader: Reader | None) -> Judge | None:
-    """Have a reader judge the sides of a condition that no rule can tell.
+    """Return the judge that asks a reader about the sides that rules cannot decide.
 
-    Those are free English; on a screen or in a window, also text that is not read here.
+    These are the sides in plain English; on a screen or in a window, also text that nothing on this
+    machine can read.
     """
     if reader is None or target.scheme not in ("pty", "screen", "window"):
         return None
@@ -51,7 +52,7 @@ def wait_judge(target: Target, condition: Condition, reader: Reader | None) -> J
 
 @hookimpl(trylast=True)
 def reader() -> Reader:
-    """Have Gemini read, where there is a key for it."""
+    """Return Gemini, which is used if there is a key for it."""
     from taskmem_vision.gemini.client import Gemini
 
     return Gemini()
@@ -59,7 +60,7 @@ def reader() -> Reader:
 
 @cache
 def _get_screen_sensor() -> ScreenSensor:
-    """Return the one sensor of this process."""
+    """Return the process's sensor."""
     from taskmem_vision.capture.sensor import ScreenSensor
 
     return ScreenSensor(os.environ)
@@ -69,7 +70,7 @@ _askers: WeakKeyDictionary[Reader, QuestionBatcher] = WeakKeyDictionary()
 
 
 def _get_batcher(reader: Reader) -> QuestionBatcher:
-    """Return what puts the questions to one reader together."""
+    """Return the object that batches the questions to one reader."""
     from taskmem_vision.judges.question_batching import QuestionBatcher
 
     if reader not in _askers:

@@ -1,12 +1,12 @@
-"""Texts of others on one line: safe to print and to send, or to be compared."""
+"""Put foreign text on one line, safe to print, send and compare."""
 
 from __future__ import annotations
 
 
 def to_one_line(text: str, longest: int | None = None) -> str:
-    """Return a text on one line, without what steers a terminal or cannot be sent.
+    """Return a text on one line, without control characters and lone surrogates.
 
-    `longest` is in characters; an ellipsis follows where it is cut.
+    `longest` is in characters; a cut text ends with an ellipsis.
     """
     clean = "".join(each if each.isprintable() else " " for each in text)
     line = " ".join(clean.split())
@@ -14,5 +14,5 @@ def to_one_line(text: str, longest: int | None = None) -> str:
 
 
 def fold_text(text: str) -> str:
-    """Return a text so that line breaks and case do not matter."""
+    """Return a text with line breaks and case normalised."""
     return " ".join(text.casefold().split())

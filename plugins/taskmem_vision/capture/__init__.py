@@ -1,1 +1,1 @@
-"""Screens and windows, and what is painted on them."""
+"""Capture of screens and windows."""

@@ -1,4 +1,4 @@
-"""When to look again: not before something happened, and not all the time then."""
+"""Decide when to look again: after an event, and not too often."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import asyncio
 from typing import Final
 
 GAP: Final = 0.2
-"""Seconds between two looks at what keeps changing."""
+"""Minimum time between two looks. Seconds."""
 POLL: Final = 2.0
-"""Seconds between two looks where nobody says that something was painted."""
+"""Time between two looks where no paint events are available. Seconds."""
 LIVELY: Final = 10.0
-"""How long after a change those looks are as close as they may be."""
+"""How long after a change polling uses `GAP` instead. Seconds."""
 PLACE: Final = "now"
-"""Where everybody looks from: a picture has no past."""
+"""The only place of a picture, which has no past."""
 
 
 class LookThrottle:
-    """What a watch was told of since its last look."""
+    """The events that a watch received since its last look."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -26,37 +26,37 @@ class LookThrottle:
         self._stale = True
 
     def note_event(self) -> None:
-        """Something happened."""
+        """Note that something happened."""
         self._stale = True
         self._stirred.set()
 
     def is_due(self) -> bool:
-        """Whether to look anew; what is put off is still news."""
+        """Return whether to look again; an event within `GAP` stays pending."""
         return self._stale and self._loop.time() >= self._looked_at + GAP
 
     def record_look(self) -> float:
-        """Take note of a look, and return its time: seconds that only grow."""
+        """Record a look, and return its time in monotonic seconds."""
         self._stale = False
         self._looked_at = self._loop.time()
         return self._looked_at
 
     def record_motion(self) -> None:
-        """The last look showed something new."""
+        """Record that the last look showed something new."""
         self._moved_at = self._looked_at
 
     async def wait_for_event(self) -> None:
-        """Return when something happened, and the last look is `GAP` ago."""
+        """Wait for an event, and until the last look is `GAP` ago."""
         await self._stirred.wait()
         await self._wait_since_look(GAP)
         self._stirred.clear()
 
     async def wait_for_poll(self) -> None:
-        """Return when to look where nobody says what happens; one look shows it."""
+        """Wait until the next look is due where no events are available."""
         lively = self._loop.time() < self._moved_at + LIVELY
         await self._wait_since_look(GAP if lively else POLL)
         self._stale = True
 
     async def _wait_since_look(self, seconds: float) -> None:
-        # Others may have looked meanwhile: too early, nothing new would be shown.
+        # Another wait may have looked meanwhile, which postpones the next look.
         while (left := self._looked_at + seconds - self._loop.time()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(left)

@@ -1,4 +1,4 @@
-"""Which display is meant, and what is missing where none can be watched. Pure.
+"""Choose the display to watch, or say what is missing. Pure.
 
 Source: design §6.
 """
@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from taskmem_hookspecs.errors import NoProvider
 
 SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - that is where X servers listen
-"""The folder in which every local X server has a socket."""
+"""Folder with the sockets of all local X servers."""
 VARIABLE: Final = "TASKMEM_DISPLAY"
 
 NAMED: Final = 5
-"""Displays that a sentence names."""
+"""How many displays a sentence names."""
 _SOCKET: Final = re.compile(r"X(\d+)")
 SCREEN_INSTEAD: Final = "Wait on the whole screen instead: target screen."
 _NO_WAYLAND: Final = (
@@ -35,23 +35,23 @@ class Desktop(NamedTuple):
     """A display that can be watched."""
 
     name: str | None
-    """As in DISPLAY; None: this system knows no X11."""
+    """As in DISPLAY; None: the system does not use X11."""
     note: str | None = None
-    """Why it is this one, when nobody named it; None: somebody did."""
+    """Why this display was chosen; None: it was configured."""
 
 
 def find_screen_display(
     environ: Mapping[str, str], platform: str, sockets: Iterable[str]
 ) -> Desktop:
-    """Return the display whose screen is meant.
+    """Return the display for the target `screen`.
 
     Args:
         environ: The daemon's environment.
-        platform: The system, as `sys.platform` calls it.
-        sockets: The names of what is in `SOCKETS`.
+        platform: The system, as in `sys.platform`.
+        sockets: Names of the files in `SOCKETS`.
 
     Raises:
-        NoProvider: It cannot be watched; the sentence says what is missing.
+        NoProvider: It cannot be watched; the message says what is missing.
     """
     if platform in ("darwin", "win32"):
         return Desktop(None)
@@ -63,10 +63,10 @@ def find_screen_display(
 def find_window_display(
     environ: Mapping[str, str], platform: str, sockets: Iterable[str]
 ) -> Desktop:
-    """Return the display whose windows are meant.
+    """Return the display for `window:` targets.
 
     Raises:
-        NoProvider: They cannot be watched; the sentence says what is missing.
+        NoProvider: They cannot be watched; the message says what is missing.
     """
     if platform in ("darwin", "win32"):
         system = "macOS" if platform == "darwin" else "Windows"

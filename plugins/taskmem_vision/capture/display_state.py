@@ -1,4 +1,4 @@
-"""What a display tells of itself, and why it cannot be seen."""
+"""Values and errors of a display."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Final, NamedTuple
 HIDDEN: Final = "The window is minimised or on another desktop; it cannot be seen."
 
 Box = tuple[int, int, int, int]
-"""Left, top, width, height, in pixels of the screen."""
+"""Left, top, width, height, in screen pixels."""
 
 
 class DisplayGone(Exception):
-    """It does not answer, or not any more; a sentence says which."""
+    """The display does not answer, or no longer; the message says which."""
 
 
 class NotViewable(Exception):
-    """The window is there without pixels; a sentence says why."""
+    """The window exists but has no pixels; the message says why."""
 
 
 class DisplayEvents(NamedTuple):
-    """What has happened on a display since it was listened to last."""
+    """What happened on a display since the last call."""
 
     painted: bool = False
-    """Whether anything was painted anew."""
+    """Whether anything was painted."""
     changed: bool = False
-    """Whether a title, a place, or the list of windows is another."""
+    """Whether a title, a position, or the list of windows changed."""
     closed: frozenset[int] = frozenset()
-    """Windows that are gone."""
+    """Windows that were closed."""

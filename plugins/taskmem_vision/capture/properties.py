@@ -1,7 +1,7 @@
-"""What X windows say of themselves. All of it is asked for before any is read.
+"""Read properties of X windows; send all requests before reading any reply.
 
-A question takes the server microseconds, and the way there and back a hundred times as
-long: twenty windows are one way.
+A request takes the server microseconds, and the round trip a hundred times as long: this way,
+twenty windows cost one round trip.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any, Final, NamedTuple
 from taskmem_vision.capture.windows import Window
 from taskmem_vision.text_lines import to_one_line
 
-# It has no types.
+# xcffib has no types.
 x: Any = import_module("xcffib.xproto")
 
 LIST: Final = "_NET_CLIENT_LIST_STACKING"
-"""Where a window manager keeps the windows of applications, the top-most last."""
+"""Property with the window manager's list of application windows, topmost last."""
 GONE: Final = (x.WindowError, x.DrawableError, x.MatchError)
-"""What the server says of a window that is not there."""
+"""X errors about a window that does not exist."""
 
 _ATOMS: Final = (*(LIST, "WM_STATE"), *("_NET_WM_NAME", "_NET_WM_PID", "WM_CLIENT_LEADER"))
 _DEEPEST: Final = 3
-"""How far inside a frame a window of an application is looked for."""
+"""How many levels inside a frame are searched for an application's window."""
 _LONGEST: Final = 1024
-"""32-bit words that are read of a property."""
+"""Maximum size read of a property, in 32-bit words."""
 
 
 class Properties:
-    """Asks one server."""
+    """Reads properties from one server."""
 
     def __init__(self, core: Any) -> None:  # noqa: ANN401 - it has no types
-        """Take the core of its protocol."""
+        """Set the core protocol of the connection."""
         self._core = core
         asked = [core.InternAtom(False, len(each), each) for each in _ATOMS]  # noqa: FBT003
         self._atoms = {
@@ -42,13 +42,13 @@ class Properties:
         }
 
     def list_windows(self, root: int) -> Sequence[int]:
-        """Return the windows that a window manager lists, the top-most last."""
+        """Return the windows that the window manager lists, topmost last."""
         return _read_numbers(self._ask_property(root, self._atoms[LIST]))
 
     def find_app_windows(self, numbers: Iterable[int]) -> Sequence[int]:
-        """Return the windows of applications that are in some, or are some of them.
+        """Return the application windows among `numbers` or inside them.
 
-        Where there is none in one that says nothing of itself, that one is returned.
+        A window with no application's window inside it is returned itself.
         """
         found: dict[int, list[int]] = {number: [] for number in numbers}
         level = [(number, number) for number in found]
@@ -64,12 +64,12 @@ class Properties:
         return [each for outer, inner in found.items() for each in inner or [outer]]
 
     def read_titled_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
-        """Return windows with nothing but their titles, in that order."""
+        """Return windows with only id and title, in the given order."""
         asked = [(number, self._ask_titles(number)) for number in numbers]
         return tuple(Window(id=number, title=_read_title(*each)) for number, each in asked)
 
     def read_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
-        """Return what is known of those windows that are there, in that order."""
+        """Return the properties of the windows that exist, in the given order."""
         asked = [
             _WindowReplies(
                 number,
@@ -93,7 +93,7 @@ class Properties:
         )
 
     def _ask_titles(self, number: int) -> tuple[Any, Any]:
-        """Ask for the new title, and for the old one where there is no new."""
+        """Request both title properties: the new one, and the old one as a fallback."""
         new = self._ask_property(number, self._atoms["_NET_WM_NAME"])
         return new, self._ask_property(number, x.Atom.WM_NAME)
 
@@ -102,7 +102,7 @@ class Properties:
 
 
 class _WindowReplies(NamedTuple):
-    """What one window was asked, and has not answered yet; it has no types."""
+    """Pending replies about one window."""
 
     number: int
     attributes: Any
@@ -112,7 +112,7 @@ class _WindowReplies(NamedTuple):
     owner: Any
 
     def read_window(self) -> Window | None:
-        """Read the answers, all of them; None: the window is gone."""
+        """Read all replies; None: the window is gone."""
         shown = None
         with suppress(x.WindowError):
             shown = self.attributes.reply().map_state
@@ -128,7 +128,7 @@ class _WindowReplies(NamedTuple):
 
 
 class _FrameReplies(NamedTuple):
-    """What a window was asked that may be the frame of another one."""
+    """Pending replies about a window that may be another's frame."""
 
     number: int
     tree: Any
@@ -137,13 +137,13 @@ class _FrameReplies(NamedTuple):
     owner: Any
 
     def read_children(self) -> Sequence[int]:
-        """Read which windows are in it, the top-most last."""
+        """Return the child windows, topmost last."""
         with suppress(*GONE):
             return [*self.tree.reply().children]
         return []
 
     def is_application(self) -> bool:
-        """Read whether it is an application's: no frame says what it is."""
+        """Return whether it is an application's window: frames have none of these properties."""
         said = (_read_title(*self.titles), _read_bytes(self.state), _read_bytes(self.owner))
         return any(said)
 
@@ -153,7 +153,7 @@ def _read_title(new: Any, old: Any) -> str:  # noqa: ANN401
     try:
         return to_one_line((found or fallback).decode())
     except UnicodeDecodeError:
-        # The old property is Latin-1; the new one may have been cut.
+        # The old property is Latin-1; the new one may be cut inside a character.
         if found:
             return to_one_line(found.decode("utf-8", "replace"))
         return to_one_line(fallback.decode("latin-1"))

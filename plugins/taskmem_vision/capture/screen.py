@@ -1,7 +1,7 @@
-"""`screen`: all that the monitors show, by mss, on every system.
+"""Watch `screen`: everything the monitors show, by mss, on every system.
 
-On X11 the server says when something was painted; elsewhere it is looked at now and
-then, and oftener for a while after something has changed.
+On X11 the server reports painting; elsewhere the screen is polled, more often for a while after a
+change.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 class ScreenWatch(PictureWatch):
-    """Plays `Watch`."""
+    """`Watch` on a screen."""
 
     def __init__(
         self, desktop: Desktop, privacy: Privacy, connect: Callable[[str], X11Display] | None
     ) -> None:
-        """Take what to look at.
+        """Start to watch.
 
         Args:
-            desktop: Whose screen is meant.
-            privacy: What of it nobody is to see.
-            connect: Connects to a display that says what is painted; None: none does.
+            desktop: The display of the screen.
+            privacy: Decides which windows are private.
+            connect: Connects to a display that reports painting; None: there is none.
 
         Raises:
             DisplayGone: It cannot be reached.
@@ -54,14 +54,14 @@ class ScreenWatch(PictureWatch):
             raise
 
     async def wait_for_change(self) -> None:
-        """Return when something was painted, at most five times a second."""
+        """Wait until something was painted; return at most five times a second."""
         if self._display is not None:
             await self._news.wait_for_event()
         else:
             await self._news.wait_for_poll()
 
     async def close(self) -> None:
-        """Let go of the display."""
+        """Close the connection to the display."""
         self._hang_up()
 
     # --- looking ------------------------------------------------------------
@@ -78,7 +78,7 @@ class ScreenWatch(PictureWatch):
             self._look = None
             self._hang_up()
             self._news.record_look()
-        # What happened meanwhile was read with the answers, and wakes nobody.
+        # Events that arrived with the replies do not make the socket readable, so read them now.
         self._loop.call_soon(self._handle_readable)
         return why
 
@@ -88,13 +88,13 @@ class ScreenWatch(PictureWatch):
             self._display.rearm_paint()
         hidden = self._find_private_boxes()
         pixels = take_screenshot(self._desktop.name)
-        # A window may have come or moved while the picture was taken.
+        # A window may have appeared or moved during the capture.
         self._keep_look(
             self._track.add_look(at, black_out(pixels, {*hidden, *self._find_private_boxes()}))
         )
 
     def _find_private_boxes(self) -> list[Box]:
-        """Return where private windows are, with their frames: these show titles."""
+        """Return the boxes of private windows with their frames, which show titles."""
         if not self._privacy or self._display is None:
             return []
         private = self._privacy.find_private(self._display.list_windows())
@@ -104,7 +104,7 @@ class ScreenWatch(PictureWatch):
     # --- what happens -------------------------------------------------------
 
     def _listen(self) -> None:
-        """Have the display say what is painted, where there is one that does."""
+        """Subscribe to paint events, if the display has them."""
         name = self._desktop.name
         if self._connect is None or name is None or self._display is not None:
             return
@@ -128,7 +128,7 @@ class ScreenWatch(PictureWatch):
     def _process_events(self) -> None:
         if self._display is not None and self._display.read_events() != DisplayEvents():
             self._news.note_event()
-            # There may be more, and nobody is held up by one who never stops.
+            # Read more in a later iteration, so that a flood of events does not block the loop.
             self._loop.call_soon(self._handle_readable)
 
     def _hang_up(self) -> None:
@@ -141,13 +141,13 @@ class ScreenWatch(PictureWatch):
 
 
 def take_screenshot(display: str | None) -> Image.Image:
-    """Return what the monitors of a display show: blue before red.
+    """Return what the monitors of a display show, as BGRX data labelled RGBX.
 
     Raises:
-        DisplayGone: They cannot be seen.
+        DisplayGone: The screen cannot be captured.
     """
     try:
-        # Made anew each time: it knows the monitors as they were when it was.
+        # Created for each capture, because it reads the monitors only at creation.
         with closing(_open_camera(display)) as camera:
             taken = camera.grab(camera.monitors[0])
             return Image.frombuffer("RGBX", taken.size, taken.raw, "raw", "RGBX", 0, 1)

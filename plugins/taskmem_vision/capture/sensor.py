@@ -1,4 +1,4 @@
-"""What watches `screen` and `window:`, wherever that can be done."""
+"""Sensor for `screen` and `window:` targets."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ _IS_PRIVATE: Final = f"The window is private, by {VARIABLE}, and not looked at."
 
 
 class ScreenSensor:
-    """Plays `Sensor`."""
+    """`Sensor` for screens and windows."""
 
     def __init__(self, environ: Mapping[str, str], platform: str = sys.platform) -> None:
-        """Take the environment, and the system as `sys.platform` calls it."""
+        """Set the environment, and the system as in `sys.platform`."""
         self._environ = environ
         self._platform = platform
         self._privacy = Privacy(environ)
 
     async def watch(self, target: Target) -> Watch:
-        """Begin to watch a screen or a window.
+        """Start to watch a screen or a window.
 
         Raises:
-            TargetNotFound: The window is not there; the sentence names those that are.
-            InvalidArguments: There is no name where one is needed, or the reverse.
-            NoProvider: It cannot be watched here; the sentence says what is missing.
+            TargetNotFound: The window does not exist; the message names those that do.
+            InvalidArguments: A name is missing, or given where none is allowed.
+            NoProvider: It cannot be watched here; the message says what is missing.
         """
         try:
             if target.scheme == "window":
@@ -80,7 +80,7 @@ class ScreenSensor:
 
         display = _connect_x11(found.name or "")
         try:
-            # Whose dialog a window is matters only where some are private.
+            # Owners of dialogs are needed only if windows can be private.
             there = display.list_windows() if self._privacy else display.list_titled_windows()
             choice = self._choose_window(name, there)
             notes = " ".join(filter(None, (found.note, windows.describe_choice(choice))))
@@ -90,7 +90,7 @@ class ScreenSensor:
             raise
 
     def _choose_window(self, name: str, there: Sequence[Window]) -> WindowChoice:
-        """Return the window that is meant; no sentence names a private one."""
+        """Return the window that the name means; no message names a private one."""
         private = self._privacy.find_private(there)
         open_ones = [window for window in there if window not in private]
         try:
@@ -110,9 +110,9 @@ def _has_match(name: str, there: Iterable[Window]) -> bool:
 
 
 def _list_sockets() -> Iterator[str]:
-    """Yield the names of the sockets behind which a server listens.
+    """Yield the names of the sockets that have a listening server.
 
-    It knocks at each, and so only where somebody wants to know.
+    It connects to each, so it is called only when needed.
     """
     with suppress(OSError):
         yield from (each.name for each in Path(desktop.SOCKETS).iterdir() if _has_listener(each))
@@ -120,14 +120,14 @@ def _list_sockets() -> Iterator[str]:
 
 def _has_listener(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as knocking:
-        # A server that was killed leaves its socket behind.
+        # A killed server leaves its socket file behind.
         knocking.settimeout(0)
         return knocking.connect_ex(str(path)) in (0, errno.EAGAIN)
 
 
 @cache
 def _has_x11() -> bool:
-    """Whether X servers can be spoken with; that takes a library of the system's."""
+    """Return whether X11 can be used, which requires the system's libxcb."""
     try:
         import_module("xcffib")
     except (ImportError, OSError):

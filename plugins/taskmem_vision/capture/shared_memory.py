@@ -1,4 +1,4 @@
-"""Memory that an X server writes pictures into: MIT-SHM, by System V."""
+"""System V shared memory into which an X server writes pictures (MIT-SHM)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 _PRIVATE: Final = 0
 _MODE: Final = 0o1600
-"""Make it, for its owner alone."""
+"""Create the segment, for its owner only."""
 _REMOVE: Final = 0
 _NOWHERE: Final = ctypes.c_void_p(-1).value
 
@@ -17,10 +17,10 @@ _libc.shmat.restype = ctypes.c_void_p
 
 
 class SharedSegment:
-    """One piece of it, which grows when more is needed."""
+    """One segment, replaced by a larger one when needed."""
 
     def __init__(self, attach: Callable[[int], int], detach: Callable[[int], None]) -> None:
-        """Take how the server is told of a piece, by its id, and how to let go."""
+        """Set how to attach the server to a segment, by its id, and how to detach it."""
         self._attach = attach
         self._detach = detach
         self._size = 0
@@ -28,17 +28,17 @@ class SharedSegment:
         self._address = 0
 
     def read(self, size: int, put: Callable[[int], None]) -> bytes:
-        """Return what the server puts there, when told by which segment.
+        """Call `put` with the segment, and return what the server wrote.
 
         Raises:
-            OSError: There is no memory to share.
+            OSError: No memory can be shared.
         """
         self._ensure_size(size)
         put(self._segment)
         return ctypes.string_at(self._address, size)
 
     def close(self) -> None:
-        """Give it back; a second time does nothing."""
+        """Free the segment; a second call does nothing."""
         if not self._size:
             return
         address, self._size = self._address, 0
@@ -63,7 +63,7 @@ class SharedSegment:
             self._segment = self._attach(handle)
             self._address, self._size = address, size
         finally:
-            # It lasts until both sides have let go, also when one is killed.
+            # The segment is freed once both sides have detached, even if one is killed.
             _libc.shmctl(handle, _REMOVE, None)
             if not self._size:
                 _libc.shmdt(ctypes.c_void_p(address))

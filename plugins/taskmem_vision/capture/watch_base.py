@@ -1,4 +1,4 @@
-"""What the watches of a screen, a window and a part of the screen have in common."""
+"""Common base of the watches of screens and windows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from taskmem_vision.change.look import Look, LookHistory
 
 
 class PictureWatch:
-    """Plays `Watch`, but for what happens; a picture has no past to look at."""
+    """`Watch` without events; a picture has no past."""
 
     def __init__(self, note: str | None) -> None:
-        """Take what there is to say of the target at the beginning."""
+        """Set the note about the target for the first frame; None: none."""
         self._note = note
         self._track = LookHistory()
         self._look: Look | None = None
@@ -21,7 +21,7 @@ class PictureWatch:
         self._news = LookThrottle()
 
     async def here(self) -> Frame:
-        """Return what is there now, with all that there is to know of it."""
+        """Return the current frame, with the note about the target."""
         frame = await self._build_frame()
         if frame.gone is not None:
             raise TargetGone(frame.gone)
@@ -29,21 +29,21 @@ class PictureWatch:
         return frame.model_copy(update={"note": notes or None})
 
     async def end(self) -> str:
-        """Return where everybody looks from."""
+        """Return the only place."""
         return PLACE
 
     async def look(self, place: str, start: str) -> Frame:
-        """Return what is there now."""
+        """Return the current frame."""
         del place, start
         return await self._build_frame()
 
     async def _refresh_look(self) -> str | None:
-        """Look if there may be anything new; return why there is nothing to be seen."""
+        """Look if something may be new; return why nothing can be seen."""
         raise NotImplementedError
 
     @property
     def _text(self) -> str | None:
-        """What the target is called; None: it has no name, or that is unknown."""
+        """The target's titles; None: it has no name, or it is unknown."""
         return None
 
     async def _build_frame(self) -> Frame:
@@ -58,7 +58,7 @@ class PictureWatch:
         )
 
     def _keep_look(self, look: Look) -> None:
-        """Keep a look, and note whether it shows anything new."""
+        """Store a look, and record whether it shows something new."""
         if look is not self._look:
             self._news.record_motion()
         self._look = look

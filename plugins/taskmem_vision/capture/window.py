@@ -1,4 +1,4 @@
-"""`window:` on X11: one window's own pixels, its dialogs with it, its title as text."""
+"""Watch `window:` on X11: a window's own pixels, its dialogs, and its title as text."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _PRIVATE: Final = "The window has a title that is private now; it is not looked 
 
 
 class WindowWatch(PictureWatch):
-    """Plays `Watch`."""
+    """`Watch` on one window."""
 
     def __init__(
         self, display: X11Display, window: Window, note: str | None, privacy: Privacy
     ) -> None:
-        """Take a display for it alone, the window, and what there is to say of it.
+        """Start to watch a window, on a display connection of its own.
 
         Raises:
-            TargetGone: The window was closed just now.
-            DisplayGone: So is the display.
+            TargetGone: The window was just closed.
+            DisplayGone: The display is gone.
         """
         super().__init__(note)
         self._display = display
         self._window = window
         self._privacy = privacy
         self._family: tuple[Window, ...] = ()
-        """The window's dialogs, the top-most first."""
+        """The window's dialogs, topmost first."""
         self._private: frozenset[int] = frozenset()
-        """Which of them are not to be seen."""
+        """Ids of the private windows among them."""
         self._unmet = False
-        """Whether titles or dialogs may be others by now."""
+        """Whether titles or dialogs may have changed."""
         self._known = True
-        """Whether it can be told what the window is called, and whether it closed."""
+        """Whether the window's title is known; False after the display has gone."""
         self._listening = True
         self._loop = asyncio.get_running_loop()
         display.watch_window(display.root)
@@ -54,11 +54,11 @@ class WindowWatch(PictureWatch):
         self._loop.add_reader(display.handle, self._process_events)
 
     async def wait_for_change(self) -> None:
-        """Return when something was painted or moved, at most five times a second."""
+        """Wait until something was painted or moved; return at most five times a second."""
         await self._news.wait_for_event()
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the display connection."""
         self._hang_up()
 
     # --- looking ------------------------------------------------------------
@@ -80,13 +80,13 @@ class WindowWatch(PictureWatch):
             self._lose_window("went away with its display", known=False)
         if self._is_private:
             self._look, why = None, None if self._gone else _PRIVATE
-        # What happened meanwhile was read with the answers, and wakes nobody.
+        # Events that arrived with the replies do not make the socket readable, so read them now.
         self._loop.call_soon(self._process_events)
         return why
 
     @property
     def _text(self) -> str | None:
-        """The window's title, and those of its dialogs, a line each; None: private."""
+        """Titles of the window and its dialogs, one a line; None: private."""
         if self._is_private or not self._known:
             return None
         open_ones = [each for each in self._family if each.id not in self._private]
@@ -105,13 +105,13 @@ class WindowWatch(PictureWatch):
             before = self._private
             self._refresh_family()
             if self._private != before:
-                # Nobody can tell whose pixels these are.
+                # These pixels may be a private window's.
                 self._news.note_event()
                 return None
         return self._track.add_look(at, pixels, self._text)
 
     def _compose_image(self) -> Image.Image:
-        """Return the window and its dialogs as they lie on one another."""
+        """Return the window with its dialogs on top of it."""
         layers: list[tuple[Box, Image.Image | None]] = []
         with suppress(NotViewable):
             layers.append(self._read_layer(self._window))
@@ -120,7 +120,7 @@ class WindowWatch(PictureWatch):
                 layers.append(self._read_layer(each))
         match layers:
             case []:
-                # Nothing but the window says why.
+                # Read the window again for the reason why it has no pixels.
                 return self._read_layer(self._window)[1] or Image.new("RGBX", (1, 1))
             case [(_, pixels)] if pixels is not None:
                 return pixels
@@ -128,7 +128,7 @@ class WindowWatch(PictureWatch):
                 return _compose_layers(layers, self._display.read_box(self._display.root))
 
     def _read_layer(self, window: Window) -> tuple[Box, Image.Image | None]:
-        """Return where a window is, and its pixels; None: they are private."""
+        """Return a window's box and pixels; None: the pixels are private."""
         place = self._display.read_box(window.id)
         if place is None:
             raise TargetGone("The window is closed.")
@@ -152,11 +152,11 @@ class WindowWatch(PictureWatch):
         elif heard != DisplayEvents():
             self._unmet = self._unmet or heard.changed or bool(heard.closed)
             self._news.note_event()
-            # There may be more, and nobody is held up by one who never stops.
+            # Read more in a later iteration, so that a flood of events does not block the loop.
             self._loop.call_soon(self._process_events)
 
     def _refresh_family(self) -> None:
-        """Learn what the window is called now, and which dialogs it has."""
+        """Read the window's current title and its dialogs."""
         self._unmet = False
         window = self._display.read_window(self._window.id)
         if window is None:
@@ -188,10 +188,10 @@ class WindowWatch(PictureWatch):
 def _compose_layers(
     layers: Sequence[tuple[Box, Image.Image | None]], screen: Box | None
 ) -> Image.Image:
-    """Return pictures in one, each at its place, the last on top; None is black.
+    """Paste pictures at their boxes, the last on top; None is black.
 
-    What is more than a screen away from the first is left out: some programs put what
-    they hide there, and the picture has no bounds else.
+    Parts more than a screen away from the first are cut off: some programs put hidden windows
+    there, and the picture would otherwise be unbounded.
     """
     (x, y, width, height), _ = layers[0]
     far = screen[2:] if screen is not None else (0, 0)

@@ -1,4 +1,4 @@
-"""Which window is meant. Pure: it is given those that there are.
+"""Choose the window that a name means. Pure.
 
 Source: requirement B6; seed 001, tool 4.
 """
@@ -15,26 +15,26 @@ from taskmem_vision.text_lines import to_one_line
 _ID: Final = re.compile(r"0x([0-9a-fA-F]{1,8})|([0-9]{1,10})")
 _NAMED: Final = 5
 _TITLE: Final = 80
-"""Windows, and characters of a title, that a sentence names at most."""
+"""Maximum numbers in a sentence: windows, and characters of a title."""
 
 
 class Window(NamedTuple):
-    """A window of some application."""
+    """A window of an application."""
 
     id: int
     title: str
     pid: int | None = None
-    """None: it does not say."""
+    """None: the window does not say."""
     group: int | None = None
-    """The window that leads its group; None: it is in none."""
+    """The leader window of its group; None: it is in no group."""
     owner: int | None = None
-    """The window that it is a dialog of; None: of none."""
+    """The window whose dialog it is; None: it is no dialog."""
     shown: bool = True
-    """Whether it is on the screen; False: it is minimised, or on another desktop."""
+    """Whether it is on the screen; False: minimised, or on another desktop."""
 
 
 class WindowChoice(NamedTuple):
-    """The window that is meant, and the others that might have been."""
+    """The chosen window and the other candidates."""
 
     window: Window
     others: tuple[Window, ...] = ()
@@ -44,13 +44,13 @@ def choose_window(name: str, windows: Sequence[Window]) -> WindowChoice:
     """Return the window that a name means.
 
     Args:
-        name: A part of its title, in whatever case; or its id, as `0x4200003`, or as
-            `69206019`, unless only a title has such a number.
-        windows: Those that there are, the top-most first.
+        name: A part of its title, in any case; or its id, as `0x4200003`, or as `69206019`,
+            unless only a title contains that number.
+        windows: All windows, topmost first.
 
     Raises:
-        InvalidArguments: There is no name.
-        TargetNotFound: No window is meant; the sentence names those that are there.
+        InvalidArguments: The name is empty.
+        TargetNotFound: No window matches; the message names those that exist.
     """
     wanted = name.strip()
     if not wanted:
@@ -74,10 +74,10 @@ def choose_window(name: str, windows: Sequence[Window]) -> WindowChoice:
 
 
 def find_dialogs(window: Window, windows: Sequence[Window]) -> tuple[Window, ...]:
-    """Return the windows that belong to one, the top-most first.
+    """Return the windows that belong to a window, topmost first.
 
-    They are its dialogs and theirs; or, where nobody says whose they are, windows of
-    its own group or process that came without a title of that kind.
+    These are its dialogs and theirs; and dialogs whose owner does not exist, if they have the same
+    group or process.
     """
     there = {each.id for each in windows}
     own = {window.id}
@@ -98,7 +98,7 @@ def find_dialogs(window: Window, windows: Sequence[Window]) -> tuple[Window, ...
 
 
 def describe_choice(choice: WindowChoice) -> str | None:
-    """Return what an agent must know of a choice; None: it was the only one."""
+    """Return what an agent must know about a choice; None: there was only one candidate."""
     if not choice.others:
         return None
     named = ", ".join(describe_window(each) for each in choice.others[:_NAMED])
@@ -110,7 +110,7 @@ def describe_choice(choice: WindowChoice) -> str | None:
 
 
 def _is_related(one: Window, other: Window) -> bool:
-    """Whether two windows are of one group or one process."""
+    """Return whether two windows have the same group or process."""
     by_group = one.group is not None and one.group == other.group
     return by_group or (one.pid is not None and one.pid == other.pid)
 
@@ -125,7 +125,7 @@ def _describe_windows(windows: Sequence[Window]) -> str:
 
 
 def describe_window(window: Window) -> str:
-    """Return a window as a sentence names it: its title and its id."""
+    """Return a window's title and id for a sentence."""
     return f"{_quote_title(window.title)} (0x{window.id:x})"
 
 

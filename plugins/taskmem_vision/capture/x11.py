@@ -1,8 +1,8 @@
-"""An X display: its windows, their pixels, and what changes on it.
+"""Connection to an X display: windows, their pixels, and events.
 
-A window's pixels are its own, also where another one covers it: the server keeps them
-apart (XComposite) and says what was painted anew (DAMAGE). Pixels come through shared
-memory, which takes a hundredth of the time. Everything here blocks, for milliseconds.
+The server keeps each window's own pixels, even if it is covered (XComposite), and reports painting
+(DAMAGE). Pixels are read through shared memory, which takes a hundredth of the time. All calls
+block, for milliseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from taskmem_vision.capture.properties import GONE, Properties
 from taskmem_vision.capture.shared_memory import SharedSegment
 from taskmem_vision.capture.windows import Window
 
-# It has no types.
+# xcffib has no types.
 xcffib: Any = import_module("xcffib")
 x: Any = import_module("xcffib.xproto")
 composite: Any = import_module("xcffib.composite")
@@ -35,22 +35,22 @@ shm: Any = import_module("xcffib.shm")
 
 _HEARD: Final = x.EventMask.StructureNotify | x.EventMask.PropertyChange
 _AT_ONCE: Final = 1000
-"""Events that are taken in one go: whoever makes them faster holds nobody up."""
+"""Maximum events read in one call, so that a flood does not block."""
 _DEPTHS: Final = (24, 32)
-"""Bits of a colour, with or without how opaque it is, in four bytes."""
+"""Bits per pixel, without or with alpha, in four bytes."""
 _TOO_LARGE: Final = "The window is too large to be seen; make it smaller."
 _COLOURS: Final = "The window has fewer or more than 16 million colours, and no picture."
 
 
 class X11Display:
-    """A connection to an X server; whatever is asked may raise `DisplayGone`."""
+    """A connection to an X server; every request may raise `DisplayGone`."""
 
     def __init__(self, name: str) -> None:
-        """Connect; `name` as in DISPLAY.
+        """Connect; `name` is as in DISPLAY.
 
         Raises:
-            DisplayGone: There is no such server, or it lets nobody in, or it cannot
-                tell what is painted.
+            DisplayGone: The server does not exist, refuses the connection, or cannot report
+                painting.
         """
         self.name: Final = name
         self._damages: dict[int, int] = {}
@@ -87,34 +87,34 @@ class X11Display:
                 self._shared = SharedSegment(self._attach_segment, self._detach_segment)
 
     def close(self) -> None:
-        """Hang up; a second time does nothing. Nothing is asked afterwards."""
+        """Disconnect; a second call does nothing."""
         try:
             if self._shared is not None:
                 self._shared.close()
         except xcffib.XcffibException:
-            pass  # The server is gone, and has let go of it.
+            pass  # The server is gone, and so is its attachment.
         finally:
             self._connection.disconnect()
 
     # --- windows ------------------------------------------------------------
 
     def list_windows(self) -> tuple[Window, ...]:
-        """Return the windows of applications, the top-most first."""
+        """Return the application windows, topmost first."""
         with self._guard_connection():
             return self._properties.read_windows(self._list_window_ids())
 
     def list_titled_windows(self) -> tuple[Window, ...]:
-        """Return the same windows, with nothing but their ids and titles."""
+        """Return the same windows with only id and title."""
         with self._guard_connection():
             return self._properties.read_titled_windows(self._list_window_ids())
 
     def read_window(self, number: int) -> Window | None:
-        """Return what is known of a window; None: it is not there."""
+        """Return a window's properties; None: it does not exist."""
         with self._guard_connection():
             return next(iter(self._properties.read_windows([number])), None)
 
     def read_box(self, number: int) -> Box | None:
-        """Return where on the screen a window is; None: it is not there."""
+        """Return a window's box on the screen; None: it does not exist."""
         with self._guard_connection(), suppress(*GONE):
             shape = self._core.GetGeometry(number)
             origin = self._core.TranslateCoordinates(number, self.root, 0, 0)
@@ -123,7 +123,7 @@ class X11Display:
         return None
 
     def read_frame_box(self, number: int) -> Box | None:
-        """Return where it is with the frame round it; None: it is not there."""
+        """Return the box of the window with its frame; None: it does not exist."""
         outer = number
         with self._guard_connection(), suppress(*GONE):
             while (parent := self._core.QueryTree(outer).reply().parent) not in (*(self.root, 0),):
@@ -133,11 +133,11 @@ class X11Display:
     # --- pixels -------------------------------------------------------------
 
     def read_pixels(self, number: int) -> Image.Image:
-        """Return the pixels of a window, also where it is covered: blue before red.
+        """Return a window's pixels, even if it is covered, as BGRX data labelled RGBX.
 
         Raises:
-            TargetGone: It is closed.
-            NotViewable: It has none.
+            TargetGone: The window is closed.
+            NotViewable: It has no pixels.
         """
         with self._guard_connection():
             pixmap = self._connection.generate_id()
@@ -164,10 +164,10 @@ class X11Display:
     # --- what happens -------------------------------------------------------
 
     def watch_window(self, number: int) -> None:
-        """Hear from now on what becomes of a window: its title, its place, its end.
+        """Subscribe to changes of a window: title, position, end.
 
         Raises:
-            TargetGone: It is closed.
+            TargetGone: The window is closed.
         """
         with self._guard_connection():
             mask = _HEARD
@@ -179,11 +179,11 @@ class X11Display:
                 raise TargetGone("The window is closed.") from None
 
     def watch_paint(self, number: int) -> None:
-        """Hear from now on what is painted in a window, covered or not.
+        """Subscribe to painting in a window, covered or not.
 
         Raises:
-            TargetGone: It is closed.
-            NotViewable: Nothing is ever painted in it.
+            TargetGone: The window is closed.
+            NotViewable: It is never painted.
         """
         if number in self._damages:
             return
@@ -202,7 +202,7 @@ class X11Display:
         self._damages[number] = handle
 
     def read_events(self) -> DisplayEvents:
-        """Return what has happened since this was called last."""
+        """Return what happened since the last call."""
         painted = changed = False
         closed: set[int] = set()
         with self._guard_connection():
@@ -210,7 +210,7 @@ class X11Display:
                 try:
                     event = self._connection.poll_for_event()
                 except xcffib.Error:
-                    # Of what nobody waited for: the window was closed meanwhile.
+                    # The error of a request without a reply: the window was closed meanwhile.
                     continue
                 if event is None:
                     break
@@ -225,7 +225,7 @@ class X11Display:
         return DisplayEvents(painted, changed, frozenset(closed))
 
     def rearm_paint(self) -> None:
-        """Hear again of what is painted; it is told once until then."""
+        """Enable the next paint event; the server sends one and then stops."""
         with self._guard_connection():
             for each in self._damages.values():
                 self._damage.Subtract(each, 0, 0)
@@ -234,7 +234,7 @@ class X11Display:
     # --- the wire -----------------------------------------------------------
 
     def _redirect_window(self, number: int) -> None:
-        # Where somebody else has done so, one is enough.
+        # If another client has redirected it, that is enough.
         with suppress(x.AccessError):
             self._composite.RedirectWindowChecked(number, composite.Redirect.Automatic).check()
 
@@ -242,11 +242,10 @@ class X11Display:
         return _ConnectionGuard(self.name)
 
     def _list_window_ids(self) -> Sequence[int]:
-        """Return the ids of the windows of applications, the top-most first."""
+        """Return the ids of application windows, topmost first."""
         ids = self._properties.list_windows(self.root)
         if not ids:
-            # No window manager that keeps a list: what is on the root, then, or
-            # in a frame there.
+            # The window manager keeps no list: search the root window's children and their frames.
             there = self._core.QueryTree(self.root).reply().children
             return self._properties.find_app_windows([*there][::-1])
         return ids[::-1]
@@ -259,7 +258,7 @@ class X11Display:
                     4 * size[0] * size[1], lambda segment: self._put_image(segment, drawable, size)
                 )
             except (x.AccessError, shm.BadSegError, OSError):
-                # The server runs elsewhere: on another machine, in a container.
+                # The server runs on another machine or in a container.
                 shared, self._shared = self._shared, None
                 with suppress(xcffib.XcffibException):
                     shared.close()
@@ -269,7 +268,7 @@ class X11Display:
         return bytes(reply.data.buf())
 
     def _put_image(self, segment: int, drawable: int, size: tuple[int, int]) -> None:
-        """Have the server write pixels into shared memory, four bytes each."""
+        """Make the server write pixels into shared memory, four bytes each."""
         self._shm.GetImage(
             *(drawable, 0, 0, *size, 0xFFFFFFFF, x.ImageFormat.ZPixmap, segment, 0)
         ).reply()

@@ -1,1 +1,1 @@
-"""Looks at pictures, and what of them deserves a judgement."""
+"""Detect changes of pictures, and decide which are worth a judgement."""

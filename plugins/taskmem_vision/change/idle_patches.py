@@ -1,7 +1,7 @@
-"""Busy patches that come to rest. Pure.
+"""Detect busy patches that come to rest. Pure.
 
-A group of busy blocks has settled once all of it is still. When something lies down on
-a video, only a part of it stops: that has settled, too, if it stopped together.
+A group of busy blocks has settled once all of it is still. If something covers a part of a video,
+only that part stops: it has settled too, if its blocks stopped together.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from taskmem_vision.change.motion import MARGIN, Block, Motion, MotionHistory, f
 
 PART: Final = 6
 TOGETHER: Final = 0.25
-"""So many blocks that stop within so many seconds are a part that stopped."""
+"""`PART` blocks that stop within this time are a part that stopped. Seconds."""
 SURER: Final = 2.0
-"""How many of its longest gaps it takes to be sure of a part."""
+"""Multiple of its longest gap after which a block of a part counts as still."""
 
 
 class SettlingDetector:
-    """The busy blocks of a target that one wait has not been told of yet."""
+    """The busy blocks of a target that one wait has not been shown yet."""
 
     def __init__(self, rhythms: MotionHistory) -> None:
-        """Take the rhythms of the target, which somebody else keeps up to date."""
+        """Set the target's motion history, which another object updates."""
         self._rhythms = rhythms
         self._busy: set[Block] = set()
         self._near: set[Block] = set()
-        """Blocks beside those: while they change, the group is not still."""
+        """Blocks near the busy ones: while they change, the group is not still."""
 
     def observe_motion(self, motion: Motion) -> None:
-        """Take in what changed."""
+        """Add the blocks that changed."""
         self._busy |= motion.busy
         self._near |= motion.near
 
     def take_settled_groups(self, now: float) -> Iterator[frozenset[Block]]:
-        """Yield the groups that have come to rest, once each."""
+        """Yield the groups that have come to rest, each once."""
         blocks = frozenset(self._busy | self._near)
         still = frozenset(b for b in blocks if self._rhythms.settles_at(b) <= now)
         if still.isdisjoint(self._busy):
@@ -49,7 +49,7 @@ class SettlingDetector:
                 yield part
 
     def list_due_times(self, now: float) -> Iterator[float]:
-        """Yield when something may have come to rest."""
+        """Yield the times at which a block may have come to rest."""
         for block in self._busy | self._near:
             due = self._rhythms.settles_at(block)
             if due > now:
@@ -58,7 +58,7 @@ class SettlingDetector:
     def _find_stopped_parts(
         self, still: frozenset[Block], now: float
     ) -> Iterator[frozenset[Block]]:
-        """Yield what stopped together of a group that goes on."""
+        """Yield the parts of a moving group that stopped together."""
         surely, changed_at = self._rhythms.settles_surely_at, self._rhythms.changed_at
         sure = frozenset(b for b in still & self._busy if surely(b, SURER) <= now)
         for part in find_clusters(sure, MARGIN):

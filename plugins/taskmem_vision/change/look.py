@@ -1,4 +1,4 @@
-"""One look at a target: its pixels, what moved since the look before, its encodings."""
+"""One look at a target: its pixels, its motion since the previous look, its encodings."""
 
 from __future__ import annotations
 
@@ -16,36 +16,38 @@ from taskmem_vision.change.motion import Block, Motion, MotionHistory
 from taskmem_vision.change.thumbnail import Thumbnail
 
 QUALITY: Final = 80
-"""Of the JPEGs."""
+"""Quality of the JPEGs."""
 KEPT: Final = 512
-"""Motions that a track remembers: more than a minute of looks, five a second."""
+"""How many motions are remembered: over a minute at five looks a second."""
 TITLE: Final = (-64, -64)
-"""The block that stands for the target's title: it changes when that does."""
+"""A pseudo-block that changes when the target's title does."""
 
 _numbers = itertools.count()
 
 
 class LookHistory:
-    """All looks at one target, told apart from one another."""
+    """All looks at one target, compared with each other."""
 
     def __init__(self) -> None:
         self.rhythms: Final = MotionHistory()
         self._motions: deque[tuple[int, Motion]] = deque(maxlen=KEPT)
         self._last: Look | None = None
         self._noted: Thumbnail | None = None
-        """What looks are compared with: each block as it was when it changed last, so
-        that what fades slowly changes in the end."""
+        """The reference for comparison: each block as of its last change.
+
+        So a slow fade counts as a change in the end.
+        """
         self._title: str | None = None
         self.moved_at = float("-inf")
-        """When anything differed last."""
+        """When anything last differed."""
 
     def add_look(self, now: float, pixels: Image.Image, title: str | None = None) -> Look:
-        """Return the look that some pixels are; the last one, when nothing differs.
+        """Return the look with these pixels; the previous look if nothing differs.
 
         Args:
-            now: When it was looked, in seconds that only grow.
-            pixels: As the screen gave them, RGB or with a byte more, blue before red.
-            title: What the target calls itself; None: nothing.
+            now: Time of the look, in monotonic seconds.
+            pixels: From the screen: RGB, or four bytes in the order BGRX.
+            title: The target's title; None: it has none.
         """
         look, last = Look(self, now, pixels), self._last
         if last is not None and look.sight == last.sight and title == self._title:
@@ -68,37 +70,37 @@ class LookHistory:
         return look
 
     def list_motions_since(self, number: int) -> Iterator[Motion]:
-        """Yield what moved after a look, oldest first."""
+        """Yield the motions after a look, oldest first."""
         newer = itertools.takewhile(lambda each: each[0] > number, reversed(self._motions))
         return reversed([motion for _, motion in newer])
 
 
 class Look:
-    """Plays `Picture`."""
+    """`Picture` of one look."""
 
     def __init__(self, track: LookHistory, now: float, pixels: Image.Image) -> None:
-        """Take the pixels, blue before red where they have four bytes."""
+        """Set the pixels; those with four bytes are in the order BGRX."""
         self.track: Final = track
         self.number: Final = next(_numbers)
-        """Grows from look to look, whatever the target."""
+        """Grows with every look, across all targets."""
         self.at: Final = now
         self.size = pixels.size
         self._pixels = pixels
-        # All who wait on one target ask for the same.
+        # All waits on a target request the same encodings.
         self._encodings: dict[object, bytes] = {}
 
     @cached_property
     def sight(self) -> Thumbnail:
-        """What it is told from others by."""
+        """Thumbnail for comparison with other looks."""
         return Thumbnail(self._pixels)
 
     @property
     def image(self) -> Image.Image:
-        """The pixels as RGB; they are large, so nobody keeps them."""
+        """The pixels as RGB; not cached, because they are large."""
         return _to_rgb(self._pixels)
 
     def png(self) -> bytes:
-        """Return it as it is."""
+        """Return it losslessly."""
         if "png" not in self._encodings:
             held = io.BytesIO()
             self.image.save(held, "PNG", compress_level=1)
@@ -106,25 +108,25 @@ class Look:
         return self._encodings["png"]
 
     def jpeg(self, longest: int) -> bytes:
-        """Return it with sides of so many pixels at most."""
+        """Return it with sides of at most `longest` pixels."""
         if longest not in self._encodings:
             self._encodings[longest] = encode_jpeg(_to_rgb(shrink_image(self._pixels, longest)))
         return self._encodings[longest]
 
     def crop(self, box: tuple[int, int, int, int]) -> bytes:
-        """Return a part of it as it is: left, top, right, bottom, in pixels."""
+        """Return a part at original size; the box is left, top, right, bottom in pixels."""
         if box not in self._encodings:
             self._encodings[box] = encode_jpeg(_to_rgb(self._pixels.crop(box)))
         return self._encodings[box]
 
 
 def to_look(picture: Picture, track: LookHistory | None, now: float) -> Look:
-    """Return the look that a picture is.
+    """Return the look of a picture.
 
     Args:
-        picture: As a frame holds it.
-        track: Where the looks before were put; None: there were none.
-        now: When it was looked, in seconds that only grow.
+        picture: The frame's picture.
+        track: The history of earlier looks; None: there are none.
+        now: Time of the look, in monotonic seconds.
     """
     if isinstance(picture, Look):
         return picture
@@ -133,7 +135,7 @@ def to_look(picture: Picture, track: LookHistory | None, now: float) -> Look:
 
 
 def _to_rgb(pixels: Image.Image) -> Image.Image:
-    """Return pixels of three bytes: red, green, blue."""
+    """Return the pixels as three bytes: red, green, blue."""
     if pixels.mode == "RGB":
         return pixels
     data = pixels.tobytes()
@@ -141,7 +143,7 @@ def _to_rgb(pixels: Image.Image) -> Image.Image:
 
 
 def shrink_image(image: Image.Image, longest: int) -> Image.Image:
-    """Return an image with sides of so many pixels at most."""
+    """Return an image with sides of at most `longest` pixels."""
     scale = longest / max(image.size)
     if scale >= 1:
         return image
@@ -152,6 +154,6 @@ def shrink_image(image: Image.Image, longest: int) -> Image.Image:
 def encode_jpeg(image: Image.Image) -> bytes:
     """Return an image as JPEG."""
     held = io.BytesIO()
-    # Without thinning out its colours: letters are often told by them.
+    # No colour subsampling, because letters often differ from their background only in colour.
     image.save(held, "JPEG", quality=QUALITY, subsampling=0)
     return held.getvalue()

@@ -1,9 +1,9 @@
-"""Where a picture keeps changing. Pure, and shared by all who wait on one target.
+"""Classify the changes of a picture. Pure, and shared by all waits on a target.
 
-A picture is cut into blocks. A block that keeps changing is *busy*: a caret, a clock,
-a spinner, a video. What changes where nothing did is *novel*; what changes right beside
-a busy block is *near*, for that is where a bar grows and where typing goes on. But
-several quiet blocks at once are *sudden*, wherever they are: a line, a label, a dialog.
+A picture is divided into blocks. A block that keeps changing is *busy*: a caret, a clock, a
+spinner, a video. A change where nothing changed before is *novel*; a change next to a busy block is
+*near*, because progress bars grow and typing continues there. Several adjacent quiet blocks that
+change at once are *sudden*, wherever they are: a line, a label, a dialog.
 """
 
 from __future__ import annotations
@@ -19,65 +19,65 @@ Block = tuple[int, int]
 
 BUSY_CHANGES: Final = 3
 BUSY_SECONDS: Final = 8.0
-"""So many changes within that time make a block busy."""
+"""`BUSY_CHANGES` changes within this time make a block busy. Seconds."""
 MARGIN: Final = 2
-"""Blocks around a busy one that are near it."""
+"""Distance from a busy block up to which blocks are near. Blocks."""
 SUDDEN: Final = 3
-"""So many quiet blocks beside one another, changed at once, are sudden."""
+"""How many adjacent quiet blocks must change at once to be sudden."""
 SETTLED: Final = 0.5
 SURE: Final = 1.25
-"""A busy block has settled after so much time, or so many of its own longest gaps."""
+"""A busy block has settled after `SETTLED` seconds or `SURE` times its longest gap."""
 SLOW: Final = 0.9
 SKIPPED: Final = 2.2
-"""So many gaps it takes when they are longer than so many seconds."""
+"""Multiple used instead for gaps longer than `SLOW` seconds."""
 LONGEST_GAP: Final = 2.0
-"""Seconds; what is still for longer does not belong to a rhythm."""
+"""Longer gaps are not part of a rhythm. Seconds."""
 REMEMBERED: Final = 64
-"""Sets of blocks whose groups are remembered."""
+"""Size of the caches of block groups."""
 KEPT: Final = 8
-"""Changes of a block that are remembered."""
+"""How many changes of a block are remembered."""
 WARM_UP: Final = 3.2
-"""How long it takes to see what is busy."""
+"""Time until busy blocks are known. Seconds."""
 
 
 class Motion(NamedTuple):
     """What changed between two looks."""
 
     at: float
-    """Seconds that only grow."""
+    """Monotonic seconds."""
     sudden: frozenset[Block] = frozenset()
     novel: frozenset[Block] = frozenset()
     near: frozenset[Block] = frozenset()
     busy: frozenset[Block] = frozenset()
     anew: bool = False
-    """Whether the picture has another size than before, and its blocks other places."""
+    """Whether the picture's size changed, which moves all blocks."""
 
     @property
     def blocks(self) -> frozenset[Block]:
-        """All that changed."""
+        """All blocks that changed."""
         return self.sudden | self.novel | self.near | self.busy
 
     def __bool__(self) -> bool:
-        """Whether anything changed at all."""
+        """Return whether anything changed."""
         return bool(self.sudden or self.novel or self.near or self.busy)
 
 
 class MotionHistory:
-    """The blocks of one target, and when each changed last."""
+    """The blocks of one target and their last changes."""
 
     def __init__(self) -> None:
         self._times: dict[Block, deque[float]] = {}
         self._settles: dict[Block, float] = {}
-        """When busy blocks have settled, as far as anybody asked since they changed."""
+        """Cached settling times of busy blocks, until their next change."""
         self._began: float | None = None
 
     def record_changes(self, now: float, changed: Iterable[Block], *, anew: bool = False) -> Motion:
-        """Take in which blocks differ from the look before, and tell them apart.
+        """Record the blocks that differ from the previous look, and classify them.
 
         Args:
-            now: When it was looked.
+            now: Time of the look.
             changed: The blocks.
-            anew: Whether the picture has another size now; then all begins anew.
+            anew: Whether the picture's size changed; this clears the history.
         """
         if anew:
             self._times.clear()
@@ -99,30 +99,30 @@ class MotionHistory:
 
     @property
     def warm_at(self) -> float:
-        """When it is known what is busy."""
+        """When busy blocks are known."""
         return (self._began or 0.0) + WARM_UP
 
     def changed_at(self, block: Block) -> float:
-        """Return when a block changed last; 0: never."""
+        """Return when a block last changed; 0: never."""
         times = self._times.get(block)
         return times[-1] if times else 0.0
 
     def settles_at(self, block: Block) -> float:
-        """Return when a busy block has settled, if it does not change any more."""
-        # All who wait on the target ask this of every busy block at every look.
+        """Return when a busy block has settled if it does not change again."""
+        # Cached, because every wait asks this for every busy block at every look.
         settles = self._settles.get(block)
         if settles is None:
             settles = self._settles[block] = self.settles_surely_at(block, SURE)
         return settles
 
     def settles_surely_at(self, block: Block, sure: float) -> float:
-        """Return the same where it takes so many of its longest gaps to be sure."""
+        """Return when a block has settled, with `sure` as the multiple of its longest gap."""
         times = self._times.get(block)
         if times is None:
             return 0.0
         gaps = (b - a for a, b in pairwise(times) if b - a <= LONGEST_GAP)
         gap = max(gaps, default=0.0)
-        # A tick of a clock is seldom too small to be seen, and then one is skipped.
+        # A clock's tick is rarely too small to be detected; then one tick is skipped.
         return times[-1] + max(SETTLED, gap * max(sure, SKIPPED if gap > SLOW else 0.0))
 
     def _is_quiet(self, block: Block, now: float) -> bool:
@@ -144,7 +144,7 @@ class MotionHistory:
 
 
 def list_blocks_around(block: Block, reach: int) -> Iterator[Block]:
-    """Yield a block and those around it, so many blocks far."""
+    """Yield a block and the blocks up to `reach` away."""
     column, row = block
     for dx in range(-reach, reach + 1):
         for dy in range(-reach, reach + 1):
@@ -153,15 +153,15 @@ def list_blocks_around(block: Block, reach: int) -> Iterator[Block]:
 
 @lru_cache(REMEMBERED)
 def add_neighbours(blocks: frozenset[Block]) -> frozenset[Block]:
-    """Return blocks with those that touch them."""
+    """Return the blocks and their neighbours."""
     return frozenset(near for block in blocks for near in list_blocks_around(block, 1))
 
 
 @lru_cache(REMEMBERED)
 def find_clusters(blocks: frozenset[Block], reach: int) -> Sequence[frozenset[Block]]:
-    """Return the groups of blocks that hang together, with gaps shorter than `reach`.
+    """Return groups of blocks that are at most `reach` apart.
 
-    All who wait on a target ask of the same blocks.
+    Cached, because all waits on a target ask for the same blocks.
     """
     left, groups = set(blocks), list[frozenset[Block]]()
     while left:

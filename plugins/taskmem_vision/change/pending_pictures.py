@@ -1,6 +1,6 @@
-"""What of a target a judge has not judged yet: looks go in, shots come out.
+"""Collect the pictures of a target that a judge has not judged yet.
 
-Judges look at once and think beside, so what comes and goes meanwhile is kept here.
+A judge takes looks while a judgement runs, so changes that come and go meanwhile are stored here.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ from taskmem_vision.change.stored_picture import Shot, select_shots
 from taskmem_vision.change.thumbnail import Thumbnail, find_blocks_in_box
 
 WATCHFUL: Final = 0.05
-"""Seconds between two looks while a judgement is under way."""
+"""Time between two looks while a judgement runs. Seconds."""
 LAST_SECONDS: Final = 3.0
-"""How long before its timeout a wait is looked at last, at least."""
+"""Minimum time before a wait's timeout at which the last look is judged. Seconds."""
 OLD: Final = 1.0
-"""Seconds after which a shot no longer shows how things are now."""
+"""Age after which a shot no longer shows the current state. Seconds."""
 
 
 def loop_time() -> float:
-    """Return the time of the event loop that runs, in seconds: that of the looks."""
+    """Return the event loop's time in seconds, which looks use."""
     return asyncio.get_running_loop().time()
 
 
 def consume_exception(judging: asyncio.Task[Any]) -> None:
-    """Keep asyncio from complaining of a failure that nobody was left to hear."""
+    """Mark a task's exception as retrieved, so that asyncio does not log it."""
     if not judging.cancelled():
         judging.exception()
 
 
 class JudgementScheduler:
-    """What one judge is to be shown of one target. Instants only grow."""
+    """Decides what one judge is shown of one target, and when. Times are monotonic."""
 
     def __init__(self, *, lines: bool = False) -> None:
-        """Begin; `lines`: show what is new with the whole of its lines."""
+        """`lines`: show new parts with the whole of their lines."""
         self._lines = lines
         self.look: Look | None = None
-        """The last one; None: there was none."""
+        """The last look; None: there was none."""
         self.shown: Shot | None = None
-        """The last that was judged, and settled nothing; None: there was none."""
+        """The last shot that was judged without result; None: there was none."""
         self._track = LookHistory()
         self._gate = QuestionPolicy(self._track.rhythms)
         self._kept: list[Shot] = []
         self._judged: Thumbnail | None = None
-        """How the target looked when all of it was judged last, or is being judged."""
+        """The target as it was last judged as a whole, or is being judged."""
         self._judged_before: Thumbnail | None = None
-        """The same before what is being judged now."""
+        """The same before the current judgement."""
         self._judged_number: int | None = None
-        """The last look of which all was judged, in vain; None: there was none."""
+        """The last look judged as a whole without result; None: there was none."""
 
     def add_look(self, look: Look, now: float) -> None:
-        """Take a look in, with what moved since the one before."""
+        """Add a look, with the motions since the previous one."""
         if look.track is not self._track:
             self._track, self._gate = look.track, QuestionPolicy(look.track.rhythms)
         elif self.look is not None:
@@ -70,23 +70,23 @@ class JudgementScheduler:
 
     @property
     def has_new_look(self) -> bool:
-        """Whether the last look is another than the last of which all was judged."""
+        """Whether the last look has not been judged as a whole."""
         return self.look is not None and self.look.number != self._judged_number
 
     def find_due_reason(self, now: float) -> PictureQuestionReason | None:
-        """Return why to judge now; None: there is no need."""
+        """Return why to judge now; None: not due."""
         return self._gate.find_due_reason(now)
 
     def take_shots(
         self, now: float, reason: PictureQuestionReason, *, whole: bool = True
     ) -> list[Shot]:
-        """Return what is to be judged now, oldest first: it is being judged.
+        """Return the shots to judge now, oldest first, and mark them as being judged.
 
         Args:
-            now: When it was looked last.
-            reason: Why it is judged.
-            whole: Whether all of the last shot is judged, and not only what is new in
-                it: what comes later, on the same look, is then no news.
+            now: Time of the last look.
+            reason: Why they are judged.
+            whole: Whether the whole last shot is judged, not only what is new in it; then later
+                news in the same look does not count.
         """
         shots, self._kept = self._kept, []
         look, last = self.look, shots[-1] if shots else None
@@ -102,7 +102,7 @@ class JudgementScheduler:
         return shots
 
     def record_failure(self, shots: Iterable[Shot], again_at: float) -> None:
-        """Take back what could not be judged; it is due again at an instant."""
+        """Put back shots that could not be judged; they are due again at `again_at`."""
         held, self._kept = [*shots, *self._kept], []
         for shot in held:
             self._kept = select_shots(self._kept, shot)
@@ -117,14 +117,13 @@ class JudgementScheduler:
         *,
         whole: bool = True,
     ) -> None:
-        """Note that the judgement settled nothing.
+        """Record that the judgement did not decide the wait.
 
         Args:
             shots: What was judged.
-            now: When that was known.
-            again_seconds: When another look is worth while although nothing changes;
-                None: no need.
-            whole: Whether all of the last shot was judged.
+            now: When the judgement ended.
+            again_seconds: When to look again even if nothing changes; None: not needed.
+            whole: Whether the whole last shot was judged.
         """
         if shots:
             self.shown = shots[-1]
@@ -133,10 +132,10 @@ class JudgementScheduler:
         self._gate.record_no_result(now, again_seconds)
 
     def watch_region(self, part: tuple[float, float, float, float] | None) -> None:
-        """Let what happens elsewhere wait.
+        """Postpone what happens outside a part of the target.
 
         Args:
-            part: Left, top, right, bottom, from 0 to 1; None: all of it counts.
+            part: Left, top, right, bottom, from 0 to 1; None: everything counts.
         """
         region = None
         if part is not None and self.look is not None:
@@ -147,7 +146,7 @@ class JudgementScheduler:
         self._gate.watch_region(region)
 
     def next_look_at(self, now: float) -> float | None:
-        """Return when to look again although nothing changes; None: no need."""
+        """Return when to look again even if nothing changes; None: not needed."""
         return self._gate.next_look_at(now) if self.look is not None else None
 
     def still_seconds(self, now: float) -> float:
@@ -155,7 +154,7 @@ class JudgementScheduler:
         return now - self._track.moved_at
 
     def _find_unlike_blocks(self) -> frozenset[Block] | None:
-        """Return where the last look differs from what was judged last, all of it."""
+        """Return where the last look differs from the last one judged as a whole."""
         if self._judged is None or self.look is None:
             return None
         return self.look.sight.find_differences(self._judged) | {TITLE}

@@ -1,9 +1,9 @@
-"""What on a screen deserves a question. Pure: it is told of motions and of time.
+"""Decide which changes on a screen deserve a question. Pure: gets motions and times.
 
-What is *novel* is asked about once it stands still, and so is a busy patch that has
-*settled*. After each answer that settles nothing the patch rests, longer each time;
-what stands still there meanwhile is kept to be shown later. All else waits for a
-*beat*, which comes ever more rarely, and for the last moment before the timeout.
+A *novel* change is asked about once it stands still; so is a busy patch that has *settled*. After
+each answer that decides nothing the patch rests, longer each time; what stands still there
+meanwhile is stored and shown later. Everything else waits for a *beat*, which becomes rarer, and
+for the last moment before the timeout.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from taskmem_vision.change.motion import (
 )
 
 STILL: Final = 0.25
-"""How long something novel stands still before it is asked about."""
+"""How long a novel change must stand still before a question. Seconds."""
 PATIENCE: Final = 1.0
-"""How long it may go on moving until it is asked about all the same."""
+"""Maximum time that it may move before the question. Seconds."""
 NEAR_STILL: Final = 2.0
-"""How long something stands still beside what is busy before it is asked about. While
-it goes on, it is taken for a part of that: the front of a bar, a text being typed."""
+"""How long a change near a busy block must stand still before a question. Seconds.
+
+While it moves, it counts as part of the busy block: the front of a bar, text being typed.
+"""
 RECHECKS: Final = (5.3, 15.3, 60.3)
-"""How long a patch stands still when it is asked about again: it may have stalled."""
+"""Times without change after which a patch is asked about again: it may have stalled. Seconds."""
 BEATS: Final = (60.0, 120.0, 180.0)
-"""After how long anything that differs is asked about; the last one goes on."""
+"""Times after which any difference is asked about; the last one repeats. Seconds."""
 RESTS: Final = (1.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""How long a patch rests after each answer that settled nothing."""
+"""How long a patch rests after each answer that decides nothing. Seconds."""
 ASIDE: Final = 20.0
-"""How long what happens outside the region that counts waits after a question."""
+"""How long changes outside the watched region wait after a question. Seconds."""
 
 
 class PictureQuestionReason(StrEnum):
@@ -56,29 +58,29 @@ class PictureQuestionReason(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class _Patch:
-    """Blocks next to one another in which something happened, once or again."""
+    """Adjacent blocks in which something happened."""
 
     blocks: set[Block]
     fresh: set[Block] = field(default_factory=set[Block])
-    """What is new there and was not kept yet."""
+    """Blocks with changes that are not stored yet."""
     began: float = 0.0
-    """When that began to change."""
+    """When these changes began."""
     moved: float = 0.0
-    """When anything there changed last."""
+    """When anything there last changed."""
     still: float = STILL
     settled: bool = False
-    """Whether it was busy, and is not any more."""
+    """Whether it was busy and has come to rest."""
     ripe: bool = False
-    """Whether something new there was kept, and not asked about yet."""
+    """Whether a change was stored and not asked about yet."""
     asked: int = 0
-    """How often it was asked about in vain."""
+    """How many questions about it decided nothing."""
     rests_until: float = 0.0
     spared: bool = False
-    """Whether it did not rest for long after the last answer."""
+    """Whether it got only a short rest after the last answer."""
     rechecks: list[float] = field(default_factory=list[float])
 
     def join(self, other: _Patch) -> None:
-        """Become one with another patch."""
+        """Merge another patch into this one."""
         if other.fresh:
             self.began = min(self.began, other.began) if self.fresh else other.began
             self.moved = max(self.moved, other.moved) if self.fresh else other.moved
@@ -91,12 +93,12 @@ class _Patch:
         self.rests_until = max(self.rests_until, other.rests_until)
 
     def schedule_rechecks(self, now: float) -> None:
-        """Have it asked about after it has stood still for longer."""
+        """Schedule questions after it has stood still for longer."""
         since = (self.moved + seconds for seconds in RECHECKS)
         self.rechecks = [at for at in since if at > now]
 
     def compute_ripe_at(self, warm_at: float) -> float:
-        """Return when what is new there is worth keeping."""
+        """Return when its changes are worth storing."""
         if self.settled:
             return max(self.moved, warm_at)
         ripe = self.moved + self.still
@@ -109,26 +111,26 @@ class QuestionPolicy:
     """The questions of one wait on one target."""
 
     def __init__(self, rhythms: MotionHistory) -> None:
-        """Take the rhythms of the target, which somebody else keeps up to date."""
+        """Set the target's motion history, which another object updates."""
         self._rhythms = rhythms
         self._region: frozenset[Block] | None = None
         self._settling = SettlingDetector(rhythms)
         self._patches: list[_Patch] = []
         self._differs = False
-        """Whether anything has changed since a model was asked last."""
+        """Whether anything has changed since the last question."""
         self._asked_at: float | None = None
         self._beats = 0
         self._again_at: float | None = None
-        """When the model wants another look."""
+        """When the model wants another look; None: it did not say."""
         self._retry_at: float | None = None
-        """When to ask once more what was asked in vain; None: it was not."""
+        """When to repeat a question that failed; None: none failed."""
         self._about: list[_Patch] = []
-        """The patches that the question under way is about."""
+        """The patches of the current question."""
 
     # --- what happens -------------------------------------------------------
 
     def observe_motion(self, motion: Motion) -> None:
-        """Take in what changed."""
+        """Record what changed."""
         if not motion:
             return
         self._differs = True
@@ -147,13 +149,13 @@ class QuestionPolicy:
     def take_ripe_blocks(
         self, now: float, unlike: Callable[[], frozenset[Block] | None]
     ) -> frozenset[Block]:
-        """Return where something new stands still, once each; empty: nowhere.
+        """Return the changed blocks that stand still, each once; empty: none.
 
         Args:
-            now: When it was looked last.
-            unlike: Returns the blocks in which that look differs from the last one
-                that was asked about; None: none was. What went back to how it was is
-                not new; if it has settled, it may have stalled, and is rechecked.
+            now: Time of the last look.
+            unlike: Returns the blocks that differ between that look and the last one asked about;
+                None: nothing was asked yet. A block that went back to its old state is not new; if
+                it has settled, it may have stalled and is rechecked.
         """
         self._collect_settled(now)
         ripe = [patch for patch in self._patches if self._is_ripe(patch, now)]
@@ -175,7 +177,7 @@ class QuestionPolicy:
         return bool(patch.fresh) and now >= patch.compute_ripe_at(self._rhythms.warm_at)
 
     def find_due_reason(self, now: float) -> PictureQuestionReason | None:
-        """Return why to ask now, about what is kept; None: do not."""
+        """Return why to ask now about what is stored; None: do not ask."""
         if self._asked_at is None:
             return PictureQuestionReason.FIRST
         if self._retry_at is not None:
@@ -192,7 +194,7 @@ class QuestionPolicy:
         return None
 
     def record_question(self, now: float, reason: PictureQuestionReason) -> None:
-        """Note that a model is asked, with all that is kept and the look seen last."""
+        """Record that a model is asked, with everything stored and the last look."""
         self._asked_at = now
         self._retry_at = None
         self._differs = False
@@ -202,7 +204,7 @@ class QuestionPolicy:
         self._about += [
             patch
             for patch in self._patches
-            # It may have ripened again since a question about it failed.
+            # It may have become ripe again after a failed question.
             if patch.ripe and patch not in self._about
         ]
         for patch in self._patches:
@@ -210,38 +212,38 @@ class QuestionPolicy:
             patch.rechecks = [at for at in patch.rechecks if at > now]
 
     def record_no_result(self, now: float, again_seconds: float | None = None) -> None:
-        """Note that the answer settled nothing: the patches asked about rest.
+        """Record that the answer decided nothing: the patches asked about rest.
 
         Args:
-            now: When it came.
-            again_seconds: When another look is worth while although nothing changes,
-                as the model says; None: it does not say.
+            now: When the answer came.
+            again_seconds: When the model wants another look even if nothing changes; None: it did
+                not say.
         """
         for patch in self._about:
-            # What came while the model thought is not to blame, but only so often.
+            # A patch that changed during the question gets a short rest, but not twice in a row.
             patch.spared = patch.ripe and not patch.spared
             step = 0 if patch.spared else min(patch.asked, len(RESTS) - 1)
             patch.rests_until = now + RESTS[step]
             patch.asked += 1
             if patch.settled:
-                # One that fell due while the model thought is due at once.
+                # A recheck that fell due during the question is due at once.
                 patch.schedule_rechecks(self._asked_at or now)
         self._about = []
         if again_seconds is not None:
             self._again_at = now + again_seconds
 
     def record_failure(self, again_at: float) -> None:
-        """Note that there was no answer: the same is asked again at an instant."""
+        """Record that there was no answer: the question is repeated at `again_at`."""
         self._retry_at = again_at
 
     def watch_region(self, region: frozenset[Block] | None) -> None:
-        """Let what happens outside these blocks wait; None: all of them count."""
+        """Postpone what happens outside these blocks; None: all blocks count."""
         self._region = region
 
     # --- what follows -------------------------------------------------------
 
     def next_look_at(self, now: float) -> float | None:
-        """Return when to look again although nothing changes; None: no need."""
+        """Return when to look again even if nothing changes; None: not needed."""
         return max(min(due), now) if (due := [*self._list_due_times(now)]) else None
 
     def _list_due_times(self, now: float) -> Iterator[float]:
@@ -259,7 +261,7 @@ class QuestionPolicy:
             yield self._asked_at + self._get_beat_seconds()
 
     def _forget_patches(self) -> None:
-        """Forget where anything was: the picture has another size."""
+        """Clear all positions, because the picture's size changed."""
         self._settling = SettlingDetector(self._rhythms)
         self._patches = []
         self._about = []
@@ -291,7 +293,7 @@ class QuestionPolicy:
         patch.rechecks = []
 
     def _collect_settled(self, now: float) -> None:
-        """Take note of busy patches that have come to rest."""
+        """Mark busy patches that have come to rest."""
         for rested in self._settling.take_settled_groups(now):
             patch = self._merge_patches(rested)
             patch.fresh |= rested
@@ -299,7 +301,7 @@ class QuestionPolicy:
             patch.settled = True
 
     def _discard_busy(self, busy: frozenset[Block]) -> None:
-        """Forget that something is new where it turns out to be busy."""
+        """Drop changes in blocks that turn out to be busy."""
         calm = add_neighbours(busy)
         for patch in self._patches:
             if not calm.isdisjoint(patch.blocks):
@@ -307,7 +309,7 @@ class QuestionPolicy:
                 patch.rechecks = []
 
     def _find_own_patch(self, cluster: frozenset[Block]) -> _Patch:
-        """Return the patch that most of the blocks belong to, or a new one."""
+        """Return the patch that contains most of the blocks, or a new one."""
         for patch in self._patches:
             if len(cluster & patch.blocks) * 2 > len(cluster):
                 patch.blocks |= cluster
@@ -316,7 +318,7 @@ class QuestionPolicy:
         return self._patches[-1]
 
     def _merge_patches(self, cluster: frozenset[Block]) -> _Patch:
-        """Return the patch that blocks belong to; those that they join become one."""
+        """Return the patch next to the blocks; merge patches that they connect."""
         near = [patch for patch in self._patches if _is_touching(patch.blocks, cluster)]
         if not near:
             self._patches.append(_Patch(set(cluster)))
@@ -330,7 +332,7 @@ class QuestionPolicy:
             if other in self._about and patch not in self._about:
                 self._about.append(patch)
         if waiting:
-            # What is new in one of them does not wait for the rest of another.
+            # Changes in one patch do not wait for the rest of another.
             patch.rests_until = min(waiting)
         return patch
 
@@ -339,5 +341,5 @@ class QuestionPolicy:
 
 
 def _is_touching(blocks: set[Block], others: Collection[Block]) -> bool:
-    """Whether any of the blocks is another's neighbour."""
+    """Return whether any block is the same as, or next to, one of the others."""
     return any(not blocks.isdisjoint(list_blocks_around(block, 1)) for block in others)

@@ -1,4 +1,4 @@
-"""What is kept of a look to be shown later: encoded, and small."""
+"""Store looks to be shown later, encoded and small."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from taskmem_vision.change.motion import Block
 from taskmem_vision.change.thumbnail import Thumbnail, find_box_around
 
 WHOLE: Final = 1536
-"""The longest side of a picture that is sent, in pixels."""
+"""Longest side of a picture that is sent. Pixels."""
 DETAIL: Final = 768
-"""The longest side of what is shown of it at its own size."""
+"""Longest side of a part that is sent at original size. Pixels."""
 MOST: Final = 3
-"""Shots that are kept for one question."""
+"""How many shots are stored for one question."""
 
 Box = tuple[int, int, int, int]
-"""Left, top, right, bottom, in pixels of the picture."""
+"""Left, top, right, bottom, in picture pixels."""
 
 
 class Shot:
-    """Plays `Picture`."""
+    """`Picture` of a stored look."""
 
     def __init__(self, look: Look, focus: Collection[Block], *, lines: bool = False) -> None:
-        """Take a look, and where in it something is new.
+        """Encode a look and the part with news.
 
         Args:
-            look: What was seen.
-            focus: Where something is new.
-            lines: Show what is new with the whole of its lines: where a line changes
-                from the middle on, its beginning is no news and belongs to it.
+            look: The look.
+            focus: Blocks with news.
+            lines: Show the whole lines around the news: if a line changes from the middle on,
+                its beginning belongs to the news.
         """
         self.number: Final = look.number
         self.focus: Final = frozenset(focus)
         self.at: Final = look.at
         self.size = look.size
         self.box: Final = (_find_lines_box if lines else _find_detail_box)(focus, look.size)
-        """Where something is new; None: nowhere, or everywhere."""
+        """The part with news; None: there is none, or it is too large."""
         self.whole: Final = look.jpeg(WHOLE)
         self.sight: Final[Thumbnail] = look.sight
         self.detail: Final = look.crop(self.box) if self.box else None
-        """The box at its own size."""
+        """The box at original size."""
 
     @property
     def is_shrunk(self) -> bool:
-        """Whether the whole is smaller than the picture was."""
+        """Whether the whole is smaller than the original picture."""
         return max(self.size) > WHOLE
 
     def png(self) -> bytes:
-        """Return it, without what is lost already."""
+        """Return the stored picture as PNG."""
         held = io.BytesIO()
         self._image.save(held, "PNG", compress_level=1)
         return held.getvalue()
 
     def jpeg(self, longest: int) -> bytes:
-        """Return it with sides of so many pixels at most."""
+        """Return it with sides of at most `longest` pixels."""
         if longest >= min(WHOLE, max(self.size)):
             return self.whole
         return encode_jpeg(shrink_image(self._image, longest))
@@ -69,7 +69,7 @@ class Shot:
 
 
 def _find_detail_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
-    """Return the box round what is new, no larger than can be shown."""
+    """Return the box around the news; None: there is none, or it is too large to be sent."""
     box = _find_focus_box(focus, size)
     if box is None or box[2] - box[0] > DETAIL or box[3] - box[1] > DETAIL:
         return None
@@ -77,7 +77,7 @@ def _find_detail_box(focus: Collection[Block], size: tuple[int, int]) -> Box | N
 
 
 def _find_lines_box(focus: Collection[Block], size: tuple[int, int]) -> Box | None:
-    """Return the box of the lines in which something is new, from side to side."""
+    """Return the box of the lines with news, over the full width."""
     box = _find_focus_box(focus, size)
     return box and (0, box[1], size[0], box[3])
 
@@ -88,19 +88,19 @@ def _find_focus_box(focus: Collection[Block], size: tuple[int, int]) -> Box | No
 
 
 def pick_telling_shot(shots: Sequence[Shot]) -> Shot | None:
-    """Return the newest shot that shows something new, or else the newest.
+    """Return the newest shot with news; without one, the newest.
 
-    What comes last may only show how things are now that a notification has gone.
+    The last shot may only show the state after a notification has disappeared.
     """
     new = (shot for shot in reversed(shots) if shot.detail)
     return next(new, shots[-1] if shots else None)
 
 
 def select_shots(shots: Sequence[Shot], new: Shot) -> list[Shot]:
-    """Return the shots to keep, oldest first: those that differ most, `MOST` of them.
+    """Return the `MOST` shots to keep, oldest first: those that differ most.
 
-    The first and the newest always stay: something may have come and gone between. Of
-    one look, two stay where each shows something else as new.
+    The first and the newest are always kept: something may have come and gone in between. Two shots
+    of one look are kept if each shows other news.
     """
     held = [shot for shot in shots if shot.number != new.number or not shot.focus <= new.focus]
     held.append(new)

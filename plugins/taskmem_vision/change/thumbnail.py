@@ -1,9 +1,8 @@
-"""One look at a picture, small enough to compare and to keep.
+"""A small copy of a picture, for comparison.
 
-A sight is a quarter as wide and high as its picture, in colour: a dot that turns from
-green to red may stay as bright as it was. It is cut into blocks of 32 pixels of the
-picture. Letters of eight points and a mark of twelve pixels change two small pixels or
-more; the grain of a pointer does not.
+A thumbnail has a quarter of the picture's width and height, in colour: a dot that turns from green
+to red may keep its brightness. It is divided into blocks of 32 picture pixels. Letters of eight
+points and marks of twelve pixels change two small pixels or more; noise of a pointer does not.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from PIL import Image, ImageChops, ImageOps
 from taskmem_vision.change.motion import Block
 
 SHRINK: Final = 4
-"""A sight is so many times smaller than its picture."""
+"""Ratio between the sides of picture and thumbnail."""
 BLOCK: Final = 32
-"""The side of a block, in pixels of the picture."""
+"""Side of a block. Picture pixels."""
 LEVELS: Final = 12
-"""How much a small pixel must differ in one of its colours, of 255."""
+"""How much one colour of a small pixel must differ, of 255."""
 PIXELS: Final = 2
-"""How many of a block's small pixels must."""
+"""How many small pixels of a block must differ."""
 
 _SIDE: Final = BLOCK // SHRINK
 _LEAST: Final = PIXELS * 255 // (_SIDE * _SIDE)
@@ -30,12 +29,12 @@ _STEP: Final = [255 if level > LEVELS else 0 for level in range(256)]
 
 
 class Thumbnail:
-    """A look, by which it can be told from another."""
+    """A look reduced for comparison."""
 
     def __init__(self, pixels: Image.Image) -> None:
-        """Take a picture of three colours or more, in whatever order; all alike."""
+        """Reduce a picture with three or more channels; all pictures must have the same order."""
         self.size = pixels.size
-        """Of the picture: width, height."""
+        """Size of the picture: width, height."""
         self._small = pixels.reduce(SHRINK)
 
     def __eq__(self, other: object) -> bool:
@@ -48,13 +47,13 @@ class Thumbnail:
     __hash__ = None  # type: ignore[assignment]
 
     def find_differences(self, other: Thumbnail) -> frozenset[Block]:
-        """Return the blocks in which two looks differ; of another size: all of them."""
+        """Return the blocks that differ; all blocks if the sizes differ."""
         if self.size != other.size:
             return list_all_blocks(self.size)
         apart = ImageChops.difference(self._small, other._small)
         red, green, blue = apart.split()[:3]
         most = ImageChops.lighter(ImageChops.lighter(red, green), blue)
-        # Beyond the edge nothing differs: without it, a narrow block would count more.
+        # Pad to whole blocks, so that a narrow block at the edge does not count more.
         columns, rows = count_blocks(self.size)
         whole = Image.new("L", (columns * _SIDE, rows * _SIDE))
         whole.paste(most.point(_STEP))  # pyright: ignore[reportUnknownMemberType]
@@ -66,7 +65,7 @@ class Thumbnail:
         )
 
     def renew_blocks(self, newer: Thumbnail, blocks: frozenset[Block]) -> Thumbnail:
-        """Return this look, with blocks as a newer one of the same size has them."""
+        """Return this thumbnail with some blocks taken from a newer one of the same size."""
         columns, rows = count_blocks(self.size)
         new = bytes(255 * ((c, r) in blocks) for r in range(rows) for c in range(columns))
         mask = Image.frombytes("L", (columns, rows), new)
@@ -79,7 +78,7 @@ class Thumbnail:
 
 
 def count_blocks(size: tuple[int, int]) -> tuple[int, int]:
-    """Return how many blocks a picture has: columns, rows."""
+    """Return a picture's number of blocks: columns, rows."""
     width, height = size
     return -(-width // BLOCK), -(-height // BLOCK)
 
@@ -93,7 +92,7 @@ def list_all_blocks(size: tuple[int, int]) -> frozenset[Block]:
 def find_blocks_in_box(
     box: tuple[float, float, float, float], size: tuple[int, int]
 ) -> frozenset[Block]:
-    """Return the blocks that a box touches: left, top, right, bottom, in pixels."""
+    """Return the blocks that a box touches; the box is left, top, right, bottom in pixels."""
     left, top, right, bottom = box
     columns, rows = count_blocks(size)
     return frozenset(
@@ -106,7 +105,7 @@ def find_blocks_in_box(
 def find_box_around(
     blocks: frozenset[Block], size: tuple[int, int], margin: int = BLOCK
 ) -> tuple[int, int, int, int]:
-    """Return the box round blocks, in pixels of the picture, with a margin."""
+    """Return the box around blocks with a margin, in picture pixels."""
     columns = [column for column, _ in blocks]
     rows = [row for _, row in blocks]
     width, height = size

@@ -1,1 +1,1 @@
-"""Gemini: asked for verdicts, within a budget."""
+"""Gemini as a reader."""

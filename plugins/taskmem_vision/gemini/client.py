@@ -1,8 +1,8 @@
-"""Gemini as a reader.
+"""Ask Gemini.
 
-The SDK is imported when it is first needed, in a thread: that takes seconds. It
-retries nothing and has no limit of time: the core, which asks, ends a question that
-takes too long, and lets a reader rest. `failures` says what went wrong.
+The SDK is imported in a thread when first needed, because that takes seconds. It neither retries
+nor has a time limit: the core ends a question that takes too long, and pauses a reader. `failures`
+explains errors.
 """
 
 from __future__ import annotations
@@ -37,49 +37,49 @@ MODEL: Final = "gemini-3.5-flash-lite"
 VARIABLE: Final = "TASKMEM_GEMINI_CALLS_PER_DAY"
 CALLS_PER_DAY: Final = 1000
 TOKENS: Final = 1024
-"""The longest answer, thoughts included; a verdict takes some sixty."""
+"""Maximum length of an answer, including thoughts; a verdict takes about sixty."""
 
 _MOST_TOKENS: Final = 10**9
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
 
 
 class Tokens(NamedTuple):
-    """What a model read and wrote, its thoughts included."""
+    """Tokens that a model read and wrote, including thoughts."""
 
     read: int = 0
     written: int = 0
 
 
 class Gemini:
-    """One model, asked under one key; plays `Reader`."""
+    """`Reader` for one Gemini model."""
 
     name = NAME
     sees_pictures = True
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        """Take the environment; the key is read from it whenever it is used."""
+        """Set the environment; the key is read from it at each use."""
         self._environ = environ
         self._client: Client | None = None
         self._account: tuple[str, str] | None = None
-        """The key and the address of that client."""
+        """Key and address of the client."""
 
     @property
     def model(self) -> str:
-        """The name of the model that is asked."""
+        """Name of the model."""
         return self._environ.get("TASKMEM_GEMINI_MODEL", "").strip() or MODEL
 
     @property
     def calls_per_day(self) -> int | None:
-        """How many requests may be sent on one day; the core has refused nonsense."""
+        """Maximum number of requests a day; the core has validated the setting."""
         raw = self._environ.get(VARIABLE, "").strip()
         return int(raw) if _WHOLE.fullmatch(raw) else CALLS_PER_DAY
 
     def status(self) -> ReaderStatus:
-        """Look for a key, and whether it may be used.
+        """Check whether there is a key and it may be used.
 
-        A key in the environment may have been put there for another program. Where
-        OpenClaw was set up, which has a model of its own, it is used only if it was
-        allowed there, or the operator's setting names Gemini.
+        A key in the environment may be meant for another program. If OpenClaw was set up, which has
+        its own model, the key is used only if set-up allowed it or the operator's setting names
+        Gemini.
         """
         variable, secret = _read_key_variable(self._environ)
         if not secret:
@@ -102,7 +102,7 @@ class Gemini:
         )
 
     def _is_allowed_by_setup(self) -> bool | None:
-        """Whether a person allowed it in set-up, whose latest record says so.
+        """Return whether the latest set-up record allows Gemini.
 
         None: `taskmem setup openclaw` was not run for this home.
         """
@@ -122,8 +122,8 @@ class Gemini:
 
         Raises:
             ReaderRefused: The key is not valid.
-            NoAnswer: It answered, and what it answered is none.
-            ReaderUnavailable: It did not answer; the sentence says why.
+            NoAnswer: The reply is not an answer.
+            ReaderUnavailable: There was no reply; the message says why.
         """
         variable, secret = self._find_key()
         model = self.model
@@ -134,11 +134,12 @@ class Gemini:
             trouble = failures.explain_error(error, secret, variable, model)
         else:
             return _build_reading(response, model)
-        # Outside, so that the error that was caught is not its context.
+        # Raised outside the except block, so that the caught error, which may contain the key, is
+        # not its context.
         raise trouble
 
     def _find_key(self) -> tuple[str, str]:
-        """Return the variable that holds a key, and the key; refuse what is none."""
+        """Return the variable with a key, and the key; raise if it is missing or malformed."""
         variable, secret = _read_key_variable(self._environ)
         if not secret:
             raise ReaderUnavailable(
@@ -152,7 +153,7 @@ class Gemini:
         return variable, secret
 
     async def _connect(self, secret: str) -> Client:
-        """Return the client for a key; a new one is made in a thread."""
+        """Return the client for a key; create a new one in a thread."""
         account = secret, self._environ.get("GOOGLE_GEMINI_BASE_URL", "")
         if self._client is None or self._account != account:
             self._client = await asyncio.to_thread(_make_client, *account)
@@ -168,7 +169,7 @@ def _read_key_variable(environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _make_client(secret: str, address: str) -> Client:
-    """Make a client; the first time, this imports the SDK."""
+    """Create a client; the first call imports the SDK."""
     from google import genai
     from google.genai import types
 
@@ -176,11 +177,11 @@ def _make_client(secret: str, address: str) -> Client:
         api_key=secret,
         http_options=types.HttpOptions(
             base_url=address or None,
-            # Questions are seconds apart: a connection that is kept is closed by
-            # somebody on the way, and the next question with it.
+            # Questions are seconds apart: an idle connection may be closed on the way, and the next
+            # question would fail.
             headers={"Connection": "close"},
             retry_options=types.HttpRetryOptions(attempts=1),
-            # The key is in a header, which would follow to wherever it is sent.
+            # The key is in a header, which a redirect would send to another server.
             async_client_args={"follow_redirects": False},
         ),
     )
@@ -190,7 +191,7 @@ async def _send_question(client: Client, model: str, question: Question) -> Gene
     from google.genai.types import Part
 
     models = cast("Any", client.aio.models)
-    # No temperature: the makers of Gemini 3 advise against any but its own.
+    # No temperature: Google advises to keep the default of Gemini 3.
     response: GenerateContentResponse = await models.generate_content(
         model=model,
         contents=[
@@ -231,10 +232,9 @@ def _build_reading(response: GenerateContentResponse, model: str) -> Reading:
 
 
 def choose_thinking_config(model: str) -> ThinkingConfigDict:
-    """Return the least thinking that a model can be told to do.
+    """Return the configuration with the least thinking that a model supports.
 
-    Only the Lite models of Gemini 3 take `minimal`; those of Gemini 2.5 know no
-    levels.
+    Only the Lite models of Gemini 3 support `minimal`; Gemini 2.5 has no levels.
     """
     from google.genai import types
 
@@ -255,5 +255,5 @@ def _count_tokens(response: GenerateContentResponse) -> Tokens:
 
 
 def _clamp_count(told: int | None) -> int:
-    """Return a number of tokens that can be one, whatever the server says."""
+    """Clamp a token count from the server to a valid range."""
     return min(max(told or 0, 0), _MOST_TOKENS)

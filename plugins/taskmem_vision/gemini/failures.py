@@ -1,7 +1,7 @@
-"""What can go wrong between a question and its answer, told apart.
+"""Explain what went wrong between a question and its answer.
 
-The SDK raises nothing for a question that was blocked or an answer that was cut,
-and lets the errors of its HTTP library through. No sentence holds the key.
+The SDK raises no error for a blocked question or a truncated answer, and lets errors of its HTTP
+library through. No message contains the key.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _SERVER: Final = 500
 
 
 def read_answer(response: GenerateContentResponse) -> str:
-    """Return the text of an answer that came to its end.
+    """Return the text of a complete answer.
 
     Raises:
-        NoAnswer: It did not.
+        NoAnswer: The answer was blocked, truncated or empty.
     """
     feedback = response.prompt_feedback
     if feedback is not None and feedback.block_reason is not None:
@@ -58,12 +58,12 @@ def read_answer(response: GenerateContentResponse) -> str:
 
 
 def explain_error(error: Exception, secret: str, variable: str, model: str) -> ReaderUnavailable:
-    """Return what an error of the SDK means, without the key.
+    """Return the meaning of an SDK error, without the key.
 
     Args:
-        error: Whatever was raised.
+        error: The raised error.
         secret: The key.
-        variable: Where the key was found.
+        variable: The variable with the key.
         model: The model that was asked.
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
@@ -74,7 +74,7 @@ def explain_error(error: Exception, secret: str, variable: str, model: str) -> R
         delay = read_retry_seconds(api)
         kind = ReaderRefused if _refuses_key(api) else ReaderUnavailable
         return kind(_describe_refusal(api, said, variable, model, delay), delay)
-    # By name: the SDK chooses one of several HTTP libraries.
+    # Compared by name: the SDK uses one of several HTTP libraries.
     if kinds & {"RequestError", "InvalidURL", "ClientError", "OSError"}:
         return ReaderUnavailable(
             f"The connection to Gemini failed ({name}); see that the network and "
@@ -120,7 +120,7 @@ def _describe_refusal(
 
 
 def _describe_error(error: APIError, secret: str) -> str:
-    """Return a status and what came with it, on one line; a page says nothing."""
+    """Return status and message on one line; an HTML page is left out."""
     status: object = error.status
     message: object = error.message
     words = f"{error.code} {status}" if isinstance(status, str) else f"{error.code}"
@@ -131,13 +131,13 @@ def _describe_error(error: APIError, secret: str) -> str:
 
 
 def _blames_key(error: APIError) -> bool:
-    """Whether a 400 is about the key: that is what a key that is wrong gets."""
+    """Return whether a status 400 means that the key is wrong."""
     reasons = [detail.get("reason") for detail in _read_details(error)]
     return "API_KEY_INVALID" in reasons
 
 
 def read_retry_seconds(error: Exception) -> float | None:
-    """Return what an error's RetryInfo asks to wait; None: it has none."""
+    """Return the delay in an error's RetryInfo; None: it has none."""
     for detail in _read_details(error):
         kind, delay = detail.get("@type"), detail.get("retryDelay")
         if not (isinstance(kind, str) and isinstance(delay, str)):
@@ -149,7 +149,7 @@ def read_retry_seconds(error: Exception) -> float | None:
 
 
 def _read_details(error: Exception) -> list[dict[str, Any]]:
-    """Return the details of an error, whatever shape its body has."""
+    """Return the details of an error, whatever the shape of its body."""
     body: Any = getattr(error, "details", None)
     match body:
         case {"error": {"details": list()}}:

@@ -1,4 +1,4 @@
-"""Where keys for Gemini are, and environments for programs that need none."""
+"""Find the variables with Gemini keys, and remove them for other programs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""Where the SDK looks for a key, in its own order."""
+"""Variables in which the SDK looks for a key, in its order."""
 
 
 def remove_keys(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment for a program that asks no model."""
+    """Return the environment without keys, for a program that asks no model."""
     return {name: each for name, each in environ.items() if name not in KEYS}

@@ -1,4 +1,4 @@
-"""What Gemini's makers charge for tokens, where it is known."""
+"""Compute the cost of a call from known prices."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _MILLION: Final = 1_000_000
 
 
 class _Price(NamedTuple):
-    """Dollars for a million tokens; thoughts are charged like what is written."""
+    """Dollars for a million tokens; thoughts cost the same as output."""
 
     until: date
-    """The last day on which it holds."""
+    """Last day of this price."""
     tokens_in: float
     tokens_out: float
 
@@ -24,13 +24,13 @@ _PRICES: Final = {
     "gemini-3.5-flash-lite": (_Price(date.max, 0.30, 2.50),),
     "gemini-3.8-flash": (_Price(date(2026, 12, 31), 0.75, 3.75), _Price(date.max, 1.50, 7.50)),
 }
-# Behind a name, the number or the date of a version costs nothing; a word such as
-# "lite" or "image" makes it another model.
+# A version number or date after the name does not change the price; a word such as "lite" or
+# "image" means another model.
 _VERSION: Final = re.compile(r"(?:-\d+)*")
 
 
 def compute_cost_dollars(model: str, day: date, *, tokens_in: int, tokens_out: int) -> float | None:
-    """Return what tokens cost on a day; None: the model's price is not known."""
+    """Return the cost of tokens on a day; None: the model's price is unknown."""
     name = model.removeprefix("models/")
     for known, prices in _PRICES.items():
         if name.startswith(known) and _VERSION.fullmatch(name, len(known)):

@@ -1,1 +1,1 @@
-"""Judges that ask a model."""
+"""Judges that ask a reader."""

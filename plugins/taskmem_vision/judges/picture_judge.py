@@ -1,8 +1,8 @@
-"""A judge that has a reader look at pictures, when something deserves a question.
+"""Judge by pictures: ask a reader when a change deserves a question.
 
-It is shown every look and answers at once; the question runs beside, so that what comes
-and goes meanwhile is seen and kept. A confident YES settles the wait; a hesitant one
-only together with a second, of a look a second later or more.
+The judge gets every look and answers at once; the question runs in the background, so that changes
+that come and go meanwhile are stored. A confident yes ends the wait; a less confident one only
+together with a second one, about a look at least a second later.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from taskmem_vision.judges.reader_questions import PromptInjectionSuspected, Rea
 from taskmem_vision.text_lines import fold_text
 
 CONFIDENT: Final = 0.7
-"""From here on one yes is enough."""
+"""Confidence from which one yes is enough."""
 CALLS: Final = 40
-"""How often a model answers for one wait; the last time only before it times out."""
+"""How often a model may answer for one wait; the last time only before its timeout."""
 FRESH: Final = 1.0
-"""How much later a look must be to confirm what an earlier one showed."""
+"""Minimum age difference of a look that confirms an earlier one. Seconds."""
 LONGEST_REST: Final = 30.0
-"""Seconds; a model in trouble is asked again after 1, 2, 4 … up to this."""
+"""Longest pause after failures, which doubles from 1 s. Seconds."""
 SOONEST_HINT: Final = 5.0
-"""How soon a model can have it looked at again although nothing changes."""
+"""Minimum delay of a look that the model asks for. Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingQuestion:
-    """A question under way."""
+    """A question in progress."""
 
     task: asyncio.Task[tuple[PictureVerdict, ReaderReply]]
     shots: list[Shot]
     title: str
-    """What the target was called then; empty: nothing."""
+    """The target's title at that time; empty: none."""
     began: float
 
 
 class PictureJudge:
-    """Judges one wait's condition by what its target looks like."""
+    """Judges one wait's condition by pictures of its target."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class PictureJudge:
         sides: tuple[int, ...] = (0,),
         now: Callable[[], float] = loop_time,
     ) -> None:
-        """Take the condition and whom to ask.
+        """Set the condition and the reader.
 
         Args:
-            words: What is asked.
-            asker: Whom to ask.
-            calls: How often at most.
-            sides: Which sides of the condition that is.
-            now: The time, in seconds that only grow: that of the looks.
+            words: The question's condition.
+            asker: Asks the reader.
+            calls: Maximum number of answers.
+            sides: The sides of the condition that are judged.
+            now: The time, in the looks' monotonic seconds.
         """
         self.name = asker.reader.name
         self.sides = sides
@@ -79,18 +79,18 @@ class PictureJudge:
         self._now = now
         self._limit = calls
         self.calls = 0
-        """How often it answered, sense or nonsense."""
+        """Number of answers, valid or not."""
         self._began: float | None = None
         self._attention = JudgementScheduler()
         self._question: _PendingQuestion | None = None
         self._doubted: Shot | None = None
-        """What the model hesitated over."""
+        """The shot of an unconfirmed yes."""
         self._hints: tuple[str, ...] = ()
-        """Texts that would show that the condition holds, as the model says."""
+        """Texts that would show that the condition holds, according to the model."""
         self._swayed = False
         self._alone = False
         self._took = 0.0
-        """How long the slowest answer took, in seconds."""
+        """Time of the slowest answer. Seconds."""
         self._failures = 0
         self._rests_until = 0.0
         self._trouble: str | None = None
@@ -100,14 +100,13 @@ class PictureJudge:
         self._parting = False
         """Whether the last question before the timeout was asked."""
         self._ended = False
-        """Whether it was judged what the target's going means."""
+        """Whether the end of the target was judged."""
 
     async def rule(self, frame: Frame) -> Ruling:
-        """Take a look in, ask when it is worth while, and return what is known so far.
+        """Add a look, start a question if one is due, and return the ruling so far.
 
         Raises:
-            JudgeUnavailable: The target is gone, and the model could not be asked
-                whether that was it.
+            JudgeUnavailable: The target is gone, and the model could not be asked about that.
         """
         now = self._now()
         self._began = now if self._began is None else self._began
@@ -131,7 +130,7 @@ class PictureJudge:
     # --- asking -------------------------------------------------------------
 
     def _find_reason(self, frame: Frame, now: float) -> PictureQuestionReason | None:
-        """Return why to ask now; None: do not."""
+        """Return why to ask now; None: do not ask."""
         left = self._limit - self.calls
         if left <= 0:
             return None
@@ -185,7 +184,7 @@ class PictureJudge:
         return (f"Nothing has moved for {still:.0f} s.",) if still >= FRESH else ()
 
     async def _rule_on_end(self, frame: Frame) -> Ruling:
-        """Ask about what is gone, once: its going may be what is waited for."""
+        """Ask once about a target that is gone: its end may meet the condition."""
         if self._question is not None:
             await self._await_answer(self._question)
         if self._met is None and not self._ended and self.calls < self._limit:
@@ -208,7 +207,7 @@ class PictureJudge:
         self._process_answer(question, self._now())
 
     def _process_answer(self, question: _PendingQuestion, now: float) -> None:
-        """Take in what came of a question."""
+        """Record the result of a question."""
         self._question = None
         self._took = max(self._took, now - question.began)
         try:
@@ -239,7 +238,7 @@ class PictureJudge:
     def _record_failure(
         self, question: _PendingQuestion, trouble: JudgeUnavailable, now: float
     ) -> None:
-        """Keep what was to be judged, and let the model rest."""
+        """Put the shots back, and pause the model."""
         self._failures += 1
         rest = min(2.0 ** min(self._failures - 1, 10), LONGEST_REST)
         if isinstance(trouble, PromptInjectionSuspected) and not self._swayed:
@@ -251,7 +250,7 @@ class PictureJudge:
         self._attention.record_failure(question.shots, self._rests_until)
 
     def _compute_again_seconds(self, verdict: PictureVerdict, now: float) -> float | None:
-        """Return when the model may have another look: ever more rarely."""
+        """Return after how long the model gets another look: at growing intervals."""
         hint = verdict.look_again_seconds
         if hint is None or hint <= 0:
             return None
@@ -275,7 +274,7 @@ class PictureJudge:
         )
 
     def _compute_look_seconds(self, frame: Frame, now: float) -> float | None:
-        """Return when to be shown a look although nothing changes."""
+        """Return after how long to look even if nothing changes; None: not needed."""
         if self._question is not None:
             return WATCHFUL
         due: list[float] = []

@@ -1,8 +1,8 @@
-"""What a model is asked about pictures, and the form of its answer.
+"""Build a question about pictures, and define the form of its answer.
 
-What a screen shows was written by programs and by whoever they fetched it from. So a
-condition that never holds is asked about with the others: a model that says yes to it
-was swayed, or answers at random, and nothing that it says is taken.
+A screen's content comes from programs and from whatever they fetched. So each question includes a
+condition that never holds: a model that says yes to it was influenced or answers at random, and its
+whole answer is discarded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ itself, and give one verdict for each id.
 """
 
 FULL: Final = 1000
-"""What a box counts to, whatever the picture's size."""
+"""Coordinate of a box's far edge, whatever the picture's size."""
 
 
 class PictureVerdict(ConditionVerdict):
@@ -57,24 +57,23 @@ class PictureVerdicts(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is shown with a question: the same for all who ask it together."""
+    """What is shown with a question, the same for all conditions asked together."""
 
     shots: tuple[Shot, ...]
     """Oldest first."""
     before: Shot | None = None
-    """What the last question showed; None: there was none."""
+    """The picture of the previous question; None: there was none."""
     facts: tuple[str, ...] = ()
-    """What is known besides, a sentence each."""
+    """Further facts, one sentence each."""
     title: str | None = None
     gone: str | None = None
-    """Why the target is gone; None: it is not. It names the target, as the title does.
-    """
+    """Why the target is gone; None: it exists. The text contains the target's title."""
     details_only: bool = False
-    """Whether to show only what is new in the pictures, and nothing around it."""
+    """Whether to show only the new parts of the pictures."""
 
     @property
     def key(self) -> object:
-        """Equal for scenes that look the same."""
+        """Equal for scenes with the same content."""
         shots = tuple((shot.number, shot.box) for shot in self.shots)
         before = self.before and (self.before.number, self.before.box)
         known = (self.facts, self.title, self.gone)
@@ -82,10 +81,10 @@ class Scene:
 
 
 def build_picture_question(conditions: Mapping[str, str], scene: Scene) -> list[str | bytes]:
-    """Return what is asked of a model, as parts; bytes are JPEGs.
+    """Return the parts of a question; bytes are JPEGs.
 
     Args:
-        conditions: By their ids.
+        conditions: Conditions by id.
         scene: What is shown.
     """
     parts: list[str | bytes] = [
@@ -122,9 +121,9 @@ def _format_shot(
 
 
 def parse_watch_region(verdict: PictureVerdict) -> tuple[float, float, float, float] | None:
-    """Return the part that is worth watching: left, top, right, bottom, from 0 to 1.
+    """Return the part to watch: left, top, right, bottom, from 0 to 1.
 
-    None: all of it is, or what the model says is no part.
+    None: everything, or the model's box is invalid.
     """
     match verdict.watch_box:
         case [top, left, bottom, right] if 0 <= top < bottom <= FULL and 0 <= left < right <= FULL:

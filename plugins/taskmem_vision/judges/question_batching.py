@@ -1,4 +1,4 @@
-"""Questions about pictures: those about one scene are put together."""
+"""Batch questions about pictures: conditions about the same scene share one request."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from taskmem_vision.judges.picture_question import (
 from taskmem_vision.judges.reader_questions import DECOYS, ReaderReply, ask_reader
 
 GATHER: Final = 0.01
-"""How long a question waits for others about the same scene."""
+"""How long a question waits for others about the same scene. Seconds."""
 TOGETHER: Final = 16
-"""Conditions in one question."""
+"""Maximum number of conditions in one request."""
 
 
 @dataclass(slots=True)
 class _Batch:
-    """One request that is being put together."""
+    """A request that is being collected."""
 
     conditions: dict[str, str] = field(default_factory=dict[str, str])
     asking: asyncio.Task[tuple[dict[str, PictureVerdict], ReaderReply]] | None = None
 
 
 class QuestionBatcher:
-    """Asks one reader for all who wait on pictures."""
+    """Asks one reader on behalf of all waits on pictures."""
 
     def __init__(self, reader: Reader) -> None:
-        """Take whom to ask."""
+        """Set the reader."""
         self.reader: Final = reader
         self._rounds: dict[object, _Batch] = {}
         self._asked = 0
@@ -43,18 +43,18 @@ class QuestionBatcher:
     async def ask(
         self, words: str, scene: Scene, *, alone: bool = False
     ) -> tuple[PictureVerdict, ReaderReply]:
-        """Return the reader's verdict on a condition, and who gave it.
+        """Return the reader's verdict on a condition, and its reply.
 
         Args:
             words: The condition.
             scene: What is shown.
-            alone: Whether to ask about nothing else: a question that is refused, or
-                answered with nonsense, may be so because of another condition.
+            alone: Whether to ask about this condition only: another condition may be the reason
+                for a refused or invalid answer.
 
         Raises:
-            Swayed: It also said yes to what never holds.
-            NoAnswer: It answered, and not what it was asked for.
-            JudgeUnavailable: It did not answer; the sentence says why.
+            PromptInjectionSuspected: The reader also said yes to the decoy.
+            NoAnswer: The reply is not an answer to the question.
+            JudgeUnavailable: There was no reply; the message says why.
         """
         joined = self._join_batch(object() if alone else scene.key)
         number = str(len(joined.conditions) + 1)
@@ -62,7 +62,7 @@ class QuestionBatcher:
         if joined.asking is None:
             joined.asking = asyncio.create_task(self._ask_batch(joined, scene))
             joined.asking.add_done_callback(consume_exception)
-        # Who gives up does so alone.
+        # Shielded: a cancelled caller does not cancel the others' request.
         verdicts, answered = await asyncio.shield(joined.asking)
         if number not in verdicts:
             raise NoAnswer(f"{answered.reader} left a condition out.")

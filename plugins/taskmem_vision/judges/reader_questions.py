@@ -1,4 +1,4 @@
-"""One question to a reader, and its answer in the form that was asked for."""
+"""Ask a reader one question, and parse the answer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ DECOYS: Final = (
     "Seven green owls sit on a floating piano.",
     "An orange walrus knits a scarf on the moon.",
 )
-"""Conditions that hold nowhere: who says yes to one was swayed by what is shown, or
-answers at random."""
+"""Conditions that never hold.
+
+A reader that says yes to one was influenced by the content or answers at random.
+"""
 CONDITION: Final = "The condition with the id "
-"""Begins the part that holds a condition, word for word."""
+"""Prefix of the part with a condition, which is quoted verbatim."""
 HESITANT: Final = 0.5
-"""From here on a yes is one; below, it is none."""
+"""Minimum confidence of a yes."""
 OBSERVATION_CHARACTERS: Final = 300
 HINTS: Final = 5
 SHORTEST_HINT, LONGEST_HINT = 3, 80
-"""Texts that are looked out for at most, and characters of one."""
+"""Limits of a hint's length. Characters."""
 
 
 def _require_words(text: str) -> str:
@@ -36,7 +38,7 @@ def _require_words(text: str) -> str:
 class ReaderVerdict(BaseModel):
     """Whether the condition holds."""
 
-    # In this order: what was seen is written before it is judged.
+    # The order matters: the model writes the observation before its verdict.
     observation: Annotated[str, AfterValidator(_require_words)] = Field(
         description="What is seen that bears on the condition, in one sentence."
     )
@@ -56,7 +58,7 @@ class ReaderVerdict(BaseModel):
 
     @property
     def is_likely(self) -> bool:
-        """Whether it is a yes that more than a guess supports."""
+        """Whether it is a yes with at least `HESITANT` confidence."""
         return self.met is Met.YES and self.confidence >= HESITANT
 
 
@@ -71,7 +73,7 @@ V = TypeVar("V", bound=ConditionVerdict)
 
 
 class PromptInjectionSuspected(NoAnswer):
-    """The reader said yes to what never holds."""
+    """The reader said yes to a decoy."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -81,21 +83,21 @@ class PromptInjectionSuspected(NoAnswer):
 
 
 class ReaderReply(NamedTuple):
-    """What a reader said; `note` says why an earlier one was not asked."""
+    """Which reader answered; `note` says why an earlier one was not asked."""
 
     reader: str
     note: str | None
 
     def describe(self, verdict: ReaderVerdict) -> str:
-        """Return what the reader observed, and why it was asked, on one line."""
+        """Return the reader's observation and the note, on one line."""
         note = f" ({to_one_line(self.note, OBSERVATION_CHARACTERS)})" if self.note else ""
         return f"{to_one_line(verdict.observation, OBSERVATION_CHARACTERS)}{note}"
 
     def index_verdicts(self, verdicts: Sequence[V], decoy: str) -> dict[str, V]:
-        """Return the verdicts by the ids of their conditions, without the decoy's.
+        """Return the verdicts by id, without the decoy's.
 
         Raises:
-            Swayed: The reader said yes to the decoy.
+            PromptInjectionSuspected: The reader said yes to the decoy.
         """
         found = {each.id.strip(): each for each in verdicts}
         lie = found.pop(decoy, None)
@@ -112,11 +114,11 @@ async def ask_reader(
     *,
     confirms: bool = False,
 ) -> tuple[T, ReaderReply]:
-    """Ask, and return the answer in the form that was asked for.
+    """Ask a reader, and return the answer parsed into `form`.
 
     Raises:
-        NoAnswer: The answer has another form.
-        JudgeUnavailable: There is none; the sentence says why.
+        NoAnswer: The answer does not have that form.
+        JudgeUnavailable: There is no answer; the message says why.
     """
     reading = await reader.read(
         Question(
@@ -142,7 +144,7 @@ async def ask_reader(
 
 
 def pick_hints(hints: Iterable[str], shown: str) -> tuple[str, ...]:
-    """Return the texts to look out for: folded, and not in a folded text already."""
+    """Return the hints, folded, that are not already in the folded text `shown`."""
     return tuple(
         hint
         for hint in map(fold_text, hints)
@@ -151,10 +153,10 @@ def pick_hints(hints: Iterable[str], shown: str) -> tuple[str, ...]:
 
 
 def describe_condition(number: str, words: str) -> str:
-    """Return the part of a question that holds a condition."""
+    """Return the part of a question with a condition."""
     return f"{CONDITION}{number}:\n{make_sendable(words)}"
 
 
 def make_sendable(text: str) -> str:
-    """Return a text without lone surrogates, which could not be sent."""
+    """Replace lone surrogates, which cannot be sent."""
     return text.encode(errors="replace").decode()

@@ -1,10 +1,9 @@
-"""A judge that has a reader read a terminal, for what no rule can tell.
+"""Judge a terminal's text by a reader, where rules cannot.
 
-A yes wakes nobody before a second question has confirmed it: about the newest lines as
-soon as something came, else a second later; about a target that is gone at once, for
-nothing will come. The second question also asks about what never holds. None of it is
-proof: a text that a program prints may sway a model. What follows is that the agent is
-woken too early, with the reader's sentence; nothing is done on the strength of it here.
+A yes must be confirmed by a second question: as soon as new lines come, else a second later; at
+once for a target that is gone, because nothing will come. The second question includes a condition
+that never holds. None of this is proof: a program's output may influence a model. The worst result
+is that the agent is woken too early, with the reader's sentence; nothing else is done here.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from taskmem_vision.judges.text_question import (
 
 
 class TerminalReaderJudge:
-    """Judges the sides of one wait's condition that only reading can tell."""
+    """Judges the sides of one wait's condition that only a reader can decide."""
 
     def __init__(
         self, words: str, reader: Reader, calls: int = CALLS, sides: tuple[int, ...] = (0,)
     ) -> None:
-        """Take what is asked, whom to ask, how often at most, and which sides it is."""
+        """Set the condition, the reader, the maximum number of calls, and the judged sides."""
         self.name = reader.name
         self.sides = sides
         self._words = words
@@ -41,16 +40,16 @@ class TerminalReaderJudge:
         self._pacing = QuestionPacer(calls)
         self._last = f"{self.name} has not been asked yet."
         self._trouble: str | None = None
-        """Why it could not be asked last; None: it answered, or was not asked."""
+        """Why the last question failed; None: it was answered, or none was asked."""
         self._text = ""
         self._asking = False
         self._confirmations = 0
 
     async def rule(self, frame: Frame) -> Ruling:
-        """Ask the reader, when it is worth while, whether the condition holds.
+        """Ask the reader whether the condition holds, if a question is due.
 
         Raises:
-            JudgeUnavailable: It was asked in vain, and wants to be asked again.
+            JudgeUnavailable: The question failed and must be repeated.
         """
         text = get_frame_text(frame)
         if text is None:
@@ -58,7 +57,7 @@ class TerminalReaderJudge:
         if self._asking:
             return self._build_ruling(Met.UNSURE)
         if frame.gone is not None and not text:
-            # What is gone may show nothing any more; it ended with what it showed.
+            # A target that is gone may show nothing: judge by its last text.
             frame = frame.model_copy(update={"tail": self._text})
         self._text = get_frame_text(frame) or ""
         reason = self._pacing.observe_frame(frame)
@@ -68,7 +67,7 @@ class TerminalReaderJudge:
             late = again is not None and left is not None and again > left
             if self._pacing.calls or not late:
                 return ruling
-            # Time is up before it is asked for the first time.
+            # The wait will time out before the first question.
             return ruling.model_copy(update={"trouble": self._last})
         self._asking = True
         try:
@@ -102,10 +101,10 @@ class TerminalReaderJudge:
         return self._build_ruling(Met.UNSURE if verdict.met is Met.YES else verdict.met)
 
     async def _confirm_yes(self, frame: Frame) -> Ruling:
-        """Ask about a yes once more, beside a condition that never holds.
+        """Ask again about a yes, together with a decoy.
 
         Raises:
-            Swayed: The reader said yes to that, too.
+            PromptInjectionSuspected: The reader said yes to the decoy too.
         """
         self._confirmations += 1
         decoy = DECOYS[self._confirmations % len(DECOYS)]

@@ -1,9 +1,9 @@
-"""When a reader is worth asking about a terminal: pure, and without a clock.
+"""Decide when to ask a reader about a terminal. Pure, and without a clock.
 
-A question costs money and takes a second or more, so it is asked when the answer may
-have changed: when the output falls silent, when the command ends, and when a text
-appears that the reader said to look out for. Something new is asked about ever more
-rarely; nothing new only where the reader said when to look again.
+A question costs money and takes a second or more, so it is asked when the answer may have changed:
+when the output falls silent, when the command ends, and when a text appears that the reader named
+as a hint. New output is asked about less and less often; unchanged output only when the reader said
+when to look again.
 """
 
 from __future__ import annotations
@@ -22,25 +22,24 @@ from taskmem_vision.judges.text_question import get_frame_text
 from taskmem_vision.text_lines import fold_text
 
 CALLS: Final = 30
-"""How often a model is asked for one wait."""
+"""Maximum number of questions for one wait."""
 RESERVE: Final = 3
-"""How many of these are kept for the end of the command."""
+"""How many of these are reserved for the end of the command."""
 QUIET: Final = 6.0
-"""How long the output is silent before it counts, in seconds."""
+"""Minimum silence of the output before a question. Seconds."""
 QUIETEST: Final = 15.0
-"""The same for output that has long silences by habit, such as a line every 7 s."""
+"""The same for output with regular pauses, such as a line every 7 s. Seconds."""
 BEAT: Final = 30.0
-"""How much longer output that never falls silent is waited for, in seconds."""
+"""Additional delay for output that never falls silent. Seconds."""
 GROWTH: Final = 8.0
-"""How many times the time that has passed goes by until news is asked about again."""
+"""New output is asked about again after this many times the elapsed time."""
 LONGEST_REST: Final = 640.0
-"""The longest time between two questions about something new, in seconds."""
+"""Maximum time between two questions about new output. Seconds."""
 FRESH: Final = 1.0
-"""After how long a yes is confirmed although nothing new came, in seconds."""
+"""Time after which a yes is confirmed without new output. Seconds."""
 
 _SHARE: Final = 4
-"""Questions about hints, and looks that the reader wants, are apart by this part of the
-time that has passed."""
+"""Divides the elapsed time into the minimum interval between hint questions and wanted looks."""
 _RHYTHM: Final = 5
 _LEAST_RHYTHM: Final = 3
 _ONE_BURST: Final = 0.5
@@ -60,7 +59,7 @@ class TextQuestionReason(StrEnum):
 
 
 class _FrameDigest(NamedTuple):
-    """What of a frame an answer rests on."""
+    """The parts of a frame that decide an answer."""
 
     text: bytes
     exit_status: int | None
@@ -72,17 +71,17 @@ class _FrameDigest(NamedTuple):
 
 
 class QuestionPacer:
-    """The questions of one wait. `see` each frame; tell what came of each question."""
+    """The questions of one wait: pass every frame to `observe_frame`, and record each answer."""
 
     def __init__(self, calls: int = CALLS) -> None:
-        """Take how often a model may be asked."""
+        """Set the maximum number of questions."""
         self._limit = calls
         self.calls = 0
-        """How often it answered, sense or nonsense."""
+        """Number of answers, valid or not."""
         self._seen_at: datetime | None = None
         self._sight: _FrameDigest | None = None
         self._text = ""
-        # Seconds since the first frame: they only ever grow, whatever the clock does.
+        # Seconds since the first frame; monotonic even if the clock is set back.
         self._now = 0.0
         self._moved = 0.0
         self._gaps: deque[float] = deque(maxlen=_RHYTHM)
@@ -92,18 +91,18 @@ class QuestionPacer:
         self._wanted: float | None = None
         self._hints: tuple[str, ...] = ()
         self.doubtful = False
-        """Whether the condition seemed to hold when the model was last asked."""
+        """Whether the last answer was an unconfirmed yes."""
 
     # --- what happens -------------------------------------------------------
 
     def observe_frame(self, frame: Frame) -> TextQuestionReason | None:
-        """Take a frame in, and return why to ask about it; None: do not."""
+        """Record a frame, and return why to ask about it; None: do not ask."""
         before, self._seen_at = self._seen_at, frame.seen_at
         self._now += _count_seconds_since(before, frame)
         text = get_frame_text(frame) or ""
         sight = _FrameDigest(_digest_text(text), frame.exit_status, frame.gone)
         if self._sight is None:
-            # Where nobody knows since when it stands still, it has for long enough.
+            # If the time of the last change is unknown, it counts as silent for long enough.
             known = frame.changed_at is not None
             self._moved = -_count_seconds_since(frame.changed_at, frame) if known else -QUIET
         elif sight != self._sight:
@@ -124,13 +123,13 @@ class QuestionPacer:
         hints: Iterable[str] = (),
         look_again_seconds: float | None = None,
     ) -> None:
-        """Note that the frame seen last was judged, and does not settle it.
+        """Record an answer about the last frame that does not decide the wait.
 
         Args:
-            reason: Why it was asked about.
-            doubtful: The condition seems to hold, and that is to be confirmed.
+            reason: Why the question was asked.
+            doubtful: The answer is a yes that must be confirmed.
             hints: Texts that would show that the condition holds.
-            look_again_seconds: After which the model wants another look.
+            look_again_seconds: After how long the model wants another look; None: it did not say.
         """
         self.calls += 1
         self._asked, self._asked_at = self._sight, self._now
@@ -141,9 +140,9 @@ class QuestionPacer:
         self._hints = pick_hints(hints, self._text)
 
     def record_bad_answer(self, *, swayed: bool = False) -> None:
-        """Note that the answer was nonsense: it counts, and is asked for again.
+        """Record an invalid answer: it counts, and the question is repeated.
 
-        `swayed`: it shows that the yes before it was none.
+        `swayed`: it also cancels an unconfirmed yes.
         """
         self.calls += 1
         self.doubtful = self.doubtful and not swayed
@@ -152,16 +151,16 @@ class QuestionPacer:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the model may not be asked any more."""
+        """Whether no question is left."""
         return self.calls >= self._limit
 
     @property
     def is_reserving(self) -> bool:
-        """Whether what is left is kept for the end."""
+        """Whether the questions left are reserved for the end."""
         return self.calls >= self._limit - min(RESERVE, self._limit // 2)
 
     def look_again_seconds(self) -> float | None:
-        """Return when to be shown a frame although nothing changed; None: no need."""
+        """Return after how long to look even if nothing changed; None: not needed."""
         if self.is_exhausted or (self._asked is not None and self._asked.gone is not None):
             return None
         if self._asked is None:
@@ -210,30 +209,30 @@ class QuestionPacer:
         return TextQuestionReason.BEAT if self._now >= self._compute_due_at() + BEAT else None
 
     def _compute_due_at(self) -> float:
-        """Return from when on something new is worth a question: ever more rarely."""
+        """Return from when on new output is worth a question: at growing intervals."""
         rest = min(GROWTH * self._asked_at, LONGEST_REST)
         return self._asked_at + max(QUIET, rest)
 
     def _has_elapsed(self, seconds: float) -> bool:
-        """Whether so much time has passed since the last question."""
+        """Return whether this time has passed since the last question."""
         return self._now - self._asked_at >= seconds
 
     def _has_hint(self) -> bool:
         return any(hint in self._text for hint in self._hints)
 
     def _compute_next_hint_at(self) -> float:
-        """Return from when on a text that was looked out for is asked about."""
+        """Return from when on a hint in the text is asked about."""
         last = self._hint_at
         return 0.0 if last is None else last + max(_LEAST_HINT_GAP, last / _SHARE)
 
     def _compute_quiet_seconds(self) -> float:
-        """Return how long a silence is one: twice as long as those it has by habit."""
+        """Return the minimum silence: twice the usual pause, within limits."""
         if len(self._gaps) < _LEAST_RHYTHM:
             return QUIET
         return min(max(QUIET, 2 * median(self._gaps)), QUIETEST)
 
     def _compute_wish_seconds(self) -> float:
-        """Return how long after the last question the reader wants another look."""
+        """Return how long after the last question the reader gets another look."""
         longest = min(max(BEAT, self._asked_at), LONGEST_REST)
         least = max(self._wanted or 0.0, _SOONEST, self._asked_at / _SHARE)
         return min(least, longest)
@@ -246,7 +245,7 @@ class QuestionPacer:
 
 
 def _count_seconds_since(instant: datetime | None, frame: Frame) -> float:
-    """Return the seconds between an instant and a frame; a clock may be set back."""
+    """Return the seconds from an instant to a frame; 0 if the clock was set back."""
     if instant is None:
         return 0.0
     passed: timedelta = frame.seen_at - instant

@@ -1,9 +1,8 @@
-"""What a model is asked about a terminal, and the form of its answer.
+"""Build a question about a terminal, and define the form of its answer.
 
-What a terminal shows was written by programs and by whoever they fetched it from. So
-it stands apart from the condition: each of its lines begins with a mark, and no text
-can leave its line. That keeps the model from taking it for part of the question; it
-cannot keep a model from believing it.
+A terminal's content comes from programs and from whatever they fetched. So it is separated from the
+condition: each of its lines has a prefix, and no text can leave its line. This prevents a model
+from taking it for the question, but not from believing it.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from taskmem_vision.judges.reader_questions import ConditionVerdict, make_sendab
 
 LINES: Final = 80
 BYTES: Final = 8192
-"""What is shown of a terminal at most, the newest of it."""
+"""Maximum size of the terminal's text that is shown, the newest part. Bytes."""
 SHOWN: Final = "| "
-"""Begins each line that the terminal shows."""
+"""Prefix of the terminal's lines."""
 TYPED: Final = "> "
-"""Begins each line that was typed there."""
+"""Prefix of typed lines."""
 
 INSTRUCTION: Final = f"""\
 Somebody waits for a condition to hold on a terminal. You judge whether it holds now.
@@ -54,9 +53,9 @@ class Confirmation(BaseModel):
 
 
 def name_sides(condition: Condition, sides: Sequence[int]) -> str:
-    """Return what is asked of a reader: the whole sentence, and which sides are meant.
+    """Return the condition for a reader: the whole sentence, and the sides to judge.
 
-    The others are judged by rules, and the whole says what they all are about.
+    Rules judge the other sides, but the whole sentence gives the context.
     """
     if len(sides) == len(condition.sides):
         return condition.sentence
@@ -68,19 +67,19 @@ def name_sides(condition: Condition, sides: Sequence[int]) -> str:
 
 
 def build_text_question(words: str, frame: Frame) -> str:
-    """Return what is asked of a reader, as one text."""
+    """Return a question to a reader as one text."""
     ask = "That was the terminal. Does the condition hold now?"
     parts = ["The condition:", words, "", *_describe_terminal(frame), "", ask]
     return make_sendable("\n".join(parts))
 
 
 def build_confirmation(frame: Frame) -> str:
-    """Return what follows the conditions where a yes is to be confirmed."""
+    """Return the part after the conditions when a yes is to be confirmed."""
     return make_sendable("\n".join([*_describe_terminal(frame), "", _AGAIN]))
 
 
 def _describe_terminal(frame: Frame) -> list[str]:
-    """Return the facts and the newest lines of a terminal."""
+    """Return facts and the newest lines of a terminal."""
     left_out, lines = _pick_newest_lines(get_frame_text(frame) or "")
     typed = set(frame.echoes)
     terminal = [f"{TYPED if line in typed else SHOWN}{line}" for line in lines]
@@ -91,12 +90,12 @@ def _describe_terminal(frame: Frame) -> list[str]:
 
 
 def get_frame_text(frame: Frame) -> str | None:
-    """Return what a frame shows as text; None: it has none."""
+    """Return a frame's text; None: it has none."""
     return frame.text if frame.tail is None else frame.tail
 
 
 def _pick_newest_lines(text: str) -> tuple[str, list[str]]:
-    """Return the newest lines that may be shown, and what was left out for them."""
+    """Return a description of the omitted part, and the newest lines within the limits."""
     lines = text.rstrip().splitlines()
     kept: list[str] = []
     room = BYTES
@@ -116,7 +115,7 @@ def _pick_newest_lines(text: str) -> tuple[str, list[str]]:
 
 
 def _list_facts(frame: Frame) -> list[str]:
-    """Return what is known besides the text, a sentence a line."""
+    """Return facts about the terminal, one sentence each."""
     facts: list[str] = []
     if frame.exit_status is not None:
         facts.append(f"The command ended with exit status {frame.exit_status}.")

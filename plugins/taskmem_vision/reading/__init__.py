@@ -1,1 +1,1 @@
-"""Text on screens, read on this machine."""
+"""Read text on screens, on this machine."""

@@ -1,4 +1,4 @@
-"""A judge by rules for screens and windows, which reads them on this machine."""
+"""Hook of the rule-based judge for screens and windows, which reads them locally."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @hookimpl(trylast=True)
 def wait_judge(target: Target, condition: Condition) -> Judge | None:
-    """Judge the forms of a condition by the text, the title and the changes.
+    """Return the judge of a condition's forms by text, title and changes.
 
-    Without an OCR engine only titles are read, and a reader has to tell the rest.
+    Without an OCR engine it reads only titles, and a reader must judge the rest.
 
     Raises:
-        ConditionUnclear: The target cannot have such a form, or a regular expression is
-            none.
+        ConditionUnclear: A form is impossible for the target, or a regular expression is
+            invalid.
     """
     if target.scheme not in ("screen", "window"):
         return None
@@ -44,9 +44,9 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
 
 
 def find_unread(condition: Condition) -> tuple[int, ...]:
-    """Return the sides that no rule can tell on a screen or in a window.
+    """Return the sides that rules cannot decide on a screen or in a window.
 
-    They are free English, or hold a text that nothing on this machine reads.
+    These are in plain English, or contain a text that nothing on this machine can read.
     """
     from taskmem_vision.reading.judge import can_decide
 
@@ -57,9 +57,9 @@ def find_unread(condition: Condition) -> tuple[int, ...]:
 
 @cache
 def _get_engine() -> OcrEngine | None:
-    """Return the one OCR engine of this process, which reads in turn; None: none.
+    """Return the process's OCR engine; None: none is installed.
 
-    Tesseract comes first: it takes a tenth of the memory.
+    Tesseract is preferred: it takes a tenth of the memory.
     """
     from taskmem_vision.reading.ocr import Tesseract
     from taskmem_vision.reading.rapid import RapidOcr

@@ -1,7 +1,4 @@
-"""A judge by rules: it reads the title and the picture, and sees how long they rest.
-
-Nothing leaves the machine.
-"""
+"""Judge by rules: read title and picture on this machine, and measure silence."""
 
 from __future__ import annotations
 
@@ -34,30 +31,33 @@ from taskmem_vision.reading.ocr import OcrEngine
 from taskmem_vision.reading.page import OcrPage, join_pages
 
 RETRY_SECONDS: Final = 5.0
-"""After which a picture that could not be read is read again."""
+"""Delay before a picture that could not be read is read again. Seconds."""
 SURE_SECONDS: Final = 1.0
-"""After which all is read once more where a text was not found any more: it may have
-been misread. That helps where anything moves: a still picture is misread alike."""
+"""Delay before another reading after a text was not found. Seconds.
+
+It may have been misread. Reading again helps only if something moves: an unchanged picture is
+misread in the same way.
+"""
 MISSING: Final = 2
-"""Readings one after the other that do not find a text which is gone."""
+"""Consecutive readings without a text after which it is gone."""
 
 _UNREAD: Final = "Nothing was read yet."
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingReading:
-    """A reading under way."""
+    """A reading in progress."""
 
     task: asyncio.Task[OcrPage]
     shots: list[Shot]
     at: float
-    """When the newest of its pictures was taken, in seconds that only grow."""
+    """When its newest picture was taken, in monotonic seconds."""
     whole: bool
-    """Whether all of the target is read; else only what is new there."""
+    """Whether the whole target is read, not only its new parts."""
 
 
 class ScreenJudge:
-    """Judges one wait's condition by what its window or screen shows."""
+    """Judges one wait's condition by the content of its window or screen."""
 
     name = "rules"
 
@@ -68,34 +68,34 @@ class ScreenJudge:
         *,
         now: Callable[[], float] = loop_time,
     ) -> None:
-        """Take the condition, and what reads pictures.
+        """Set the condition and the OCR engine.
 
         Args:
-            condition: Its forms are such as the target can have.
+            condition: Its forms are possible for the target.
             engine: Reads pictures; None: only the title is read.
-            now: The time, in seconds that only grow: that of the looks.
+            now: The time, in the looks' monotonic seconds.
 
         Raises:
-            BadPattern: A regular expression of the condition is none.
+            BadPattern: A regular expression of the condition is invalid.
         """
         self.sides = tuple(
             index
             for index, side in enumerate(condition.sides)
             if can_decide(side, reads=engine is not None)
         )
-        """The sides that it decides; of the others it only knows when they hold."""
+        """The sides that it decides; for others it only knows when they hold."""
         self._condition = condition
         self._engine = engine
         self._now = now
         self._finder = Finder(condition)
         self._forms = [form for side in condition.sides for form in side.forms]
-        # A part of the target cannot tell that a text is gone, or that two are there.
+        # A part of the target cannot show that a text is gone, or that two texts are visible.
         self._needs_all = any(len(side.forms) > 1 for side in condition.sides) or any(
             isinstance(form, TextForm) and form.gone for form in self._forms
         )
         self.reads = engine is not None and any(map(is_read, self._forms))
         self.advice: str | None = None
-        """What would let it decide more; None: nothing would."""
+        """What would allow it to decide more; None: nothing."""
         self._attention = JudgementScheduler(lines=True)
         self._track: LookHistory | None = None
         """The looks at the target; None: there were none."""
@@ -103,21 +103,21 @@ class ScreenJudge:
         self._title: str | None = None
         self._in_title: Mapping[Form, str] = {}
         self._in_text: Mapping[Form, str] | None = None
-        """What the last reading found; None: nothing was read yet."""
+        """Result of the last reading; None: nothing was read yet."""
         self._read_at = float("-inf")
-        """When the picture was taken that was read last."""
+        """When the last picture that was read was taken."""
         self._missing: dict[Form, int] = {}
-        """How many readings in a row did not find a text that was there once."""
+        """For texts seen before: the number of consecutive readings without them."""
         self._visible_since: float | None = None
-        """Since when it is known whether anything changes; None: it is not seen."""
+        """Since when changes have been observed; None: the target is not visible."""
         self._trouble: str | None = None
         self._met: Ruling | None = None
 
     async def rule(self, frame: Frame) -> Ruling:
-        """Take a look in, have it read when it is worth while, and say what is known.
+        """Add a look, start a reading if one is due, and return the ruling so far.
 
         Raises:
-            JudgeUnavailable: Never: what cannot be read is told, and read again.
+            JudgeUnavailable: Never: a failed reading is reported and repeated.
         """
         now = self._now()
         self._update_title(frame.text, now)
@@ -148,7 +148,7 @@ class ScreenJudge:
         self._note_visible(self._in_title)
 
     def _observe_picture(self, frame: Frame, now: float) -> Look | None:
-        """Take the picture in; None: there is none."""
+        """Add the frame's picture; None: it has none."""
         if frame.picture is None:
             self._visible_since = None
             return None
@@ -175,7 +175,7 @@ class ScreenJudge:
         newest = [shot for shot in shots if shot.number == look.number]
         whole = whole or not all(shot.detail for shot in newest)
         earlier = [shot for shot in shots if shot not in newest] if whole else shots
-        # What came and went meanwhile was there; it does not tell what has gone.
+        # Earlier pictures show texts that came and went, but not what is gone now.
         read = [] if self._needs_all else [each.detail or each.png() for each in earlier]
         pieces = [*read, look.png()] if whole else read
         numbers = any(isinstance(form, NUMERIC) for form in self._forms)
@@ -184,7 +184,7 @@ class ScreenJudge:
         self._reading = _PendingReading(task, shots, look.at, whole)
 
     def _process_reading(self, reading: _PendingReading, now: float) -> None:
-        """Take in what came of a reading."""
+        """Record the result of a reading."""
         self._reading = None
         try:
             page = reading.task.result()
@@ -201,7 +201,7 @@ class ScreenJudge:
             self._missing[form] += 1
         self._note_visible(self._in_title)
         self._note_visible(self._in_text)
-        # What is new may be gone again by now, and counts all the same.
+        # New text counts even if it is gone again by now.
         shown = {**self._in_text, **self._in_title}
         self._decide(ScreenFacts(shown, self._gone_forms), pick_telling_shot(reading.shots))
         if self._met is None:
@@ -210,7 +210,7 @@ class ScreenJudge:
             self._attention.record_no_result(reading.shots, now, again, whole=reading.whole)
 
     def _note_visible(self, shown: Collection[Form]) -> None:
-        """Note that texts are there: only those can be gone later."""
+        """Record that texts are visible: only those can be gone later."""
         gone = (form for form in shown if isinstance(form, TextForm) and form.gone)
         self._missing.update(dict.fromkeys(gone, 0))
 
@@ -218,11 +218,11 @@ class ScreenJudge:
 
     @property
     def _gone_forms(self) -> frozenset[Form]:
-        """What was there, and was not found by the last readings."""
+        """Texts that were visible and missing in the last readings."""
         return frozenset(form for form, times in self._missing.items() if times >= MISSING)
 
     def _collect_facts(self, now: float) -> ScreenFacts:
-        """Return what is known of the target as it is now."""
+        """Return the current facts about the target."""
         if self._track is None or self._visible_since is None:
             return ScreenFacts(self._in_title, self._gone_forms)
         moved_at = self._track.moved_at
@@ -236,12 +236,12 @@ class ScreenJudge:
             self._met = Ruling(met=Met.YES, observation=told, picture=shot)
 
     async def _rule_on_end(self, frame: Frame) -> Ruling:
-        """Say what it means that the target is gone; what is being read counts yet."""
+        """Rule on a target that is gone, after a reading in progress has ended."""
         now = self._now()
         if self._reading is not None:
             await asyncio.wait((self._reading.task,))
             self._process_reading(self._reading, now)
-        # With its display, a window goes away though nobody closed it.
+        # A window that is gone with its display was not closed.
         if self._met is None and frame.text is not None:
             shown = {**(self._in_text or {}), **self._in_title}
             self._decide(ScreenFacts(shown, self._missing, closed=frame.gone))
@@ -249,7 +249,7 @@ class ScreenJudge:
 
     @property
     def _default_met(self) -> Met:
-        """What it says where it knows of no side that holds."""
+        """The ruling if no known side holds."""
         every = len(self.sides) == len(self._condition.sides)
         return Met.NO if every and self._trouble is None else Met.UNSURE
 
@@ -288,9 +288,9 @@ class ScreenJudge:
 
 
 def can_decide(side: Side, *, reads: bool) -> bool:
-    """Whether rules tell of a side both that it holds and that it does not.
+    """Return whether rules can decide both that a side holds and that it does not.
 
-    `reads`: whether there is something that reads pictures.
+    `reads`: whether an OCR engine reads pictures.
     """
     return bool(side.forms) and all(
         isinstance(form, (ExitForm, QuietForm)) or (reads and is_read(form)) for form in side.forms
@@ -298,5 +298,5 @@ def can_decide(side: Side, *, reads: bool) -> bool:
 
 
 async def _read_pieces(engine: OcrEngine, pieces: list[bytes], *, numbers: bool) -> OcrPage:
-    """Return the text of pictures, one after the other."""
+    """Return the text of pictures, read one after the other."""
     return join_pages([await engine.read(piece, numbers=numbers) for piece in pieces])

@@ -1,4 +1,4 @@
-"""Whether what is known of a window or a screen meets a condition. Pure."""
+"""Match the facts about a window or screen with a condition. Pure."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from taskmem_vision.reading.screen_text import (
 )
 
 ReadForm = TextForm | RegexForm | PercentForm | NumberForm
-"""A form that is judged by what is read."""
+"""A form that is judged by text."""
 NUMERIC: Final = (PercentForm, NumberForm)
-"""Those that only count on lines on which no number may have been misread."""
+"""Forms that count only on lines without a possibly misread number."""
 LEAST: Final = 2
-"""Letters or digits of a text: fewer are found in what was read by mistake."""
+"""Minimum letters or digits of a text: shorter ones match misread text."""
 MOST: Final = 100
-"""A percentage that is higher was misread: 75 % as 715 %."""
+"""A higher percentage was misread, such as 75 % as 715 %."""
 _SHOWN: Final = 80
-"""Characters of a text or a line that an observation names."""
+"""Maximum length of a quotation in an observation. Characters."""
 
 _NO_STATUS: Final = (
     'A {target} has no exit status, so "{form}" cannot be judged there; quote what it '
@@ -60,44 +60,44 @@ _NO_SHELL: Final = (
 
 
 class ScreenFacts(NamedTuple):
-    """What is known of a window or a screen at one look."""
+    """Facts about a window or screen at one look."""
 
     shown: Mapping[Form, str]
-    """The forms of which the title or the text shows what they look for, and where."""
+    """Forms found in the title or the text, each with a sentence on where."""
     gone: Collection[Form] = ()
-    """Texts that were shown, and are not any more."""
+    """Texts that were visible and no longer are."""
     quiet_seconds: float | None = None
-    """For how long nothing has changed; None: unknown."""
+    """Time since the last change; None: unknown."""
     closed: str | None = None
-    """The sentence that says that the window closed; None: it did not."""
+    """The sentence that the window closed; None: it did not."""
 
 
 class _CleanText(NamedTuple):
-    """A text, without what repeats the condition."""
+    """A text without echoes of the condition."""
 
     flat: str
-    """In plain form, on one line."""
+    """Normalised, on one line."""
     lines: str
-    """As it was read."""
+    """In lines, as read."""
 
 
 class Finder:
-    """Finds in titles and texts what a condition looks for."""
+    """Finds a condition's forms in titles and texts."""
 
     def __init__(self, condition: Condition) -> None:
-        """Take the condition.
+        """Set the condition.
 
         Raises:
-            BadPattern: One of its regular expressions is none.
+            BadPattern: A regular expression is invalid.
         """
         forms = [form for side in condition.sides for form in side.forms]
         self._echoes = EchoRemover(condition)
         self._finders = {form: _make_finder(form) for form in forms if is_read(form)}
 
     def find(self, page: OcrPage, where: str = "text") -> dict[Form, str]:
-        """Return the forms that a page shows, each with words that say what decides.
+        """Return the forms found on a page, each with a sentence for the observation.
 
-        `where` is what these words call it: `text` or `title`.
+        `where` is the page's name in these sentences: `text` or `title`.
         """
         read = self._clean_text(page.text)
         sure = read if page.sure == page.text else self._clean_text(page.sure)
@@ -113,7 +113,7 @@ class Finder:
 
 
 def _make_finder(form: ReadForm) -> Callable[[_CleanText], str | None]:
-    """Return what finds the text or the line that a form looks for; None: nothing."""
+    """Return a function that finds a form's text or line; it returns None if not found."""
     match form:
         case RegexForm():
             pattern = _compile_pattern(form.regex)
@@ -131,24 +131,24 @@ def _compile_pattern(regex: str) -> Pattern:
     try:
         return compile_regex(straighten_pattern(regex))
     except BadPattern:
-        # A long dash was the end of no range, and a hyphen is one.
+        # A long dash replaced by a hyphen may form an invalid range: keep the original.
         return compile_regex(regex)
 
 
 def _quote_text(text: str) -> str:
-    """Return a text or a line as an observation names it."""
+    """Return a quotation for an observation."""
     return quote(f"{text[:_SHOWN]}…" if len(text) > _SHOWN else text)
 
 
 def is_read(form: Form) -> TypeGuard[ReadForm]:
-    """Whether a form is judged by what is read, and long enough to be read surely."""
+    """Return whether a form is judged by text, and long enough to be read reliably."""
     if isinstance(form, TextForm):
         return sum(map(str.isalnum, to_plain_text(form.text))) >= LEAST
     return isinstance(form, RegexForm | PercentForm | NumberForm)
 
 
 def find_side(condition: Condition, known: ScreenFacts) -> str | None:
-    """Return what decides, as a sentence; None: no side of the condition holds."""
+    """Return why a side of the condition holds, as a sentence; None: none holds."""
     for side in condition.sides:
         reasons = [_explain_match(form, known) for form in side.forms]
         if reasons and all(reasons):
@@ -157,9 +157,9 @@ def find_side(condition: Condition, known: ScreenFacts) -> str | None:
 
 
 def describe_forms(condition: Condition, known: ScreenFacts, where: str = "text") -> str:
-    """Return how each form stands, as a sentence, where no side holds.
+    """Return the state of each form as a sentence, if no side holds.
 
-    `where` is what was read last: `text` or `title`.
+    `where` says what was last read: `text` or `title`.
     """
     forms = (form for side in condition.sides for form in side.forms)
     return _join_reasons(
@@ -168,7 +168,7 @@ def describe_forms(condition: Condition, known: ScreenFacts, where: str = "text"
 
 
 def _explain_match(form: Form, known: ScreenFacts) -> str | None:
-    """Return what shows that a form holds; None: it does not, or that is unknown."""
+    """Return why a form holds; None: it does not, or it is unknown."""
     match form:
         case TextForm(gone=True):
             gone = form in known.gone
@@ -184,7 +184,7 @@ def _explain_match(form: Form, known: ScreenFacts) -> str | None:
 
 
 def _explain_mismatch(form: Form, known: ScreenFacts, where: str) -> str:
-    """Return how a form stands that does not hold."""
+    """Return the state of a form that does not hold."""
     match form:
         case ExitForm():
             return "The window is open"
@@ -203,7 +203,7 @@ def _join_reasons(reasons: Iterable[str]) -> str:
 
 
 def explain_refusal(scheme: str, form: Form) -> str | None:
-    """Return why a form cannot be judged on such a target, and what would do."""
+    """Return why a form is impossible for such a target, and what to use; None: it is possible."""
     match form:
         case ExitForm() if scheme == "screen":
             reason = _NO_END

@@ -1,7 +1,7 @@
-"""OCR engines turn a picture of a screen into text, on this machine.
+"""OCR of screens by tesseract, on this machine.
 
-Tesseract reads letters of a screen badly as they are, and well when they are enlarged.
-Phrases of a window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
+Tesseract reads a screen's letters badly at original size, and well when enlarged. Phrases of a
+window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
 
     as it is, --psm 6     28   60   27   59 %
     as it is, --psm 11    39   78   90   95 %
@@ -10,11 +10,11 @@ Phrases of a window that were found whole, in DejaVu of 8, 9, 10 and 11 pixels:
     twice as large, 11    79   99  100   99 %
     three times, 11       85   99  100   99 %
 
-Its own way to tell letters from paper is one threshold for all of a picture: of lines
-in ten pairs of colours, with a dialog over them, it finds 56 %, hardly any that are
-green on black or black on grey; of lines that begin two pixels from the edge of a
-window, 64 %. So it is given what differs from the paper round it, in any of the three
-colours, dark on white: 87 % and 72 %, as fast. A full screen takes 0.3 s to prepare.
+It separates letters from background by one threshold for the whole picture. Of lines in ten pairs
+of colours with a dialog over them, it finds 56 %, hardly any that are green on black or black on
+grey; of lines that begin two pixels from a window's edge, 64 %. So it is given the difference from
+the local background, in any of the three colours, dark on white: 87 % and 72 %, at the same speed.
+A full screen takes 0.3 s to prepare.
 """
 
 from __future__ import annotations
@@ -36,40 +36,45 @@ from taskmem_vision.reading.page import OcrPage, Word, arrange_words
 from taskmem_vision.text_lines import to_one_line
 
 LIMIT_SECONDS: Final = 20.0
-"""How long one picture may take; a full screen of small text takes about three."""
+"""Time limit for one picture; a full screen of small text takes about three. Seconds."""
 OUTPUT_BYTES: Final = 1 << 22
-"""Of words and their places; more do not stand on a screen."""
+"""Maximum output, of words and their boxes; a screen has fewer. Bytes."""
 SMALL_PIXELS: Final = 256 * 1024
-"""Up to so many pixels a picture is read at three times its size …"""
+"""Up to this many pixels a picture is enlarged three times …"""
 SCREEN_PIXELS: Final = 2560 * 1600
-"""… and up to so many at twice; a larger one has large letters already."""
+"""… and up to this many twice; a larger one already has large letters."""
 SURROUNDINGS: Final = 7
-"""The side of the square round a letter in which most is its paper, in pixels of a
-picture half as large. A wider one reaches beyond the window that the letter is in."""
+"""Side of the square around a letter whose median is its background. Pixels at half size.
+
+A wider square would reach beyond the letter's window.
+"""
 
 _SPARSE, _BLOCK = "11", "6"
-"""Sparse text: no column of a window is taken for prose, and no dark part left out.
-One block: points and colons of numbers in rows are not taken for a column's edge."""
+"""Values of --psm: sparse text, and one block.
+
+Sparse text: no column is taken for prose, and no dark part is skipped. One block: points and colons
+of numbers in rows are not taken for a column's edge.
+"""
 _LINE, _WORD = "4", "5"
-"""The levels of rows that are about a line, and about a word of it."""
+"""Levels in tesseract's table: a line, and a word of it."""
 _NICENESS: Final = "10"
 _SAID_BYTES: Final = 4_096
 _SAID_CHARACTERS: Final = 200
 _PIECE: Final = 1 << 16
 _FAREWELL_SECONDS: Final = 2.0
-"""How long what was killed may leave its pipes open."""
+"""How long a killed process's pipes may stay open. Seconds."""
 
 
 @runtime_checkable
 class OcrEngine(Protocol):
-    """Reads what stands on a picture."""
+    """Reads the text of a picture."""
 
     async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
-        """Return the text of a PNG or JPEG; an empty one: it shows none.
+        """Return the text of a PNG or JPEG; empty if it shows none.
 
         Args:
-            picture: The whole of a target, or a part.
-            numbers: Whether they matter, which may take twice as long.
+            picture: The whole target, or a part.
+            numbers: Whether numbers matter, which may double the time.
 
         Raises:
             JudgeUnavailable: It could not be read.
@@ -78,10 +83,10 @@ class OcrEngine(Protocol):
 
 
 class Tesseract:
-    """Runs the program of that name; one process has one object, and reads in turn."""
+    """Runs the program tesseract; one instance for each process, one picture at a time."""
 
     def __init__(self, program: str, limit_seconds: float = LIMIT_SECONDS) -> None:
-        """Take the path of the program, and how long it may take."""
+        """Set the path of the program and its time limit. Seconds."""
         nice = shutil.which("nice")
         first = (nice, "-n", _NICENESS) if nice else ()
         self._command: tuple[str, ...] = (*first, program, "stdin", "stdout")
@@ -90,19 +95,19 @@ class Tesseract:
 
     @classmethod
     def find(cls) -> Tesseract | None:
-        """Return it where it is installed; None: it is not."""
+        """Return the engine; None: tesseract is not installed."""
         program = shutil.which("tesseract")
         return cls(program) if program else None
 
     async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
-        """Return the text of a PNG or JPEG; an empty one: it shows none.
+        """Return the text of a PNG or JPEG; empty if it shows none.
 
-        Where numbers matter, they are read as one block of text, and all as sparse
-        text. Bytes that are no UTF-8 become U+FFFD.
+        If numbers matter, they are read a second time as one block of text. Invalid UTF-8 becomes
+        U+FFFD.
 
         Raises:
-            JudgeUnavailable: It is no picture; or the program cannot be started, fails,
-                takes too long or prints more than `OUTPUT_BYTES`.
+            JudgeUnavailable: It is not a picture; or the program cannot be started, fails, takes
+                too long or prints more than `OUTPUT_BYTES`.
         """
         async with self._turn:
             letters = await asyncio.to_thread(_prepare_picture, picture)
@@ -113,7 +118,7 @@ class Tesseract:
             return page._replace(sure=block.sure)
 
     async def _run(self, picture: bytes, layout: str) -> bytes:
-        """Return what the program prints; when this returns, it has ended."""
+        """Return the program's output; the program has ended when this returns."""
         process = await self._start_process(layout)
         try:
             async with asyncio.timeout(self._limit_seconds):
@@ -140,7 +145,7 @@ class Tesseract:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                # On few cores its threads get in each other's way.
+                # One thread: on few cores several threads slow each other down.
                 env={**remove_keys(os.environ), "OMP_THREAD_LIMIT": "1"},
                 start_new_session=True,
             )
@@ -148,7 +153,7 @@ class Tesseract:
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # Given up half way, it would run on with its pipes open.
+            # End the process, which would otherwise run on with open pipes.
             with suppress(OSError):
                 await _end_process(await starting)
             raise
@@ -161,10 +166,10 @@ class Tesseract:
 async def _exchange_data(
     process: asyncio.subprocess.Process, picture: bytes
 ) -> tuple[bytes, bytes]:
-    """Write the picture, and return what comes out and the beginning of complaints.
+    """Write the picture; return the output and the beginning of the error output.
 
     Raises:
-        JudgeUnavailable: More came out than a screen can hold.
+        JudgeUnavailable: The output is larger than `OUTPUT_BYTES`.
     """
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise JudgeUnavailable("tesseract was started without its pipes.")
@@ -192,7 +197,7 @@ async def _write_input(pipe: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _read_output(process: asyncio.subprocess.Process, pipe: asyncio.StreamReader) -> bytes:
-    """Return what comes out; once it is more than is taken, nothing more has to."""
+    """Return the output; kill the process once it is too large."""
     kept = bytearray()
     while piece := await pipe.read(_PIECE):
         kept += piece[: OUTPUT_BYTES + 1 - len(kept)]
@@ -202,7 +207,7 @@ async def _read_output(process: asyncio.subprocess.Process, pipe: asyncio.Stream
 
 
 async def _read_beginning(pipe: asyncio.StreamReader, size: int) -> bytes:
-    """Return so many bytes at most, and let the rest go by."""
+    """Return at most `size` bytes, and discard the rest."""
     kept = bytearray()
     while piece := await pipe.read(_PIECE):
         kept += piece[: size - len(kept)]
@@ -210,20 +215,20 @@ async def _read_beginning(pipe: asyncio.StreamReader, size: int) -> bytes:
 
 
 def _kill_process(process: asyncio.subprocess.Process) -> None:
-    """Kill a process and whatever it started."""
+    """Kill the process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _end_process(process: asyncio.subprocess.Process) -> None:
-    """See that a process has ended, with all that writes into its pipes."""
+    """Make sure that a process and all writers of its pipes have ended."""
     pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
     if process.returncode is not None and all(pipe.at_eof() for pipe in pipes):
         return
     _kill_process(process)
     if process.stdin is not None:
         process.stdin.close()
-    # Its end is only told once its pipes were read to theirs.
+    # asyncio reports the end only after the pipes were read to their end.
     with suppress(TimeoutError):
         async with asyncio.timeout(_FAREWELL_SECONDS):
             await asyncio.gather(*(_read_beginning(pipe, 0) for pipe in pipes))
@@ -231,7 +236,7 @@ async def _end_process(process: asyncio.subprocess.Process) -> None:
 
 
 def parse_words(printed: bytes) -> Iterator[Word]:
-    """Yield the words in tesseract's table; each is as high as its line."""
+    """Yield the words of tesseract's table, each with the height of its line."""
     top = bottom = 0.0
     for row in printed.decode("utf-8", "replace").split("\n"):
         try:
@@ -247,24 +252,24 @@ def parse_words(printed: bytes) -> Iterator[Word]:
 
 
 def _prepare_picture(picture: bytes) -> bytes:
-    """Return a PNG or JPEG as tesseract reads it best: enlarged, and dark on white.
+    """Return a PNG or JPEG in tesseract's best form: enlarged, and dark on white.
 
     Raises:
-        JudgeUnavailable: It is no picture.
+        JudgeUnavailable: It is not a picture.
     """
     try:
         with Image.open(BytesIO(picture)) as opened:
             image = opened.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise JudgeUnavailable(f"The picture cannot be opened ({type(error).__name__}).") from None
-    # Letters vanish from a picture half as large as well, in a sixth of the time.
+    # At half the size the median removes letters as well, in a sixth of the time.
     paper = image.reduce(2).filter(ImageFilter.MedianFilter(SURROUNDINGS))
     times = choose_scale(image.size)
     if times > 1:
         image = ImageOps.scale(image, times, Image.Resampling.LANCZOS)
     paper = paper.resize(image.size, Image.Resampling.BILINEAR)  # pyright: ignore[reportUnknownMemberType]
     red, green, blue = ImageChops.difference(image, paper).split()
-    # Letters and their paper may be as bright as each other.
+    # Letters and background may have the same brightness, so take the largest difference.
     apart = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     out = BytesIO()
     ImageOps.invert(apart).save(out, "PNG", compress_level=1)
@@ -272,13 +277,13 @@ def _prepare_picture(picture: bytes) -> bytes:
 
 
 def choose_scale(size: tuple[int, int]) -> int:
-    """Return how many times its size a picture is read at: 1, 2 or 3."""
+    """Return the factor by which a picture is enlarged: 1, 2 or 3."""
     pixels = size[0] * size[1]
     return 3 if pixels <= SMALL_PIXELS else 2 if pixels <= SCREEN_PIXELS else 1
 
 
 def _format_last_line(said: bytes) -> str:
-    """Return the last line of complaints, in brackets; an empty text: there is none."""
+    """Return the last line of error output in brackets; empty if there is none."""
     lines = said.decode("utf-8", "replace").strip().splitlines()
     if not lines:
         return ""

@@ -1,8 +1,8 @@
-"""What was read off a picture, in lines. Pure.
+"""Arrange words that were read from a picture in lines. Pure.
 
-Engines find words or phrases, and where they stand; rows are put together here. Most
-numbers that are misread have little confidence, or a colon or a letter in place of a
-point or a zero; of 342 percentages that were read rightly, none had.
+Engines find words or phrases with their boxes; rows are assembled here. Most misread numbers have
+low confidence, or a colon or letter in place of a point or zero; none of 342 correctly read
+percentages had.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 SAME_ROW: Final = 0.5
-"""Words whose middles are nearer than this part of their height are in one row."""
+"""Words are in one row if their middles differ by less than this part of their height."""
 GAP: Final = 3.0
-"""Words in a row that are farther apart, in heights, are not on one line."""
+"""Words in a row with a larger gap are on separate lines. Line heights."""
 SURE: Final = 0.6
-"""A number that was read with less confidence may be another."""
+"""Minimum confidence of a number."""
 
 _DIGIT: Final = re.compile(r"\d")
 _MISREAD: Final = re.compile(r"\d:\d|\b[OolIx][.,]?\d|\d[OolIx]\d")
-"""A point or a zero that was misread, or the time of the day; no number in any case."""
+"""A misread point or zero, or a time of day; in either case not a number."""
 
 
 class Word(NamedTuple):
-    """A word or a phrase, and where it stands, in pixels of its picture."""
+    """A word or phrase with its box, in picture pixels."""
 
     text: str
     left: float
@@ -32,36 +32,36 @@ class Word(NamedTuple):
     top: float
     bottom: float
     confidence: float
-    """Of the engine, from 0 to 1."""
+    """The engine's confidence, from 0 to 1."""
 
     @property
     def middle(self) -> float:
-        """Return how far down the middle of the word is."""
+        """Vertical middle of the word."""
         return (self.top + self.bottom) / 2
 
     @property
     def height(self) -> float:
-        """Return how high its line is."""
+        """Height of its line."""
         return self.bottom - self.top
 
     @property
     def is_sure(self) -> bool:
-        """Whether it holds no number that may have been misread."""
+        """Whether it contains no possibly misread number."""
         clear = self.confidence >= SURE and not _MISREAD.search(self.text)
         return clear or not _DIGIT.search(self.text)
 
 
 class OcrPage(NamedTuple):
-    """What was read off a picture."""
+    """Text that was read from a picture."""
 
     text: str
-    """In lines."""
+    """All lines."""
     sure: str
-    """The lines on which no number may have been misread."""
+    """The lines without a possibly misread number."""
 
 
 def arrange_words(words: Iterable[Word]) -> OcrPage:
-    """Put words together in lines, from top to bottom."""
+    """Arrange words in lines, from top to bottom."""
     rows: list[list[Word]] = []
     for word in sorted(words, key=lambda word: (word.middle, word.left)):
         if rows and word.middle - rows[-1][0].middle < SAME_ROW * word.height:
@@ -76,7 +76,7 @@ def arrange_words(words: Iterable[Word]) -> OcrPage:
 
 
 def join_pages(pages: Sequence[OcrPage]) -> OcrPage:
-    """Return pages as one."""
+    """Join pages to one."""
     return OcrPage("\n".join(p.text for p in pages), "\n".join(p.sure for p in pages))
 
 

@@ -1,7 +1,6 @@
-"""An OCR engine that is a Python package, for machines without tesseract.
+"""OCR by the Python package rapidocr, for machines without tesseract.
 
-It takes a gigabyte of memory and several seconds for a full screen; its models come
-with it.
+It takes a gigabyte of memory and several seconds for a full screen; its models are included.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ Box = Sequence[Sequence[float]]
 
 
 class RapidOcr:
-    """Runs rapidocr in a thread; one process has one object, and reads in turn."""
+    """Runs rapidocr in a thread; one instance for each process, one picture at a time."""
 
     def __init__(self) -> None:
-        """Import nothing yet: that takes seconds."""
+        """Import nothing yet, because that takes seconds."""
         self._turn = asyncio.Lock()
         self._engine: Callable[[bytes], Any] | None = None
 
     @classmethod
     def find(cls) -> RapidOcr | None:
-        """Return it where rapidocr and onnxruntime are; None: they are not."""
+        """Return the engine; None: rapidocr or onnxruntime is not installed."""
         return cls() if all(map(_is_installed, _PACKAGES)) else None
 
     async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
-        """Return the text of a PNG or JPEG; an empty one: it shows none.
+        """Return the text of a PNG or JPEG; empty if it shows none.
 
         Raises:
-            JudgeUnavailable: It cannot be loaded, or does not read the picture.
+            JudgeUnavailable: The engine cannot be loaded, or cannot read the picture.
         """
         del numbers  # it reads each phrase by itself
         async with self._turn:
@@ -54,7 +53,7 @@ class RapidOcr:
             boxes: Sequence[Box] = [] if found.boxes is None else list(found.boxes)
             scores: Sequence[float] = [] if found.scores is None else [*found.scores]
             return arrange_words(map(_make_word, texts, boxes, scores))
-        # Whatever a package of another hand raises, the wait goes on.
+        # Any error of this third-party package must not end the wait.
         except Exception as error:
             raise JudgeUnavailable(
                 f"rapidocr could not read the picture ({type(error).__name__}); "

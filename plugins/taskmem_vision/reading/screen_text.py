@@ -1,4 +1,4 @@
-"""Text of a screen or a title, in a form in which what looks alike compares alike."""
+"""Normalise text of screens and titles, so that similar characters compare equal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DOTS: Final = re.compile(r"\.{2,}")
 _PERCENT: Final = re.compile(r"(?<=\d) +%")
 
 _CUT: Final = "\ue000"
-"""A line of its own where an echo was taken out: no text reaches across it."""
+"""Marks on its own line where an echo was removed: no match crosses it."""
 _TOKEN: Final = re.compile(r"\w+|[<>=≤≥]+")
 _BETWEEN: Final = rf"[^\w<>=≤≥{_CUT}]*"
 _KEY: Final = rf"(?:wake_when[^\w{_CUT}]+|(?:side|form|text|regex)[\"']\s*:[^\w{_CUT}]*)"
-"""What stands before a condition or a part of it in calls of tools, and in answers."""
+"""What precedes a condition, or a part of it, in tool calls and answers."""
 _NEIGHBOURS: Final = 2
 _TELLING_WORDS: Final = """
     appear appears appeared becomes close closed closes contain containing contains
@@ -36,39 +36,40 @@ _TELLING_WORDS: Final = """
     shows vanishes visible
 """
 _TELLING: Final = frozenset(_TELLING_WORDS.split())
-"""Words that stand beside a text in a condition, and hardly in what it is about."""
+"""Words that are next to a text in a condition, but rarely in what it describes."""
 _SPOKEN: Final = frozenset(("say", "saying", "says"))
-"""Those that do: browsers begin a dialog with "example.com says". With the word before
-them they do not."""
+"""Exceptions: browsers start a dialog with "example.com says".
+
+Together with the preceding word they count as an echo.
+"""
 
 
 def straighten_text(text: str) -> str:
-    """Return the lines of a text that are not blank, with plain quotes and dashes."""
+    """Return the lines that are not blank, with plain quotes and dashes."""
     return "\n".join(filter(None, map(_normalize_text, text.splitlines())))
 
 
 def straighten_pattern(regex: str) -> str:
-    """Return a regular expression as it has to be for lines that are straightened."""
+    """Adapt a regular expression to straightened lines."""
     return regex.translate(_IN_PATTERN)
 
 
 def to_plain_text(text: str) -> str:
-    """Return a text straightened and casefolded, on one line, with plain dots."""
+    """Return a text straightened, casefolded, on one line, with plain dots."""
     folded = _normalize_text(_normalize_text(text).casefold())
     return _PERCENT.sub("%", _DOTS.sub("...", folded))
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words, numbers and comparisons of a text, in lower case."""
+    """Return the words, numbers and comparison signs of a text, in lower case."""
     return _TOKEN.findall(_normalize_text(text).lower())
 
 
 @lru_cache(256)
 def compile_phrase(phrase: str) -> re.Pattern[str]:
-    """Return what finds a phrase in plain text, where no word runs on at its ends.
+    """Return a pattern that finds a phrase in plain text, as whole words.
 
-    A word also runs on across a hyphen, an apostrophe or a dot, a number across a
-    comma or a colon, too.
+    A word also continues across a hyphen, apostrophe or dot; a number also across a comma or colon.
     """
     sought = to_plain_text(phrase)
     before = after = ""
@@ -84,24 +85,24 @@ def compile_phrase(phrase: str) -> re.Pattern[str]:
 
 
 class EchoRemover:
-    """Places where a screen repeats a condition, as an agent's own chat does."""
+    """Removes text that repeats a condition, as an agent's own chat does."""
 
     def __init__(self, condition: Condition) -> None:
-        """Take the condition, of which nothing counts where it is shown itself."""
+        """Set the condition whose echoes do not count."""
         any_of = "|".join(dict.fromkeys(_build_echo_patterns(condition)))
         self._pattern = re.compile(rf"(?<!\w)(?:{any_of})(?!\w)", re.IGNORECASE)
 
     def remove_echoes(self, text: str) -> str:
-        """Return the straight lines of a text without what repeats the condition.
+        """Return the straightened lines without echoes of the condition.
 
-        Also where it stands without its quotes, is cut off or misread, as long as a
-        word such as "shows" next to a text is not.
+        An echo is also found without its quotes, truncated or misread, if a word such as "shows" is
+        next to the text.
         """
         return self._pattern.sub(f"\n{_CUT}\n", straighten_text(text))
 
 
 def drop_cuts(text: str) -> str:
-    """Return a text from which echoes were taken without the marks of their places."""
+    """Return a text without the marks of removed echoes."""
     kept = (line for line in text.split("\n") if line.strip() not in ("", _CUT))
     return "\n".join(kept)
 
@@ -112,14 +113,14 @@ def _normalize_text(text: str) -> str:
 
 
 def _build_echo_patterns(condition: Condition) -> Iterator[str]:
-    """Yield patterns of whatever repeats a condition or a part of it."""
+    """Yield patterns that match echoes of a condition or a part of it."""
     sentence, forms = condition.sentence, [f for s in condition.sides for f in s.forms]
     said = split_words(sentence)
     sought = [split_words(text) for form in forms if (text := _get_sought_text(form))]
     if not {word for each in sought for word in each}.issuperset(said):
         yield _build_words_pattern(said)
     elif not sentence[:1].isalnum():
-        # Without its quotes it would be the text itself.
+        # Only with its quotes: without them it would be the text itself.
         yield re.escape(_normalize_text(sentence)).replace(r"\ ", r"\s+")
     for each in sought:
         yield from map(_build_words_pattern, _extend_phrase(said, each))
@@ -130,7 +131,7 @@ def _build_echo_patterns(condition: Condition) -> Iterator[str]:
 
 
 def _get_sought_text(form: Form) -> str | None:
-    """Return what a form looks for, as it is written; None: for no text."""
+    """Return the text that a form looks for, as written; None: it looks for none."""
     match form:
         case TextForm():
             return form.text
@@ -147,7 +148,7 @@ def _build_words_pattern(said: Sequence[str]) -> str:
 
 
 def _extend_phrase(said: list[str], phrase: list[str]) -> Iterator[list[str]]:
-    """Yield a text with what is said before it, and with what is said after it."""
+    """Yield a phrase together with the telling words before it, and after it."""
     size = len(phrase)
     for start in range(len(said) - size + 1):
         end = start + size
@@ -163,5 +164,5 @@ def _extend_phrase(said: list[str], phrase: list[str]) -> Iterator[list[str]]:
 
 
 def _find_telling_word(said: Sequence[str], places: Iterable[int]) -> int | None:
-    """Return the first of these places where such a word stands; None: nowhere."""
+    """Return the first of these places with a telling word; None: there is none."""
     return next((place for place in places if said[place] in _TELLING), None)

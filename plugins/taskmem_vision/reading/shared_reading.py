@@ -1,4 +1,4 @@
-"""One reading of a picture for all who want it read."""
+"""Share the reading of a picture among all waits."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from taskmem_vision.reading.ocr import OcrEngine
 from taskmem_vision.reading.page import OcrPage
 
 KEPT: Final = 16
-"""Readings that are remembered."""
+"""How many readings are remembered."""
 
 
 class SharedOcr:
-    """Plays `OcrEngine`: waits on one screen have each of its pictures read once.
+    """`OcrEngine` that reads each picture once for all waits on a screen.
 
-    A full screen takes seconds, and one is read at a time.
+    A full screen takes seconds, and only one is read at a time.
     """
 
     def __init__(self, engine: OcrEngine) -> None:
-        """Take who reads."""
+        """Set the engine that reads."""
         self._engine = engine
         self._readings: OrderedDict[tuple[bytes, bool], asyncio.Task[OcrPage]] = OrderedDict()
 
     async def read(self, picture: bytes, *, numbers: bool = False) -> OcrPage:
-        """Return the text of a picture; what failed is tried again when asked again.
+        """Return the text of a picture; a failed reading is repeated on the next call.
 
         Raises:
             JudgeUnavailable: It could not be read.
@@ -41,7 +41,7 @@ class SharedOcr:
         self._readings.move_to_end(key)
         while len(self._readings) > KEPT:
             self._readings.popitem(last=False)
-        # Who gives up does so alone.
+        # Shielded: a cancelled caller does not cancel the others' reading.
         return await asyncio.shield(reading)
 
 
