@@ -1,4 +1,4 @@
-"""The system's clock: the only module of the core that reads the time."""
+"""Read the system's clock (a file of its own: no other may read the time)."""
 
 from __future__ import annotations
 

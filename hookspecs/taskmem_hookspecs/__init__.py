@@ -46,7 +46,6 @@ from taskmem_hookspecs.hosts import (
     StepState,
     UserQuestion,
 )
-from taskmem_hookspecs.markers import PROJECT, hookimpl, hookspec
 from taskmem_hookspecs.model import (
     RESERVED_METADATA,
     Author,
@@ -103,6 +102,7 @@ from taskmem_hookspecs.roles import (
     WakeTransport,
 )
 from taskmem_hookspecs.runs import Checkpoint, News, Owner, Run, RunState
+from taskmem_hookspecs.specs import PROJECT, hookimpl, hookspec
 from taskmem_hookspecs.value import Instant, Value
 from taskmem_hookspecs.watching import (
     Feed,

@@ -1,4 +1,4 @@
-"""The hooks, and nothing else: this file is the manual of the plug-ins.
+"""The hooks, and the decorators that mark them: this file is the manual of the plug-ins.
 
 A plug-in is a module (or an object) with functions of these names, each marked
 `@hookimpl`, registered under the entry-point group `openclaw_taskmem`. A hook
@@ -14,18 +14,30 @@ takes time belongs into the objects that the *provide* hooks return.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+import pluggy
 
 from taskmem_hookspecs.conditions import Condition
 from taskmem_hookspecs.evidence import EvidenceVerifier
 from taskmem_hookspecs.health import HealthCheck
 from taskmem_hookspecs.hosts import AgentHost
-from taskmem_hookspecs.markers import hookspec
 from taskmem_hookspecs.model import Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.readers import Reader
 from taskmem_hookspecs.roles import QueryAnswerer, RecallSource, TaskStore, WakeTransport
 from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.watching import Judge, Sensor, Target, WaitOutcome
+
+PROJECT: Final = "openclaw_taskmem"
+"""The pluggy project name, and the entry-point group of plug-ins."""
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+"""Marks a function here as a hook."""
+
+hookimpl = pluggy.HookimplMarker(PROJECT)
+"""Marks a function of a plug-in as the implementation of the hook of the same name."""
+
 
 # --- tell -------------------------------------------------------------------
 

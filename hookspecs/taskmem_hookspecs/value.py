@@ -1,4 +1,4 @@
-"""Define `Value`, the frozen and strict base of all values of the contract, and its time types."""
+"""Define `Value`, the base of all values, and `Instant` (a file of its own: all import it)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks for Claude Code, Codex and other MCP hosts, which wakes cannot reach."""
+"""Hooks for MCP hosts, which wakes cannot reach (a file of its own: an entry point)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from taskmem_hookspecs import Claim, Finding, Verdict
-from taskmem_terminal.exit_text import describe_end
+from taskmem_terminal.process_exit import describe_end
 from taskmem_terminal.recording import (
     SEGMENT_BYTES,
     UNSEEN,

@@ -39,8 +39,8 @@ from taskmem_hookspecs.conditions import (
     write_number,
 )
 from taskmem_hookspecs.matching import compile_regex, find_number, find_percentage, find_text
-from taskmem_terminal.exit_text import describe_end
 from taskmem_terminal.frame_view import STILL_SECONDS, View, clip_line
+from taskmem_terminal.process_exit import describe_end
 from taskmem_terminal.prompts import PromptDetector, is_asking
 from taskmem_terminal.recording import UNSEEN
 

@@ -1,10 +1,11 @@
-"""Notice the end of a process that is not our child."""
+"""Notice the end of a process that is not our child, and describe how one ended."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Iterable
 
 
@@ -47,3 +48,19 @@ class ProcessExitWatcher:
             asyncio.get_running_loop().remove_reader(self._handle)
             os.close(self._handle)
         self._pid, self._handle = 0, -1
+
+
+def describe_end(what: str, status: int | None) -> str:
+    """Return a sentence on how something ended.
+
+    Args:
+        what: The subject of the sentence.
+        status: The exit status; the negative number of the signal that ended it; None: unknown.
+    """
+    if status is None:
+        return f"{what} ended."
+    if status >= 0:
+        return f"{what} ended with status {status}."
+    with contextlib.suppress(ValueError):
+        return f"{what} was ended by {signal.Signals(-status).name}."
+    return f"{what} was ended by signal {-status}."

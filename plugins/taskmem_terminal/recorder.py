@@ -1,14 +1,19 @@
-"""Record a command for `taskmem run` without ever disturbing the command."""
+"""Record a command for `taskmem run` without ever disturbing the command.
+
+News of a recording go to the daemon through a FIFO: writing a name costs microseconds
+and needs no reader; the reader sleeps until then.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from taskmem_terminal import recorder_signal
 from taskmem_terminal.recording import (
     NameTaken,
     Recorder,
@@ -16,6 +21,9 @@ from taskmem_terminal.recording import (
     get_recordings_folder,
     read_process_start,
 )
+
+BELL: Final = ".doorbell"
+"""Name of the FIFO, in the folder of recordings."""
 
 
 class SessionRecorder:
@@ -61,7 +69,7 @@ class SessionRecorder:
     def notify_watchers(self) -> None:
         """Signal the daemon that there is something new."""
         if self._root is not None:
-            recorder_signal.notify_daemon(self._root, self._name)
+            notify_daemon(self._root, self._name)
 
     def end(self, status: int) -> None:
         """Record how the command ended."""
@@ -93,3 +101,14 @@ class SessionRecorder:
             self._recorder.close()
             self._recorder = None
             self.notify_watchers()
+
+
+def notify_daemon(root: Path, name: str) -> None:
+    """Announce news of a recording; never blocks, never fails."""
+    with contextlib.suppress(OSError):
+        bell = os.open(root / BELL, os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            if stat.S_ISFIFO(os.fstat(bell).st_mode):
+                os.write(bell, f"{name}\n".encode())
+        finally:
+            os.close(bell)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from taskmem_terminal.recorder_signal import BELL
+from taskmem_terminal.recorder import BELL
 
 _GULP_BYTES: Final = 65_536
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
-from taskmem_terminal.exit_text import describe_end
 from taskmem_terminal.frames import OutputPage, OutputReader, ReadOptions, StreamPosition, Tail
-from taskmem_terminal.process_exit import ProcessExitWatcher
+from taskmem_terminal.process_exit import ProcessExitWatcher, describe_end
 from taskmem_terminal.recorder_listener import FifoListener
 from taskmem_terminal.recording import (
     UNSEEN,

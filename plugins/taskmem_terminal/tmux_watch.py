@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
 
 from taskmem_hookspecs import Frame, TargetGone, TargetNotFound
-from taskmem_terminal.exit_text import describe_end
 from taskmem_terminal.frames import OutputPage, OutputReader, ReadOptions, StreamPosition, Tail
-from taskmem_terminal.process_exit import ProcessExitWatcher
+from taskmem_terminal.process_exit import ProcessExitWatcher, describe_end
 from taskmem_terminal.tmux_client import Answer, Client, TmuxError
 from taskmem_terminal.tmux_panes import FORMAT, Pane, find_pane, list_panes
 from taskmem_terminal.tmux_scrollback import (

@@ -1,4 +1,4 @@
-"""Functions say what they do, and a class name means one thing."""
+"""Functions say what they do, a class name means one thing, a short file has a reason."""
 
 from __future__ import annotations
 
@@ -121,6 +121,8 @@ VERBS = frozenset(
 )
 """Verbs and nouns that only look like participles."""
 LONGEST_TEST_NAME = 60
+SHORT = 40
+"""Lines of a file below which its first line says why it is one."""
 
 
 def definitions(roots: tuple[str, ...]) -> Iterator[tuple[str, ast.AST]]:
@@ -164,3 +166,14 @@ def test_test_names_fit_into_60_characters() -> None:
         and len(node.name) > LONGEST_TEST_NAME
     ]
     assert long == []
+
+
+def test_a_short_file_says_why_it_is_a_file() -> None:
+    short = {
+        str(path.relative_to(ROOT)): lines[0]
+        for root in PRODUCT
+        for path in sorted((ROOT / root).rglob("*.py"))
+        if not path.name.startswith("__")
+        and len(lines := path.read_text("utf-8").splitlines()) < SHORT
+    }
+    assert {path: line for path, line in short.items() if "a file of its own" not in line} == {}

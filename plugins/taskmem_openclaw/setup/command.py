@@ -1,4 +1,4 @@
-"""The command `taskmem setup openclaw`."""
+"""The command `taskmem setup openclaw` (a file of its own: --help must load no more)."""
 
 from __future__ import annotations
 

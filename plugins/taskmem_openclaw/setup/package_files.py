@@ -1,4 +1,4 @@
-"""Find the files that this package ships, and the desired state of OpenClaw."""
+"""Find the files that this package ships, their copies, and the desired state of OpenClaw."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from taskmem_hookspecs.installing import find_command, find_home
+from taskmem_hookspecs.installing import NotOurs, Skill, find_command, find_home
 from taskmem_openclaw.setup import plan
 from taskmem_openclaw.setup.apply import ShippedPackage
 from taskmem_openclaw.setup.edits import find_value, to_list, to_object
@@ -39,6 +40,25 @@ def read_skills() -> tuple[bytes, ...]:
     folders = (find_plugin().folder, find_bundle().folder)
     files = (each / "skills" / "task-memory" / "SKILL.md" for each in folders)
     return tuple(file.read_bytes() for file in files)
+
+
+def find_skill_copies(config: Path, said: Mapping[str, Any]) -> list[Skill]:
+    """Return the existing copies that are our skill.
+
+    Args:
+        config: OpenClaw's configuration file; one copy is beside it.
+        said: The parsed configuration.
+    """
+    state = config.parent
+    workspace = find_value(said, ("agents", "defaults", "workspace"))
+    named = Path(str(workspace)).expanduser() if workspace else state / "workspace"
+    places = [Skill(each / "skills", known=read_skills()) for each in (state, named)]
+    found: list[Skill] = []
+    for each in places:
+        with suppress(NotOurs, OSError):
+            if each.there is not None:
+                found.append(each)
+    return found
 
 
 def has_named_readers() -> bool:

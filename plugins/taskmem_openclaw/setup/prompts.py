@@ -16,7 +16,7 @@ import click
 
 from taskmem_hookspecs.installing import NotOurs, describe_data, find_home
 from taskmem_openclaw import plugin_socket
-from taskmem_openclaw.setup import apply, openclaw, package_files, plan, setup_record, skills
+from taskmem_openclaw.setup import apply, openclaw, package_files, plan, setup_record
 from taskmem_openclaw.setup.apply import SetupPlan
 from taskmem_openclaw.setup.edits import ConfigChange, apply_changes, find_value
 from taskmem_openclaw.setup.merge_patches import Document, is_same_json
@@ -115,7 +115,7 @@ def remove_setup(*, dry_run: bool) -> None:
         host, record, now = _find_openclaw()
         wishes = package_files.build_desired_state(now, record.folder)
         move = apply.plan_removal(host, record, now, wishes)
-        copies = skills.find_skill_copies(host.config, now)
+        copies = package_files.find_skill_copies(host.config, now)
         if dry_run:
             _print_plan(move)
             for each in copies:

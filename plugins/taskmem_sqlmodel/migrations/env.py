@@ -1,4 +1,4 @@
-"""Alembic environment: runs migrations in the caller's transaction."""
+"""Run migrations in the caller's transaction (a file of its own: Alembic wants the name)."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from taskmem_hookspecs.errors import NoProvider
 SOCKETS: Final = "/tmp/.X11-unix"  # noqa: S108 - that is where X servers listen
 """Folder with the sockets of all local X servers."""
 VARIABLE: Final = "TASKMEM_DISPLAY"
+HIDDEN: Final = "The window is minimised or on another desktop; it cannot be seen."
 
 NAMED: Final = 5
 """How many displays a sentence names."""
@@ -29,6 +30,28 @@ _NO_DISPLAY: Final = (
     "run: taskmem daemon stop. Where there is none, wait on a terminal (pty:NAME) or a "
     "file (pty:file:/PATH)."
 )
+
+Box = tuple[int, int, int, int]
+"""Left, top, width, height, in screen pixels."""
+
+
+class DisplayGone(Exception):
+    """The display does not answer, or no longer; the message says which."""
+
+
+class NotViewable(Exception):
+    """The window exists but has no pixels; the message says why."""
+
+
+class DisplayEvents(NamedTuple):
+    """What happened on a display since the last call."""
+
+    painted: bool = False
+    """Whether anything was painted."""
+    changed: bool = False
+    """Whether a title, a position, or the list of windows changed."""
+    closed: frozenset[int] = frozenset()
+    """Windows that were closed."""
 
 
 class Desktop(NamedTuple):

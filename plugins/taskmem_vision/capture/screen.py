@@ -15,8 +15,7 @@ import mss
 from mss.exception import ScreenShotError
 from PIL import Image
 
-from taskmem_vision.capture.desktop import Desktop
-from taskmem_vision.capture.display_state import Box, DisplayEvents, DisplayGone
+from taskmem_vision.capture.desktop import Box, Desktop, DisplayEvents, DisplayGone
 from taskmem_vision.capture.privacy import Privacy, black_out
 from taskmem_vision.capture.watch_base import PictureWatch
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound, Watch
 from taskmem_hookspecs.errors import NoProvider
 from taskmem_vision.capture import desktop, windows
-from taskmem_vision.capture.display_state import DisplayGone
+from taskmem_vision.capture.desktop import DisplayGone
 from taskmem_vision.capture.privacy import VARIABLE, Privacy
 from taskmem_vision.capture.windows import Window, WindowChoice
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.display_state import Box, DisplayEvents, DisplayGone, NotViewable
+from taskmem_vision.capture.desktop import Box, DisplayEvents, DisplayGone, NotViewable
 from taskmem_vision.capture.privacy import Privacy
 from taskmem_vision.capture.watch_base import PictureWatch
 from taskmem_vision.capture.windows import Window, describe_window, find_dialogs

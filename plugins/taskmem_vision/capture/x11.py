@@ -15,7 +15,7 @@ from typing import Any, Final
 from PIL import Image
 
 from taskmem_hookspecs import TargetGone
-from taskmem_vision.capture.display_state import (
+from taskmem_vision.capture.desktop import (
     HIDDEN,
     Box,
     DisplayEvents,

@@ -25,7 +25,6 @@ from taskmem_hookspecs import (
     Reading,
 )
 from taskmem_vision.gemini import failures
-from taskmem_vision.gemini.keys import KEYS
 from taskmem_vision.gemini.prices import compute_cost_dollars
 
 if TYPE_CHECKING:
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from google.genai.types import GenerateContentResponse, ThinkingConfigDict
 
 NAME: Final = "gemini"
+KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+"""Variables in which the SDK looks for a key, in its order."""
 MODEL: Final = "gemini-3.5-flash-lite"
 VARIABLE: Final = "TASKMEM_GEMINI_CALLS_PER_DAY"
 CALLS_PER_DAY: Final = 1000
@@ -229,6 +230,11 @@ def _build_reading(response: GenerateContentResponse, model: str) -> Reading:
         tokens_out=tokens.written,
         cost_usd=cost,
     )
+
+
+def remove_keys(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without keys, for a program that asks no model."""
+    return {name: each for name, each in environ.items() if name not in KEYS}
 
 
 def choose_thinking_config(model: str) -> ThinkingConfigDict:

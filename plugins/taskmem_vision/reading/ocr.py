@@ -31,7 +31,7 @@ from typing import Final, Protocol, runtime_checkable
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.gemini.keys import remove_keys
+from taskmem_vision.gemini.client import remove_keys
 from taskmem_vision.reading.page import OcrPage, Word, arrange_words
 from taskmem_vision.text_lines import to_one_line
 

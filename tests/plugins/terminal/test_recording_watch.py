@@ -20,8 +20,8 @@ from taskmem_hookspecs import (
     TargetGone,
     TargetNotFound,
 )
+from taskmem_terminal.recorder import BELL, notify_daemon
 from taskmem_terminal.recorder_listener import FifoListener
-from taskmem_terminal.recorder_signal import BELL, notify_daemon
 from taskmem_terminal.recording import (
     Recorder,
     Recording,

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from taskmem_hookspecs import JudgeUnavailable
-from taskmem_vision.gemini.keys import KEYS
+from taskmem_vision.gemini.client import KEYS
 from taskmem_vision.reading.ocr import OUTPUT_BYTES, OcrEngine, Tesseract, choose_scale
 from taskmem_vision.reading.rapid import RapidOcr
 from tests.plugins.vision.painted import FONT, require_tesseract
