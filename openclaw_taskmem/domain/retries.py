@@ -1,4 +1,4 @@
-"""Decide how long to rest after failed attempts, and which of them to log."""
+"""Decide how long to rest after failures (a file of its own: wakes and readers share it)."""
 
 from __future__ import annotations
 
