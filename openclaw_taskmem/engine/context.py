@@ -59,7 +59,7 @@ TURNS: Final = 64
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME: Final = 9
-"""Characters of an id that say when it was made; `_CHANCE` of them are random."""
+"""Characters of an id that encode its time; `_CHANCE` more are random."""
 _CHANCE: Final = 7
 
 
@@ -94,7 +94,7 @@ class StorageUse:
 
 
 def new_id(kind: str, now: datetime) -> str:
-    """Return a fresh id, such as `task_06dq3z8v1h2k9f`; a kind's sort by their millisecond."""
+    """Return a new id, such as `task_06dq3z8v1h2k9f`; ids of one kind sort by the millisecond."""
     millis = int(now.timestamp() * 1000)
     chance = secrets.randbits(5 * _CHANCE)
     return f"{kind}_{_encode_digits(millis, _TIME)}{_encode_digits(chance, _CHANCE)}"

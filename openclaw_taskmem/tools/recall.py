@@ -60,7 +60,7 @@ def search_history(
 
 
 def _keep_valid_matches(answer: object) -> list[Recollection]:
-    """Keep what a source may answer, and pass over the rest."""
+    """Keep the valid matches in a source's answer; drop the rest."""
     items = cast("Sequence[object]", answer) if isinstance(answer, Sequence) else ()
     return [item for item in items if isinstance(item, Recollection)]
 
