@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.daemon.notifier import Notifier
+from openclaw_taskmem.daemon.notifier import SHOWN, Notifier
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.daemon.timer import GracePeriod, WakeableTimer
 from openclaw_taskmem.domain.callers import find_session_agent
@@ -121,17 +121,18 @@ class BackgroundLoops:
             self._leases.wake(due.lapse_at)
         if due.tell:
             self._tell.wake(self._context.clock.now())
-        if due.say:
-            self._wake_notifiers()
+        if due.say or due.show:
+            self._wake_notifiers(timedelta() if due.say else SHOWN)
 
     def recheck_holds(self) -> None:
         """Check again which sessions may be disturbed; called on the event loop."""
         self._outbox.wake(self._context.clock.now())
         self._wake_notifiers()
 
-    def _wake_notifiers(self) -> None:
+    def _wake_notifiers(self, rest: timedelta = timedelta()) -> None:
+        at = self._context.clock.now() + rest
         for alarm, _ in self._heralds:
-            alarm.wake(self._context.clock.now())
+            alarm.wake(at)
 
     async def run(self) -> None:
         """Run all loops until cancelled."""

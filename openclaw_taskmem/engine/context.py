@@ -72,7 +72,9 @@ class DueWork:
     lapse_at: datetime | None
     tell: bool
     say: bool
-    """True if there may be something to show the user."""
+    """True if there may be a line for a user, or a turn to stop."""
+    show: bool
+    """True if a user may see another card, or other questions."""
     waits: tuple[str, ...]
     """Ids of the waits that were opened, changed or ended."""
     roles: frozenset[str | None]
@@ -365,7 +367,8 @@ def _collect_due_work(change: Change) -> DueWork:
         wake_at=min((wake.due_at for wake in change.wakes if wake.due_at), default=None),
         lapse_at=min((run.lease_until for run in change.runs if run.lease_until), default=None),
         tell=any(event.kind in events.TOLD for event in change.events),
-        say=any(event.kind in events.SAID | events.SHOWN for event in change.events),
+        say=any(event.kind in events.SAID for event in change.events),
+        show=any(event.kind in events.SHOWN for event in change.events),
         waits=tuple(wait.wait_id for wait in change.waits),
         roles=frozenset(run.role for run in change.runs),
         queued_for=frozenset(run.role for run in change.runs if run.state is RunState.QUEUED),

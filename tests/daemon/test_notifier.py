@@ -17,6 +17,7 @@ from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import COALESCED
 from openclaw_taskmem.engine import host_notifications
+from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.host_notifications import NotificationKind
 from taskmem_hookspecs import (
     Change,
@@ -502,6 +503,32 @@ async def test_changes_that_come_together_are_shown_as_one(
 
     await run_passes(world, shows)
     assert len(host.views) == 1
+
+
+async def test_view_changes_are_read_together_half_a_second_later(
+    monkeypatch: pytest.MonkeyPatch, host: Host
+) -> None:
+    world, read, find_due_events = World(), [], host_notifications.find_due_events
+
+    def note_read(context: Context, outgoing: NotificationKind, after: int) -> Any:
+        read.append(outgoing)
+        return find_due_events(context, outgoing, after)
+
+    gateway: Any = Gateway(world.clock)
+    async with run_loops(world, gateway, longest=3600, host=host):
+        main = Session(world)
+        task = start_work(main)
+        await world.clock.advance(COALESCED.total_seconds())
+        monkeypatch.setattr(host_notifications, "find_due_events", note_read)
+        views = len(host.views)
+        for _ in range(3):
+            main.call("task_update", task_id=task, message="On it.")
+            await world.clock.advance(0.1)
+        assert read == []
+        await world.clock.advance(SHOWN.total_seconds())
+
+        assert {*read} == {*NotificationKind}
+        assert len(host.views) == views + 1
 
 
 class Moody(Host):
