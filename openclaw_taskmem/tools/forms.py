@@ -7,6 +7,7 @@ Source: design §5.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import NoneType
 from typing import Annotated, Final
 
@@ -321,8 +322,12 @@ _GIVEN: Final[Mapping[type, str]] = {
 }
 
 
+@cache
 def build_schema(form: type[Form]) -> dict[str, JsonValue]:
-    """Return a form's JSON schema, small: schemas are read in every session."""
+    """Return a form's JSON schema, small: schemas are read in every session.
+
+    It is made once, and all callers share it: nobody may change it.
+    """
     made = form.model_json_schema()
     compact = _compact_schema(made)
     assert isinstance(compact, dict)  # noqa: S101 - a schema is an object

@@ -28,6 +28,16 @@ def test_what_a_host_reads_in_every_session_stays_small() -> None:
     assert len(json.dumps(read, separators=(",", ":")).encode()) < 8 * 1024
 
 
+def test_a_schema_is_made_once_and_a_call_does_not_change_it(world: World) -> None:
+    schema = catalog.find_tool("task_update").input_schema
+    before = json.dumps(schema)
+
+    world.narrate(world.register())
+
+    assert catalog.find_tool("task_update").input_schema is schema
+    assert json.dumps(schema) == before
+
+
 def names_offered(profile: str, *, recalls: bool) -> set[str]:
     return {tool.name for tool in catalog.list_offered(profile, recalls=recalls)}
 
