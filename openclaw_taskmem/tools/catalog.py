@@ -20,6 +20,7 @@ from openclaw_taskmem.engine.run_context import renew_lease
 from openclaw_taskmem.tools import arguments, forms, recall, runs, thread_pages, wait_forms, waits
 from openclaw_taskmem.tools.tool import (
     Answer,
+    RunlessAnswer,
     Tool,
     describe_asked,
     describe_awaited,
@@ -48,11 +49,13 @@ def answer_call(context: Context, name: str, given: Mapping[str, object], caller
     form = forms.fill_form(tool.form, safe)
     reached = context.reaches(caller.host, form.session_key)
     caller = caller.with_session(form.session_key, reached=reached)
-    answer: Answer = {}
+    answered: Answer | RunlessAnswer = {}
     try:
-        answer = tool.answer(context, form, caller)
+        answered = tool.answer(context, form, caller)
     finally:
-        _renew_caller_lease(context, form, answer, caller)
+        if not isinstance(answered, RunlessAnswer):
+            _renew_caller_lease(context, form, answered, caller)
+    answer = answered.answer if isinstance(answered, RunlessAnswer) else answered
     if removed:
         answer["message"] = (
             f"{answer['message']} {format_count(removed, 'secret')} in the text "
@@ -146,7 +149,9 @@ def _register_task(context: Context, form: forms.TaskRegister, caller: Caller) -
     }
 
 
-def _update_task(context: Context, form: forms.TaskUpdate, caller: Caller) -> Answer:
+def _update_task(
+    context: Context, form: forms.TaskUpdate, caller: Caller
+) -> Answer | RunlessAnswer:
     status = None if form.status is None else task_lifecycle.parse_status(form.status)
     wish = UpdateRequest(
         message=form.message,
@@ -162,9 +167,10 @@ def _update_task(context: Context, form: forms.TaskUpdate, caller: Caller) -> An
     until, start = thread_pages.parse_position(form.after)
     answer: Answer = {"task_id": form.task_id}
     said: list[str] = []
+    runless = False
     if wish.has_changes:
         updated = tasks.write_update(context, form.task_id, wish)
-        task = updated.task
+        task, runless = updated.task, updated.run is None
         answer |= {
             "message_count": task.message_count,
             "status": task.status,
@@ -201,7 +207,7 @@ def _update_task(context: Context, form: forms.TaskUpdate, caller: Caller) -> An
         )
         said.append(thread_pages.describe_page(asked, answer))
     answer["message"] = " ".join(said).strip()
-    return answer
+    return RunlessAnswer(answer) if runless else answer
 
 
 _ARTIFACTS: Final = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
@@ -19,6 +19,12 @@ from taskmem_hookspecs import Run, Task
 Answer = dict[str, JsonValue]
 
 
+class RunlessAnswer(NamedTuple):
+    """An answer whose handler has just seen that the task has no open run."""
+
+    answer: Answer
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool that an agent may call."""
@@ -27,7 +33,7 @@ class Tool:
     description: str
     """For the model: what it does and when to use it."""
     form: type[forms.Form]
-    answer: Callable[[Context, Any, Caller], Answer]
+    answer: Callable[[Context, Any, Caller], Answer | RunlessAnswer]
     looks: Callable[[Mapping[str, object]], bool] = lambda _: False
     """Whether a call with these arguments looks at targets or artifacts, which may take seconds."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.tools import catalog
 from taskmem_hookspecs import Change, Owner, Run, RunQuery, WakeState
 from taskmem_hookspecs.errors import (
     Conflict,
@@ -135,6 +136,22 @@ def test_a_question_of_anybody_else_renews_nothing(world: World, caller: Caller)
         world.call("task_status", caller, task_id=task)
 
     assert counting_store(world).commits == 0
+
+
+def test_update_of_a_task_without_a_run_renews_no_lease(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[object] = []
+    monkeypatch.setattr(catalog, "renew_lease", lambda *given: looked.append(given))
+    task = world.register()
+
+    world.call("task_update", WORKER, task_id=task, message="On it.")
+    assert looked == []
+
+    world.call("task_update", WORKER, task_id=task, query="Where am I?")
+    with pytest.raises(TaskmemError):
+        world.call("task_update", WORKER, task_id=task, completed_steps=[99])
+    assert len(looked) == 2
 
 
 def test_a_call_on_a_wait_renews_the_lease_of_its_task(world: World) -> None:
