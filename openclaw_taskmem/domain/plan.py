@@ -144,6 +144,8 @@ def identify_step(text: str) -> tuple[str, ...]:
 
 
 def _fold_text(text: str) -> str:
+    if text.isascii():
+        return " ".join(text.casefold().split())
     apart = "".join(
         f"^{char}" if unicodedata.decomposition(char).startswith(_RAISED) else char for char in text
     )

@@ -8,7 +8,8 @@ mark. Source: ruling "narration".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from openclaw_taskmem.domain.plan import identify_step
@@ -89,6 +90,8 @@ _ASIDE: Final = re.compile(
 _OPENED: Final = re.compile(
     rf"(?:\[x\]|[✅☑✔✓]\ufe0f?|(?:{'|'.join(sorted(DID - TICKS))}) ?[:–—-])\s*", re.IGNORECASE
 )
+_SKIPPED: Final = DONE | EMPTY
+_DONE_ALONE: Final = [[word] for word in DONE]
 _BULLET: Final = re.compile(r"^(?:[-*+•#]+\s+|\d{1,3}[.)]\s+)+")
 
 
@@ -110,7 +113,11 @@ class StepMarks(Value):
 
 def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
     """Read which of a plan's steps a message marks, reopens and names."""
-    own = [identify_step(step) for step in plan]
+
+    @cache
+    def identify_steps() -> list[tuple[str, ...]]:
+        return [identify_step(step) for step in plan]
+
     done, reopened, denied, named = set[int](), set[int](), set[int](), set[int]()
     all_done = False
     for sentence in _split_sentences(message):
@@ -125,7 +132,7 @@ def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:
             continue
         reopened |= _find_reopened(clauses)
         denied |= _find_denied(clauses)
-        by_words = _find_own_words(sentence, own)
+        by_words = _find_own_words(sentence, identify_steps)
         if by_words and _read_steps(words) - by_words:
             continue  # "Step 3: Build the image - done" means one or the other
         done |= by_words | (_find_done(clauses) if _is_plain(sentence) else set())
@@ -290,8 +297,13 @@ def _is_not(word: str) -> bool:
     return word == "not" or word.endswith("n't")
 
 
-def _find_own_words(sentence: str, own: Sequence[tuple[str, ...]]) -> set[int]:
-    """Find the step that a sentence names by its text and reports as done."""
+def _find_own_words(
+    sentence: str, identify_steps: Callable[[], Sequence[tuple[str, ...]]]
+) -> set[int]:
+    """Find the step that a sentence names by its text and reports as done.
+
+    `identify_steps` returns the names of the plan's steps; it is called if needed.
+    """
     text = _BULLET.sub("", sentence)
     opened = _OPENED.match(text)
     text = text[opened.end() :] if opened else text
@@ -300,14 +312,15 @@ def _find_own_words(sentence: str, own: Sequence[tuple[str, ...]]) -> set[int]:
     for end, rest in ends:
         words = text[:end].split()
         called = bool(opened)
-        while words and words[-1].lower() in DONE | EMPTY:
+        while words and words[-1].lower() in _SKIPPED:
             called |= words.pop().lower() in DONE
         after = _WORD.findall(_CLAUSE.split(rest)[0].lower()) if rest else []
-        if [word for word in after if word not in EMPTY] in [[each] for each in DONE]:
+        if [word for word in after if word not in EMPTY] in _DONE_ALONE:
             called, after = True, []
-        name = identify_step(" ".join(words))
-        if _REFERENCE.fullmatch(" ".join(words).lower()):
+        text_of_step = " ".join(words)
+        if not called or _REFERENCE.fullmatch(text_of_step.lower()):
             continue  # a step that is called "Step 1" is named by its number
-        if called and own.count(name) == 1 and not _has_objection([after]):
+        own, name = identify_steps(), identify_step(text_of_step)
+        if own.count(name) == 1 and not _has_objection([after]):
             return {own.index(name)}
     return set()

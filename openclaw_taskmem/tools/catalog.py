@@ -218,6 +218,8 @@ _ARTIFACTS: Final = (
 
 def _is_completion(given: Mapping[str, object]) -> bool:
     """Whether an update would complete the task, which needs proof."""
+    if given.get("status") is None:
+        return False
     try:
         status = task_lifecycle.parse_status(str(given.get("status")))
     except TaskmemError:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.plan import DroppedStep, compute_progress, remap_marks
+from openclaw_taskmem.domain.plan import DroppedStep, compute_progress, identify_step, remap_marks
 from taskmem_hookspecs.model import Task, TaskStatus
 from taskmem_hookspecs.packet import Progress
 
@@ -213,3 +213,9 @@ def test_no_step_becomes_done_that_was_not(old, new):
         counterpart = [i for i in done if remap_marks([plan[i]], {0}, [new[index]]).done]
         assert counterpart or new[index] not in undone
         assert counterpart
+
+
+@given(st.text(st.characters(max_codepoint=126)))
+def test_a_step_in_wide_letters_is_the_step_in_ascii(text: str) -> None:
+    wide = text.translate({code: code + 0xFEE0 for code in range(0x21, 0x7F)})
+    assert identify_step(f"{text} x") == identify_step(f"{wide} x")
