@@ -7,6 +7,7 @@ import pytest
 from tests.support.daemons import Daemon, short_home
 from tests.support.databases import DIALECTS, InHome, OnServer
 from tests.support.openclaws import FakeOpenClaw
+from tests.support.stage import Stage
 
 
 @pytest.fixture
@@ -49,3 +50,11 @@ def task_database(request, home, tmp_path):
     if request.param == "sqlite":
         return InHome(home, tmp_path / "copy")
     return OnServer(request.getfixturevalue("postgres").new_database())
+
+
+@pytest.fixture
+def stage() -> Stage:
+    """A stage with one scene, pty:build."""
+    made = Stage()
+    made.scene("build")
+    return made

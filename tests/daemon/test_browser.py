@@ -12,12 +12,11 @@ import pytest
 from openclaw_taskmem.cli.client import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, looks
 from tests.support.browsing import SIZE, Site, open_browser
-from tests.support.daemons import await_ended, row
+from tests.support.daemons import NO_KEYS, await_ended, row
 from tests.support.inks import INK, has_ink
 from tests.support.screens import Screen, require_screen
 from tests.support.waiting import until
 
-KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
 DOWNLOADED = (
     "File download completes (progress bar disappears or 'Download complete' "
     "notification appears), or an error dialog/message appears"
@@ -64,7 +63,7 @@ def test_a_download_that_completes_resolves_its_wait(start, screen, site):
             )
 
         with FakeGemini(looks(holds)) as model:
-            daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
+            daemon = start(**NO_KEYS | model.environ, DISPLAY=screen.display)
             wait = open_wait(daemon, DOWNLOADED)
             model.wait_for(1)
             assert row(daemon, wait)["status"] == "watching"
@@ -79,7 +78,7 @@ def test_a_wait_that_came_too_early_is_refined(start, screen, site):
         )
 
     with FakeGemini(looks(holds)) as model, open_browser(screen, site, "/table"):
-        daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
+        daemon = start(**NO_KEYS | model.environ, DISPLAY=screen.display)
         wait = open_wait(daemon, "The page is there")
         assert await_ended(daemon, wait)["status"] == "resolved"
         asked = len(model.requests)
@@ -99,7 +98,7 @@ def test_a_wait_that_came_too_early_is_refined(start, screen, site):
 
 def test_wait_without_api_key_reads_download_end_off_screen(start, screen, site):
     with open_browser(screen, site, "/download"):
-        daemon = start(**KEYS, DISPLAY=screen.display)
+        daemon = start(**NO_KEYS, DISPLAY=screen.display)
         wait = open_wait(daemon, 'shows "report.csv" and "Done"', "screen")
         wait_until_read(daemon, wait, "does not show")
         site.go.set()
@@ -108,7 +107,7 @@ def test_wait_without_api_key_reads_download_end_off_screen(start, screen, site)
 
 def test_wait_without_api_key_reads_line_changed_midway_whole(start, screen, site):
     with open_browser(screen, site, "/dialog"):
-        daemon = start(**KEYS, DISPLAY=screen.display)
+        daemon = start(**NO_KEYS, DISPLAY=screen.display)
         wait = open_wait(daemon, 'shows "Download complete"')
         wait_until_read(daemon, wait, "does not show")
         site.go.set()
@@ -119,7 +118,7 @@ def test_wait_without_api_key_reads_line_changed_midway_whole(start, screen, sit
 
 def test_without_a_key_a_dialog_is_read_off_the_screen(start, screen, site):
     with open_browser(screen, site, "/dialog"):
-        daemon = start(**KEYS, DISPLAY=screen.display)
+        daemon = start(**NO_KEYS, DISPLAY=screen.display)
         wait = open_wait(daemon, 'a dialog says "The report was saved"', "screen")
         wait_until_read(daemon, wait, "does not show")
         site.go.set()

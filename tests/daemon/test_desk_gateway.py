@@ -21,9 +21,9 @@ from openclaw_taskmem.domain.look_policy import LookPolicy
 from openclaw_taskmem.home import find_home
 from taskmem_hookspecs import InvalidArguments, Owner, ResumeFacts, RunQuery, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound, UnknownTool
+from tests.support.gateways import MAIN, OTHER
 from tests.support.world import PERSON, World
 
-MAIN, OTHER = "agent:main:main", "agent:main:other"
 HELLO = {
     "kind": "gateway",
     "boot": "boot_1",

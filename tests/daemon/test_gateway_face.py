@@ -7,10 +7,9 @@ import json
 import pytest
 
 from openclaw_taskmem.cli.client import LinkError, connect
+from tests.support.daemons import SOON
+from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE, until
-
-MAIN, OTHER = "agent:main:main", "agent:main:other"
-SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
 
 
 def hello(*running, age=60_000, boot="boot_1"):

@@ -27,10 +27,10 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.looped import inline
+from tests.support.gateways import MAIN, OTHER
 from tests.support.sessions import Session
 from tests.support.world import PERSON, PLAN, World
 
-MAIN, OTHER = "agent:main:main", "agent:main:other"
 OLD = SETTLES.total_seconds() * 1000
 FIRST, SECOND = object(), object()
 

@@ -14,11 +14,11 @@ from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.engine import wakes
 from taskmem_hookspecs import FOREVER, Wake, WakeQuery, WakeReceipt, WakeState
 from tests.daemon.looped import Gateway, inline, run_loops
+from tests.support.gateways import MAIN
 from tests.support.sessions import Session
 from tests.support.world import World
 
 THRESHOLD = 300
-MAIN, OTHER = "agent:main:main", "agent:main:other"
 
 
 @pytest.fixture

@@ -9,12 +9,11 @@ import pytest
 
 from openclaw_taskmem.cli.client import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, shows
-from tests.support.daemons import command, row
+from tests.support.daemons import NO_KEYS, command, row
 from tests.support.gateways import FakeGateway
 from tests.support.waiting import until
 
 VAGUE = "the report looks complete"
-KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def open_wait(daemon, log, **given):
 
 
 def test_without_a_key_it_is_refused_with_what_would_help(start, log):
-    daemon = start(**KEYS)
+    daemon = start(**NO_KEYS)
 
     with pytest.raises(LinkError, match=r"Set GEMINI_API_KEY") as refused:
         open_wait(daemon, log)
@@ -41,7 +40,7 @@ def test_without_a_key_it_is_refused_with_what_would_help(start, log):
 
 def test_with_a_key_a_model_settles_it(start, log):
     with FakeGemini(shows("Page 12 of 12")) as model:
-        daemon = start(**KEYS | model.environ)
+        daemon = start(**NO_KEYS | model.environ)
         wait = open_wait(daemon, log)
         with log.open("a") as file:
             file.write("Page 12 of 12\n")
@@ -56,7 +55,7 @@ def test_with_a_key_a_model_settles_it(start, log):
 
 def test_what_rules_settle_is_never_sent_to_a_model(start, log):
     with FakeGemini(shows("never")) as model:
-        daemon = start(**KEYS | model.environ)
+        daemon = start(**NO_KEYS | model.environ)
         wait = open_wait(daemon, log, wake_when='"Build finished" appears')
         with log.open("a") as file:
             file.write("Build finished\n")
@@ -77,7 +76,7 @@ def gemini(daemon):
 
 def ask_one_question(start, model, log, **settings):
     """A daemon that has asked one question, and how it was answered."""
-    daemon = start(**KEYS | model.environ | settings)
+    daemon = start(**NO_KEYS | model.environ | settings)
     wait = open_wait(daemon, log)
     with log.open("a") as file:
         file.write("Page 12 of 12\n")
@@ -87,7 +86,7 @@ def ask_one_question(start, model, log, **settings):
 
 def test_status_tells_model_cost_also_after_daemon_is_killed(start, log, home):
     with FakeGemini(shows("Page 12 of 12")) as model:
-        daemon = start(**KEYS | model.environ)
+        daemon = start(**NO_KEYS | model.environ)
         assert gemini(daemon)["asked"] == 0
         daemon.stop()
 
@@ -134,7 +133,7 @@ def test_an_unknown_reader_is_refused_at_start(home):
 
 def test_doctor_has_a_row_for_each_reader(start, home):
     with FakeGemini() as model:
-        start(**KEYS | model.environ)
+        start(**NO_KEYS | model.environ)
         rows = json.loads(command(home, "doctor", "--json", "--no-proof")[1])["rows"]
     found = {row["id"]: row for row in rows if row["id"].startswith("reader")}
     assert [*found] == ["reader.gemini", "reader.host"]
@@ -144,7 +143,7 @@ def test_doctor_has_a_row_for_each_reader(start, home):
 
 def test_wait_and_doctor_name_a_model_that_does_not_answer(start, home, log):
     with FakeGemini(lambda _: {"status": 500}) as model:
-        daemon = start(**KEYS | model.environ)
+        daemon = start(**NO_KEYS | model.environ)
         wait = open_wait(daemon, log, timeout=8)
         with log.open("a") as file:
             file.write("Page 12 of 12\n")
@@ -179,7 +178,7 @@ def openclaw(tmp_path):
     config = tmp_path / "openclaw.json"
     entry = {"plugins": {"entries": {"taskmem": {"enabled": True}}}}
     config.write_text(json.dumps(entry))
-    return {**KEYS, "OPENCLAW_CONFIG_PATH": str(config)}
+    return {**NO_KEYS, "OPENCLAW_CONFIG_PATH": str(config)}
 
 
 def answer_as_asked(gateway, *, decoys):

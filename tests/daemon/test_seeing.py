@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import contextmanager
 
 import pytest
 
 from openclaw_taskmem.cli.client import LinkError
 from tests.plugins.vision.fake_gemini import FakeGemini, looks
-from tests.support.daemons import await_ended, row
+from tests.support.daemons import NO_KEYS, await_ended, row
 from tests.support.inks import INK, STEER, has_ink
 from tests.support.scenes import Scene
 from tests.support.screens import Screen, require_screen
 from tests.support.waiting import until
-
-KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ def model():
 @pytest.fixture
 def daemon(start, screen, model):
     """A daemon on that display, which asks that model."""
-    return start(**KEYS | model.environ, DISPLAY=screen.display, WAYLAND_DISPLAY="")
+    return start(**NO_KEYS | model.environ, DISPLAY=screen.display, WAYLAND_DISPLAY="")
 
 
 def open_wait(daemon, scene, **given):
@@ -54,15 +53,22 @@ def open_wait(daemon, scene, **given):
     return daemon.call("smart_wait", **{"target": scene.target, **asked})["wait_id"]
 
 
+@contextmanager
+def watch_scene(daemon, screen, model, kind, **given):
+    """Show a scene, wait on it, and yield both once the model was asked about it."""
+    with Scene(screen, kind) as scene:
+        scene.ready()
+        wait = open_wait(daemon, scene, **given)
+        model.wait_for(1)
+        yield scene, wait
+
+
 def wait_until_seen(daemon, wait, words):
     until(lambda: words in str(row(daemon, wait)["last_observation"]), f"it is told: {words}")
 
 
 def test_what_happens_in_a_window_resolves_its_wait(daemon, screen, model):
-    with Scene(screen, "plain") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene)
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "plain") as (scene, wait):
         scene.tell("paint")
         assert await_ended(daemon, wait)["status"] == "resolved"
     assert len(model.requests) <= 3
@@ -73,7 +79,7 @@ def test_quoted_text_without_a_local_reader_goes_to_the_model(start, screen, tmp
     with FakeGemini(sees(quoted)) as model, Scene(screen, "plain") as scene:
         scene.ready()
         without_tesseract = {"DISPLAY": screen.display, "PATH": str(tmp_path)}
-        daemon = start(**KEYS | model.environ | without_tesseract)
+        daemon = start(**NO_KEYS | model.environ | without_tesseract)
         wait = open_wait(daemon, scene, wake_when=quoted)
         model.wait_for(1)
         scene.tell("paint")
@@ -101,19 +107,16 @@ def test_another_window_does_not_count(daemon, screen, model):
 
 
 def test_a_dialog_belongs_to_its_window(daemon, screen, model):
-    with Scene(screen, "error_dialog") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene, wake_when="A dialog says so")
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "error_dialog", wake_when="A dialog says so") as (
+        scene,
+        wait,
+    ):
         scene.now()
         assert await_ended(daemon, wait)["status"] == "resolved"
 
 
 def test_a_toast_anywhere_on_the_screen_is_caught(daemon, screen, model):
-    with Scene(screen, "toast") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene)
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "toast") as (scene, wait):
         scene.now()
         assert await_ended(daemon, wait)["status"] == "resolved"
 
@@ -121,10 +124,7 @@ def test_a_toast_anywhere_on_the_screen_is_caught(daemon, screen, model):
 def test_toast_gone_before_a_slow_model_answers_is_caught(daemon, screen, model):
     judge = model.answer
     model.answer = lambda request: {**judge(request), "latency": 5.0}
-    with Scene(screen, "toast") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene)
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "toast") as (scene, wait):
         scene.now()
         assert await_ended(daemon, wait)["status"] == "resolved"
 
@@ -142,7 +142,7 @@ def test_text_that_talks_to_the_model_does_not_sway_the_wait(start, screen):
 
     with FakeGemini(believe_all) as model, Scene(screen, "steered") as scene:
         scene.ready()
-        daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
+        daemon = start(**NO_KEYS | model.environ, DISPLAY=screen.display)
         wait = open_wait(daemon, scene, wake_when="done", timeout=8)
         found = await_ended(daemon, wait)
         assert found["status"] == "timeout"
@@ -150,10 +150,7 @@ def test_text_that_talks_to_the_model_does_not_sway_the_wait(start, screen):
 
 
 def test_a_window_that_closes_ends_its_wait(daemon, screen, model):
-    with Scene(screen, "plain") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene)
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "plain") as (scene, wait):
         scene.tell("close")
         found = await_ended(daemon, wait)
         assert found["status"] == "error"
@@ -161,10 +158,7 @@ def test_a_window_that_closes_ends_its_wait(daemon, screen, model):
 
 
 def test_a_window_that_is_minimised_is_waited_for(daemon, screen, model):
-    with Scene(screen, "plain") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene)
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "plain") as (scene, wait):
         scene.tell("minimise")
         wait_until_seen(daemon, wait, "minimised")
         scene.tell("restore")
@@ -173,10 +167,7 @@ def test_a_window_that_is_minimised_is_waited_for(daemon, screen, model):
 
 
 def test_a_server_that_ends_ends_the_waits_on_its_windows(daemon, screen, model):
-    with Scene(screen, "plain") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene)
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "plain") as (_, wait):
         screen.stop()
         found = await_ended(daemon, wait)
         assert found["status"] == "error"
@@ -184,10 +175,7 @@ def test_a_server_that_ends_ends_the_waits_on_its_windows(daemon, screen, model)
 
 
 def test_screen_wait_survives_a_restart_of_the_screen_server(daemon, screen, model):
-    with Scene(screen, "plain") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene, target="screen")
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "plain", target="screen") as (scene, wait):
         screen.stop()
         wait_until_seen(daemon, wait, "cannot be seen")
     screen.start()
@@ -201,7 +189,7 @@ def test_several_waits_on_one_target_are_asked_about_together(start, screen):
     conditions = [f"condition {number}" for number in range(4)]
     with FakeGemini(sees(*conditions)) as model, Scene(screen, "plain") as scene:
         scene.ready()
-        daemon = start(**KEYS | model.environ, DISPLAY=screen.display)
+        daemon = start(**NO_KEYS | model.environ, DISPLAY=screen.display)
         waits = [open_wait(daemon, scene, wake_when=each) for each in conditions]
         until(
             lambda: set(conditions) <= {c for r in model.requests for c in r.conditions.values()},
@@ -214,10 +202,7 @@ def test_several_waits_on_one_target_are_asked_about_together(start, screen):
 
 
 def test_a_daemon_that_is_killed_watches_again(daemon, screen, model):
-    with Scene(screen, "plain") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene)
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "plain") as (scene, wait):
         daemon.kill()
         daemon.restart()
         scene.tell("paint")
@@ -225,10 +210,7 @@ def test_a_daemon_that_is_killed_watches_again(daemon, screen, model):
 
 
 def test_a_program_that_hangs_holds_nothing_up(daemon, screen, model):
-    with Scene(screen, "plain") as scene:
-        scene.ready()
-        wait = open_wait(daemon, scene, timeout=4)
-        model.wait_for(1)
+    with watch_scene(daemon, screen, model, "plain", timeout=4) as (scene, wait):
         os.kill(scene.pid, signal.SIGSTOP)
         try:
             assert await_ended(daemon, wait)["status"] == "timeout"
@@ -281,7 +263,7 @@ def test_of_two_that_match_one_is_chosen_and_the_other_named(daemon, screen):
 
 
 def test_without_a_display_it_is_refused(start, model):
-    daemon = start(**KEYS | model.environ, DISPLAY=":65000", WAYLAND_DISPLAY="")
+    daemon = start(**NO_KEYS | model.environ, DISPLAY=":65000", WAYLAND_DISPLAY="")
     with pytest.raises(LinkError, match="DISPLAY"):
         daemon.call("smart_wait", target="screen", wake_when="x")
 
@@ -292,7 +274,7 @@ def test_without_a_display_it_is_refused(start, model):
 @pytest.fixture
 def ruling_daemon(start, screen):
     """A daemon on that display, which can ask nobody."""
-    return start(**KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
+    return start(**NO_KEYS, DISPLAY=screen.display, WAYLAND_DISPLAY="")
 
 
 PLAYS = [

@@ -7,11 +7,10 @@ import json
 import pytest
 
 from openclaw_taskmem.cli.client import connect
-from tests.support.daemons import command
+from tests.support.daemons import SOON, command
 from tests.support.gateways import MAIN, FakeGateway
 from tests.support.waiting import PATIENCE, until
 
-SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
 HELLO = {
     "kind": "gateway",
     "boot": "boot_1",

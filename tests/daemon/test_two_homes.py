@@ -6,11 +6,9 @@ import shutil
 import signal
 from contextlib import closing
 
-from tests.support.daemons import Daemon, refused_start, short_home
+from tests.support.daemons import SOON, Daemon, refused_start, short_home
 from tests.support.databases import look
 from tests.support.waiting import until
-
-SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
 
 
 def alerts(database):

@@ -56,13 +56,6 @@ class Slow(PaintedPicture):
 
 
 @pytest.fixture
-def stage() -> Stage:
-    made = Stage()
-    made.scene("build")
-    return made
-
-
-@pytest.fixture
 def album(tmp_path: Path) -> SnapshotStore:
     return SnapshotStore(tmp_path / "pictures", 7)
 

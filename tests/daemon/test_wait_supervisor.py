@@ -35,14 +35,6 @@ from taskmem_hookspecs.testing.clock import DAWN
 from tests.daemon.watched import watch_world
 from tests.support.stage import ScriptedJudge, Stage, a_plugin
 
-
-@pytest.fixture
-def stage() -> Stage:
-    made = Stage()
-    made.scene("build")
-    return made
-
-
 # --- the four endings ---------------------------------------------------------
 
 
@@ -916,13 +908,7 @@ async def test_what_was_last_seen_is_told_while_it_is_watched(stage: Stage) -> N
 
 
 async def test_no_secret_is_shown_to_a_judge_that_may_send_it_away(stage: Stage) -> None:
-    frames: list[Frame] = []
-
-    async def keep(_: str, frame: Frame) -> Ruling:
-        frames.append(frame)
-        return Ruling(met=Met.NO, observation="kept")
-
-    stage.rules["X"] = keep
+    frames = stage.keep_frames("X")
     async with watch_world(("stage", stage.plugin())) as room:
         await room.wait(wake_when="X")
         stage.scene("build").echoes = ("TOKEN=ghp_" + "a1B2" * 9 + " make",)
@@ -933,13 +919,7 @@ async def test_no_secret_is_shown_to_a_judge_that_may_send_it_away(stage: Stage)
 
 
 async def test_the_middle_of_a_private_key_is_not_shown(stage: Stage) -> None:
-    frames: list[Frame] = []
-
-    async def keep(_: str, frame: Frame) -> Ruling:
-        frames.append(frame)
-        return Ruling(met=Met.NO, observation="kept")
-
-    stage.rules["X"] = keep
+    frames = stage.keep_frames("X")
     async with watch_world(("stage", stage.plugin())) as room:
         await room.wait(wake_when="X")
         stage.scene("build").show(("aB1x" * 16 + "\n") * 70)
@@ -952,13 +932,7 @@ async def test_no_secret_is_in_what_else_a_judge_is_told_of_a_target(
     stage: Stage, *, raised: bool
 ) -> None:
     secret = "TOKEN=ghp_" + "a1B2" * 9
-    frames: list[Frame] = []
-
-    async def keep(_: str, frame: Frame) -> Ruling:
-        frames.append(frame)
-        return Ruling(met=Met.NO, observation="kept")
-
-    stage.rules["X"] = keep
+    frames = stage.keep_frames("X")
     scene = stage.scene("build")
     scene.note = f"There are two of {secret}."
     async with watch_world(("stage", stage.plugin())) as room:

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
+from tests.support.daemons import SOON
 from tests.support.waiting import until
 
-SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
 MARKER = "[task_stuck_resume] "
 
 

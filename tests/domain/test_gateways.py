@@ -17,8 +17,8 @@ from openclaw_taskmem.domain.gateways import (
 from taskmem_hookspecs import Task, TaskStatus
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.gateways import MAIN, OTHER
 
-MAIN, OTHER = "agent:main:main", "agent:main:other"
 SETTLED = DAWN + SETTLES
 MILLI = timedelta(milliseconds=1)
 

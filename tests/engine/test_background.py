@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateways, run_recovery, wakes
-from taskmem_hookspecs import Change, Message, Owner, Role, Run, RunQuery, RunState
+from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState
 from taskmem_hookspecs.errors import (
     InvalidArguments,
     LimitReached,
@@ -24,7 +23,7 @@ from taskmem_hookspecs.errors import (
 )
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import MAIN, Session
-from tests.support.world import PERSON, World
+from tests.support.world import PERSON, WORKER, World
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -300,9 +299,6 @@ def test_another_session_that_claims_it_has_it_to_itself(session: Session, other
     assert session.world.task(task).session_key == other.key
     session.call("task_background", task_id=session.register(name="Second"))
     assert other.call("task_background", task_id=task)["run"]["why"] == "background"
-
-
-WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 
 
 def test_gateway_gone_for_days_frees_its_slots_and_its_runs(session: Session) -> None:

@@ -24,10 +24,9 @@ from taskmem_hookspecs.errors import (
 )
 from taskmem_hookspecs.testing import MemoryStore
 from tests.support.sessions import Session
-from tests.support.world import PERSON, World
+from tests.support.world import PERSON, WORKER, World
 
 LEASE: Final = 300
-WORKER: Final = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 OTHER: Final = Caller(process="8:9", owner=Owner(role="agent", process="8:9"))
 
 

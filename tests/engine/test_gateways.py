@@ -12,11 +12,11 @@ from openclaw_taskmem.domain.gateways import SETTLES, GatewayPresence
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.engine import gateways, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
+from tests.support.gateways import MAIN, OTHER
 from tests.support.sessions import Session
 from tests.support.world import World
 
 THRESHOLD = 300
-MAIN, OTHER = "agent:main:main", "agent:main:other"
 PLUGIN = "openclaw-plugin"
 
 

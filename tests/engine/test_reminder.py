@@ -11,9 +11,8 @@ import pytest
 from openclaw_taskmem.engine import gateways
 from taskmem_hookspecs import EventQuery, Message, ResumeFacts, TaskStatus, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
+from tests.support.gateways import MAIN, OTHER
 from tests.support.world import World
-
-MAIN, OTHER = "agent:main:main", "agent:main:other"
 
 
 def events(world: World) -> list[str]:

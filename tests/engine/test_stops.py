@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
-from taskmem_hookspecs import EventQuery, Owner, RunState
+from taskmem_hookspecs import EventQuery, RunState
 from tests.support.sessions import MAIN, Session
-from tests.support.world import PERSON, World
-
-WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
+from tests.support.world import PERSON, WORKER, World
 
 
 def stopped_sessions(world: World) -> list[object]:

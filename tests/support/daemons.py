@@ -28,6 +28,10 @@ QUIET = {
     "TASKMEM_STUCK_THRESHOLD_SECONDS": "86400",
 }
 """The settings of a daemon that does nothing by itself."""
+SOON = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "0.05"}
+"""The settings of a daemon that finds tasks stuck at once."""
+NO_KEYS = {"GEMINI_API_KEY": "", "GOOGLE_API_KEY": ""}
+"""The settings of a daemon that can ask no model."""
 
 
 @contextmanager

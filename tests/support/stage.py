@@ -157,6 +157,17 @@ class Stage:
 
         self.rules[wake_when] = rule
 
+    def keep_frames(self, wake_when: str) -> list[Frame]:
+        """Let a condition never hold, and return the list of the frames it is judged by."""
+        frames: list[Frame] = []
+
+        async def rule(_: str, frame: Frame) -> Ruling:
+            frames.append(frame)
+            return Ruling(met=Met.NO, observation="kept")
+
+        self.rules[wake_when] = rule
+        return frames
+
     async def watch(self, target: Target) -> ScriptedWatch:
         self.watched[target.name] += 1
         await asyncio.sleep(self.delay)

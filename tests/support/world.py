@@ -35,6 +35,7 @@ from taskmem_hookspecs.testing import FakeClock, MemoryStore
 
 AGENT = Caller()
 PERSON = Caller(person=True)
+WORKER = Caller(process="7:9", owner=Owner(role="agent", process="7:9"))
 PLAN = ["Build the image", "Push it", "Run it", "Verify the site"]
 
 
