@@ -47,7 +47,7 @@ class JudgePanel:
         self,
         condition: Condition,
         find_judges: Find,
-        lanes: PluginLoops,
+        plugin_loops: PluginLoops,
         clock: Clock,
         *,
         start: str,
@@ -59,7 +59,7 @@ class JudgePanel:
         Args:
             condition: The condition to judge.
             find_judges: Finds the judges, in the order of asking.
-            lanes: Event loops on which the judges run.
+            plugin_loops: Event loops on which the judges run.
             clock: Clock for retry times.
             start: Place from which the judges read.
             seconds: Time limit for one ruling.
@@ -77,8 +77,8 @@ class JudgePanel:
         """When the panel first looked for judges; a side that finds one keeps it."""
         self._advice = ""
         self._start = start
-        self._seats: list[_JudgeState] = []
-        self._lanes = lanes
+        self._entries: list[_JudgeState] = []
+        self._plugin_loops = plugin_loops
         self._clock = clock
         self._seconds = seconds
 
@@ -91,8 +91,8 @@ class JudgePanel:
         if self._clock.monotonic() >= self._find_at:
             await self._refresh_judges()
         heard: list[JudgeReply] = []
-        for seat in self._seats:
-            heard.append(await self._ask_judge(seat, look))
+        for entry in self._entries:
+            heard.append(await self._ask_judge(entry, look))
             if heard[-1].sure:
                 return combine_replies(heard)
         if self._unjudged:
@@ -117,7 +117,7 @@ class JudgePanel:
         if self._unjudged is None or len(unjudged) < len(self._unjudged):
             self._unjudged = unjudged
             every = range(len(self._condition.sides))
-            self._seats = [
+            self._entries = [
                 _JudgeState(judge, self._start, tuple(getattr(judge, "sides", every)))
                 for judge in found.found
             ]
@@ -126,40 +126,40 @@ class JudgePanel:
         rest = compute_retry_delay(self._finds) if self._unjudged else float("inf")
         self._find_at = self._clock.monotonic() + rest
 
-    async def _ask_judge(self, seat: _JudgeState, look: Look) -> JudgeReply:
-        if seat.busy:
+    async def _ask_judge(self, entry: _JudgeState, look: Look) -> JudgeReply:
+        if entry.busy:
             # Its last call was cancelled, but has not ended yet.
-            return seat.build_refusal("it was still being asked when time was up", None)
-        rest = seat.rests_until - self._clock.monotonic()
+            return entry.build_refusal("it was still being asked when time was up", None)
+        rest = entry.rests_until - self._clock.monotonic()
         if rest > 0:
-            return seat.build_refusal(seat.trouble, rest)
-        frame = await look(seat.place)
-        if not self._needs_ruling(seat, frame):
-            return seat.build_reply(frame, self._clock.monotonic())
-        seat.busy = True
-        seat.since = seat.since or self._clock.now()
+            return entry.build_refusal(entry.trouble, rest)
+        frame = await look(entry.place)
+        if not self._needs_ruling(entry, frame):
+            return entry.build_reply(frame, self._clock.monotonic())
+        entry.busy = True
+        entry.since = entry.since or self._clock.now()
         try:
-            ruling = await self._request_ruling(seat.judge, frame)
+            ruling = await self._request_ruling(entry.judge, frame)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises
-            seat.record_failure(error, self._seconds, self._clock.monotonic())
+            entry.record_failure(error, self._seconds, self._clock.monotonic())
             if not isinstance(error, JudgeUnavailable):
-                self._blame(seat.judge, "wait_judge", error)
-            return seat.build_refusal(seat.trouble, seat.last_rest)
-        seat.record_ruling(frame, ruling, self._clock.monotonic())
-        return seat.build_reply(frame, self._clock.monotonic())
+                self._blame(entry.judge, "wait_judge", error)
+            return entry.build_refusal(entry.trouble, entry.last_rest)
+        entry.record_ruling(frame, ruling, self._clock.monotonic())
+        return entry.build_reply(frame, self._clock.monotonic())
 
-    def _needs_ruling(self, seat: _JudgeState, frame: Frame) -> bool:
+    def _needs_ruling(self, entry: _JudgeState, frame: Frame) -> bool:
         """Return True if the frame is new to the judge, or the judge asked to see it again."""
         return (
-            seat.ruling is None
-            or build_frame_key(frame) != seat.shown
-            or frame.picture is not seat.picture
-            or self._clock.monotonic() >= seat.again_at
+            entry.ruling is None
+            or build_frame_key(frame) != entry.shown
+            or frame.picture is not entry.picture
+            or self._clock.monotonic() >= entry.again_at
         )
 
     async def _request_ruling(self, judge: Judge, frame: Frame) -> Ruling:
         async with asyncio.timeout(self._seconds):
-            answer = await self._lanes.get_loop(judge).call(lambda: judge.rule(frame))
+            answer = await self._plugin_loops.get_loop(judge).call(lambda: judge.rule(frame))
         return validation.require_ruling(answer)
 
 

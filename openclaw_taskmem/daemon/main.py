@@ -109,7 +109,7 @@ async def serve_one_home(
     plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
 
     def list_gateways() -> Sequence[GatewayPresence]:
-        return desk.gateways.presences
+        return dispatcher.gateways.presences
 
     courier, told = build_routing_transport(settings, plugin_host, os.environ, list_gateways)
     known = plugin_host.find_readers()
@@ -118,15 +118,17 @@ async def serve_one_home(
     opened = _identify_database_files(settings)
     loops: BackgroundLoops | None = None
 
-    album = SnapshotStore(settings.home.pictures, settings.picture_days)
-    lanes = PluginLoops()
-    readers = Readers(chosen, plugin_host, lanes, clock, seconds=settings.judge_timeout_seconds)
+    snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
+    plugin_loops = PluginLoops()
+    readers = Readers(
+        chosen, plugin_host, plugin_loops, clock, seconds=settings.judge_timeout_seconds
+    )
     room = WaitSupervisor(
         plugin_host,
         clock,
-        lanes,
+        plugin_loops,
         judge_seconds=settings.judge_timeout_seconds,
-        album=album,
+        snapshot_store=snapshot_store,
         readers=readers,
         queues=Queues(clock, lambda: context),
     )
@@ -163,16 +165,16 @@ async def serve_one_home(
         reaches=courier.reaches,
         command=build_own_command(settings.home),
     )
-    desk = Dispatcher(context, settings, room, free, readers, told=told)
+    dispatcher = Dispatcher(context, settings, room, free, readers, told=told)
     passes = ThreadPool(LOOP_THREADS, "loops")
     relays = Relays(context, passes)
-    door = SocketServer(desk, relays.watch_process, faces)
+    door = SocketServer(dispatcher, relays.watch_process, faces)
     loops = BackgroundLoops(
         context,
         courier,
         passes,
         longest=max(settings.stuck_interval_seconds, 0.1),
-        holds=desk.gateways.build_hold_finder,
+        holds=dispatcher.gateways.build_hold_finder,
         gateways=list_gateways,
         host=plugin_host.find_agent_host(),
     )
@@ -198,7 +200,7 @@ async def serve_one_home(
         lock.mark_ending()
         context.stopping.set()
         await door.close(LAST_CALLS_SECONDS)
-        in_order = (room, relays, desk, later, passes, readers.spending)
+        in_order = (room, relays, dispatcher, later, passes, readers.spending)
         for close in [each.close for each in in_order]:
             await close()
         store.close()

@@ -139,7 +139,7 @@ class PluginLoop:
         answer: asyncio.Future[T] = here.create_future()
         with self._closing:
             if self._closed or self._loop.is_closed():
-                raise RuntimeError("The lane is closed.")
+                raise RuntimeError("The loop is closed.")
             self._open.add(answer)
             if here not in self._mail:
                 self._mail = {k: v for k, v in self._mail.items() if not k.is_closed()}
@@ -224,20 +224,20 @@ class PluginLoops:
     """The event loops of the plug-ins, each created on first use."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, PluginLoop] = {}
+        self._plugin_loops: dict[str, PluginLoop] = {}
         self._making = threading.Lock()
 
     def get_loop(self, part: object) -> PluginLoop:
         """Return the loop of the plug-in that defines an object's class."""
         package = type(part).__module__.partition(".")[0]
         with self._making:
-            if package not in self._lanes:
-                self._lanes[package] = PluginLoop(package)
-            return self._lanes[package]
+            if package not in self._plugin_loops:
+                self._plugin_loops[package] = PluginLoop(package)
+            return self._plugin_loops[package]
 
     def close(self) -> None:
         """Close every loop."""
-        for lane in self._lanes.values():
-            lane.begin_close()
-        for lane in self._lanes.values():
-            lane.close()
+        for plugin_loop in self._plugin_loops.values():
+            plugin_loop.begin_close()
+        for plugin_loop in self._plugin_loops.values():
+            plugin_loop.close()

@@ -100,7 +100,7 @@ class Readers:
         self,
         readers: Sequence[Reader],
         plugin_host: PluginHost,
-        lanes: PluginLoops,
+        plugin_loops: PluginLoops,
         clock: Clock,
         *,
         seconds: float,
@@ -110,13 +110,13 @@ class Readers:
         Args:
             readers: The readers, in the order of asking.
             plugin_host: Records the failures of readers.
-            lanes: Event loops on which the readers run.
+            plugin_loops: Event loops on which the readers run.
             clock: Clock for days and pauses.
             seconds: Time limit of a judge for one ruling.
         """
-        self._seats = [_ReaderState(reader) for reader in readers]
+        self._entries = [_ReaderState(reader) for reader in readers]
         self._plugin_host = plugin_host
-        self._lanes = lanes
+        self._plugin_loops = plugin_loops
         self._clock = clock
         self._seconds = seconds * SHARE
         self._loop = asyncio.get_running_loop()
@@ -127,25 +127,25 @@ class Readers:
     @property
     def name(self) -> str:
         """Name of the first available reader."""
-        return next((seat.reader.name for seat in self._list_available()), "reader")
+        return next((entry.reader.name for entry in self._list_available()), "reader")
 
     @property
     def model(self) -> str:
         """Model of the first available reader."""
-        return next((seat.reader.model for seat in self._list_available()), "")
+        return next((entry.reader.model for entry in self._list_available()), "")
 
     @property
     def sees_pictures(self) -> bool:
         """True if any available reader accepts pictures."""
-        return any(seat.reader.sees_pictures for seat in self._list_available())
+        return any(entry.reader.sees_pictures for entry in self._list_available())
 
     def status(self) -> ReaderStatus:
         """Ask all readers for their status, and return that of the best one."""
-        for seat in self._seats:
-            seat.status = self._read_status(seat)
+        for entry in self._entries:
+            entry.status = self._read_status(entry)
         if able := self._list_available():
             return able[0].status
-        words = " ".join(describe_status(seat.status) for seat in self._seats)
+        words = " ".join(describe_status(entry.status) for entry in self._entries)
         words = words or "TASKMEM_READERS is none, so nobody reads free English."
         return ReaderStatus(readiness=Readiness.OFF, detail=words)
 
@@ -156,42 +156,42 @@ class Readers:
 
     def _list_available(self) -> list[_ReaderState]:
         """Return the readers that are set up, ready ones first."""
-        able = [seat for seat in self._seats if not seat.is_off]
+        able = [entry for entry in self._entries if not entry.is_off]
         return sorted(able, key=lambda each: each.status.readiness is Readiness.AWAY)
 
-    def _read_status(self, seat: _ReaderState) -> ReaderStatus:
+    def _read_status(self, entry: _ReaderState) -> ReaderStatus:
         """Return a reader's status; AWAY if it fails to say."""
-        if seat.reader.calls_per_day == 0:
-            sentence, _ = self.spending.find_refusal(seat.reader, confirms=False) or ("", 0.0)
+        if entry.reader.calls_per_day == 0:
+            sentence, _ = self.spending.find_refusal(entry.reader, confirms=False) or ("", 0.0)
             return ReaderStatus(readiness=Readiness.OFF, detail=sentence)
-        told = self._plugin_host.call_part(seat.reader, "status", seat.reader.status)
+        told = self._plugin_host.call_part(entry.reader, "status", entry.reader.status)
         if not isinstance(told, ReaderStatus):
             return ReaderStatus(
                 readiness=Readiness.AWAY,
-                detail=f"{seat.reader.name} does not say how it stands.",
+                detail=f"{entry.reader.name} does not say how it stands.",
                 cure="See: taskmem plugins",
             )
-        if told.readiness is not Readiness.READY or not seat.failures:
+        if told.readiness is not Readiness.READY or not entry.failures:
             return told
-        times = f"the last {seat.failures} times" if seat.failures > 1 else "when asked"
-        failed = f"It did not answer {times}: {seat.trouble}"
+        times = f"the last {entry.failures} times" if entry.failures > 1 else "when asked"
+        failed = f"It did not answer {times}: {entry.trouble}"
         return told.model_copy(update={"detail": f"{told.detail} {failed}"})
 
     def build_view(self) -> list[JsonValue]:
         """Return each reader's status and use today, for `taskmem status`."""
-        return [self._build_row(seat) for seat in self._seats]
+        return [self._build_row(entry) for entry in self._entries]
 
-    def _build_row(self, seat: _ReaderState) -> JsonValue:
-        told, reader = self._read_status(seat), seat.reader
-        seat.status = told
+    def _build_row(self, entry: _ReaderState) -> JsonValue:
+        told, reader = self._read_status(entry), entry.reader
+        entry.status = told
         spent = self.spending.get_usage(reader)
         state, detail, cure = told.readiness.value, told.detail, told.cure
-        refusal = self.spending.find_refusal(seat.reader, confirms=False)
+        refusal = self.spending.find_refusal(entry.reader, confirms=False)
         if told.readiness is Readiness.READY and refusal is not None:
             state, detail, cure = "spent", refusal[0], None
-        elif told.readiness is Readiness.READY and self._is_paused(seat):
+        elif told.readiness is Readiness.READY and self._is_paused(entry):
             state, cure = "resting", MEND
-        elif told.readiness is Readiness.READY and seat.failures:
+        elif told.readiness is Readiness.READY and entry.failures:
             state, cure = "failing", MEND
         return {
             "name": reader.name,
@@ -206,8 +206,8 @@ class Readers:
             "cure": cure,
         }
 
-    def _is_paused(self, seat: _ReaderState) -> bool:
-        return seat.rests_until > self._clock.monotonic()
+    def _is_paused(self, entry: _ReaderState) -> bool:
+        return entry.rests_until > self._clock.monotonic()
 
     # --- asking: from any loop ------------------------------------------------
 
@@ -247,72 +247,72 @@ class Readers:
 
     async def _read_first_able(self, question: Question) -> Reading:
         passed: list[ReaderUnavailable] = []
-        for seat in self._seats:
-            if seat.is_off:
+        for entry in self._entries:
+            if entry.is_off:
                 continue
-            if question.has_pictures and not seat.reader.sees_pictures:
-                passed.append(ReaderUnavailable(f"{seat.reader.name} sees no pictures."))
+            if question.has_pictures and not entry.reader.sees_pictures:
+                passed.append(ReaderUnavailable(f"{entry.reader.name} sees no pictures."))
                 continue
             try:
-                reading = await self._ask_reader(seat, question)
+                reading = await self._ask_reader(entry, question)
             except ReaderUnavailable as trouble:
                 passed.append(trouble)
                 continue
             if not passed:
                 return reading
             why = " ".join(map(str, passed))
-            note = f"{seat.reader.name} was asked instead: {why}"
+            note = f"{entry.reader.name} was asked instead: {why}"
             return reading.model_copy(update={"note": note})
         raise _combine_errors(passed)
 
-    async def _ask_reader(self, seat: _ReaderState, question: Question) -> Reading:
-        self._refuse_question(seat, question)
-        if seat.queued >= MOST_QUEUED:
-            sentence = f"{seat.queued} questions wait for {seat.reader.name} already."
+    async def _ask_reader(self, entry: _ReaderState, question: Question) -> Reading:
+        self._refuse_question(entry, question)
+        if entry.queued >= MOST_QUEUED:
+            sentence = f"{entry.queued} questions wait for {entry.reader.name} already."
             raise ReaderUnavailable(sentence, BUSY_SECONDS)
         began = self._loop.time()
-        await self._acquire_slot(seat)
+        await self._acquire_slot(entry)
         try:
             # Check again, since this may have changed while the question was queued.
-            self._refuse_question(seat, question)
-            await self.spending.count_question(seat.reader)
+            self._refuse_question(entry, question)
+            await self.spending.count_question(entry.reader)
             left = self._seconds - (self._loop.time() - began)
-            return await self._request_answer(seat, question, left)
+            return await self._request_answer(entry, question, left)
         finally:
-            seat.turns.release()
+            entry.turns.release()
 
-    def _refuse_question(self, seat: _ReaderState, question: Question) -> None:
+    def _refuse_question(self, entry: _ReaderState, question: Question) -> None:
         """Raise if the reader cannot be asked now.
 
         Raises:
             ReaderUnavailable: It is paused, or over its limit.
         """
-        seat.refuse_while_paused(self._clock.monotonic())
-        refusal = self.spending.find_refusal(seat.reader, confirms=question.confirms)
+        entry.refuse_while_paused(self._clock.monotonic())
+        refusal = self.spending.find_refusal(entry.reader, confirms=question.confirms)
         if refusal is not None:
             raise ReaderUnavailable(*refusal)
 
-    async def _acquire_slot(self, seat: _ReaderState) -> None:
+    async def _acquire_slot(self, entry: _ReaderState) -> None:
         """Wait for a free slot; the caller must release it.
 
         Raises:
             ReaderUnavailable: It took too long.
         """
-        seat.queued += 1
+        entry.queued += 1
         try:
             async with asyncio.timeout(self._seconds * QUEUE_SHARE):
-                await seat.turns.acquire()
+                await entry.turns.acquire()
         except TimeoutError:
-            sentence = f"{seat.reader.name} is busy with other questions."
+            sentence = f"{entry.reader.name} is busy with other questions."
             raise ReaderUnavailable(sentence) from None
         finally:
-            seat.queued -= 1
+            entry.queued -= 1
 
     async def _request_answer(
-        self, seat: _ReaderState, question: Question, limit: float
+        self, entry: _ReaderState, question: Question, limit: float
     ) -> Reading:
-        reader, now = seat.reader, self._clock.monotonic
-        asking = self._lanes.get_loop(reader).call(lambda: reader.read(question))
+        reader, now = entry.reader, self._clock.monotonic
+        asking = self._plugin_loops.get_loop(reader).call(lambda: reader.read(question))
         try:
             async with asyncio.timeout(limit):
                 reading = validation.require_reading(await asking)
@@ -320,31 +320,31 @@ class Readers:
             await self.spending.count_answer(reader, error)
             raise
         except ReaderRefused as error:
-            seat.failures += 1
-            seat.pause(str(error), REFUSED_SECONDS, now())
+            entry.failures += 1
+            entry.pause(str(error), REFUSED_SECONDS, now())
             raise
         except TimeoutError:
             sentence = f"{reader.name} gave no answer within {limit:.0f} s."
-            raise self._record_failure(seat, ReaderUnavailable(sentence)) from None
+            raise self._record_failure(entry, ReaderUnavailable(sentence)) from None
         except ReaderUnavailable as error:
-            raise self._record_failure(seat, error) from None
+            raise self._record_failure(entry, error) from None
         except (TriedToEnd, PluginCallCancelled) as error:
             trouble = ReaderUnavailable(f"{reader.name} failed: {error}.")
-            raise self._record_failure(seat, trouble) from error
+            raise self._record_failure(entry, trouble) from error
         except Exception as error:
             self._plugin_host.record_failure(reader, "reader", error)
             trouble = ReaderUnavailable(f"{reader.name} failed; see taskmem plugins.")
-            raise self._record_failure(seat, trouble) from error
-        seat.failures = 0
+            raise self._record_failure(entry, trouble) from error
+        entry.failures = 0
         await self.spending.count_answer(reader, reading)
         return reading.model_copy(update={"reader": reader.name})
 
-    def _record_failure(self, seat: _ReaderState, trouble: ReaderUnavailable) -> ReaderUnavailable:
+    def _record_failure(self, entry: _ReaderState, trouble: ReaderUnavailable) -> ReaderUnavailable:
         """Pause a reader, longer with each failure; return the error to raise."""
-        seat.failures += 1
-        rest = max(compute_retry_delay(seat.failures), read_retry_after(trouble) or 0.0)
+        entry.failures += 1
+        rest = max(compute_retry_delay(entry.failures), read_retry_after(trouble) or 0.0)
         trouble.retry_seconds = min(rest, REFUSED_SECONDS)
-        seat.pause(str(trouble), trouble.retry_seconds, self._clock.monotonic())
+        entry.pause(str(trouble), trouble.retry_seconds, self._clock.monotonic())
         return trouble
 
 

@@ -75,7 +75,7 @@ class Dispatcher:
         self._context = context
         self._room = room
         self._settings = settings
-        self._album = SnapshotStore(settings.home.pictures, settings.picture_days)
+        self._snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
         """Threads on which most calls run."""
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
@@ -331,7 +331,7 @@ class Dispatcher:
     def _show_task(self, params: Params) -> JsonValue:
         before = params.get("before")
         page = before if isinstance(before, int) and before < 2**63 else None
-        kept = partial(self._album.build_view, now=self._context.clock.now())
+        kept = partial(self._snapshot_store.build_view, now=self._context.clock.now())
         return views.show_by_id(self._context, str(params.get("id", "")), kept, page)
 
     def _build_status(self) -> JsonValue:

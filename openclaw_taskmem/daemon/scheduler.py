@@ -88,7 +88,7 @@ class BackgroundLoops:
         self._outbox = WakeableTimer(context.clock, longest)
         self._tell = WakeableTimer(context.clock, longest)
         self._leases = WakeableTimer(context.clock, SWEEP_SECONDS)
-        self._heralds = [
+        self._notifiers = [
             (WakeableTimer(context.clock, longest), Notifier(context, host, apart, outgoing))
             for outgoing in host_notifications.NotificationKind
         ]
@@ -131,7 +131,7 @@ class BackgroundLoops:
 
     def _wake_notifiers(self, rest: timedelta = timedelta()) -> None:
         at = self._context.clock.now() + rest
-        for alarm, _ in self._heralds:
+        for alarm, _ in self._notifiers:
             alarm.wake(at)
 
     async def run(self) -> None:
@@ -144,8 +144,8 @@ class BackgroundLoops:
                 group.create_task(self._run_forever(self._outbox, self._run_outbox_pass))
                 group.create_task(self._run_forever(self._tell, self._run_hook_pass))
                 group.create_task(self._run_forever(self._leases, self._run_leases_pass))
-                for alarm, herald in self._heralds:
-                    group.create_task(self._run_forever(alarm, herald.run_pass))
+                for alarm, notifier in self._notifiers:
+                    group.create_task(self._run_forever(alarm, notifier.run_pass))
         finally:
             await self._stop_deliveries()
 

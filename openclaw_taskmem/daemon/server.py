@@ -53,16 +53,19 @@ class SocketServer:
     """Accepts connections and serves each until it closes."""
 
     def __init__(
-        self, desk: Dispatcher, relay_left: Callable[[str | None], None], most: int = MOST_FACES
+        self,
+        dispatcher: Dispatcher,
+        relay_left: Callable[[str | None], None],
+        most: int = MOST_FACES,
     ) -> None:
         """Create a server.
 
         Args:
-            desk: Answers the calls.
+            dispatcher: Answers the calls.
             relay_left: Called with the process of a relay that has disconnected.
             most: Maximum number of connections.
         """
-        self._desk = desk
+        self._dispatcher = dispatcher
         self._most = most
         self._relay_left = relay_left
         self._large = asyncio.Semaphore(1)
@@ -107,7 +110,7 @@ class SocketServer:
 
     async def close(self, seconds: float) -> None:
         """Accept no connections, let running calls end, and close all connections."""
-        self._desk.release_followers()
+        self._dispatcher.release_followers()
         if self.is_in_place:
             self._path.unlink(missing_ok=True)
         for server in self._servers:
@@ -169,7 +172,7 @@ class SocketServer:
             process = await _identify_peer(writer.get_extra_info("socket"))
             host = RelayHost(process, folder if isinstance(folder, str) else None)
             call = partial(self._dispatch_tool_call, host)
-            tools = await self._desk.list_tools(profile)
+            tools = await self._dispatcher.list_tools(profile)
             await self.speaks_mcp.wait()
             try:
                 if self.lacks_mcp is not None:
@@ -180,15 +183,15 @@ class SocketServer:
                 self._relay_left(process)
         elif face == "client":
             process = await _identify_peer(writer.get_extra_info("socket"))
-            answer = partial(self._desk.answer, process=process)
+            answer = partial(self._dispatcher.answer, process=process)
             await self._serve_calls(reader, writer, answer)
         else:
             connection = object()
             try:
-                answer = partial(self._desk.answer_gateway, connection)
+                answer = partial(self._dispatcher.answer_gateway, connection)
                 await self._serve_calls(reader, writer, answer)
             finally:
-                self._desk.forget_gateway(connection)
+                self._dispatcher.forget_gateway(connection)
 
     def _build_full_refusal(self) -> dict[str, object]:
         """Return the refusal of a connection beyond the maximum number."""
@@ -206,7 +209,7 @@ class SocketServer:
         self._calls.add(call)
         try:
             host = host._replace(client=client)
-            return await self._desk.call_tool(name, given, host)
+            return await self._dispatcher.call_tool(name, given, host)
         except TaskmemError:
             raise
         except Exception as error:
@@ -282,7 +285,7 @@ class SocketServer:
             if not result:
                 return _encode_document(document)
             # It may be long, so encode it off the event loop.
-            return await self._desk.apart(_encode_document, document)
+            return await self._dispatcher.apart(_encode_document, document)
         except TaskmemError as error:
             return _encode_document({"id": number, "error": error.to_json()})
         except Exception:  # noqa: BLE001 - told, and logged

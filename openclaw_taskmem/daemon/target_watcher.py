@@ -40,13 +40,13 @@ class Watcher:
     """Looks at one target and shares its frames."""
 
     def __init__(
-        self, target: Target, watch: Watch, lane: PluginLoop, clock: Clock, blame: Blame
+        self, target: Target, watch: Watch, plugin_loop: PluginLoop, clock: Clock, blame: Blame
     ) -> None:
         """Take a watch; `blame` is called when it fails."""
         self._blame = blame
         self.target: Final = target
         self._watch = watch
-        self._lane = lane
+        self._plugin_loop = plugin_loop
         self._clock = clock
         self._polls: dict[str, float] = {}
         self._frames: dict[tuple[str, str], tuple[float, asyncio.Task[Frame]]] = {}
@@ -83,7 +83,9 @@ class Watcher:
             TargetGone: The target went away.
             LookFailed: The sensor could not look.
         """
-        return await self._run_limited(self._lane.call(self._watch.here), validation.require_frame)
+        return await self._run_limited(
+            self._plugin_loop.call(self._watch.here), validation.require_frame
+        )
 
     async def end(self) -> str:
         """Return the place after everything that is there now.
@@ -92,7 +94,9 @@ class Watcher:
             TargetGone: The target went away.
             LookFailed: The sensor could not look.
         """
-        return await self._run_limited(self._lane.call(self._watch.end), validation.require_place)
+        return await self._run_limited(
+            self._plugin_loop.call(self._watch.end), validation.require_place
+        )
 
     async def look(self, place: str, start: str) -> Frame:
         """Return what appeared since a place; a lost target gives a frame with `gone`.
@@ -123,14 +127,14 @@ class Watcher:
         self._task.cancel()
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LOOK_SECONDS):
-                await self._lane.call(self._watch.close)
+                await self._plugin_loop.call(self._watch.close)
 
     # --- looking ------------------------------------------------------------
 
     async def _read_frame(self, place: str, start: str) -> Frame:
         try:
             frame = await self._run_limited(
-                self._lane.call(lambda: _scrub_frame(self._watch.look(place, start))),
+                self._plugin_loop.call(lambda: _scrub_frame(self._watch.look(place, start))),
                 validation.require_frame,
             )
         except TargetGone as gone:
@@ -194,7 +198,7 @@ class Watcher:
     async def _wait_for_change(self) -> None:
         """Return when the sensor reports a change; never if it fails, so that it is only polled."""
         try:
-            await self._lane.call(self._watch.wait_for_change)
+            await self._plugin_loop.call(self._watch.wait_for_change)
         except TargetGone:
             return
         except Exception as error:  # noqa: BLE001 - whatever a plug-in raises

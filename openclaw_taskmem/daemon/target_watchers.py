@@ -34,14 +34,14 @@ class Watchers:
         self,
         plugin_host: PluginHost,
         clock: Clock,
-        lanes: PluginLoops,
+        plugin_loops: PluginLoops,
         apart: OffLoopCaller,
         queues: Sensor | None,
     ) -> None:
         self._plugin_host = plugin_host
         self._queues = queues
         self._clock = clock
-        self._lanes = lanes
+        self._plugin_loops = plugin_loops
         self._apart = apart
         self._loop = asyncio.get_running_loop()
         self._opening: dict[Target, asyncio.Task[Watcher]] = {}
@@ -82,7 +82,7 @@ class Watchers:
         if sensor is None:
             raise NoProvider(f"Nothing here takes the output of {target}.")
         try:
-            await self._lanes.get_loop(sensor).call(lambda: sensor.feed(target, output))
+            await self._plugin_loops.get_loop(sensor).call(lambda: sensor.feed(target, output))
         except OSError as error:
             raise NoProvider(
                 f"The output of {target} could not be kept whole ({error.strerror}); "
@@ -106,11 +106,11 @@ class Watchers:
             self.close_later(watcher)
 
     async def _open_watcher(self, target: Target) -> Watcher:
-        found, lane = await self._find_watch(target)
+        found, plugin_loop = await self._find_watch(target)
         if isinstance(found, Target):
-            found, lane = await self._find_watch(found)
+            found, plugin_loop = await self._find_watch(found)
         watch = validation.require_watch(found)
-        return Watcher(target, watch, lane, self._clock, self._plugin_host.record_failure)
+        return Watcher(target, watch, plugin_loop, self._clock, self._plugin_host.record_failure)
 
     async def _find_watch(self, target: Target) -> tuple[Watch | Target, PluginLoop]:
         """Ask the sensors in order until one finds the target, or its other name.
@@ -132,11 +132,13 @@ class Watchers:
         missing: list[TargetNotFound] = []
         failed: NoProvider | None = None
         for sensor in sensors:
-            lane = self._lanes.get_loop(sensor)
+            plugin_loop = self._plugin_loops.get_loop(sensor)
             try:
                 async with asyncio.timeout(OPEN_SECONDS):
-                    found = await lane.call(partial(sensor.watch, target))
-                return found if isinstance(found, Target) else validation.require_watch(found), lane
+                    found = await plugin_loop.call(partial(sensor.watch, target))
+                return found if isinstance(found, Target) else validation.require_watch(
+                    found
+                ), plugin_loop
             except TargetNotFound as error:
                 missing.append(error)
             except TaskmemError:

@@ -128,7 +128,7 @@ class SnapshotQueue:
 
     def __init__(
         self,
-        album: SnapshotStore | None,
+        snapshot_store: SnapshotStore | None,
         plugin_host: PluginHost,
         clock: Clock,
         apart: OffLoopCaller,
@@ -136,13 +136,13 @@ class SnapshotQueue:
         """Create a queue.
 
         Args:
-            album: Where snapshots are stored; None: nowhere.
+            snapshot_store: Where snapshots are stored; None: nowhere.
             plugin_host: Encodes pictures and records the plug-ins' failures.
             clock: Clock for intervals.
             apart: Threads for encoding and writing.
         """
         self.clock: Final = clock
-        self._album = album
+        self._snapshot_store = snapshot_store
         self._plugin_host = plugin_host
         self._apart = apart
         self._due: dict[tuple[str, SnapshotMoment], tuple[WaitSnapshots, SeenPicture]] = {}
@@ -153,19 +153,19 @@ class SnapshotQueue:
 
     def put(self, snapshots: WaitSnapshots, moment: SnapshotMoment, taken: SeenPicture) -> None:
         """Queue a picture."""
-        if self._album is not None and self._album.is_enabled:
+        if self._snapshot_store is not None and self._snapshot_store.is_enabled:
             self._due[snapshots.wait_id, moment] = (snapshots, taken)
             self._stirred.set()
 
     async def run(self, context: Context) -> None:
         """Write queued pictures and prune the store, until cancelled."""
-        if self._album is None:
+        if self._snapshot_store is None:
             return
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._save_all(self._album))
-            group.create_task(self._prune_all(self._album, context))
+            group.create_task(self._save_all(self._snapshot_store))
+            group.create_task(self._prune_all(self._snapshot_store, context))
 
-    async def _save_all(self, album: SnapshotStore) -> None:
+    async def _save_all(self, snapshot_store: SnapshotStore) -> None:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
@@ -173,11 +173,11 @@ class SnapshotQueue:
                 _, moment = key = next(iter(self._due))
                 snapshots, taken = self._due.pop(key)
                 async with self._turn:
-                    await self._apart(self._save_snapshot, album, snapshots, moment, taken)
+                    await self._apart(self._save_snapshot, snapshot_store, snapshots, moment, taken)
 
     def _save_snapshot(
         self,
-        album: SnapshotStore,
+        snapshot_store: SnapshotStore,
         snapshots: WaitSnapshots,
         moment: SnapshotMoment,
         taken: SeenPicture,
@@ -187,7 +187,7 @@ class SnapshotQueue:
         if (
             snapshots.resumed
             and moment is SnapshotMoment.FIRST
-            and moment in album.find_snapshots(wait_id)
+            and moment in snapshot_store.find_snapshots(wait_id)
         ):
             return
         try:
@@ -198,7 +198,7 @@ class SnapshotQueue:
                 self._plugin_host.record_failure(taken.picture, f"a picture of {wait_id}", error)
             return
         try:
-            album.write(wait_id, moment, jpeg, taken.at)
+            snapshot_store.write(wait_id, moment, jpeg, taken.at)
         except Exception as error:  # noqa: BLE001 - also an instant of no calendar
             if not snapshots.troubled:
                 snapshots.troubled = True
@@ -206,7 +206,7 @@ class SnapshotQueue:
                     "a picture of %s cannot be kept (%s); the wait goes on without", wait_id, error
                 )
 
-    async def _prune_all(self, album: SnapshotStore, context: Context) -> None:
+    async def _prune_all(self, snapshot_store: SnapshotStore, context: Context) -> None:
         def find(wait_id: str) -> Wait | None:
             try:
                 return context.store.read_wait(wait_id)
@@ -216,7 +216,7 @@ class SnapshotQueue:
         while True:
             try:
                 async with self._turn:
-                    await self._apart(album.prune, find, context.clock.now())
+                    await self._apart(snapshot_store.prune, find, context.clock.now())
             except Exception as error:  # noqa: BLE001 - the next hour may do better
                 log.warning("old pictures could not be removed: %s", error)
             await self.clock.sleep(PRUNE_SECONDS)

@@ -74,29 +74,29 @@ class WaitSupervisor:
         self,
         plugin_host: PluginHost,
         clock: Clock,
-        lanes: PluginLoops | None = None,
+        plugin_loops: PluginLoops | None = None,
         *,
         judge_seconds: float,
-        album: SnapshotStore | None = None,
+        snapshot_store: SnapshotStore | None = None,
         readers: Readers | None = None,
         queues: Queues | None = None,
     ) -> None:
         """Create a supervisor.
 
-        `judge_seconds`: time limit of a judge. Without an album no snapshots are stored, without
-        readers free English is not judged, and without queues none is watched.
+        `judge_seconds`: time limit of a judge. Without a snapshot store no snapshots are
+        stored, without readers free English is not judged, and without queues none is watched.
         """
         self._plugin_host = plugin_host
         self._clock = clock
         self._judge_seconds = judge_seconds
         self._loop = asyncio.get_running_loop()
         self._apart = ThreadPool(THREADS, "watch")
-        self._lanes = lanes or PluginLoops()
+        self._plugin_loops = plugin_loops or PluginLoops()
         self._readers = readers
         self._queues = queues
-        self._watchers = Watchers(plugin_host, clock, self._lanes, self._apart, queues)
-        self._snapshots = SnapshotQueue(album, plugin_host, clock, self._apart)
-        self._vigils: dict[str, tuple[WaitTask, asyncio.Task[None]]] = {}
+        self._watchers = Watchers(plugin_host, clock, self._plugin_loops, self._apart, queues)
+        self._snapshots = SnapshotQueue(snapshot_store, plugin_host, clock, self._apart)
+        self._wait_tasks: dict[str, tuple[WaitTask, asyncio.Task[None]]] = {}
         self._answers: set[asyncio.Task[Any]] = set()
         self._changed: dict[str, None] = {}
         """Ids of waits whose rows must be read again, in order."""
@@ -125,7 +125,7 @@ class WaitSupervisor:
 
     def read_observation(self, wait_id: str) -> str | None:
         """Return the last observation of a watched wait; None if there is none yet."""
-        known = self._vigils.get(wait_id)
+        known = self._wait_tasks.get(wait_id)
         return known[0].observation if known else None
 
     def follow(
@@ -145,7 +145,9 @@ class WaitSupervisor:
 
     def list_seconds_left(self) -> Mapping[str, float]:
         """Return the seconds left of each watched wait; called on the event loop."""
-        return {wait_id: vigil.seconds_left for wait_id, (vigil, _) in self._vigils.items()}
+        return {
+            wait_id: wait_task.seconds_left for wait_id, (wait_task, _) in self._wait_tasks.items()
+        }
 
     def _run_on_loop(self, answering: Coroutine[Any, Any, T], otherwise: str) -> T:
         future = asyncio.run_coroutine_threadsafe(self._track_answer(answering), self._loop)
@@ -282,19 +284,19 @@ class WaitSupervisor:
     async def wait_until_caught_up(self) -> None:
         """Return once every wait that was open at the start has been looked at."""
         await self._taken_up.wait()
-        vigils = [vigil for vigil, _ in self._vigils.values()]
-        await asyncio.gather(*(vigil.looked.wait() for vigil in vigils))
+        wait_tasks = [wait_task for wait_task, _ in self._wait_tasks.values()]
+        await asyncio.gather(*(wait_task.looked.wait() for wait_task in wait_tasks))
 
     async def close(self) -> None:
         """Stop watching; the waits stay open."""
-        tasks = [*self._answers, *(task for _, task in self._vigils.values())]
-        for vigil, _ in self._vigils.values():
-            vigil.snapshots.close()
+        tasks = [*self._answers, *(task for _, task in self._wait_tasks.values())]
+        for wait_task, _ in self._wait_tasks.values():
+            wait_task.snapshots.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._watchers.close()
-        await asyncio.to_thread(self._lanes.close)
+        await asyncio.to_thread(self._plugin_loops.close)
         # Let commits in progress end.
         await self._apart.close()
 
@@ -320,7 +322,7 @@ class WaitSupervisor:
 
         `resumed`: True if an earlier daemon watched it before.
         """
-        known, _ = self._vigils.get(wait.wait_id, (None, None))
+        known, _ = self._wait_tasks.get(wait.wait_id, (None, None))
         ours = wait.status is WaitStatus.WATCHING and context.store.serves(wait.home)
         if known is not None and ours and known.wait.round == wait.round:
             known.wait = wait
@@ -329,9 +331,9 @@ class WaitSupervisor:
             self._drop_wait(wait)
         if ours:
             snapshots = WaitSnapshots(wait.wait_id, self._snapshots, resumed=resumed)
-            vigil = self._build_wait_task(wait, snapshots)
-            task = asyncio.create_task(self._run_wait_task(context, vigil))
-            self._vigils[wait.wait_id] = (vigil, task)
+            wait_task = self._build_wait_task(wait, snapshots)
+            task = asyncio.create_task(self._run_wait_task(context, wait_task))
+            self._wait_tasks[wait.wait_id] = (wait_task, task)
 
     def _build_wait_task(self, wait: Wait, snapshots: WaitSnapshots) -> WaitTask:
         async def watcher() -> Watcher:
@@ -347,7 +349,7 @@ class WaitSupervisor:
             return JudgePanel(
                 condition,
                 find_judges,
-                self._lanes,
+                self._plugin_loops,
                 self._clock,
                 start=start,
                 seconds=self._judge_seconds,
@@ -364,22 +366,22 @@ class WaitSupervisor:
         )
 
     def _drop_wait(self, wait: Wait) -> None:
-        vigil, task = self._vigils.pop(wait.wait_id)
+        wait_task, task = self._wait_tasks.pop(wait.wait_id)
         task.cancel()
         # Its row was just read, so its end is committed.
-        same = wait.round == vigil.wait.round and wait.status is WaitStatus.RESOLVED
-        vigil.snapshots.end(vigil.rests_on, resolved=same and vigil.met)
-        if vigil.watcher is not None:
-            vigil.watcher.leave(wait.wait_id)
-            self._watchers.close_later(vigil.watcher)
+        same = wait.round == wait_task.wait.round and wait.status is WaitStatus.RESOLVED
+        wait_task.snapshots.end(wait_task.rests_on, resolved=same and wait_task.met)
+        if wait_task.watcher is not None:
+            wait_task.watcher.leave(wait.wait_id)
+            self._watchers.close_later(wait_task.watcher)
 
-    async def _run_wait_task(self, context: Context, vigil: WaitTask) -> None:
+    async def _run_wait_task(self, context: Context, wait_task: WaitTask) -> None:
         """Run the task of a wait, and commit its end."""
-        ending: WaitEnd = await vigil.run()
+        ending: WaitEnd = await wait_task.run()
         with contextlib.suppress(WaitNotFound):
-            await self._retry_until_done(partial(waits.end_wait, context, vigil.wait, *ending))
+            await self._retry_until_done(partial(waits.end_wait, context, wait_task.wait, *ending))
         # Another daemon on the same database may have ended it without a signal here.
-        self._note_changed([vigil.wait.wait_id])
+        self._note_changed([wait_task.wait.wait_id])
 
 
 def _read_waits(context: Context, ids: Iterable[str]) -> list[Wait]:

@@ -40,7 +40,7 @@ class RoutingTransport:
         self.name = transport.name
         self._transport = transport
         self._find_own = find_own
-        self._lane = PluginLoop("deliveries")
+        self._plugin_loop = PluginLoop("deliveries")
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Return True if a transport can deliver to the agent of this host and session."""
@@ -49,7 +49,7 @@ class RoutingTransport:
     async def deliver(self, wake: Wake) -> WakeReceipt:
         """Deliver a wake; return or raise the transport's result."""
         way = self._find_transport(wake.host)
-        receipt = await self._lane.call(lambda: way.deliver(wake))
+        receipt = await self._plugin_loop.call(lambda: way.deliver(wake))
         if way is self._transport or receipt.transport:
             return receipt
         return receipt.model_copy(update={"transport": way.name})

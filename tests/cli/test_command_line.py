@@ -277,10 +277,10 @@ def wait(home: Path) -> str:
 def test_the_pictures_of_a_wait_are_shown_where_they_are(
     home: Path, wait: str, text_snapshot: Any
 ) -> None:
-    album = SnapshotStore(home / "pictures", 7)
+    snapshot_store = SnapshotStore(home / "pictures", 7)
     for minute, moment in enumerate(SnapshotMoment):
         taken = datetime(2026, 11, 22, 13, minute, 5, tzinfo=UTC)
-        album.write(wait, moment, b"\xff\xd8", taken)
+        snapshot_store.write(wait, moment, b"\xff\xd8", taken)
     try:
         run = taskmem(home, "show", wait, "--pictures", TZ="UTC")
         east = taskmem(home, "show", wait, "--pictures", TZ="XST-2").stdout

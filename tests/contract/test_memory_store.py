@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from taskmem_hookspecs import testing
 from taskmem_hookspecs.testing import MemoryStore, StoreSuite
 
 
@@ -12,3 +15,9 @@ class TestMemoryStore(StoreSuite):
 
 _STORES = {}
 """By folder, so that a store opened again holds what it held."""
+
+
+def test_a_broken_rule_of_a_store_shows_its_values():
+    """pytest shows the values of an assertion only in modules that it rewrites."""
+    parts = {path.stem for path in Path(testing.__file__).parent.glob("store_*.py")}
+    assert {"stores", *parts} == set(testing._SUITES["StoreSuite"])

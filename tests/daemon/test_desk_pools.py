@@ -76,15 +76,15 @@ async def test_desk_answers_calls_while_all_threads_complete_tasks(
     world = World(plugins=[("patient", patient)])
     room = WaitSupervisor(world.context.plugin_host, world.clock, judge_seconds=20)
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
-    desk = Dispatcher(world.context, settings, room)
+    dispatcher = Dispatcher(world.context, settings, room)
 
     async def call(tool: str, **given: object) -> object:
         params = {"tool": tool, "arguments": given}
         if way == "agent":
-            return await desk.call_tool(tool, given)
+            return await dispatcher.call_tool(tool, given)
         if way == "person":
-            return await desk.answer("call", params)
-        return await desk.answer_gateway(desk, "call", params)
+            return await dispatcher.answer("call", params)
+        return await dispatcher.answer_gateway(dispatcher, "call", params)
 
     tasks = [world.register(metadata={"artifacts": ["report.md"]}) for _ in range(THREADS)]
     completing = [
@@ -100,7 +100,7 @@ async def test_desk_answers_calls_while_all_threads_complete_tasks(
 
     assert all(still)
     assert {world.task(task).status for task in tasks} == {TaskStatus.COMPLETED}
-    await desk.close()
+    await dispatcher.close()
     await room.close()
 
 
@@ -109,12 +109,12 @@ async def test_one_callers_slow_proofs_hold_up_no_other(tmp_path: Path) -> None:
     world = World(plugins=[("patient", patient)])
     room = WaitSupervisor(world.context.plugin_host, world.clock, judge_seconds=20)
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
-    desk = Dispatcher(world.context, settings, room)
+    dispatcher = Dispatcher(world.context, settings, room)
 
     def complete(by: str) -> asyncio.Task[object]:
         task = world.register(metadata={"artifacts": ["report.md"]})
         given = {"task_id": task, "status": "completed"}
-        call = desk.call_tool("task_update", given, RelayHost(process=by))
+        call = dispatcher.call_tool("task_update", given, RelayHost(process=by))
         return asyncio.create_task(call)
 
     slow = [complete("one") for _ in range(LOOKS)]
@@ -127,5 +127,5 @@ async def test_one_callers_slow_proofs_hold_up_no_other(tmp_path: Path) -> None:
     assert patient.looking.acquire(blocking=False) is False
     patient.let.set()
     await asyncio.gather(other, *slow)
-    await desk.close()
+    await dispatcher.close()
     await room.close()

@@ -98,7 +98,7 @@ def dev(world: World) -> Session:
     return Session(world, key=DEV, role="dev")
 
 
-def herald(
+def notifier(
     world: World, host: Host, outgoing: NotificationKind = NotificationKind.LINES
 ) -> Notifier:
     return Notifier(world.context, host, inline, outgoing)
@@ -109,10 +109,10 @@ def start_work(session: Session) -> str:
     return session.register()
 
 
-async def run_passes(world: World, herald: Notifier, seconds: float = 0) -> None:
+async def run_passes(world: World, notifier: Notifier, seconds: float = 0) -> None:
     """Let it tell all there is, and try again for so long."""
     ends = world.clock.now().timestamp() + max(seconds, COALESCED.total_seconds())
-    while (due := await herald.run_pass()) is not None:
+    while (due := await notifier.run_pass()) is not None:
         if due.timestamp() > ends:
             return
         # Less than a microsecond is left where the wall says that it is due.
@@ -124,7 +124,7 @@ async def test_a_session_hears_its_lines_in_order_and_once(
 ) -> None:
     start_work(main)
     main.does("echo one")
-    told = herald(world, host)
+    told = notifier(world, host)
 
     await told.run_pass()
     assert host.said == []
@@ -144,7 +144,7 @@ async def test_main_session_hears_of_unclaimed_task_without_session(
     world.call("task_handoff", worker, task_id=task, to="reviewer")
     world.pass_time(300)
 
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
 
     [(session, line)] = host.said
     assert session is None
@@ -158,7 +158,7 @@ async def test_undeliverable_line_delays_only_its_own_session(
         start_work(session)
         session.does("echo one")
     host.away = {MAIN}
-    told = herald(world, host)
+    told = notifier(world, host)
 
     await run_passes(world, told, 60)
     assert host.said == [(DEV, BEGUN)]
@@ -177,7 +177,7 @@ async def test_lines_beyond_the_first_batch_are_not_held_up_either(
     start_work(dev)
     host.away = {MAIN}
 
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
 
     assert host.said == [(DEV, ACCEPTED)]
 
@@ -192,7 +192,7 @@ async def test_herald_finds_message_lines_however_far_apart(
     main.does("echo one")
     world.clock.tick(60)
 
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
 
     assert host.said == [(MAIN, BEGUN)]
 
@@ -203,7 +203,7 @@ async def test_herald_gives_up_a_long_undeliverable_line_and_logs_it(
     start_work(main)
     main.does("echo one")
     host.away = {MAIN}
-    told = herald(world, host)
+    told = notifier(world, host)
 
     await run_passes(world, told, LATE - 60)
     assert not caplog.records
@@ -228,7 +228,7 @@ async def test_clock_jump_does_not_change_when_a_line_is_given_up(
     world.clock.jump(jumped)
     main.does("echo one")
     host.away = {MAIN}
-    told = herald(world, host)
+    told = notifier(world, host)
 
     await run_passes(world, told, LATE - 60)
     world.clock.jump(jumped)
@@ -249,7 +249,7 @@ async def test_line_older_than_the_daemon_is_tried_as_long_as_others(
     start_work(main)
     world.clock.tick(LATE * 2)
     host.away = {MAIN}
-    told = herald(world, host)
+    told = notifier(world, host)
 
     await run_passes(world, told, LATE - 60)
     host.away = set()
@@ -264,7 +264,7 @@ async def test_retried_message_stays_the_same_although_lines_come_late(
     task = start_work(main)
     begun = world.clock.now()
     host.away = {MAIN}
-    told = herald(world, host)
+    told = notifier(world, host)
     await run_passes(world, told)
     # It was decided before the message was complete, and committed after that.
     [accepted] = [e for e in world.store.find_events(EventQuery(task_id=task)) if "line" in e.data]
@@ -285,10 +285,10 @@ async def test_after_a_restart_a_message_has_the_key_that_it_had(
     main.does("echo one")
     with monkeypatch.context() as patch:
         patch.setattr(host_notifications, "save_position", lambda *_: None)
-        await run_passes(world, herald(world, host))
+        await run_passes(world, notifier(world, host))
 
     world.clock.tick(30)
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
 
     assert host.said == [(MAIN, BEGUN)] * 2
     assert len(host.keys) == 2
@@ -302,10 +302,10 @@ async def test_after_restart_no_message_begins_inside_another(
     start_work(dev)
     main.does("echo one")
     host.away = {DEV}
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
     host.away = set()
 
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
 
     told = dict(zip(host.keys, host.said, strict=True))
     assert [*told.values()] == [(MAIN, BEGUN), (DEV, ACCEPTED)]
@@ -319,7 +319,7 @@ async def test_no_other_log_has_the_keys_of_this_one(
     for there in (world, another):
         host_notifications.set_start_positions(there.context)
         start_work(Session(there))
-        await run_passes(there, herald(there, host))
+        await run_passes(there, notifier(there, host))
 
     assert len({*host.keys}) == len(host.keys) == 2
 
@@ -327,7 +327,7 @@ async def test_no_other_log_has_the_keys_of_this_one(
 async def test_what_is_refused_is_not_told_again(world: World, main: Session, host: Host) -> None:
     start_work(main)
     host.refuses = {MAIN}
-    told = herald(world, host)
+    told = notifier(world, host)
 
     await run_passes(world, told)
     host.refuses = set()
@@ -342,11 +342,11 @@ async def test_after_a_restart_only_what_was_not_told_is_told(
     start_work(main)
     start_work(dev)
     host.away = {DEV}
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
     assert host.said == [(MAIN, ACCEPTED)]
 
     host.away = set()
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
 
     assert host.said == [(MAIN, ACCEPTED), (DEV, ACCEPTED)]
 
@@ -358,14 +358,14 @@ async def test_a_line_is_told_once_although_the_store_is_busy_then(
         raise StoreBusy("locked")
 
     start_work(main)
-    told = herald(world, host)
+    told = notifier(world, host)
     with monkeypatch.context() as patch:
         patch.setattr(world.store, "commit", busy)
         with pytest.raises(StoreBusy):
             await told.run_pass()
 
     await run_passes(world, told)
-    await run_passes(world, herald(world, host))
+    await run_passes(world, notifier(world, host))
 
     assert host.said == [(MAIN, ACCEPTED)]
 
@@ -377,7 +377,9 @@ async def test_question_and_card_wait_until_the_store_can_be_read(
         raise StoreUnavailable("The database restarts.")
 
     task = start_work(main)
-    told = [herald(world, host, each) for each in (NotificationKind.LINES, NotificationKind.VIEWS)]
+    told = [
+        notifier(world, host, each) for each in (NotificationKind.LINES, NotificationKind.VIEWS)
+    ]
     for each in told:
         await run_passes(world, each)
     main.call("task_update", task_id=task, ask="Is it the red one?")
@@ -401,7 +403,7 @@ async def test_a_stop_is_told_with_how_long_ago_it_was_wanted(
     world.call("task_reset", PERSON, task_id=start_work(main))
     world.clock.tick(7)
     host.away = {MAIN}
-    told = herald(world, host, NotificationKind.STOPS)
+    told = notifier(world, host, NotificationKind.STOPS)
     await told.run_pass()
     world.clock.tick(30)
     host.away = set()
@@ -418,7 +420,7 @@ async def test_clock_jump_does_not_change_the_age_of_a_stop(
 ) -> None:
     world.call("task_reset", PERSON, task_id=start_work(main))
     host.away = {MAIN}
-    told = herald(world, host, NotificationKind.STOPS)
+    told = notifier(world, host, NotificationKind.STOPS)
     await told.run_pass()
     world.clock.tick(60)
     world.clock.jump(jumped)
@@ -436,8 +438,8 @@ async def test_stop_of_unknown_age_is_not_sent_and_is_logged_once(
     world.clock.jump(-1)
 
     with caplog.at_level(logging.INFO):
-        await run_passes(world, herald(world, host, NotificationKind.STOPS))
-        await run_passes(world, herald(world, host, NotificationKind.STOPS))
+        await run_passes(world, notifier(world, host, NotificationKind.STOPS))
+        await run_passes(world, notifier(world, host, NotificationKind.STOPS))
 
     assert host.stopped == []
     assert caplog.text.count("the clock went back") == 1
@@ -450,7 +452,7 @@ async def test_a_stop_of_one_session_does_not_wait_for_anothers(
         world.call("task_reset", PERSON, task_id=start_work(session))
     host.away = {MAIN}
 
-    await run_passes(world, herald(world, host, NotificationKind.STOPS), 60)
+    await run_passes(world, notifier(world, host, NotificationKind.STOPS), 60)
 
     assert host.stopped == [(DEV, 0.0)]
 
@@ -477,7 +479,7 @@ async def test_of_what_a_user_is_to_see_the_newest_alone_is_shown(
     task = start_work(main)
     start_work(dev)
     host.away = {MAIN}
-    shows = herald(world, host, NotificationKind.VIEWS)
+    shows = notifier(world, host, NotificationKind.VIEWS)
     await run_passes(world, shows, 60)
     main.call("task_update", task_id=task, completed_steps=[1])
     assert [view.session_key for view in host.views] == [DEV]
@@ -495,7 +497,7 @@ async def test_of_what_a_user_is_to_see_the_newest_alone_is_shown(
 async def test_changes_that_come_together_are_shown_as_one(
     world: World, main: Session, host: Host
 ) -> None:
-    shows = herald(world, host, NotificationKind.VIEWS)
+    shows = notifier(world, host, NotificationKind.VIEWS)
     task = start_work(main)
     main.call("task_update", task_id=task, completed_steps=[1])
     due = await shows.run_pass()
@@ -560,7 +562,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
     session_keys = [*lines]
 
     async def scenario() -> None:
-        told = herald(world, host)
+        told = notifier(world, host)
         for number in range(60):
             key, about = chance.choice(session_keys), chance.choice(ABOUT)
             lines[key] += [f"Line {number}."] if about != "step" else []
@@ -571,7 +573,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
             if chance.random() < 0.4:
                 await told.run_pass()
             if chance.random() < 0.2:
-                told = herald(world, host)  # the daemon was killed
+                told = notifier(world, host)  # the daemon was killed
         await run_passes(world, told, 3_600)
 
     asyncio.run(scenario())
@@ -583,7 +585,7 @@ def test_nothing_is_lost_doubled_or_out_of_order_whatever_fails(seed: int) -> No
 async def test_what_a_card_would_show_is_told_at_most_once_a_minute(
     world: World, host: Host, main: Session
 ) -> None:
-    teller, task = herald(world, host), start_work(main)
+    teller, task = notifier(world, host), start_work(main)
     for step in (1, 2, 3):
         main.call("task_update", task_id=task, completed_steps=[step])
         await run_passes(world, teller)
@@ -603,7 +605,7 @@ async def test_message_keeps_its_key_with_or_without_its_steps(
         event = Event(at=world.clock.now(), kind=events.NOTICE, data=data)
         world.context.commit(Change(events=(event,)))
 
-    told = herald(world, host)
+    told = notifier(world, host)
     note("step")
     await run_passes(world, told)
     host.away = {MAIN}

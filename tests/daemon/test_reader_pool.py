@@ -1,4 +1,4 @@
-"""All readers behind one: their order, their limits, their lanes and their queue."""
+"""All readers behind one: their order, their limits, their loops and their queue."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ SECONDS = 20.0
 async def join_readers(*readers, seconds=SECONDS, store=None, clock=None):
     """All of them behind one, counted in a store."""
     world = World(store, clock)
-    lanes = PluginLoops()
-    found = Readers(readers, world.context.plugin_host, lanes, world.clock, seconds=seconds)
+    plugin_loops = PluginLoops()
+    found = Readers(readers, world.context.plugin_host, plugin_loops, world.clock, seconds=seconds)
     found.spending.begin(world.context)
     found.clock = world.clock
     try:
         yield found
     finally:
         await found.spending.close()
-        await asyncio.to_thread(lanes.close)
+        await asyncio.to_thread(plugin_loops.close)
 
 
 def make_readers(*names, **fields):
@@ -368,7 +368,7 @@ async def test_who_waits_too_long_for_a_turn_is_told_and_rests_nobody():
         assert rows(readers)["scripted"]["state"] == "ready"
 
 
-# --- lanes --------------------------------------------------------------------
+# --- loops --------------------------------------------------------------------
 
 
 async def test_judge_lane_and_reader_lane_do_not_block_each_other():
@@ -381,8 +381,8 @@ async def test_judge_lane_and_reader_lane_do_not_block_each_other():
 
     async with join_readers(Blocks()) as readers:
         judges = asyncio.new_event_loop()
-        lane = threading.Thread(target=judges.run_forever)
-        lane.start()
+        plugin_loop = threading.Thread(target=judges.run_forever)
+        plugin_loop.start()
         try:
             asked = asyncio.run_coroutine_threadsafe(readers.read(a_question()), judges)
             ping = asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "pong"), judges)
@@ -394,7 +394,7 @@ async def test_judge_lane_and_reader_lane_do_not_block_each_other():
         finally:
             go_on.set()
             judges.call_soon_threadsafe(judges.stop)
-            await asyncio.to_thread(lane.join)
+            await asyncio.to_thread(plugin_loop.join)
             judges.close()
 
 

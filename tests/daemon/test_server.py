@@ -121,8 +121,8 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
 async def test_more_faces_than_are_taken_are_told_and_a_command_is_not(home: Home) -> None:
     home.prepare()
     most = server.RESERVED_FACES + 2
-    desk = create_autospec(Dispatcher, instance=True)
-    entrance = server.SocketServer(desk, lambda _: None, most)
+    dispatcher = create_autospec(Dispatcher, instance=True)
+    entrance = server.SocketServer(dispatcher, lambda _: None, most)
     await entrance.open(home.socket)
 
     async def open_face(face: str) -> tuple[dict[str, object], asyncio.StreamWriter]:
@@ -179,8 +179,8 @@ async def test_another_users_process_is_hung_up_on(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.prepare()
-    desk = create_autospec(Dispatcher, instance=True)
-    entrance = server.SocketServer(desk, lambda _: None)
+    dispatcher = create_autospec(Dispatcher, instance=True)
+    entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
@@ -188,7 +188,7 @@ async def test_another_users_process_is_hung_up_on(
     reader, writer = await asyncio.open_unix_connection(home.socket)
 
     assert await reader.read() == b""
-    desk.answer.assert_not_called()
+    dispatcher.answer.assert_not_called()
     writer.close()
     await entrance.close(0)
 
@@ -204,9 +204,9 @@ async def test_a_call_that_is_too_long_is_refused_and_the_next_is_not(
     home: Home, face: str
 ) -> None:
     home.prepare()
-    desk = create_autospec(Dispatcher, instance=True)
-    desk.answer.return_value = desk.answer_gateway.return_value = None
-    entrance = server.SocketServer(desk, lambda _: None)
+    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher.answer.return_value = dispatcher.answer_gateway.return_value = None
+    entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_client(home, face)
 
@@ -229,9 +229,9 @@ async def test_door_runs_large_calls_one_by_one_beside_small_ones(home: Home) ->
         if len(params["x"]) > server.LARGE_BYTES:
             await go_on.wait()
 
-    desk = create_autospec(Dispatcher, instance=True)
-    desk.answer = answer
-    entrance = server.SocketServer(desk, lambda _: None)
+    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher.answer = answer
+    entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_client(home)
     large = line_of(server.LARGE_BYTES + 1) + b"\n"
@@ -256,9 +256,9 @@ async def test_an_answer_that_nobody_reads_holds_up_no_large_call(
         if method == "unread":
             answered.set()
 
-    desk = create_autospec(Dispatcher, instance=True)
-    desk.answer = answer
-    entrance = server.SocketServer(desk, lambda _: None)
+    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher.answer = answer
+    entrance = server.SocketServer(dispatcher, lambda _: None)
     monkeypatch.setattr(server, "_encode_document", lambda _: b"y" * 9_000_000 + b"\n")
     await entrance.open(home.socket)
     monkeypatch.setattr(server, "_send_document", lambda writer, _: writer.write(b'{"pid": 1}\n'))
@@ -285,9 +285,9 @@ async def test_a_large_call_that_takes_long_holds_up_no_other(
         if method == "slow":
             await go_on.wait()
 
-    desk = create_autospec(Dispatcher, instance=True)
-    desk.answer = answer
-    entrance = server.SocketServer(desk, lambda _: None)
+    dispatcher = create_autospec(Dispatcher, instance=True)
+    dispatcher.answer = answer
+    entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
     (slow, slow_writer), (reader, writer) = [await open_client(home) for _ in range(2)]
     slow_writer.write(line_of(server.LARGE_BYTES + 1, "slow") + b"\n")
@@ -303,15 +303,15 @@ async def test_a_large_call_that_takes_long_holds_up_no_other(
 
 async def test_a_call_that_waits_for_something_is_not_long(home: Home) -> None:
     home.prepare()
-    desk = create_autospec(Dispatcher, instance=True)
-    entrance = server.SocketServer(desk, lambda _: None)
+    dispatcher = create_autospec(Dispatcher, instance=True)
+    entrance = server.SocketServer(dispatcher, lambda _: None)
     await entrance.open(home.socket)
     reader, writer = await open_client(home)
 
     writer.write(line_of(server.LARGE_BYTES + 1, "wait") + b"\n")
 
     assert json.loads(await reader.readline())["error"]["error"] == "invalid_arguments"
-    desk.answer.assert_not_called()
+    dispatcher.answer.assert_not_called()
     writer.close()
     await entrance.close(0)
 

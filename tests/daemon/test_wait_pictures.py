@@ -56,7 +56,7 @@ class Slow(PaintedPicture):
 
 
 @pytest.fixture
-def album(tmp_path: Path) -> SnapshotStore:
+def snapshot_store(tmp_path: Path) -> SnapshotStore:
     return SnapshotStore(tmp_path / "pictures", 7)
 
 
@@ -72,8 +72,8 @@ def show(stage: Stage, picture: Any, text: str = ".") -> None:
     stage.scene("build").show(text)
 
 
-def read_pictures(album: SnapshotStore, wait_id: str) -> dict[str, str]:
-    found = album.find_snapshots(wait_id)
+def read_pictures(snapshot_store: SnapshotStore, wait_id: str) -> dict[str, str]:
+    found = snapshot_store.find_snapshots(wait_id)
     return {m.value: each.path.read_bytes()[3:].decode() for m, each in found.items()}
 
 
@@ -90,37 +90,43 @@ def last_error_of(room: WatchedWorld) -> str:
 
 
 async def test_wait_keeps_its_first_last_and_deciding_pictures(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     one, two, three = map(PaintedPicture, ("one", "two", "three"))
     stage.scene("build").picture = one
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
-        await room.until(lambda: read_pictures(album, wait) == {"first": "one", "last": "one"})
+        await room.until(
+            lambda: read_pictures(snapshot_store, wait) == {"first": "one", "last": "one"}
+        )
         await room.pass_time(GAP)
         show(stage, two)
-        await room.until(lambda: read_pictures(album, wait).get("last") == "two")
+        await room.until(lambda: read_pictures(snapshot_store, wait).get("last") == "two")
         show(stage, three, "READY\n")
         assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
         every = {"first": "one", "last": "three", "deciding": "three"}
-        await room.until(lambda: read_pictures(album, wait) == every)
-    assert {each.taken_at for each in album.find_snapshots(wait).values()} == {DAWN}
+        await room.until(lambda: read_pictures(snapshot_store, wait) == every)
+    assert {each.taken_at for each in snapshot_store.find_snapshots(wait).values()} == {DAWN}
     assert {*one.asked, *two.asked, *three.asked} == {960}
 
 
-async def test_the_first_is_the_first_that_there_is(stage: Stage, album: SnapshotStore) -> None:
-    async with watch_world(plugin(stage), album=album) as room:
+async def test_the_first_is_the_first_that_there_is(
+    stage: Stage, snapshot_store: SnapshotStore
+) -> None:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         show(stage, PaintedPicture("one"), "one")
         await wait_until_seen(room, wait, "one")
         show(stage, PaintedPicture("two"), "two")
         await wait_until_seen(room, wait, "two")
-        await room.until(lambda: read_pictures(album, wait) == {"first": "one", "last": "one"})
+        await room.until(
+            lambda: read_pictures(snapshot_store, wait) == {"first": "one", "last": "one"}
+        )
 
 
 async def test_judges_are_asked_again_when_only_the_picture_changes(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     one, two = PaintedPicture("one"), PaintedPicture("two")
 
@@ -130,14 +136,14 @@ async def test_judges_are_asked_again_when_only_the_picture_changes(
 
     stage.rules["READY"] = rule
     stage.scene("build").picture = one
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         show(stage, two, "")
         assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
 async def test_a_ruling_may_rest_on_another_picture_than_the_frames(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     own = PaintedPicture("own")
 
@@ -146,10 +152,10 @@ async def test_a_ruling_may_rest_on_another_picture_than_the_frames(
 
     stage.rules["READY"] = rule
     stage.scene("build").picture = PaintedPicture("frame")
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         made = await room.call("smart_wait", target="pty:build", wake_when="READY")
-        await room.until(lambda: len(album.find_snapshots(made["wait_id"])) == 3)
-        assert read_pictures(album, made["wait_id"]) == {
+        await room.until(lambda: len(snapshot_store.find_snapshots(made["wait_id"])) == 3)
+        assert read_pictures(snapshot_store, made["wait_id"]) == {
             "first": "frame",
             "last": "own",
             "deciding": "own",
@@ -157,10 +163,10 @@ async def test_a_ruling_may_rest_on_another_picture_than_the_frames(
 
 
 async def test_nothing_decided_a_wait_that_was_not_resolved(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     stage.scene("build").picture = PaintedPicture("one")
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         late, gone, off = [await room.wait(timeout=t) for t in (60, 99, 99)]
         await room.call("wait_cancel", wait_id=off)
         await room.pass_time(61)
@@ -171,7 +177,7 @@ async def test_nothing_decided_a_wait_that_was_not_resolved(
             await room.until(lambda w=wait: room.room.read_observation(w) is None)
         await room.settle()
         for wait in (late, gone, off):
-            assert read_pictures(album, wait) == {"first": "one", "last": "one"}
+            assert read_pictures(snapshot_store, wait) == {"first": "one", "last": "one"}
 
 
 class Unreferable:
@@ -221,83 +227,91 @@ async def test_a_picture_that_was_handed_on_is_held_no_longer() -> None:
 
 
 async def test_the_last_is_not_kept_more_often_than_every_few_seconds(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     pictures = [PaintedPicture(str(number)) for number in range(5)]
     stage.scene("build").picture = pictures[0]
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         for number in range(1, 5):
             show(stage, pictures[number], f"<{number}>")
             await wait_until_seen(room, wait, f"<{number}>")
         await room.pass_time(GAP - 0.5)
         await room.settle()
-        assert read_pictures(album, wait)["last"] == "0"
+        assert read_pictures(snapshot_store, wait)["last"] == "0"
 
         await room.pass_time(0.5)
 
-        await room.until(lambda: read_pictures(album, wait).get("last") == "4")
+        await room.until(lambda: read_pictures(snapshot_store, wait).get("last") == "4")
     assert [bool(picture.asked) for picture in pictures] == [1, 0, 0, 0, 1]
 
 
 async def test_the_end_of_a_wait_does_not_rest_before_its_last(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     stage.scene("build").picture = PaintedPicture("one")
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         show(stage, PaintedPicture("two"), "two")
         await wait_until_seen(room, wait, "two")
         await room.call("wait_cancel", wait_id=wait)
 
-        await room.until(lambda: read_pictures(album, wait).get("last") == "two")
+        await room.until(lambda: read_pictures(snapshot_store, wait).get("last") == "two")
 
 
 async def test_updated_wait_keeps_old_pictures_until_new_ones_exist(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     stage.scene("build").picture = PaintedPicture("one")
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         show(stage, PaintedPicture("two"), "READY\n")
-        await room.until(lambda: "deciding" in read_pictures(album, wait))
-        before = read_pictures(album, wait)
+        await room.until(lambda: "deciding" in read_pictures(snapshot_store, wait))
+        before = read_pictures(snapshot_store, wait)
         show(stage, None)
         await room.pass_time(1)
         await room.call("wait_update", wait_id=wait, wake_when="ROWS")
         await room.until(lambda: room.room.read_observation(wait))
         await room.settle()
-        assert read_pictures(album, wait) == before
+        assert read_pictures(snapshot_store, wait) == before
 
         show(stage, PaintedPicture("three"), "three")
 
         await wait_until_seen(room, wait, "three")
-        await room.until(lambda: read_pictures(album, wait).get("last") == "three")
-        assert read_pictures(album, wait) == {"first": "three", "last": "three", "deciding": "two"}
+        await room.until(lambda: read_pictures(snapshot_store, wait).get("last") == "three")
+        assert read_pictures(snapshot_store, wait) == {
+            "first": "three",
+            "last": "three",
+            "deciding": "two",
+        }
 
 
 async def test_after_a_death_the_first_is_still_the_first(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     store, clock = MemoryStore(), FakeClock()
     stage.scene("build").picture = PaintedPicture("one")
-    async with watch_world(plugin(stage), store=store, clock=clock, album=album) as room:
+    async with watch_world(
+        plugin(stage), store=store, clock=clock, snapshot_store=snapshot_store
+    ) as room:
         wait = await room.wait()
-        await room.until(lambda: "last" in read_pictures(album, wait))
+        await room.until(lambda: "last" in read_pictures(snapshot_store, wait))
         first = room.world
 
     stage.scene("build").picture = PaintedPicture("two")
     async with watch_world(
-        plugin(stage), store=store, clock=clock, album=album, worlds=[first]
+        plugin(stage), store=store, clock=clock, snapshot_store=snapshot_store, worlds=[first]
     ) as room:
-        await room.until(lambda: read_pictures(album, wait) == {"first": "one", "last": "two"})
+        await room.until(
+            lambda: read_pictures(snapshot_store, wait) == {"first": "one", "last": "two"}
+        )
 
 
 async def test_days_of_0_keep_nothing_and_encode_nothing(stage: Stage, tmp_path: Path) -> None:
-    album, one = SnapshotStore(tmp_path / "pictures", 0), PaintedPicture("one")
+    snapshot_store, one = SnapshotStore(tmp_path / "pictures", 0), PaintedPicture("one")
     SnapshotStore(tmp_path / "pictures", 7).write("wait_0", SnapshotMoment.LAST, b"old", DAWN)
     stage.scene("build").picture = one
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         stage.scene("build").show("READY\n")
         await room.wait_for_end(wait)
@@ -310,10 +324,10 @@ async def test_days_of_0_keep_nothing_and_encode_nothing(stage: Stage, tmp_path:
 
 
 async def test_wait_end_is_committed_before_its_picture_is_made(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     statuses: list[WaitStatus] = []
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
 
         def jpeg() -> bytes:
@@ -327,7 +341,7 @@ async def test_wait_end_is_committed_before_its_picture_is_made(
 
         stage.rules["READY"] = rule
         stage.scene("build").show("READY\n")
-        await room.until(lambda: "deciding" in read_pictures(album, wait))
+        await room.until(lambda: "deciding" in read_pictures(snapshot_store, wait))
     assert set(statuses[-1:]) == {WaitStatus.RESOLVED}
 
 
@@ -343,49 +357,49 @@ class Full(MemoryStore):
 
 
 async def test_wait_without_a_committed_end_has_no_deciding_picture(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     store = Full()
     stage.scene("build").picture = PaintedPicture("one")
-    async with watch_world(plugin(stage), store=store, album=album) as room:
+    async with watch_world(plugin(stage), store=store, snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         store.full = True
         stage.scene("build").show("READY\n")
         await room.pass_time(2)
-        assert "deciding" not in read_pictures(album, wait)
+        assert "deciding" not in read_pictures(snapshot_store, wait)
         store.full = False
         await room.pass_time(10)
-        await room.until(lambda: "deciding" in read_pictures(album, wait))
+        await room.until(lambda: "deciding" in read_pictures(snapshot_store, wait))
 
 
 async def test_wait_cancelled_before_its_end_has_no_deciding_picture(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     store = Full()
     stage.scene("build").picture = PaintedPicture("one")
-    async with watch_world(plugin(stage), store=store, album=album) as room:
+    async with watch_world(plugin(stage), store=store, snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         store.full = True
         show(stage, PaintedPicture("two"), "READY\n")
         await wait_until_seen(room, wait, "READY was shown")
         await room.call("wait_cancel", wait_id=wait)
-        await room.until(lambda: read_pictures(album, wait).get("last") == "two")
+        await room.until(lambda: read_pictures(snapshot_store, wait).get("last") == "two")
         await room.settle()
-        assert read_pictures(album, wait) == {"first": "one", "last": "two"}
+        assert read_pictures(snapshot_store, wait) == {"first": "one", "last": "two"}
 
 
 async def test_wait_ended_by_another_daemon_has_no_deciding_picture(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     stage.scene("build").picture = PaintedPicture("one")
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         theirs = room.row(wait).model_copy(update={"status": WaitStatus.RESOLVED})
         room.world.store.commit(Change(waits=(theirs,)))
         room.room.follow([wait])
         await room.until(lambda: room.room.read_observation(wait) is None)
         await room.settle()
-        assert read_pictures(album, wait) == {"first": "one", "last": "one"}
+        assert read_pictures(snapshot_store, wait) == {"first": "one", "last": "one"}
 
 
 NONSENSE: dict[str, Any] = {
@@ -397,34 +411,34 @@ NONSENSE: dict[str, Any] = {
 
 @pytest.mark.parametrize("answer", NONSENSE.values(), ids=NONSENSE.keys())
 async def test_invalid_picture_is_not_kept_and_its_plugin_is_named(
-    stage: Stage, album: SnapshotStore, answer: Any
+    stage: Stage, snapshot_store: SnapshotStore, answer: Any
 ) -> None:
     stage.scene("build").picture = PaintedPicture("bad", lambda: answer)
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         await room.until(lambda: last_error_of(room))
         assert last_error_of(room).startswith(f"a picture of {wait}: TypeError: answered")
         stage.scene("build").show("READY\n")
         assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
-        assert read_pictures(album, wait) == {}
+        assert read_pictures(snapshot_store, wait) == {}
 
 
-async def test_a_picture_of_2_mib_is_kept(stage: Stage, album: SnapshotStore) -> None:
+async def test_a_picture_of_2_mib_is_kept(stage: Stage, snapshot_store: SnapshotStore) -> None:
     large = b"\xff\xd8" + bytes(2 * 1024 * 1024 - 2)
     stage.scene("build").picture = PaintedPicture("large", lambda: large)
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
-        await room.until(lambda: len(album.find_snapshots(wait)) == 2)
+        await room.until(lambda: len(snapshot_store.find_snapshots(wait)) == 2)
 
 
 async def test_raising_picture_costs_only_itself_and_is_logged_once(
-    stage: Stage, album: SnapshotStore, caplog: pytest.LogCaptureFixture
+    stage: Stage, snapshot_store: SnapshotStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     def burn() -> bytes:
         raise RuntimeError("the film burnt")
 
     stage.scene("build").picture = PaintedPicture("one", burn)
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         await room.pass_time(GAP)
         show(stage, PaintedPicture("two", burn), "two")
@@ -432,14 +446,14 @@ async def test_raising_picture_costs_only_itself_and_is_logged_once(
         await room.pass_time(GAP)
         show(stage, PaintedPicture("three"), "READY\n")
         assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
-        await room.until(lambda: len(album.find_snapshots(wait)) == 2)
-        assert read_pictures(album, wait) == {"last": "three", "deciding": "three"}
+        await room.until(lambda: len(snapshot_store.find_snapshots(wait)) == 2)
+        assert read_pictures(snapshot_store, wait) == {"last": "three", "deciding": "three"}
     told = [line for line in caplog.messages if "the film burnt" in line]
     assert told == [f"plug-in painter failed; a picture of {wait}: RuntimeError: the film burnt"]
 
 
 async def test_a_wait_ends_while_its_picture_is_still_being_made(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
     released, begun = threading.Event(), threading.Event()
 
@@ -449,19 +463,21 @@ async def test_a_wait_ends_while_its_picture_is_still_being_made(
         return b"\xff\xd8 slow"
 
     stage.scene("build").picture = PaintedPicture("slow", develop)
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         await room.until(begun.is_set)
         stage.scene("build").show("READY\n")
 
         assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
-        assert (read_pictures(album, wait), last_error_of(room)) == ({}, "")
+        assert (read_pictures(snapshot_store, wait), last_error_of(room)) == ({}, "")
         released.set()
-        await room.until(lambda: read_pictures(album, wait).get("deciding") == "slow")
+        await room.until(lambda: read_pictures(snapshot_store, wait).get("deciding") == "slow")
 
 
-async def test_pictures_that_hang_hold_up_nobody(stage: Stage, album: SnapshotStore) -> None:
+async def test_pictures_that_hang_hold_up_nobody(
+    stage: Stage, snapshot_store: SnapshotStore
+) -> None:
     released, begun = threading.Event(), threading.Event()
 
     def hang() -> bytes:
@@ -471,7 +487,7 @@ async def test_pictures_that_hang_hold_up_nobody(stage: Stage, album: SnapshotSt
 
     stage.scene("build").picture = Slow("slow", hang)
     stage.scene("other").picture = PaintedPicture("quick")
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         room.world.context.plugin_host._seconds = 0.1
         wait = await room.wait()
         await room.until(begun.is_set)
@@ -479,9 +495,9 @@ async def test_pictures_that_hang_hold_up_nobody(stage: Stage, album: SnapshotSt
         stage.scene("build").show("READY\n")
 
         assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
-        await room.until(lambda: read_pictures(album, other).get("last") == "quick")
+        await room.until(lambda: read_pictures(snapshot_store, other).get("last") == "quick")
         assert "no answer within 0.1 s" in last_error_of(room)
-        assert read_pictures(album, wait) == {}
+        assert read_pictures(snapshot_store, wait) == {}
 
         # While it hangs it is asked for no other.
         again = Slow("again")
@@ -491,12 +507,12 @@ async def test_pictures_that_hang_hold_up_nobody(stage: Stage, album: SnapshotSt
         assert again.asked == []
         released.set()
         show(stage, Slow("more"), "ROWS\n")
-        await room.until(lambda: read_pictures(album, third).get("deciding") == "more")
+        await room.until(lambda: read_pictures(snapshot_store, third).get("deciding") == "more")
 
 
 async def test_a_full_disk_costs_only_the_pictures_and_is_told_once(
     stage: Stage,
-    album: SnapshotStore,
+    snapshot_store: SnapshotStore,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -505,7 +521,7 @@ async def test_a_full_disk_costs_only_the_pictures_and_is_told_once(
 
     monkeypatch.setattr(SnapshotStore, "write", full)
     stage.scene("build").picture = PaintedPicture("one")
-    async with watch_world(plugin(stage), album=album) as room:
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
         wait = await room.wait()
         await room.pass_time(GAP)
         show(stage, PaintedPicture("two"), "READY\n")
@@ -522,21 +538,21 @@ async def test_a_full_disk_costs_only_the_pictures_and_is_told_once(
 
 
 async def test_the_album_is_pruned_at_the_start_and_every_hour(
-    stage: Stage, album: SnapshotStore
+    stage: Stage, snapshot_store: SnapshotStore
 ) -> None:
-    album.write("wait_gone", SnapshotMoment.LAST, b"old", DAWN)
-    async with watch_world(plugin(stage), album=album) as room:
-        await room.until(lambda: not album.find_snapshots("wait_gone"))
-        album.write("wait_gone", SnapshotMoment.LAST, b"old", DAWN)
+    snapshot_store.write("wait_gone", SnapshotMoment.LAST, b"old", DAWN)
+    async with watch_world(plugin(stage), snapshot_store=snapshot_store) as room:
+        await room.until(lambda: not snapshot_store.find_snapshots("wait_gone"))
+        snapshot_store.write("wait_gone", SnapshotMoment.LAST, b"old", DAWN)
         await room.pass_time(3599, step=100)
         await room.settle()
-        assert album.find_snapshots("wait_gone")
+        assert snapshot_store.find_snapshots("wait_gone")
         await room.pass_time(1)
-        await room.until(lambda: not album.find_snapshots("wait_gone"))
+        await room.until(lambda: not snapshot_store.find_snapshots("wait_gone"))
 
 
 async def test_what_a_store_in_trouble_cannot_tell_of_is_not_removed(
-    stage: Stage, album: SnapshotStore, caplog: pytest.LogCaptureFixture
+    stage: Stage, snapshot_store: SnapshotStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Away(MemoryStore):
         away = True
@@ -547,12 +563,12 @@ async def test_what_a_store_in_trouble_cannot_tell_of_is_not_removed(
             return super().read_wait(wait_id)
 
     store = Away()
-    album.write("wait_gone", SnapshotMoment.LAST, b"old", DAWN)
+    snapshot_store.write("wait_gone", SnapshotMoment.LAST, b"old", DAWN)
     with caplog.at_level(logging.WARNING):
-        async with watch_world(plugin(stage), store=store, album=album) as room:
+        async with watch_world(plugin(stage), store=store, snapshot_store=snapshot_store) as room:
             await room.until(lambda: caplog.messages)
-            assert album.find_snapshots("wait_gone")
+            assert snapshot_store.find_snapshots("wait_gone")
             store.away = False
             await room.pass_time(3600, step=100)
-            await room.until(lambda: not album.find_snapshots("wait_gone"))
+            await room.until(lambda: not snapshot_store.find_snapshots("wait_gone"))
     assert caplog.messages == ["old pictures could not be removed: the database is away"]

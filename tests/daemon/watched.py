@@ -74,7 +74,7 @@ async def watch_world(
     judge_seconds: float = 20.0,
     worlds: Sequence[World] = (),
     sole: bool = False,
-    album: SnapshotStore | None = None,
+    snapshot_store: SnapshotStore | None = None,
 ) -> AsyncIterator[WatchedWorld]:
     """Watch the waits of a world; what a test leaves behind is ended."""
     world = World(store, clock, plugins=plugins, sole=sole)
@@ -84,7 +84,7 @@ async def watch_world(
         world.context.plugin_host,
         world.clock,
         judge_seconds=judge_seconds,
-        album=album,
+        snapshot_store=snapshot_store,
         queues=Queues(world.clock, lambda: world.context),
     )
 

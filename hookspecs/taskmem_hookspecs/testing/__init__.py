@@ -68,8 +68,8 @@ __all__ = [
 
 _SUITES = {
     "StoreSuite": (
-        *("stores", "store_commits", "store_questions", "store_waits"),
-        *("store_runs", "store_homes", "store_implicit"),
+        *("stores", "store_commits", "store_dropping", "store_queries"),
+        *("store_waits", "store_runs", "store_homes", "store_implicit"),
     ),
     "TransportSuite": ("transports",),
     "HostSuite": ("hosts",),
