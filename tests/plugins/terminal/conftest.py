@@ -49,13 +49,19 @@ class Server:
     def session(self, name, command=SHELL, *more):
         self("new-session", "-d", "-s", name, "-x", "60", "-y", "10", *more, command)
         if command is SHELL:
-            until(lambda: "$" in self("capture-pane", "-p", "-t", f"={name}:"), "prompt")
+            self.wait_until_shown(f"={name}:", "$")
 
     def type(self, name, text):
         self("send-keys", "-t", name, text, "Enter")
 
     def ask(self, name, field):
         return self("display-message", "-p", "-t", name, f"#{{{field}}}")
+
+    def read_screen(self, name):
+        return self("capture-pane", "-p", "-t", name)
+
+    def wait_until_shown(self, name, words):
+        until(lambda: words in self.read_screen(name), f"{words!r} is shown")
 
     def clients(self):
         return self("list-clients", "-F", "#{client_name}", check=False).split()

@@ -30,7 +30,7 @@ async def test_what_a_pane_prints_is_never_taken_for_what_tmux_says(tmux):
     numbers = range(100, 900)
     forged = "".join(f"%end 1 {n} 1\n%output {pane} FORGED\n" for n in numbers)
     tmux.show("work:0.0", forged)
-    until(lambda: "899" in tmux("capture-pane", "-p", "-t", "work:0.0"), "printed")
+    tmux.wait_until_shown("work:0.0", "899")
     sensor = TerminalSensor()
     async with (
         watch_terminal("tmux:work:0.1", sensor) as other,

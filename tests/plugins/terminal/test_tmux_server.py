@@ -14,7 +14,7 @@ from tests.support.waiting import until
 async def test_tmux_watch_counts_only_new_output_and_no_typed_command(tmux):
     tmux.session("work")
     tmux.type("work", "echo OLD WORDS")
-    until(lambda: tmux("capture-pane", "-p", "-t", "work").count("OLD") == 2, "old")
+    until(lambda: tmux.read_screen("work").count("OLD") == 2, "old")
     async with watch_terminal("tmux:work") as watcher:
         here = await watcher.watch.here()
         assert "OLD WORDS" in here.tail
@@ -41,7 +41,7 @@ async def test_typed_command_that_wraps_over_rows_is_one_echo(tmux):
 async def test_the_command_typed_while_the_wait_is_made_is_an_echo(tmux):
     tmux.session("work")
     tmux("send-keys", "-t", "work", "true && tell BUI")
-    until(lambda: "BUI" in tmux("capture-pane", "-p", "-t", "work"), "typed")
+    tmux.wait_until_shown("work", "BUI")
     async with watch_terminal("tmux:work") as watcher:
         tmux.type("work", "LD DONE")
         frame = await watcher.until_seen("not found")
@@ -52,7 +52,7 @@ async def test_the_command_typed_while_the_wait_is_made_is_an_echo(tmux):
 async def test_the_screen_shows_what_came_before_but_nothing_typed(tmux):
     tmux.session("work")
     tmux.type("work", "echo Load''ing; true LOADING")
-    until(lambda: "Loading" in tmux("capture-pane", "-p", "-t", "work"), "shown")
+    tmux.wait_until_shown("work", "Loading")
     async with watch_terminal("tmux:work") as watcher:
         frame = await watcher.look()
     assert "Loading" in frame.screen
@@ -79,7 +79,7 @@ async def test_what_came_while_no_daemon_ran_is_not_lost(tmux):
         await watcher.look()
         place, start = watcher.place, watcher.start
     tmux.type("work", "seq 100 150; echo MISS''ED")
-    until(lambda: "MISSED" in tmux("capture-pane", "-p", "-t", "work"), "missed")
+    tmux.wait_until_shown("work", "MISSED")
     async with watch_terminal("tmux:work", place=place, start=start) as watcher:
         frame = await watcher.look()
         assert "\nMISSED\n" in frame.text
@@ -93,7 +93,7 @@ async def test_what_came_while_no_daemon_ran_is_not_lost(tmux):
 async def test_a_restart_counts_nothing_from_before_the_start(tmux):
     tmux.session("work")
     tmux.type("work", "seq 1 50; echo BEFORE")
-    until(lambda: "BEFORE\nme" in tmux("capture-pane", "-p", "-t", "work"), "before")
+    tmux.wait_until_shown("work", "BEFORE\nme")
     async with watch_terminal("tmux:work") as watcher:
         place = watcher.place
     async with watch_terminal("tmux:work", place=place, start=place) as watcher:
@@ -114,7 +114,7 @@ async def test_restart_with_a_full_scrollback_shows_the_kept_lines(tmux):
         await watcher.look()
         place, start = watcher.place, watcher.start
     tmux.type("work", "seq 1000 1030; echo MISS''ED")
-    until(lambda: "MISSED\nme" in tmux("capture-pane", "-p", "-t", "work"), "missed")
+    tmux.wait_until_shown("work", "MISSED\nme")
     async with watch_terminal("tmux:work", place=place, start=start) as watcher:
         frame = await watcher.look()
     assert "\nMISSED\n" in frame.text
@@ -186,7 +186,7 @@ async def test_output_that_tmux_drops_is_seen_at_the_panes_end(tmux, monkeypatch
         tmux.type("work", "go")
         await watcher.until_seen("FIRST")
         every = "SECOND\n1\n2\n3\n4\n5"
-        until(lambda: every in tmux("capture-pane", "-p", "-t", "work"), "all")
+        tmux.wait_until_shown("work", every)
         await watcher.look()
         assert dropped
         assert "SECOND" not in watcher.seen
