@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, TypeGuard, runtime_checkable
+
+from pydantic import Field
 
 from taskmem_hookspecs.value import Instant, Value
 
@@ -81,6 +83,57 @@ class Notice(Value):
     """The question that the text asks; a host that shows buttons for it needs no text."""
 
 
+class SessionNames(Value):
+    """How a host names the sessions of its agents; all empty: none is its own.
+
+    A key of its own begins with its agent, then come a colon and what is the agent's
+    affair.
+    """
+
+    prefix: Annotated[str, Field(pattern=r"^\S*$")] = ""
+    """What those keys begin with, and no others; the agent's name follows, up to a
+    colon. Empty: no key is one."""
+    background: Annotated[str, Field(pattern=r"^(:\S+)?$")] = ""
+    """What stands between an agent and a run's id in the key of the session in which
+    that run goes on in the background. Empty: there is no such session."""
+    lower_case: bool = False
+    """Whether the host writes its keys in lower case, however they are given."""
+
+    def is_own(self, session_key: str | None) -> TypeGuard[str]:
+        """Return whether a key names a session of the host's own agents."""
+        return bool(self.prefix) and (session_key or "").startswith(self.prefix)
+
+    def find_agent(self, session_key: str | None) -> str | None:
+        """Return whose a session is: the host's agent, with the prefix, or else itself."""
+        if not self.is_own(session_key):
+            return session_key
+        name, _, _ = session_key.removeprefix(self.prefix).partition(":")
+        return f"{self.prefix}{name}"
+
+    def find_rest(self, session_key: str | None) -> str:
+        """Return what follows the agent in a key, after the colon; empty: nothing."""
+        agent = self.find_agent(session_key) or ""
+        return (session_key or "").removeprefix(agent).removeprefix(":")
+
+    def name_background(self, session_key: str, run_id: str) -> str | None:
+        """Return the session in which a run of a session goes on; None: none can be."""
+        if not (self.background and self.is_own(session_key)):
+            return None
+        return f"{self.find_agent(session_key)}{self.background}{run_id}"
+
+    def find_background_run(self, session_key: str) -> str | None:
+        """Return the run that a session was made for; None: it is no such session."""
+        rest = f":{self.find_rest(session_key)}"
+        if not self.background or not rest.startswith(self.background):
+            return None
+        return rest.removeprefix(self.background)
+
+    def to_canonical(self, session_key: str) -> str:
+        """Return a key as the host writes it; one that is not its own stays as it is."""
+        own = self.lower_case and self.is_own(session_key)
+        return session_key.lower() if own else session_key
+
+
 @runtime_checkable
 class AgentHost(Protocol):
     """Where agents run: shows notices, cards and questions, and stops turns.
@@ -105,4 +158,17 @@ class AgentHost(Protocol):
 
         A turn that began less than `age` seconds ago is a later one, and continues.
         """
+        ...
+
+
+@runtime_checkable
+class NamingHost(Protocol):
+    """An `AgentHost` that also plays this names the sessions of its own agents.
+
+    Of one that does not, no session is its own: no run is told to go on in one, the
+    user of none is shown what happens there, and nothing goes on in the background.
+    """
+
+    def describe_sessions(self) -> SessionNames:
+        """Return how they are named; it is asked once, at start."""
         ...

@@ -181,8 +181,9 @@ class Gateways:
         if known is None or session_key is None:
             return None
         session = session_key.lower()
-        parts = session.split(":")
-        named = parts[1] if parts[0] == "agent" and len(parts) > 1 else "main"
+        sessions = self._context.sessions
+        agent = sessions.find_agent(session) if sessions.is_own(session) else None
+        named = (agent or "").removeprefix(sessions.prefix) or "main"
         return Owner(
             role=agent_id or named,
             session_key=session,

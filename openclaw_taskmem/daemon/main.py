@@ -116,9 +116,9 @@ async def serve_one_home(
     chosen = [known[name] for name in order_readers(settings.readers, known)]
     store = plugin_host.open_store(settings.database)
     opened = _identify_database_files(settings)
+    agent_host = plugin_host.find_agent_host()
     loops: BackgroundLoops | None = None
 
-    snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
     plugin_loops = PluginLoops()
     readers = Readers(
         chosen, plugin_host, plugin_loops, clock, seconds=settings.judge_timeout_seconds
@@ -128,7 +128,7 @@ async def serve_one_home(
         clock,
         plugin_loops,
         judge_seconds=settings.judge_timeout_seconds,
-        snapshot_store=snapshot_store,
+        snapshot_store=SnapshotStore(settings.home.pictures, settings.picture_days),
         readers=readers,
         queues=Queues(clock, lambda: context),
     )
@@ -157,6 +157,7 @@ async def serve_one_home(
         keep=KeepPolicy(days=settings.keep_days, most_bytes=settings.keep_mb * MIB),
         notify=Notify(settings.notify),
         roots=settings.roots,
+        sessions=plugin_host.read_session_names(agent_host),
         looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
         lives=processes.is_alive,
         watching=room,
@@ -176,7 +177,7 @@ async def serve_one_home(
         longest=max(settings.stuck_interval_seconds, 0.1),
         holds=dispatcher.gateways.build_hold_finder,
         gateways=list_gateways,
-        host=plugin_host.find_agent_host(),
+        host=agent_host,
     )
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

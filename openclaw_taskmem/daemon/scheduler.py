@@ -13,7 +13,6 @@ from typing import Final
 from openclaw_taskmem.daemon.notifier import SHOWN, Notifier
 from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.daemon.timer import GracePeriod, WakeableTimer
-from openclaw_taskmem.domain.callers import find_session_agent
 from openclaw_taskmem.domain.clock_skew import ClockReading, measure_jump
 from openclaw_taskmem.domain.gateways import GatewayPresence, Hold
 from openclaw_taskmem.domain.outbox import Delivery
@@ -258,13 +257,14 @@ class BackgroundLoops:
     def _build_hold_finder(self) -> wakes.Holds:
         """Return a function that says why a session's wakes must wait; for any thread."""
         on_the_way = Counter(self._deliveries.values())
-        of_agents = Counter(map(find_session_agent, on_the_way.elements()))
+        find_agent = self._context.sessions.find_agent
+        of_agents = Counter(map(find_agent, on_the_way.elements()))
         holds = self._holds()
 
         def find_hold(session_key: str | None) -> Hold | None:
             if session_key in on_the_way:
                 return Hold(why="a message is on its way")
-            if of_agents[find_session_agent(session_key)] >= wakes.AT_ONCE_OF_AGENT:
+            if of_agents[find_agent(session_key)] >= wakes.AT_ONCE_OF_AGENT:
                 return Hold(why="messages to other sessions of its agent go first")
             return holds(session_key)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeGuard
+from typing import Final
 
 from openclaw_taskmem.domain.reachability import GATEWAY
-from taskmem_hookspecs import Owner, Value
+from taskmem_hookspecs import Owner, SessionNames, Value
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.value import Instant
 
@@ -24,18 +24,6 @@ def find_role_fault(name: str) -> str | None:
     if _ROLE.fullmatch(name):
         return None
     return "is no role: a role has 1 to 64 of a-z 0-9 _ -; give such a name"
-
-
-def is_gateway_session(session_key: str | None) -> TypeGuard[str]:
-    """True if a key names a session of OpenClaw; only its keys begin with `agent:`."""
-    return session_key is not None and session_key.startswith("agent:")
-
-
-def find_session_agent(session_key: str | None) -> str | None:
-    """Return the OpenClaw agent of a session; for other sessions, the key itself."""
-    if not is_gateway_session(session_key):
-        return session_key
-    return ":".join(session_key.split(":", 2)[:2])
 
 
 def find_key_fault(key: str) -> str | None:
@@ -97,7 +85,7 @@ class Caller(Value):
             return GATEWAY  # which one it is means nothing to people
         return (self.host or "").partition(":")[2] or "an agent"
 
-    def with_session(self, named: str | None, *, reached: bool) -> Caller:
+    def with_session(self, named: str | None, *, sessions: SessionNames, reached: bool) -> Caller:
         """Return the caller with the session that the call's arguments name; None: none.
 
         An agent of a gateway may name no other session, since the gateway says which one calls. An
@@ -114,7 +102,7 @@ class Caller(Value):
                 f"{named} is not the session of this call; leave session_key out, for "
                 "the gateway says which it is."
             )
-        if not (self.person or reached) and is_gateway_session(named):
+        if not (self.person or reached) and sessions.is_own(named):
             raise NotAllowed(
                 f"{named} is a session of OpenClaw, and this call comes from "
                 f"{self.name_relay()}; leave session_key out."

@@ -14,7 +14,6 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.targets import describe_target
 from openclaw_taskmem.domain.texts import (
     clip,
@@ -24,7 +23,7 @@ from openclaw_taskmem.domain.texts import (
     to_one_line,
     to_plain_line,
 )
-from taskmem_hookspecs import Event, Run, Task, TaskFacts, Wait
+from taskmem_hookspecs import Event, Run, SessionNames, Task, TaskFacts, Wait
 
 LINE_BYTES: Final = 400
 NAME_BYTES: Final = 160
@@ -237,13 +236,15 @@ def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime
     return build_notice("progress", task, run, stops, now)
 
 
-def build_wait_notices(wait: Wait, facts: TaskFacts | None, now: datetime) -> tuple[Event, ...]:
+def build_wait_notices(
+    wait: Wait, facts: TaskFacts | None, sessions: SessionNames, now: datetime
+) -> tuple[Event, ...]:
     """Build the notice of a wait that begins; empty: no user of a session sees it."""
     task, run = (facts.task, facts.run) if facts else (None, None)
     away = run.told_session if run else None
     own = (run.session_key if run else None) or (task.session_key if task else None)
     session = away or wait.session_key or own or ""
-    if (task is not None and task.implicit) or not is_gateway_session(session):
+    if (task is not None and task.implicit) or not sessions.is_own(session):
         return ()
     longest = format_short_duration(wait.timeout_seconds)
     until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain.callers import Caller, find_session_agent
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.reachability import GATEWAY, list_host_names
 from openclaw_taskmem.domain.task_update import UpdateRequest
-from taskmem_hookspecs import Maker, Task
+from taskmem_hookspecs import Maker, SessionNames, Task
 from taskmem_hookspecs.errors import LimitReached
 
 TASKS: Final = 25_000
@@ -22,7 +22,7 @@ MESSAGES: Final = 200_000
 """Most messages of a task; agents add none after that."""
 
 
-def find_maker(caller: Caller) -> Maker | None:
+def find_maker(caller: Caller, sessions: SessionNames) -> Maker | None:
     """Return whose tasks and waits are counted with a caller's; None: they are not counted.
 
     Each agent of a gateway is counted by itself. All agents of another host are counted together,
@@ -30,7 +30,7 @@ def find_maker(caller: Caller) -> Maker | None:
     """
     if caller.host is None:  # a person, or the program itself
         return None
-    agent = find_session_agent(caller.session_key) if caller.kind == GATEWAY else None
+    agent = sessions.find_agent(caller.session_key) if caller.kind == GATEWAY else None
     return Maker(hosts=list_host_names(caller.host), agent=agent)
 
 

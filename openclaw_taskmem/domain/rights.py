@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import run_ownership
-from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.reachability import GATEWAY, is_other_gateway, is_same_host
 from openclaw_taskmem.domain.texts import format_duration
-from taskmem_hookspecs import Run, RunState, Task, Value, Wait
+from taskmem_hookspecs import Run, RunState, SessionNames, Task, Value, Wait
 from taskmem_hookspecs.errors import NotAllowed, RunHeld
 
 
@@ -91,16 +91,22 @@ class TaskHolder(Value):
     """True if its run is queued for a background session, and was seen within `fresh_seconds`."""
 
 
-def find_tie(caller: Caller, task: Task, held: TaskHolder, token: int | None = None) -> Tie:
+def find_tie(
+    caller: Caller,
+    task: Task,
+    held: TaskHolder,
+    sessions: SessionNames,
+    token: int | None = None,
+) -> Tie:
     """Return a caller's tie to a task; `token` is of its claim, if it gives one."""
     run = held.run
     ties = {
         Tie.PERSON: caller.person,
         Tie.HOLDER: _is_holder(caller, held, token),
-        Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run),
-        Tie.HOST: _is_host(caller, task, run),
-        Tie.REGISTRAR: is_agent_of(caller, *get_registrar(task))
-        or _has_worked_last(caller, task, run),
+        Tie.SESSION: _is_unnamed(caller) or _is_session(caller, task, run, sessions),
+        Tie.HOST: _is_host(caller, task, run, sessions),
+        Tie.REGISTRAR: is_agent_of(caller, *get_registrar(task), sessions)
+        or _has_worked_last(caller, task, run, sessions),
         Tie.ROLE: not held.away and _is_for_role(run, caller),
     }
     return next((tie for tie, holds in ties.items() if holds), Tie.OTHER)
@@ -128,6 +134,7 @@ def guard_act(
     caller: Caller,
     task: Task,
     held: TaskHolder,
+    sessions: SessionNames,
     *,
     token: int | None = None,
     wish: str = "nothing was written",
@@ -141,7 +148,7 @@ def guard_act(
         RunHeld: Another owner holds the run, or is to resume it.
         NotAllowed: The tie does not allow it; the sentence says what to do instead.
     """
-    tie = find_tie(caller, task, held, token)
+    tie = find_tie(caller, task, held, sessions, token)
     if is_allowed(act, tie, held):
         return tie
     waits = held.run is not None and held.run.state.is_waiting
@@ -154,16 +161,18 @@ def guard_act(
     raise error(f"{said}; {_describe_way(act, caller, task, held, tie)}.")
 
 
-def guard_wait(caller: Caller, wait: Wait, task: Task | None, held: TaskHolder) -> None:
+def guard_wait(
+    caller: Caller, wait: Wait, task: Task | None, held: TaskHolder, sessions: SessionNames
+) -> None:
     """Refuse to change another agent's wait, unless the caller may wait for its task.
 
     Raises:
         NotAllowed: It is another agent's; the sentence says whose.
     """
     own = caller.person or _is_unnamed(caller)
-    if own or is_agent_of(caller, wait.session_key, wait.host, wait.home):
+    if own or is_agent_of(caller, wait.session_key, wait.host, wait.home, sessions):
         return
-    if task is not None and is_allowed(Act.WAIT, find_tie(caller, task, held), held):
+    if task is not None and is_allowed(Act.WAIT, find_tie(caller, task, held, sessions), held):
         return
     whose = _name_agent(wait.session_key, wait.host)
     raise NotAllowed(
@@ -188,32 +197,32 @@ def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
     )
 
 
-def _is_session(caller: Caller, task: Task, run: Run | None) -> bool:
+def _is_session(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
     """True if a task, or its open run, belongs to the caller's session or host."""
     nobodys = task.session_key is None and task.host is None
     if run is None:
-        return nobodys or is_agent_of(caller, task.session_key, task.host, task.home)
+        return nobodys or is_agent_of(caller, task.session_key, task.host, task.home, sessions)
     named = {run.session_key, run.told_session} - {None}
     if named:
         host = find_host(task, run)
-        return any(is_agent_of(caller, each, host, run.home) for each in named)
+        return any(is_agent_of(caller, each, host, run.home, sessions) for each in named)
     if run.owner is not None or run.role is not None:
         return False  # it belongs to a process or a role
-    return nobodys or is_agent_of(caller, None, task.host, run.home)
+    return nobodys or is_agent_of(caller, None, task.host, run.home, sessions)
 
 
-def _is_host(caller: Caller, task: Task, run: Run | None) -> bool:
+def _is_host(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
     """True if another process of the caller's host owns the run of a task without a session."""
     if run is None or run.owner is None or run.session_key is not None:
         return False
-    return task.session_key is None and is_agent_of(caller, None, task.host, run.home)
+    return task.session_key is None and is_agent_of(caller, None, task.host, run.home, sessions)
 
 
-def _has_worked_last(caller: Caller, task: Task, run: Run | None) -> bool:
+def _has_worked_last(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
     """True if a caller worked last on a task that is queued for a role now."""
     if run is None or run.state is not RunState.QUEUED or run.session_key is not None:
         return False
-    return is_agent_of(caller, task.session_key, task.host, task.home)
+    return is_agent_of(caller, task.session_key, task.host, task.home, sessions)
 
 
 def find_host(task: Task, run: Run) -> str | None:
@@ -221,7 +230,13 @@ def find_host(task: Task, run: Run) -> str | None:
     return (run.owner and run.owner.host) or task.host
 
 
-def is_agent_of(caller: Caller, session: str | None, host: str | None, home: str | None) -> bool:
+def is_agent_of(
+    caller: Caller,
+    session: str | None,
+    host: str | None,
+    home: str | None,
+    sessions: SessionNames,
+) -> bool:
     """True if a caller is the agent of a session, or of a host that names no session.
 
     A gateway says which session calls, and two gateways may have sessions of the same name. The
@@ -236,7 +251,7 @@ def is_agent_of(caller: Caller, session: str | None, host: str | None, home: str
     same = is_same_host(host, caller.host)
     if session is None:
         return same
-    if is_gateway_session(session) and (caller.kind == GATEWAY or not same):
+    if sessions.is_own(session) and (caller.kind == GATEWAY or not same):
         return session in (caller.session_key, owner)
     if caller.session_key is None:
         return same

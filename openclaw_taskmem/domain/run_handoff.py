@@ -17,7 +17,7 @@ from openclaw_taskmem.domain import (
     runs,
     task_lifecycle,
 )
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.run_events import (
     HandedToRole,
@@ -44,6 +44,7 @@ from taskmem_hookspecs import (
     MessageType,
     Run,
     RunState,
+    SessionNames,
     Task,
     TaskFacts,
     TaskStatus,
@@ -70,6 +71,7 @@ def build_background_move(
     moved: str,
     now: datetime,
     policy: RunPolicy,
+    sessions: SessionNames,
 ) -> Change:
     """Build the change that moves a run to a session of its own and wakes it there.
 
@@ -82,7 +84,8 @@ def build_background_move(
         RunNotReady: It is in the background already, or belongs to no gateway's session.
     """
     home = run.session_key
-    if run.told_session is not None or home is None or not is_gateway_session(home):
+    away = None if home is None else sessions.name_background(home, run.run_id)
+    if run.told_session is not None or away is None:
         raise RunNotReady(
             f"{run.run_id} cannot go to the background: "
             + (
@@ -103,8 +106,6 @@ def build_background_move(
             f"Too many background tasks: {len(at_work)} run already, and "
             f"{policy.background} may; wait for one to end, or go on with it here."
         )
-    _, agent, *_ = home.split(":")
-    away = f"agent:{agent}:taskmem:{run.run_id}"
     queued = apply_events(run, SentToBackground(session_key=away), ToldToGoOn(), now=now)
     there = queued.run
     task, message = _add_message(facts.task, moved, now)
@@ -124,7 +125,9 @@ def format_background_note(caller: Caller, note: str) -> str:
     return f"{_BY_USER if caller.person else _BY_AGENT} {note}".rstrip()
 
 
-def describe_background(told_session: str, messages: Sequence[Message]) -> str:
+def describe_background(
+    told_session: str, messages: Sequence[Message], sessions: SessionNames
+) -> str:
     """Tell an agent that it is in the background, who sent it, and with what note.
 
     `told_session` is the session that it was sent from; `messages` are the newest of its task,
@@ -136,8 +139,8 @@ def describe_background(told_session: str, messages: Sequence[Message]) -> str:
     sender = "The user" if entry.startswith(_BY_USER) else "Its agent"
     note = entry.removeprefix(_BY_USER).removeprefix(_BY_AGENT).strip()
     words = f" with the words {quote_line(to_plain_line(note), NOTE_BYTES)}" if note else ""
-    names = told_session.split(":")[2:]
-    chat = "main chat" if names == ["main"] else f"chat {' '.join(names)}"
+    rest = sessions.find_rest(told_session)
+    chat = "main chat" if rest == "main" else f"chat {rest.replace(':', ' ')}"
     return (
         "You are in the background, in a session of your own, and nobody reads along "
         f"here. {sender} sent you from the user's {chat} (session "
@@ -228,7 +231,13 @@ def build_role_handoff(facts: TaskFacts, run: Run, role: str, note: str, now: da
 
 
 def build_run_reset(
-    facts: TaskFacts, *, wake_id: str, text: str, turn: str | None, now: datetime
+    facts: TaskFacts,
+    *,
+    wake_id: str,
+    text: str,
+    turn: str | None,
+    sessions: SessionNames,
+    now: datetime,
 ) -> Change:
     """Build the change that takes a run from its owner and requeues it.
 
@@ -247,7 +256,7 @@ def build_run_reset(
     queued = moved.run
     stop = () if turn is None else (notices.build_turn_stop(run, turn, now),)
     told: tuple[Wake, ...] = ()
-    if is_gateway_session(queued.session_key):
+    if sessions.is_own(queued.session_key):
         queued = apply_events(queued, ToldToGoOn(), now=now).run
         told = (run_wakes.make_wake(queued, wake_id, text, now),)
     task, message = _add_message(facts.task, "Its run was reset.", now)

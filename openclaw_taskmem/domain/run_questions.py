@@ -19,13 +19,23 @@ from openclaw_taskmem.domain import (
     session_run,
     task_lifecycle,
 )
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_checkpoints import digest_text
 from openclaw_taskmem.domain.run_events import RoundCounted, UserAnswered, UserSpoke
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.texts import clip, quote_line, quote_step, to_plain_line
-from taskmem_hookspecs import Change, Event, Run, RunState, Task, TaskFacts, UserQuestion, Wake
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    RunState,
+    SessionNames,
+    Task,
+    TaskFacts,
+    UserQuestion,
+    Wake,
+)
 
 RESUME: Final = "Resume"
 LEAVE_IT: Final = "Leave it"
@@ -118,7 +128,13 @@ def close_question(facts: TaskFacts, question: UserQuestion, answer: str, now: d
 
 
 def build_answer_change(
-    facts: TaskFacts, question: UserQuestion | None, answer: str, *, wake_id: str, now: datetime
+    facts: TaskFacts,
+    question: UserQuestion | None,
+    answer: str,
+    *,
+    wake_id: str,
+    sessions: SessionNames,
+    now: datetime,
 ) -> Change:
     """Build the change that sends the user's answer to the agent; the run still waits.
 
@@ -132,7 +148,7 @@ def build_answer_change(
     counted = task.model_copy(update={"message_count": task.message_count + 1})
     wake = run_wakes.make_wake(run, wake_id, _format_answer(task, run, answer), now)
     wake = wake.model_copy(update={"key": f"{run_wakes.ANSWER}{wake_id}"})
-    in_gateway = is_gateway_session(run.session_key)
+    in_gateway = sessions.is_own(run.session_key)
     return Change(
         tasks=(counted,),
         messages=(said,),
@@ -191,7 +207,9 @@ def _format_answer(task: Task, run: Run, answer: str) -> str:
     return f"[system] task_answer ({task.task_id}): {asked} The user answered: {said} {next_}"
 
 
-def awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
+def awaits_answer(
+    run: Run | None, caller: Caller, answer: str | None, sessions: SessionNames
+) -> bool:
     """True if a gateway's run waits for an answer and the caller is not its agent.
 
     With `answer` given, a run that was answered already counts too.
@@ -201,4 +219,4 @@ def awaits_answer(run: Run | None, caller: Caller, answer: str | None) -> bool:
         return False
     session = run.session_key or ""
     own = caller.owner is not None and caller.owner.session_key == session
-    return is_gateway_session(session) and not own
+    return sessions.is_own(session) and not own

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.run_policy import RunReason
-from taskmem_hookspecs import Owner, Run, RunState
+from taskmem_hookspecs import Owner, Run, RunState, SessionNames
 
 OPEN: Final = (RunState.RUNNING, RunState.QUEUED)
 """States in which the session's agent has work to do."""
@@ -56,14 +55,14 @@ def describe_need(run: Run) -> str | None:
     return _NEEDS.get(run.why or "", "your word")
 
 
-def find_awaited(run: Run) -> str | None:
+def find_awaited(run: Run, sessions: SessionNames) -> str | None:
     """Return the kind of act by others that a run waits for; None: none.
 
     `claim` by its role or anybody, the user's `review`, the `answer` to a question, or another
     `word` of the user.
     """
     if run.state is RunState.QUEUED:
-        told = is_gateway_session(run.session_key)
+        told = sessions.is_own(run.session_key)
         return None if told else "claim"
     if run.state is RunState.REVIEW:
         return "review"

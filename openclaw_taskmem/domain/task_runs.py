@@ -16,7 +16,7 @@ from openclaw_taskmem.domain import (
     session_run,
     task_lifecycle,
 )
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.run_events import (
     AgentDescribed,
@@ -29,7 +29,17 @@ from openclaw_taskmem.domain.run_events import (
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.texts import quote_line
-from taskmem_hookspecs import Change, Event, Run, RunState, Task, TaskFacts, TaskStatus, Wake
+from taskmem_hookspecs import (
+    Change,
+    Event,
+    Run,
+    RunState,
+    SessionNames,
+    Task,
+    TaskFacts,
+    TaskStatus,
+    Wake,
+)
 from taskmem_hookspecs.errors import RunNotReady
 
 ATTACHED = "attached_task_ids"
@@ -116,6 +126,7 @@ def apply_call(
     said: str | None,
     now: datetime,
     policy: RunPolicy,
+    sessions: SessionNames,
 ) -> Change:
     """Apply a call that changes a task to its open run.
 
@@ -138,7 +149,7 @@ def apply_call(
         return Change()
     change = (facts.task.status, task.status)
     moved = RunTransition(run=run)
-    if status and task.status is TaskStatus.ACTIVE and _is_sent_back(run, caller):
+    if status and task.status is TaskStatus.ACTIVE and _is_sent_back(run, caller, sessions):
         moved = apply_events(run, RunRequeued(), now=now)
     elif (
         status or not session_run.is_waiting_for_word(run) or (acts and _is_later_turn(run, caller))
@@ -205,12 +216,12 @@ def attribute_answer(answer: str | None, run: Run | None, caller: Caller) -> str
     return task_lifecycle.attribute_words(answer, caller.name_relay(early=early))
 
 
-def _is_sent_back(run: Run, caller: Caller) -> bool:
+def _is_sent_back(run: Run, caller: Caller, sessions: SessionNames) -> bool:
     """True if the user calls on a waiting run that has no gateway's session to be told.
 
     A gateway's run goes on by its agent's act. Source: ruling "consent".
     """
-    told = is_gateway_session(run.session_key)
+    told = sessions.is_own(run.session_key)
     return caller.is_user and run.state.is_waiting and not told
 
 

@@ -31,6 +31,7 @@ from taskmem_hookspecs import (
     Role,
     Run,
     RunState,
+    SessionNames,
     Task,
     TaskFacts,
     TaskStatus,
@@ -124,6 +125,7 @@ def apply_update(
     wish: UpdateRequest,
     now: datetime,
     *,
+    sessions: SessionNames,
     policy: RunPolicy = POLICY,
     begin: Begin = lambda _: None,
 ) -> tuple[Change, UpdateResult]:
@@ -185,7 +187,7 @@ def apply_update(
         moved=wish.has_changes,
         now=now,
     )
-    worked = _apply_to_run(facts, updated, wish, now, policy=policy, begin=begin)
+    worked = _apply_to_run(facts, updated, wish, now, policy=policy, sessions=sessions, begin=begin)
     waited = facts.run is not None and facts.run.state.is_waiting
     queued = any(run.state is RunState.QUEUED for run in worked.runs)
     sent_back = wish.caller.is_user and waited and queued
@@ -245,6 +247,7 @@ def _apply_to_run(
     now: datetime,
     *,
     policy: RunPolicy,
+    sessions: SessionNames,
     begin: Begin,
 ) -> Change:
     """Apply an update to the task's run, or begin one."""
@@ -265,6 +268,7 @@ def _apply_to_run(
         said=wish.message,
         now=now,
         policy=policy,
+        sessions=sessions,
     )
 
 

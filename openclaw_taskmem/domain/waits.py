@@ -19,6 +19,7 @@ from taskmem_hookspecs import (
     Message,
     MessageType,
     Role,
+    SessionNames,
     Task,
     TaskFacts,
     Value,
@@ -106,7 +107,9 @@ def require_open(facts: TaskFacts | None) -> None:
         task_lifecycle.require_open(facts.task, "nothing can be waited for")
 
 
-def start_wait(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetime) -> Change:
+def start_wait(
+    wait: Wait, facts: TaskFacts | None, caller: Caller, sessions: SessionNames, now: datetime
+) -> Change:
     """Build the change that starts a wait; `facts` is of its task, or None.
 
     Raises:
@@ -128,7 +131,7 @@ def start_wait(wait: Wait, facts: TaskFacts | None, caller: Caller, now: datetim
         wakes=wakes,
         events=(
             opened,
-            *notices.build_wait_notices(wait, facts, now),
+            *notices.build_wait_notices(wait, facts, sessions, now),
             *outbox.build_settled_events(wakes, now),
         ),
     )
@@ -141,6 +144,7 @@ def rearm_wait(
     *,
     start: str | None,
     home: str | None,
+    sessions: SessionNames,
     now: datetime,
 ) -> Change:
     """Build the change that arms a wait for another round, with a new deadline.
@@ -189,7 +193,7 @@ def rearm_wait(
         wakes=wakes,
         events=(
             updated,
-            *notices.build_wait_notices(wait, facts.task, now),
+            *notices.build_wait_notices(wait, facts.task, sessions, now),
             *outbox.build_settled_events(wakes, now),
         ),
     )

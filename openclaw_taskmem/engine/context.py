@@ -35,6 +35,7 @@ from taskmem_hookspecs import (
     Run,
     RunQuery,
     RunState,
+    SessionNames,
     Task,
     TaskFacts,
     Wake,
@@ -144,6 +145,8 @@ class Context:
     """Which notices users get."""
     roots: tuple[str, ...] = ()
     """Folders in which artifacts may lie, besides the agent's own folder."""
+    sessions: SessionNames = field(default_factory=SessionNames)
+    """How the agent host names the sessions of its own agents."""
     looks: LookPolicy = field(default_factory=LookPolicy)
     """What agents may look at."""
     lives: Callable[[str], bool | None] = _return_unknown

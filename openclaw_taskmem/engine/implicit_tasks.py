@@ -19,8 +19,6 @@ from taskmem_hookspecs import Owner, Run, TaskFacts
 
 MOST_SESSIONS: Final = 1_000
 """Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
-_OWN: Final = ":taskmem:"
-"""Marks the keys of sessions that work on a single task."""
 
 
 def end_earlier_turns(context: Context, heard: ReportContext, origin: Origin) -> None:
@@ -51,7 +49,8 @@ def note_call(
 
     `request` is what the user said in the turn; None: no user began it.
     """
-    if request is None or not context.runs.implicit_tasks or _OWN in heard.session:
+    own = context.sessions.find_background_run(heard.session) is not None
+    if request is None or not context.runs.implicit_tasks or own:
         return
     now = context.clock.now()
     seen = (

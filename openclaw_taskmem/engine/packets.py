@@ -55,7 +55,7 @@ def render_packet(
             messages = (*messages, answer)
         told_session = facts.run.told_session if facts.run else None
         if told_session is not None:
-            background = run_handoff.describe_background(told_session, messages)
+            background = run_handoff.describe_background(told_session, messages, context.sessions)
         known = ResumeFacts(
             task=facts.task,
             waits=facts.waits,

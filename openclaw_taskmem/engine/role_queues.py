@@ -38,7 +38,7 @@ def list_awaited(context: Context) -> Mapping[str, Run]:
             break
         # The store returns the newest first; the longest waiting are wanted.
         limit *= 4
-    waiting = [run for run in found if session_run.find_awaited(run)]
+    waiting = [run for run in found if session_run.find_awaited(run, context.sessions)]
     return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
 
 

@@ -18,7 +18,7 @@ from openclaw_taskmem.domain import (
     task_runs,
     thread,
 )
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import Act, TaskHolder, Tie
 from openclaw_taskmem.domain.run_events import UserHeard
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
@@ -155,10 +155,14 @@ def guard_task(
     if caller.person:
         return facts
     held, here = find_holder(context, facts), fill_in_home(context, caller)
-    tie = rights.guard_act(act, here, facts.task, held, token=token, wish=wish)
+    tie = rights.guard_act(act, here, facts.task, held, context.sessions, token=token, wish=wish)
     if tie is not Tie.REGISTRAR:
         return facts
-    own = (w for w in facts.wakes if rights.is_agent_of(here, w.session_key, w.host, w.home))
+    own = (
+        w
+        for w in facts.wakes
+        if rights.is_agent_of(here, w.session_key, w.host, w.home, context.sessions)
+    )
     return facts.model_copy(update={"wakes": tuple(own)})
 
 
@@ -168,7 +172,7 @@ def may_take_along(context: Context, facts: TaskFacts, other: TaskFacts, caller:
     It may if the attached task is the caller's, or has the same registrar as the task itself.
     """
     held = find_holder(context, other)
-    tie = rights.find_tie(fill_in_home(context, caller), other.task, held)
+    tie = rights.find_tie(fill_in_home(context, caller), other.task, held, context.sessions)
     same = rights.get_registrar(facts.task) == rights.get_registrar(other.task)
     return same or rights.is_allowed(Act.WRITE, tie, held)
 
@@ -243,7 +247,7 @@ def requeue_for_last_role(context: Context, task: Task, now: datetime) -> RunTra
     None: it had no run, or its last run was of a gateway's session, which is woken instead.
     """
     last = find_last_run(context, task.task_id)
-    if last is None or is_gateway_session(last.session_key):
+    if last is None or context.sessions.is_own(last.session_key):
         return None
     messages = context.store.read_records(Message, task.task_id, thread.READ)
     heard = max(last.heard_until, run_handoff_notes.find_completion_id(messages))
@@ -264,7 +268,7 @@ def make_resume_wake(
 
     `answer` is what the user says to the task, though it asked nothing; None: nothing.
     """
-    if not is_gateway_session(run.session_key):
+    if not context.sessions.is_own(run.session_key):
         return None
     wake_id = context.new_id("wake", now)
     text = packets.render_resume_text(context, facts, wake_id, GO_ON, answer=answer)
@@ -297,7 +301,7 @@ def guard_more_tasks(context: Context, caller: Caller) -> None:
     Raises:
         LimitReached: The agent has its full number.
     """
-    maker, most = quotas.find_maker(caller), quotas.TASKS
+    maker, most = quotas.find_maker(caller, context.sessions), quotas.TASKS
     if maker is not None:
         quotas.guard_tasks(context.store.count_open(Task, maker, most))
 
@@ -310,6 +314,6 @@ def guard_more_waits(context: Context, caller: Caller) -> None:
     Raises:
         LimitReached: The agent has its full number.
     """
-    maker, most = quotas.find_maker(caller), quotas.WAITS
+    maker, most = quotas.find_maker(caller, context.sessions), quotas.WAITS
     if maker is not None:
         quotas.guard_waits(context.store.count_open(Wait, maker, most))

@@ -16,7 +16,7 @@ from openclaw_taskmem.domain import (
     task_lifecycle,
     task_runs,
 )
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
 from openclaw_taskmem.domain.run_machine import apply_events
@@ -64,7 +64,7 @@ def move_to_background(
         wake_id = context.new_id("wake", now)
         moved = run_handoff.format_background_note(caller, note)
         entry = task_lifecycle.build_lifecycle_message(facts.task, moved, now)
-        sent = run_handoff.describe_background(run.session_key or "", (entry,))
+        sent = run_handoff.describe_background(run.session_key or "", (entry,), context.sessions)
         change = run_handoff.build_background_move(
             facts,
             run,
@@ -74,6 +74,7 @@ def move_to_background(
             moved=moved,
             now=now,
             policy=context.runs,
+            sessions=context.sessions,
         )
         context.commit(change)
         return change.tasks[0], change.runs[0]
@@ -228,7 +229,7 @@ def note_heard(context: Context, task_id: str, words: str | None, caller: Caller
     def once() -> None:
         facts = context.store.read_task(task_id)
         run = facts.run
-        told = run is not None and is_gateway_session(run.session_key)
+        told = run is not None and context.sessions.is_own(run.session_key)
         if run is None or not (told or run_ownership.has_claim(run, caller, None)):
             return
         unheard = _read_unheard(context, run)
@@ -298,6 +299,7 @@ def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owne
             wake_id=wake_id,
             text=packets.render_resume_text(context, facts, wake_id, GO_ON),
             turn=find_turn_session(context, run),
+            sessions=context.sessions,
             now=now,
         )
         context.commit(change)

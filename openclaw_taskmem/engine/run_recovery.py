@@ -14,7 +14,6 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import events, run_gateway_work, run_recovery, session_run, thread
-from openclaw_taskmem.domain.callers import is_gateway_session
 from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.run_events import LeaseReleased, LeaseSet, ResumeTried
 from openclaw_taskmem.domain.run_machine import apply_events
@@ -228,8 +227,8 @@ def has_lost_run(context: Context, session: str, since: datetime | None) -> bool
     `since`: when the gateway that resumed the turn by itself has started; None: it did not. Since
     then the run may have failed, or the user may have been asked whether it goes on.
     """
-    _, own, run_id = session.partition(":taskmem:")
-    if own:
+    run_id = context.sessions.find_background_run(session)
+    if run_id is not None:
         with suppress(RunNotFound):
             run = context.store.read_run(run_id)
             if not run.state.terminal and run.session_key != session:
@@ -367,4 +366,4 @@ def _is_holder_alive(context: Context, run: Run) -> bool | None:
 def _is_gateway_run(context: Context, run: Run) -> bool:
     """Whether a run belongs to a session of this home's gateways."""
     session = run.session_key or ""
-    return context.store.serves(run.home) and is_gateway_session(session)
+    return context.store.serves(run.home) and context.sessions.is_own(session)

@@ -20,7 +20,7 @@ from openclaw_taskmem.domain import (
     task_lifecycle,
     task_runs,
 )
-from openclaw_taskmem.domain.callers import AGENT, Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_events import (
     RunClaimed,
@@ -112,7 +112,7 @@ def resume_task(
         guard_task(context, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
-        if run_questions.awaits_answer(facts.run, caller, answer):
+        if run_questions.awaits_answer(facts.run, caller, answer, context.sessions):
             context.commit(deliver_answer(context, facts, answer, now))
             return context.store.read_task(wanted), asked
         task, message = task_lifecycle.reactivate_task(facts.task, now, reopen=reopen)
@@ -272,7 +272,9 @@ def deliver_answer(context: Context, facts: TaskFacts, answer: str | None, now: 
         )
     question = find_question(context, run)
     wake_id = context.new_id("wake", now)
-    return run_questions.build_answer_change(facts, question, answer, wake_id=wake_id, now=now)
+    return run_questions.build_answer_change(
+        facts, question, answer, wake_id=wake_id, sessions=context.sessions, now=now
+    )
 
 
 def _add_resume_wake(
@@ -316,7 +318,7 @@ def _begin_next_run(
     if moved is not None or caller.owner is not None:
         return moved
     session = task.session_key
-    if not is_gateway_session(session) or not context.reaches(task.host, session):
+    if not context.sessions.is_own(session) or not context.reaches(task.host, session):
         return None
     return begin_run(
         task,

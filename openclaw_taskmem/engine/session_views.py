@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from openclaw_taskmem.domain import cards, events, run_questions
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_context import MOST, list_background_runs, list_own_tasks
@@ -39,7 +39,7 @@ def find_viewing_session(context: Context, task_id: str) -> str | None:
             return None
         session = (run.told_session or run.session_key) if run else None
         session = session or task.session_key or ""
-        return session if is_gateway_session(session) else None
+        return session if context.sessions.is_own(session) else None
     return None
 
 

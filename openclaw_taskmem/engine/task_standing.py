@@ -142,5 +142,5 @@ def list_visible(context: Context, tasks: Iterable[Task], caller: Caller) -> Ite
         held = find_holders(context, [task.task_id for task in some])
         for task in some:
             its = held.get(task.task_id, TaskHolder())
-            if rights.is_allowed(Act.LIST, rights.find_tie(here, task, its), its):
+            if rights.is_allowed(Act.LIST, rights.find_tie(here, task, its, context.sessions), its):
                 yield task

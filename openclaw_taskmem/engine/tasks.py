@@ -272,7 +272,9 @@ def _build_update(
     if wish.status is TaskStatus.ACTIVE:
         guard_reopen(context, facts.task, wish.caller)
     begun = partial(begin_caller_run, context, wish.caller, now)
-    return apply_update(facts, wish, now, policy=context.runs, begin=begun)
+    return apply_update(
+        facts, wish, now, sessions=context.sessions, policy=context.runs, begin=begun
+    )
 
 
 def _is_completion(facts: TaskFacts, updated: UpdateResult) -> bool:

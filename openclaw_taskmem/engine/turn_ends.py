@@ -136,8 +136,8 @@ def _build_words_notice(
     """
     if not (turn.words and turn.has_spoken and turn.may_have_acted) or turn.stopped:
         return ()
-    _, own, run_id = heard.session.partition(":taskmem:")
-    if run is None and own:
+    run_id = context.sessions.find_background_run(heard.session)
+    if run is None and run_id is not None:
         with suppress(RunNotFound):
             run = context.store.read_run(run_id)
     now = context.clock.now()

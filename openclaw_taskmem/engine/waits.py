@@ -112,7 +112,7 @@ def open_wait(
             start=sighting.start,
             within=parsed.within,
         )
-        context.commit(waits.start_wait(wait, facts, caller, now))
+        context.commit(waits.start_wait(wait, facts, caller, context.sessions, now))
         reached = _is_reached(context, WaitFacts(wait=wait, task=facts))
         return ArmedWait(wait=wait, sighting=sighting, reached=reached)
 
@@ -152,7 +152,15 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
         asked = facts.wait.model_copy(update={"within": target.within})
         facts = facts.model_copy(update={"wait": asked})
         home = context.store.home
-        change = waits.rearm_wait(facts, wish, caller, start=start, home=home, now=now)
+        change = waits.rearm_wait(
+            facts,
+            wish,
+            caller,
+            start=start,
+            home=home,
+            sessions=context.sessions,
+            now=now,
+        )
         context.commit(change)
         (wait,) = change.waits
         return ArmedWait(
@@ -302,7 +310,7 @@ def _guard_wait(context: Context, wait: Wait, caller: Caller) -> None:
     facts = context.find_task(wait.task_id) if wait.task_id else None
     held = find_holder(context, facts) if facts else TaskHolder()
     task = facts.task if facts else None
-    rights.guard_wait(fill_in_home(context, caller), wait, task, held)
+    rights.guard_wait(fill_in_home(context, caller), wait, task, held, context.sessions)
 
 
 def _confine_target(context: Context, target: Target, caller: Caller) -> Target:

@@ -11,7 +11,6 @@ from itertools import chain
 from typing import Final
 
 from openclaw_taskmem.domain import outbox, reachability, wake_lines
-from openclaw_taskmem.domain.callers import find_session_agent
 from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.domain.outbox import Delivery
 from openclaw_taskmem.domain.wake_lines import WakeFacts
@@ -54,13 +53,13 @@ def claim_deliveries(
         if _is_reached(context, wake) and holds(wake.session_key) is None:
             sessions[wake.session_key].append(wake)
     claimed: list[Delivery] = []
-    under_way = Counter(map(find_session_agent, on_the_way))
+    under_way = Counter(map(context.sessions.find_agent, on_the_way))
     messages = chain.from_iterable(map(reachability.split_by_host, sessions.values()))
     for wakes in messages:
         key = wakes[0].session_key
         if under_way.total() >= AT_ONCE:
             break
-        if under_way[find_session_agent(key)] >= AT_ONCE_OF_AGENT:
+        if under_way[context.sessions.find_agent(key)] >= AT_ONCE_OF_AGENT:
             continue
         try:
             delivery = _claim_delivery(context, key, wakes, now)
@@ -70,7 +69,7 @@ def claim_deliveries(
             continue
         if delivery is not None:
             claimed.append(delivery)
-            under_way[find_session_agent(key)] += 1
+            under_way[context.sessions.find_agent(key)] += 1
     return claimed
 
 

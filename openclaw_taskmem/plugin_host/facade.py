@@ -28,6 +28,7 @@ from taskmem_hookspecs import (
     EvidenceVerifier,
     HealthCheck,
     Judge,
+    NamingHost,
     Picture,
     QueryAnswerer,
     Reader,
@@ -35,6 +36,7 @@ from taskmem_hookspecs import (
     ResumeFacts,
     ResumePacket,
     Sensor,
+    SessionNames,
     Target,
     TaskmemError,
     TaskStore,
@@ -107,8 +109,7 @@ class PluginHost:
                 plugin.strikes[hook] = 0
 
     def _list_listeners(self, hook: str) -> list[Plugin]:
-        able = self._list_answering(hook)
-        return [plugin for plugin in able if plugin.strikes.get(hook, 0) < STRIKES]
+        return [p for p in self._list_answering(hook) if p.strikes.get(hook, 0) < STRIKES]
 
     @staticmethod
     def _record_strike(plugin: Plugin, hook: str) -> None:
@@ -118,9 +119,7 @@ class PluginHost:
             log.warning(
                 "plug-in %s failed %d times in a row, and %s does not tell it any "
                 "more; restart the daemon to try it again",
-                plugin.name,
-                STRIKES,
-                hook,
+                *(plugin.name, STRIKES, hook),
             )
 
     # --- compute ------------------------------------------------------------
@@ -150,8 +149,7 @@ class PluginHost:
         guilty = None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             guilty = names.get(frame.f_code, guilty)
-        able = self._list_answering(hook)
-        return [plugin for plugin in able if guilty in (None, plugin.name)]
+        return [p for p in self._list_answering(hook) if guilty in (None, p.name)]
 
     # --- provide ------------------------------------------------------------
 
@@ -208,6 +206,13 @@ class PluginHost:
     def find_agent_host(self) -> AgentHost | None:
         """Return the agent host; None: agents can only be woken."""
         return next(self._iterate_answers("agent_host", validation.is_host), None)
+
+    def read_session_names(self, host: AgentHost | None) -> SessionNames:
+        """Return how a host names its own sessions; none are: nobody says, or nonsense."""
+        if not isinstance(host, NamingHost):
+            return SessionNames()
+        names = self.call_part(host, "describe_sessions", validation.read_session_names, host)
+        return names or SessionNames()
 
     def find_sensors(self, target: Target) -> Sequence[Sensor]:
         """Return all sensors that may watch a target, in the order in which to ask them."""
@@ -292,9 +297,8 @@ class PluginHost:
 
     def find_readers(self) -> Mapping[str, Reader]:
         """Return all readers by name; of two with the same name, the first."""
-        return {
-            r.name: r for r in reversed([*self._iterate_answers("reader", validation.is_reader)])
-        }
+        found = [*self._iterate_answers("reader", validation.is_reader)]
+        return {reader.name: reader for reader in reversed(found)}
 
     def call_part(
         self, part: object, doing: str, call: Callable[P, T], *values: P.args, **named: P.kwargs

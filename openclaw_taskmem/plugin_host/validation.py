@@ -27,6 +27,7 @@ from taskmem_hookspecs import (
     HealthCheck,
     HealthRow,
     Judge,
+    NamingHost,
     NoAnswer,
     QueryAnswerer,
     Reader,
@@ -37,6 +38,7 @@ from taskmem_hookspecs import (
     Ruling,
     SelectiveTransport,
     Sensor,
+    SessionNames,
     TaskStore,
     Value,
     WakeTransport,
@@ -130,6 +132,12 @@ def build_reach_test(transport: WakeTransport) -> Callable[[str | None, str | No
 def is_host(answer: object) -> TypeGuard[AgentHost]:
     """Whether an answer is an `AgentHost`."""
     return isinstance(answer, AgentHost)
+
+
+def read_session_names(host: NamingHost) -> SessionNames:
+    """Return how a host names its sessions, if what it answers is sound; refuse all else."""
+    answer = refuse_promise(host.describe_sessions())
+    return _require_sound_fields(_require_kind(answer, SessionNames))
 
 
 def _is_name(text: object) -> bool:

@@ -47,8 +47,9 @@ def answer_call(context: Context, name: str, given: Mapping[str, object], caller
     tool = find_tool(name)
     safe, removed = arguments.prepare_arguments(given, tool.input_schema)
     form = forms.fill_form(tool.form, safe)
-    reached = context.reaches(caller.host, form.session_key)
-    caller = caller.with_session(form.session_key, reached=reached)
+    named = form.session_key and context.sessions.to_canonical(form.session_key)
+    reached = context.reaches(caller.host, named)
+    caller = caller.with_session(named, sessions=context.sessions, reached=reached)
     answered: Answer | RunlessAnswer = {}
     try:
         answered = tool.answer(context, form, caller)
@@ -181,7 +182,7 @@ def _update_task(
             answer |= ledger.describe_ledger(updated.ledger, ledger.SHOWN)
         said.append(_describe_update(updated, wish))
         if wish.ask is not None and task.status is TaskStatus.ACTIVE:
-            said.append(describe_asked(task))
+            said.append(describe_asked(context, task))
         if updated.hint is not None:
             answer["hint"] = updated.hint
             said.append(updated.hint)
@@ -326,7 +327,7 @@ def _list_tasks(context: Context, form: forms.TaskList, caller: Caller) -> Answe
                 "plan_steps": len(task.plan),
                 "messages": task.message_count,
                 "last_update": format_iso(task.updated_at),
-                **describe_awaited(awaited.get(task.task_id)),
+                **describe_awaited(context, awaited.get(task.task_id)),
             }
             for task in found
         ],

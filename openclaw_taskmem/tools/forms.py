@@ -133,20 +133,12 @@ Artifact = Annotated[
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_refuse_reserved_keys)]
 
 
-def _to_canonical_key(session_key: str) -> str:
-    """Write a session of OpenClaw as its gateway does: in lower case."""
-    return session_key.lower() if callers.is_gateway_session(session_key) else session_key
-
-
-SessionKey = Annotated[Id, AfterValidator(_to_canonical_key)]
-
-
 class Form(BaseModel):
     """What a tool takes; every tool takes the caller's session."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    session_key: Annotated[SessionKey | None, Field(description="Your session, if known.")] = None
+    session_key: Annotated[Id | None, Field(description="Your session, if known.")] = None
 
 
 class TaskRegister(Form):

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import notices, task_answers
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_handoff_notes import HandoffNotes
 from openclaw_taskmem.domain.texts import clip, format_count, to_plain_line
 from openclaw_taskmem.engine import role_queues, run_handoff, run_steps, runs
@@ -36,7 +36,7 @@ def task_resume(context: Context, form: run_forms.TaskResume, caller: Caller) ->
         "task_id": task.task_id,
         "status": task.status,
         "packet": packet,
-        "message": _describe_resumed(run, caller, form.answer),
+        "message": _describe_resumed(context, run, caller, form.answer),
     }
 
 
@@ -128,7 +128,7 @@ def task_handoff(context: Context, form: run_forms.TaskHandoff, caller: Caller) 
     task, run, along = run_handoff.hand_off_task(
         context, form.task_id, form.to, note=form.note or "", token=form.token, caller=caller
     )
-    shown = is_gateway_session(task.session_key)
+    shown = context.sessions.is_own(task.session_key)
     said, then = f"It is queued for {form.to}", ""
     if form.to == "user" and shown:
         said = "The user is asked to review it"
@@ -178,11 +178,11 @@ def warn_of_left_out(left_out: Sequence[str]) -> Answer:
     }
 
 
-def _describe_resumed(run: Run | None, caller: Caller, answer: str | None) -> str:
+def _describe_resumed(context: Context, run: Run | None, caller: Caller, answer: str | None) -> str:
     if run is not None and run.state is RunState.BLOCKED:
         return "Its agent is told the answer, and decides on that."
     if caller.person:
-        return _describe_resumed_by_user(run, answer)
+        return _describe_resumed_by_user(context, run, answer)
     if run is None:
         return "Nobody holds it; claim it with task_claim before you go on with it."
     if run.state is not RunState.QUEUED:
@@ -192,10 +192,10 @@ def _describe_resumed(run: Run | None, caller: Caller, answer: str | None) -> st
     return "It is queued again; claim it with task_claim before you go on with it."
 
 
-def _describe_resumed_by_user(run: Run | None, answer: str | None) -> str:
+def _describe_resumed_by_user(context: Context, run: Run | None, answer: str | None) -> str:
     if run is None:
         return "It is active, and nobody holds it."
-    if is_gateway_session(run.session_key):
+    if context.sessions.is_own(run.session_key):
         return "Its session is told to go on."
     if run.state is not RunState.QUEUED:
         words = "goes on with it" if answer is None else "hears that with its next call"

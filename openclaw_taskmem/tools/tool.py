@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import session_run
-from openclaw_taskmem.domain.callers import Caller, is_gateway_session
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.texts import format_iso
 from openclaw_taskmem.engine.context import Context
@@ -54,9 +54,9 @@ def describe_progress(task: Task) -> Answer:
     }
 
 
-def describe_awaited(run: Run | None) -> Answer:
+def describe_awaited(context: Context, run: Run | None) -> Answer:
     """Return what a task's run waits for, and its question; empty: nothing."""
-    what = None if run is None else session_run.find_awaited(run)
+    what = None if run is None else session_run.find_awaited(run, context.sessions)
     if run is None or what is None:
         return {}
     waits: Answer = {"what": what, "since": format_iso(run.changed_at)}
@@ -66,9 +66,9 @@ def describe_awaited(run: Run | None) -> Answer:
     return {**asked, "waits_for": waits}
 
 
-def describe_asked(task: Task) -> str:
+def describe_asked(context: Context, task: Task) -> str:
     """Say who puts a question to the user, and what its agent does meanwhile."""
-    if is_gateway_session(task.session_key):
+    if context.sessions.is_own(task.session_key):
         return (
             "The user is shown your question, and the task waits for the answer: end "
             "your turn now, and do not repeat it. Once they have answered, set status "

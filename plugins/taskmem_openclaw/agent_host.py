@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Final
 
-from taskmem_hookspecs import Notice, SessionView, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import Notice, SessionNames, SessionView, WakeRefused, WakeUndelivered
 from taskmem_openclaw import configuration, plugin_socket
+
+SESSIONS: Final = SessionNames(prefix="agent:", background=":taskmem:", lower_case=True)
+"""The keys of OpenClaw's sessions are `agent:NAME:…`, and no other host names one so."""
 
 
 class OpenClawHost:
-    """`AgentHost` through the plug-in's socket."""
+    """`AgentHost` and `NamingHost` through the plug-in's socket."""
 
     def __init__(
         self, environ: Mapping[str, str] = os.environ, seconds: float = plugin_socket.SECONDS
@@ -18,6 +22,10 @@ class OpenClawHost:
         """Set the environment and the time limit of one request. Seconds."""
         self._environ = environ
         self._seconds = seconds
+
+    def describe_sessions(self) -> SessionNames:
+        """Return how OpenClaw names the sessions of its agents."""
+        return SESSIONS
 
     async def say(self, notice: Notice) -> None:
         """Show a notice to the user of a session: on their channel, else in the session's chat.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from taskmem_hookspecs import Claim, Finding, Verdict, WakeRefused, WakeUndelivered
+from taskmem_hookspecs import Claim, Finding, SessionNames, Verdict, WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import HostSuite, VerifierSuite
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.contract.breaking import broken_rules
@@ -165,6 +165,21 @@ class Late(Host):
         self.view = self.view or view
 
 
+class Naming(Host):
+    names = SessionNames(prefix="agent:", background=":away:", lower_case=True)
+
+    def describe_sessions(self):
+        return self.names
+
+
+class NamingOthers(Naming):
+    names = SessionNames(prefix="chat/")
+
+
+class NamingOtherwise(Naming):
+    names = SessionNames(prefix="agent:", background=":Away:", lower_case=True)
+
+
 class Mute:
     """It cannot stop a turn."""
 
@@ -221,9 +236,10 @@ def test_line_rules_are_skipped_for_host_without_visible_lines(tmp_path):
             rule()
 
 
-def test_a_host_that_keeps_every_rule_passes(tmp_path):
+@pytest.mark.parametrize("kind", [Host, Naming])
+def test_a_host_that_keeps_every_rule_passes(kind, tmp_path):
     failing, refusing = (FailingHost(WakeUndelivered("away")), FailingHost(WakeRefused("none")))
-    assert broken_rules(suite_of_host(Host, failing, refusing), tmp_path) == set()
+    assert broken_rules(suite_of_host(kind, failing, refusing), tmp_path) == set()
 
 
 @pytest.mark.parametrize(
@@ -233,6 +249,8 @@ def test_a_host_that_keeps_every_rule_passes(tmp_path):
         (ClippingHost, "a_line_is_shown_as_it_is"),
         (ForgettingHost, "what_is_said_again_is_shown_once"),
         (Particular, "a_line_for_nobody_in_particular_is_shown_too"),
+        (NamingOthers, "the_sessions_that_it_names_are_its_own"),
+        (NamingOtherwise, "the_sessions_that_it_names_are_its_own"),
         (Late, "what_is_shown_later_replaces_all_that_was"),
         (Strict, "where_no_turn_runs_none_is_stopped_and_that_is_fine"),
     ],

@@ -60,6 +60,11 @@ def test_forbidden_gateway_call_is_refused_and_connection_stays(daemon, gateway)
     assert report(gateway, hello()) == {}
 
 
+def test_a_daemon_takes_names_of_sessions_from_the_agent_host(daemon):
+    task_id = daemon.register(session_key="agent:Main:Main")
+    assert daemon.ask("show", id=task_id)["session_key"] == MAIN
+
+
 def find_held_wake(daemon):
     """The wake that is held, once nothing else goes on."""
 

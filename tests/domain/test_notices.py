@@ -14,6 +14,7 @@ from openclaw_taskmem.domain.texts import count_json_bytes
 from taskmem_hookspecs import Event, TaskFacts
 from taskmem_hookspecs.testing import a_run, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_openclaw.agent_host import SESSIONS
 
 HIDDEN = {"implicit": True}
 NOW = DAWN + timedelta(minutes=10)
@@ -223,7 +224,7 @@ def test_a_task_is_called_by_the_first_words_of_its_name(name: str, called: str)
 def test_a_wait_that_begins_is_told_where_its_user_is() -> None:
     run = a_run(session_key="agent:main:taskmem:run_1", told_session="agent:main:main")
     facts = TaskFacts(task=a_task(), run=run)
-    (told,) = notices.build_wait_notices(a_wait(), facts, NOW)
+    (told,) = notices.build_wait_notices(a_wait(), facts, SESSIONS, NOW)
     said = "build: waiting, up to 5 min, until the build has ended."
     assert (told.data["line"], told.data["session_key"]) == (said, "agent:main:main")
 
@@ -236,12 +237,14 @@ def test_a_wait_that_no_user_sees_is_told_to_none(
     wait: dict[str, object], task: dict[str, object]
 ) -> None:
     facts = TaskFacts(task=a_task(**task))
-    assert notices.build_wait_notices(a_wait(**wait), facts, NOW) == ()
+    assert notices.build_wait_notices(a_wait(**wait), facts, SESSIONS, NOW) == ()
 
 
 def test_steps_and_waits_are_small_and_milestones_are_not() -> None:
     done = notices.build_steps_done(a_task(done={0}), a_run(), frozenset({0}), NOW)
-    (waits,) = notices.build_wait_notices(a_wait(session_key="agent:main:main"), None, NOW)
+    (waits,) = notices.build_wait_notices(
+        a_wait(session_key="agent:main:main"), None, SESSIONS, NOW
+    )
     assert notices.is_small(done)
     assert notices.is_small(waits)
     assert not notices.is_small(entry("started", 0))

@@ -12,6 +12,7 @@ from openclaw_taskmem.domain.task_update import UpdateRequest
 from taskmem_hookspecs import Maker, TaskStatus
 from taskmem_hookspecs.errors import LimitReached
 from taskmem_hookspecs.testing import a_task
+from taskmem_openclaw.agent_host import SESSIONS
 
 AGENT = Caller(host="mcp:claude-code")
 ITS_SHELL = Caller(host="shell:claude-code", person=True)
@@ -56,12 +57,12 @@ def test_quota_joins_agents_of_a_host_but_not_of_a_gateway() -> None:
     gateway = Caller(host="openclaw:9", session_key="agent:dev:main:thread:5")
     named = AGENT.model_copy(update={"session_key": "agent:dev:main"})
 
-    assert quotas.find_maker(AGENT) == quotas.find_maker(ITS_SHELL) == claude
-    assert quotas.find_maker(named) == claude
-    assert quotas.find_maker(Caller(host="mcp")) == Maker(hosts=("mcp",))
+    assert quotas.find_maker(AGENT, SESSIONS) == quotas.find_maker(ITS_SHELL, SESSIONS) == claude
+    assert quotas.find_maker(named, SESSIONS) == claude
+    assert quotas.find_maker(Caller(host="mcp"), SESSIONS) == Maker(hosts=("mcp",))
     dev = Maker(hosts=("openclaw:9",), agent="agent:dev")
-    assert quotas.find_maker(gateway) == dev
-    assert quotas.find_maker(PERSON) is None
+    assert quotas.find_maker(gateway, SESSIONS) == dev
+    assert quotas.find_maker(PERSON, SESSIONS) is None
 
 
 @pytest.mark.parametrize(

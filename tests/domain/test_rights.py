@@ -10,6 +10,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import TABLE, TaskHolder, Tie, find_tie
 from taskmem_hookspecs import Owner, Run, RunState, Task
 from taskmem_hookspecs.testing import a_run, a_task
+from taskmem_openclaw.agent_host import SESSIONS
 from tests.support.owners import MAIN, OTHER, a_leased_run
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "who-may-do-what.md"
@@ -106,17 +107,17 @@ def test_the_page_prints_the_table_as_it_is() -> None:
     ],
 )
 def test_what_a_caller_is_to_a_task(caller: Caller, task: Task, run: Run | None, tie: Tie) -> None:
-    assert find_tie(caller, task, TaskHolder(run=run)) is tie
+    assert find_tie(caller, task, TaskHolder(run=run), SESSIONS) is tie
 
 
 def test_who_held_the_last_run_of_a_task_is_known_after_its_end() -> None:
     over = a_leased_run(state=RunState.COMPLETED)
 
-    assert find_tie(OWN, CLAUDES, TaskHolder(last=over)) is Tie.HOLDER
+    assert find_tie(OWN, CLAUDES, TaskHolder(last=over), SESSIONS) is Tie.HOLDER
 
 
 def test_a_guessed_token_makes_nobody_the_holder() -> None:
     assert (
-        find_tie(CODEX, OURS, TaskHolder(run=a_leased_run()), token=a_leased_run().token)
+        find_tie(CODEX, OURS, TaskHolder(run=a_leased_run()), SESSIONS, token=a_leased_run().token)
         is Tie.OTHER
     )

@@ -24,6 +24,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
+from taskmem_openclaw.agent_host import SESSIONS
 from tests.support import owners
 from tests.support.owners import LEASE, MAIN, NOW, POLICY, WORKER, a_resume_wake
 
@@ -65,6 +66,7 @@ def change_after(
         said=None,
         now=NOW,
         policy=POLICY,
+        sessions=SESSIONS,
     )
 
 

@@ -22,6 +22,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady, TaskEnded
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_openclaw.agent_host import SESSIONS
 
 NOW = DAWN + timedelta(minutes=1)
 
@@ -31,7 +32,7 @@ HELD = TaskFacts(task=a_task(), run=a_run(state=RunState.RUNNING, owner=HOLDER, 
 
 
 def change_after(wish: UpdateRequest, **task: object) -> Change:
-    return apply_update(TaskFacts(task=a_task(**task)), wish, NOW)[0]
+    return apply_update(TaskFacts(task=a_task(**task)), wish, NOW, sessions=SESSIONS)[0]
 
 
 def test_a_message_is_kept_and_touches_the_task() -> None:
@@ -76,7 +77,7 @@ def test_only_the_user_sends_back_what_waits_for_them(
     facts = TaskFacts(task=a_task(status=status), run=a_run(state=state, owner=HOLDER, token=2))
     wish = UpdateRequest(status=TaskStatus.ACTIVE, caller=Caller(person=True, host=host))
 
-    assert apply_update(facts, wish, NOW)[1].sent_back is sent_back
+    assert apply_update(facts, wish, NOW, sessions=SESSIONS)[1].sent_back is sent_back
 
 
 def test_a_message_that_marks_a_step_is_progress() -> None:
@@ -87,7 +88,7 @@ def test_a_message_that_marks_a_step_is_progress() -> None:
 
 
 def hint(wish: UpdateRequest, **task: object) -> str:
-    return apply_update(TaskFacts(task=a_task(**task)), wish, NOW)[1].hint or ""
+    return apply_update(TaskFacts(task=a_task(**task)), wish, NOW, sessions=SESSIONS)[1].hint or ""
 
 
 @pytest.mark.parametrize(
@@ -112,11 +113,24 @@ def test_a_message_that_marked_nothing_earns_a_hint(said: str, done: list[int], 
 
 
 def test_no_hint_is_given_for_what_the_caller_may_not_do() -> None:
-    assert apply_update(HELD, UpdateRequest(message="Pushed it"), NOW)[1].hint is None
+    assert (
+        apply_update(HELD, UpdateRequest(message="Pushed it"), NOW, sessions=SESSIONS)[1].hint
+        is None
+    )
     ended = a_task(status=TaskStatus.FAILED)
-    assert apply_update(TaskFacts(task=ended), UpdateRequest(message="x done"), NOW)[1].hint is None
+    assert (
+        apply_update(
+            TaskFacts(task=ended), UpdateRequest(message="x done"), NOW, sessions=SESSIONS
+        )[1].hint
+        is None
+    )
     completed = a_task(status=TaskStatus.COMPLETED)
-    assert apply_update(TaskFacts(task=completed), UpdateRequest(message="x"), NOW)[1].hint is None
+    assert (
+        apply_update(TaskFacts(task=completed), UpdateRequest(message="x"), NOW, sessions=SESSIONS)[
+            1
+        ].hint
+        is None
+    )
     assert not hint(UpdateRequest(message="Pushed it", completed_steps=(1,)))
 
 
@@ -146,7 +160,9 @@ def test_a_message_takes_a_mark_back() -> None:
 
 
 def test_message_by_a_non_holder_is_kept_and_marks_no_step() -> None:
-    change, updated = apply_update(HELD, UpdateRequest(message="Step 2 done"), NOW)
+    change, updated = apply_update(
+        HELD, UpdateRequest(message="Step 2 done"), NOW, sessions=SESSIONS
+    )
 
     assert (updated.marked, change.tasks[0].done) == (frozenset(), frozenset())
     assert updated.passed_over == {1}
@@ -156,15 +172,17 @@ def test_message_by_a_non_holder_is_kept_and_marks_no_step() -> None:
 def test_a_message_by_the_holder_of_the_run_marks_its_step() -> None:
     wish = UpdateRequest(message="Step 2 done", caller=Caller(owner=HOLDER))
 
-    assert apply_update(HELD, wish, NOW)[1].marked == {1}
+    assert apply_update(HELD, wish, NOW, sessions=SESSIONS)[1].marked == {1}
 
 
 def test_a_message_with_the_token_of_an_older_claim_is_refused() -> None:
     wish = UpdateRequest(message="Step 2 done", token=1, caller=Caller(owner=HOLDER))
 
     with pytest.raises(Fenced, match="is 2, and yours is 1"):
-        apply_update(HELD, wish, NOW)
-    assert apply_update(HELD, wish.model_copy(update={"token": 2}), NOW)[1].marked == {1}
+        apply_update(HELD, wish, NOW, sessions=SESSIONS)
+    assert apply_update(HELD, wish.model_copy(update={"token": 2}), NOW, sessions=SESSIONS)[
+        1
+    ].marked == {1}
 
 
 def test_explicit_marks_count_from_one() -> None:
@@ -289,7 +307,9 @@ def test_a_person_acknowledges_only_in_the_name_of_the_session(
     wake = a_wake(state=WakeState.SENT, cause=WakeCause.STUCK)
     facts = TaskFacts(task=a_task(session_key=task_session), wakes=(wake,))
 
-    change, _ = apply_update(facts, UpdateRequest(message="x", caller=caller), NOW)
+    change, _ = apply_update(
+        facts, UpdateRequest(message="x", caller=caller), NOW, sessions=SESSIONS
+    )
 
     assert [w.state for w in change.wakes] == ["acknowledged"] * acknowledged
 
@@ -297,7 +317,9 @@ def test_a_person_acknowledges_only_in_the_name_of_the_session(
 def test_a_clock_that_went_back_does_not_age_a_task() -> None:
     earlier = DAWN - timedelta(hours=1)
 
-    change, _ = apply_update(TaskFacts(task=a_task()), UpdateRequest(message="x"), earlier)
+    change, _ = apply_update(
+        TaskFacts(task=a_task()), UpdateRequest(message="x"), earlier, sessions=SESSIONS
+    )
 
     assert change.tasks[0].updated_at == DAWN
 
@@ -430,9 +452,9 @@ def test_no_turn_ends_the_review_that_it_asked_for(began: int, status: TaskStatu
     wish = UpdateRequest(status=status, caller=caller)
     if began < 0:
         with pytest.raises(RunNotReady, match="end your turn now"):
-            apply_update(facts, wish, NOW)
+            apply_update(facts, wish, NOW, sessions=SESSIONS)
         return
-    assert apply_update(facts, wish, NOW)[0].runs[0].state is not RunState.REVIEW
+    assert apply_update(facts, wish, NOW, sessions=SESSIONS)[0].runs[0].state is not RunState.REVIEW
 
 
 @pytest.mark.parametrize("wish", [{"status": each} for each in TaskStatus] + [ASKS])
@@ -443,8 +465,8 @@ def test_no_agent_without_a_gateway_ends_a_review(wish: dict[str, Any]) -> None:
     agent = Caller(owner=HOLDER, host="mcp:claude-code")
 
     with pytest.raises(RunNotReady, match="taskmem call task_update; or, once they"):
-        apply_update(facts, UpdateRequest(**wish, caller=agent), NOW)
+        apply_update(facts, UpdateRequest(**wish, caller=agent), NOW, sessions=SESSIONS)
 
     # The user does, and a message ends nothing.
-    apply_update(facts, UpdateRequest(**wish, caller=Caller(person=True)), NOW)
-    apply_update(facts, UpdateRequest(message="Please look.", caller=agent), NOW)
+    apply_update(facts, UpdateRequest(**wish, caller=Caller(person=True)), NOW, sessions=SESSIONS)
+    apply_update(facts, UpdateRequest(message="Please look.", caller=agent), NOW, sessions=SESSIONS)

@@ -22,6 +22,7 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import TaskEnded
 from taskmem_hookspecs.testing import a_task, a_wait, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
+from taskmem_openclaw.agent_host import SESSIONS
 
 AGENT = Caller()
 NOW = DAWN + timedelta(seconds=47)
@@ -47,7 +48,9 @@ def test_linkage_is_derived_from_the_wait_rows() -> None:
 
 
 def test_opening_a_wait_links_it_to_its_task_and_dates_the_task() -> None:
-    change = waits.start_wait(a_wait(changed_at=NOW), TaskFacts(task=a_task()), AGENT, NOW)
+    change = waits.start_wait(
+        a_wait(changed_at=NOW), TaskFacts(task=a_task()), AGENT, SESSIONS, NOW
+    )
 
     (task,) = change.tasks
     assert task.linkage.active_wait_ids == ("wait_1",)
@@ -59,7 +62,7 @@ def test_an_ended_task_takes_no_new_wait() -> None:
     facts = TaskFacts(task=a_task(status=TaskStatus.COMPLETED))
 
     with pytest.raises(TaskEnded, match="nothing can be waited for"):
-        waits.start_wait(a_wait(), facts, AGENT, NOW)
+        waits.start_wait(a_wait(), facts, AGENT, SESSIONS, NOW)
 
 
 @pytest.mark.parametrize("status", [WaitStatus.RESOLVED, WaitStatus.TIMEOUT, WaitStatus.ERROR])
@@ -121,6 +124,7 @@ def rearm_with(wait: Wait, facts: TaskFacts | None = None, **wish: Any) -> Chang
         AGENT,
         start="7",
         home="home_1",
+        sessions=SESSIONS,
         now=NOW,
     )
 

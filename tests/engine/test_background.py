@@ -12,7 +12,7 @@ import pytest
 
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateways, run_recovery, wakes
-from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState
+from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState, SessionNames
 from taskmem_hookspecs.errors import (
     InvalidArguments,
     LimitReached,
@@ -427,6 +427,26 @@ def test_who_sends_a_task_to_the_background_by_hand_is_the_user() -> None:
     session.world.call("task_background", PERSON, task_id=task)
 
     assert ". The user sent you from" in first_packet(session, task)["background"]
+
+
+def test_a_hosts_own_names_are_those_of_its_background_sessions() -> None:
+    names = SessionNames(prefix="chat/", background=":off:")
+    session = Session(World(sessions=names), "chat/ann:mail")
+    task = session.takes_up()
+    session.call("task_background", task_id=task)
+
+    run = session.run(task)
+    assert run.session_key == f"chat/ann:off:{run.run_id}"
+    assert "from the user's chat mail" in first_packet(session, task)["background"]
+
+
+@pytest.mark.parametrize("names", [SessionNames(), SessionNames(prefix="agent:")])
+def test_where_no_background_session_is_named_a_run_stays(names: SessionNames) -> None:
+    session = Session(World(sessions=names))
+    task = session.takes_up()
+
+    with pytest.raises(RunNotReady, match="it lives in no session of a gateway"):
+        session.call("task_background", task_id=task)
 
 
 def test_who_has_no_gateway_is_told_so_claimed_or_not() -> None:

@@ -20,6 +20,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import RunHeld
 from taskmem_hookspecs.testing import a_run
+from taskmem_openclaw.agent_host import SESSIONS
 from tests.support.sessions import MAIN, Session
 from tests.support.world import PERSON, PLAN, World, packet_of, worker
 
@@ -243,7 +244,7 @@ def test_registrar_is_alerted_to_a_task_queued_for_nobody(world: World) -> None:
 def test_what_no_gateways_session_goes_on_with_waits_for_a_claim(
     session: str | None, what: str | None
 ) -> None:
-    assert session_run.find_awaited(a_run(session_key=session)) == what
+    assert session_run.find_awaited(a_run(session_key=session), SESSIONS) == what
 
 
 def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:

@@ -9,6 +9,7 @@ from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import (
     PacketMessage,
     ResumePacket,
+    SessionNames,
     StoreTooNew,
     StoreUnavailable,
     TargetGone,
@@ -354,3 +355,47 @@ def test_what_loads_its_judge_ahead_has_more_time():
 
     plugin_host = seams_of(LIMIT, slow=plugin(wait_judge=wait_judge))
     assert plugin_host.collect_judges(TARGET, CONDITION, None, 30).found == (judge,)
+
+
+# --- how a host names its sessions ------------------------------------------------
+
+
+class SilentHost:
+    """A host that does not say how its sessions are named."""
+
+    async def say(self, notice):
+        raise AssertionError
+
+    show = stop = say
+
+
+class TalkingHost(SilentHost):
+    def __init__(self, describe):
+        self.describe_sessions = describe
+
+
+NAMES = SessionNames(prefix="chat/", background=":off:")
+
+
+def test_the_agent_host_says_how_its_sessions_are_named():
+    plugin_host = seams_of(a=plugin(agent_host=lambda: TalkingHost(lambda: NAMES)))
+    assert plugin_host.read_session_names(plugin_host.find_agent_host()) == NAMES
+
+
+@pytest.mark.parametrize("host", [None, SilentHost()])
+def test_of_a_host_that_says_nothing_no_session_is_its_own(host):
+    assert seams_of().read_session_names(host) == SessionNames()
+
+
+@pytest.mark.parametrize(
+    "describe",
+    [
+        nothing,
+        make_raiser(ValueError("boom")),
+        lambda: "agent:",
+        lambda: SessionNames.model_construct(prefix=5),
+    ],
+)
+def test_a_host_that_names_nonsense_is_named_in_the_log(describe, caplog):
+    assert seams_of().read_session_names(TalkingHost(describe)) == SessionNames()
+    assert "TalkingHost failed; describe_sessions: " in caplog.text

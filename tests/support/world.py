@@ -22,6 +22,7 @@ from taskmem_hookspecs import (
     Condition,
     Message,
     Owner,
+    SessionNames,
     Target,
     Task,
     TaskStore,
@@ -32,6 +33,7 @@ from taskmem_hookspecs import (
     WakeState,
 )
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
+from taskmem_openclaw.agent_host import SESSIONS
 
 AGENT = Caller()
 PERSON = Caller(person=True)
@@ -81,6 +83,7 @@ class World:
         home: str = "home_1",
         sole: bool = False,
         roots: tuple[str, ...] = (),
+        sessions: SessionNames = SESSIONS,
         **outside: Any,
     ) -> None:
         self.store = store or MemoryStore()
@@ -96,6 +99,7 @@ class World:
             new_id=self._id,
             watching=watching or Sights(),
             roots=roots,
+            sessions=sessions,
             **outside,
         )
 

@@ -16,6 +16,7 @@ from taskmem_hookspecs.hosts import (
     AgentHost,
     Card,
     CardStep,
+    NamingHost,
     Notice,
     SessionView,
     StepState,
@@ -59,6 +60,16 @@ class HostSuite:
 
     def test_it_plays_the_part(self, tmp_path: Path) -> None:
         assert isinstance(self.make_host(tmp_path), AgentHost)
+
+    def test_the_sessions_that_it_names_are_its_own(self, tmp_path: Path) -> None:
+        host = self.make_host(tmp_path)
+        if not isinstance(host, NamingHost):
+            pytest.skip("give it `describe_sessions` to try it")
+        names = host.describe_sessions()
+        away = names.name_background(self.session_key, "run_1")
+        for key in (self.session_key, away or self.session_key):
+            assert names.is_own(key), f"{key} does not begin with {names.prefix!r}"
+            assert names.to_canonical(key) == key, f"{key} is not in lower case"
 
     @pytest.mark.parametrize("line", LINES, ids=lambda text: text[:12])
     def test_a_line_is_shown_as_it_is(self, tmp_path: Path, line: str) -> None:

@@ -39,6 +39,15 @@ class TestOpenClawHost(HostSuite):
         return SessionView.model_validate(self.gateway.views[MAIN])
 
 
+def test_openclaws_sessions_are_those_of_its_agents():
+    names = OpenClawHost().describe_sessions()
+    assert names.is_own("agent:main:main")
+    assert names.find_agent("agent:dev:telegram:direct:42") == "agent:dev"
+    assert names.name_background("agent:dev:main", "run_1") == "agent:dev:taskmem:run_1"
+    assert names.to_canonical("agent:Dev:Main") == "agent:dev:main"
+    assert not any(map(names.is_own, ("thread-1", "agent", "AGENT:main:main", "", None)))
+
+
 def test_what_one_gateway_has_no_session_for_is_told_by_the_next(gateway, another):
     gateway.open().sessions = {OTHER}
     host = OpenClawHost(gateway.environ)
