@@ -98,6 +98,15 @@ def wake_transport(name: str) -> WakeTransport | None:
     """
 
 
+@hookspec
+def wake_transport_names() -> Sequence[str] | None:
+    """Called where the settings name a transport that no plug-in has.
+
+    Return the names that `wake_transport` answers to besides `auto`; the refusal lists
+    them. The name of the plug-in itself is tried unsaid.
+    """
+
+
 @hookspec(firstresult=True)
 def agent_host() -> AgentHost | None:
     """Called once, at start. Stops at the first result that is not None."""

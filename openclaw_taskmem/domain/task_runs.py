@@ -143,6 +143,7 @@ def apply_call(
         said: The call's message; None: none.
         now: The instant of the call.
         policy: Limits of runs.
+        sessions: How the agent host names its sessions.
     """
     run = facts.run
     if run is None:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from importlib.metadata import EntryPoint
+from itertools import chain
 from typing import Any, Final, ParamSpec, TypeGuard, TypeVar
 
 import pluggy
 
-from openclaw_taskmem.domain.reachability import ANY, STDOUT
+from openclaw_taskmem.domain.reachability import ANY
 from openclaw_taskmem.plugin_host import manager as plugin_manager
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.isolation import TookTooLong, run_with_timeout
@@ -50,7 +51,6 @@ P = ParamSpec("P")
 
 STRIKES: Final = 3
 """Failures in a row after which a hook no longer calls a plug-in."""
-KNOWN_TRANSPORTS: Final = ("openclaw-plugin", "openclaw-hooks", "openclaw-cli", STDOUT)
 STORE_SECONDS: Final = 120.0
 """Seconds in which a store must open; this includes a migration."""
 
@@ -187,7 +187,9 @@ class PluginHost:
         """
         for found in self._find_wake_transports(name):
             return found
-        probes = (ANY, *KNOWN_TRANSPORTS, *(p.name for p in self._list_active()))
+        said = self._iterate_answers("wake_transport_names", validation.are_names)
+        plugins = (plugin.name for plugin in self._list_active())
+        probes = dict.fromkeys((ANY, *chain.from_iterable(said), *plugins))
         known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
         known.discard(ANY)
         if not known:

@@ -110,6 +110,13 @@ def is_transport(answer: object) -> TypeGuard[WakeTransport]:
     return isinstance(answer, WakeTransport) and _is_name(answer.name)
 
 
+def are_names(answer: object) -> TypeGuard[Sequence[str]]:
+    """Whether it is a sequence of names, and not one name by itself."""
+    if not isinstance(answer, Sequence) or isinstance(answer, str | bytes):
+        return False
+    return all(map(_is_name, cast("Sequence[object]", answer)))
+
+
 def build_reach_test(transport: WakeTransport) -> Callable[[str | None, str | None], bool]:
     """Return a function that tells whether a transport reaches an agent, by host and session.
 

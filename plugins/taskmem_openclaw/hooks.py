@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from taskmem_hookspecs import (
     AgentHost,
@@ -14,6 +15,9 @@ from taskmem_hookspecs import (
     hookimpl,
 )
 
+_WAYS: Final = ("openclaw-plugin", "openclaw-hooks", "openclaw-cli")
+"""The transports into OpenClaw, the best first."""
+
 
 @hookimpl(trylast=True)
 def wake_transport(name: str) -> WakeTransport | None:
@@ -21,9 +25,15 @@ def wake_transport(name: str) -> WakeTransport | None:
     if name == "auto":
         from taskmem_openclaw.transports.auto import FirstAvailable
 
-        rungs = map(_build_transport, ("openclaw-plugin", "openclaw-hooks", "openclaw-cli"))
+        rungs = map(_build_transport, _WAYS)
         return FirstAvailable([rung for rung in rungs if rung is not None])
     return _build_transport(name)
+
+
+@hookimpl(trylast=True)
+def wake_transport_names() -> Sequence[str]:
+    """Name the ways into OpenClaw, and `stdout`."""
+    return (*_WAYS, "stdout")
 
 
 @hookimpl(trylast=True)

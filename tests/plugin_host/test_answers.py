@@ -199,15 +199,25 @@ def test_an_unknown_transport_is_refused_with_those_there_are():
     anything = plugin(
         wake_transport=lambda name: NamedTransport("other") if name == "auto" else None
     )
-    plugin_host = seams_of(
-        a=make_transport_plugin("a"), b=make_transport_plugin("stdout"), c=anything
-    )
+    several = make_transport_plugin("one", "two")
+    several.wake_transport_names = hookimpl(lambda: ("one", "two", "gone"))
+    plugin_host = seams_of(a=make_transport_plugin("a"), b=several, c=anything)
     with pytest.raises(SettingsInvalid) as raised:
         plugin_host.find_wake_transport("carrier-pigeon")
     assert str(raised.value) == (
         "TASKMEM_WAKE_TRANSPORT is 'carrier-pigeon', and no plug-in has such a "
-        "transport; use auto or one of: a, other, stdout."
+        "transport; use auto or one of: a, one, other, two."
     )
+
+
+@pytest.mark.parametrize("names", ["stdout", ["stdout", None], [""], 5, {"stdout"}])
+def test_names_of_transports_that_are_nonsense_are_left_out(names):
+    bad = make_transport_plugin("stdout")
+    bad.wake_transport_names = hookimpl(lambda: names)
+    plugin_host = seams_of(a=make_transport_plugin("a"), bad=bad)
+    with pytest.raises(SettingsInvalid, match="use auto or one of: a\\."):
+        plugin_host.find_wake_transport("carrier-pigeon")
+    assert row(plugin_host, "bad").last_error.startswith("wake_transport_names: TypeError")
 
 
 @pytest.mark.parametrize("name", ["auto", "stdout"])
