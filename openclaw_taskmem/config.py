@@ -50,6 +50,8 @@ FINDS_OPENCLAW: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OF_OPENCLAW})
 """Variables that count only while no gateway of OpenClaw is connected."""
 _KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Variables that may contain a key for Gemini."""
+DEFAULT_READERS: Final = ("gemini", "host")
+"""Readers of the built-in plug-ins, which the setting names by default."""
 _OF_CALLERS: Final = frozenset({"host", "session_key"})
 """Settings that are only in the environment: who calls."""
 _NO_CHOICE: Final = frozenset({"home", "tools", "in_file", "warnings"})
@@ -117,7 +119,7 @@ class Settings:
     """How long a plug-in may take to answer a hook."""
     judge_timeout_seconds: float = 20.0
     """How long a judge may take for one ruling."""
-    readers: tuple[str, ...] = ("gemini", "host")
+    readers: tuple[str, ...] = DEFAULT_READERS
     """Readers to ask about a text or a picture, in this order; `none`: no reader."""
     idle_exit_seconds: float = 600.0
     """Time after which a daemon with nothing to do exits."""

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.config import Settings, load_settings
+from openclaw_taskmem.config import DEFAULT_READERS, Settings, load_settings
 from openclaw_taskmem.daemon import logfile, mcp, processes
 from openclaw_taskmem.daemon.home_identity import ensure_identity
 from openclaw_taskmem.daemon.lock import Lock, read_file_identity
@@ -113,7 +113,7 @@ async def serve_one_home(
 
     courier, told = build_routing_transport(settings, plugin_host, os.environ, list_gateways)
     known = plugin_host.find_readers()
-    chosen = [known[name] for name in order_readers(settings.readers, known)]
+    chosen = [known[name] for name in order_readers(settings.readers, known, DEFAULT_READERS)]
     store = plugin_host.open_store(settings.database)
     opened = _identify_database_files(settings)
     agent_host = plugin_host.find_agent_host()

@@ -17,8 +17,6 @@ from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.readers import Dollars
 
 NO_READER: Final = "none"
-KNOWN_READERS: Final = ("gemini", "host")
-"""Names that the setting may have even if no plug-in provides such a reader."""
 DAYS_KEPT: Final = 7
 LONGEST_REST: Final = 3600.0
 """Longest rest of a reader at its limit, in seconds: clocks may be set."""
@@ -119,12 +117,15 @@ def refuse_over_limit(
     return sentence, rest
 
 
-def order_readers(wanted: Sequence[str], there: Iterable[str]) -> tuple[str, ...]:
+def order_readers(
+    wanted: Sequence[str], there: Iterable[str], default: Iterable[str]
+) -> tuple[str, ...]:
     """Return the names of the readers to ask, in the operator's order.
 
     Args:
         wanted: Names in the setting; `none` alone: no reader.
         there: Readers that plug-ins provide.
+        default: The setting's default; its names are valid even if no plug-in has them.
 
     Raises:
         SettingsInvalid: A name is unknown; the sentence lists the known ones.
@@ -132,9 +133,10 @@ def order_readers(wanted: Sequence[str], there: Iterable[str]) -> tuple[str, ...
     if tuple(wanted) == (NO_READER,):
         return ()
     names = {*there}
-    unknown = [n for n in wanted if n not in names | {*KNOWN_READERS}]
+    valid = names | {*default}
+    unknown = [name for name in wanted if name not in valid]
     if unknown:
-        listed = ", ".join(sorted(names | {*KNOWN_READERS}))
+        listed = ", ".join(sorted(valid))
         raise SettingsInvalid(
             f"TASKMEM_READERS names {unknown[0]!r}, and no plug-in has such a reader; "
             f"use {NO_READER}, or some of: {listed}."

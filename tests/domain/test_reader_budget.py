@@ -22,6 +22,7 @@ from openclaw_taskmem.domain.reader_budget import (
 from taskmem_hookspecs.errors import SettingsInvalid
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+DEFAULT = ("gemini", "host")
 LATE = datetime(2026, 11, 23, 23, 59, 59, tzinfo=UTC)
 
 
@@ -97,10 +98,10 @@ def test_what_cannot_be_read_counts_as_nothing(text):
     ],
 )
 def test_readers_are_asked_in_the_operators_order(wanted, there, order):
-    assert order_readers(wanted, there) == order
+    assert order_readers(wanted, there, DEFAULT) == order
 
 
 @pytest.mark.parametrize("wanted", [("gpt",), ("host", "gpt"), ("none", "host")])
 def test_an_unknown_reader_is_refused_with_those_there_are(wanted):
     with pytest.raises(SettingsInvalid, match=r"none, or some of: gemini, host, llama"):
-        order_readers(wanted, ("llama",))
+        order_readers(wanted, ("llama",), DEFAULT)
