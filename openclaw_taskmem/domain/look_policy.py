@@ -1,15 +1,18 @@
 """Decide what a caller may look at, for waits and for recorded commands as evidence.
 
-| who asks | a file | terminals, windows, the screen | | --- | --- | --- | | a person, by a command
-| anywhere | all | | an agent | below the roots, or its own folder | all | | an agent in its host's
-sandbox | below its own folder [1] | what its session runs |
+| who asks                       | a file                             | terminals, windows, screen |
+| ------------------------------ | ---------------------------------- | -------------------------- |
+| a person, by a command         | anywhere                           | all                        |
+| an agent                       | below the roots, or its own folder | all                        |
+| an agent in its host's sandbox | below its own folder [1]           | what its session runs      |
 
 Files that are never shown (`taskmem_hookspecs.paths`) are refused to everybody.
 
 [1] As `TASKMEM_SANDBOX_LOOKS` says; with `all` it is an agent like any other.
 
-The owner of a recorded command that has ended is not known, so a sandboxed agent sees none. Source:
-decision 25.
+The owner of a recorded command that has ended is not known, so a sandboxed agent sees none.
+
+Source: decision 25.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Apply events to a run. Nothing else changes a run.
 
-| state           | owner            | lease     | | --------------- | ---------------- | ---------
-| | queued          | none             | none [1]  | | running         | one              | until
-[2] | | blocked, review | the last owner   | none      |
+| state           | owner          | lease     |
+| --------------- | -------------- | --------- |
+| queued          | none           | none [1]  |
+| running         | one            | until [2] |
+| blocked, review | the last owner | none      |
 
 A run that has ended takes no event; reopening its task begins a new run. Each change of state and
 each claim adds an entry to the event log. `run_events` has the events, `run_ownership` decides who
 may claim a run and write for it.
 
-[1] For a few seconds after a gateway's start it has one, for the gateway's own recovery. [2] None
-between turns: the owner is not expected to report.
+[1] For a few seconds after a gateway's start it has one, for the gateway's own recovery.
+[2] None between turns: the owner is not expected to report.
 
 Source: seeds 002 and 004, requirement D.
 """

@@ -2,16 +2,19 @@
 
 `domain/rights.py` decides what a caller may do to a task at all.
 
-| state           | who may write    | who may claim | | --------------- | ---------------- |
-------------- | | queued          | its session, [1] | [1]           | | running         | its owner
-| its owner [3] | | blocked, review | its owner [2]    | its owner [2] |
+| state           | who may write    | who may claim |
+| --------------- | ---------------- | ------------- |
+| queued          | its session, [1] | [1]           |
+| running         | its owner        | its owner [3] |
+| blocked, review | its owner [2]    | its owner [2] |
 
 A person may write in every state. While a run has an owner, so may a caller that gives the token of
 its last claim, unless that caller is known to be another agent.
 
-[1] Anybody; if the run has a role, only that role. [2] The last owner, else the run's session.
-Anybody else needs `task_resume` first (by the user; by any agent if the owner's process has ended),
-which requeues the run. [3] A run whose owner's process has ended is requeued before it is claimed.
+[1] Anybody; if the run has a role, only that role.
+[2] The last owner, else the run's session. Anybody else needs `task_resume` first (by the user; by
+any agent if the owner's process has ended), which requeues the run.
+[3] A run whose owner's process has ended is requeued before it is claimed.
 
 Source: seeds 002 and 004, requirement D.
 """

@@ -177,3 +177,15 @@ def test_a_short_file_says_why_it_is_a_file() -> None:
         and len(lines := path.read_text("utf-8").splitlines()) < SHORT
     }
     assert {path: line for path, line in short.items() if "a file of its own" not in line} == {}
+
+
+def test_a_table_in_a_docstring_has_a_line_for_each_row() -> None:
+    joined = [
+        f"{path}:{node.lineno}"
+        for path, node in definitions(PRODUCT)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and "| |" in node.value.value
+    ]
+    assert joined == []
