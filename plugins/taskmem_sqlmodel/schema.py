@@ -9,6 +9,10 @@ from typing import Final
 import sqlalchemy as sa
 
 from taskmem_hookspecs import StoreTooNew, StoreUnavailable
+from taskmem_sqlmodel import (
+    run_tables,  # noqa: F401 # pyright: ignore[reportUnusedImport] - adds its tables to `Base`
+)
+from taskmem_sqlmodel.tables import Base
 
 HEAD: Final = "0001"
 """The schema version that `tables` and `run_tables` describe.
@@ -16,6 +20,14 @@ HEAD: Final = "0001"
 Versions are numbered from 0001 without gaps. Those from before the first release have a name as a
 suffix, such as `0001_tasks`.
 """
+
+_VERSION: Final = sa.Table(
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""The table that holds the schema version, as Alembic makes it."""
 
 MIGRATIONS: Final = files("taskmem_sqlmodel") / "migrations"
 
@@ -42,7 +54,9 @@ def bring_to_head(connection: sa.Connection) -> None:
         StoreTooNew: The schema is unknown to this version.
         StoreUnavailable: The schema is from before the first release.
     """
-    if not is_newest(connection):
+    if not sa.inspect(connection).has_table(_VERSION.name):
+        _create_tables(connection)
+    elif not is_newest(connection):
         _upgrade(connection)
 
 
@@ -68,6 +82,18 @@ def _read_revision(connection: sa.Connection) -> str | None:
         return None
     found = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
     return found.scalar()
+
+
+def _create_tables(connection: sa.Connection) -> None:
+    """Create the tables of the newest schema, as all migrations together do.
+
+    It needs no Alembic, which takes longer to import than the tables take to create, and would
+    stay in memory.
+    """
+    # Without a check: a table of that name is another program's, and is left alone.
+    Base.metadata.create_all(connection, checkfirst=False)
+    _VERSION.create(connection, checkfirst=False)
+    connection.execute(_VERSION.insert().values(version_num=HEAD))
 
 
 def _upgrade(connection: sa.Connection) -> None:

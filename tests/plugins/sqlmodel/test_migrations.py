@@ -21,7 +21,7 @@ from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
 from taskmem_sqlmodel import schema, task_store
-from taskmem_sqlmodel.tables import Base
+from tests.support.databases import DIALECTS
 from tests.support.rows import rows_of_task
 from tests.support.schemas import LAST_STATEMENT, NEXT, add_next_schema
 
@@ -122,9 +122,7 @@ def test_every_schema_is_as_it_was_released(path, sql_snapshot):
     engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.NullPool)
     for revision in REVISIONS:
         with engine.begin() as connection:
-            config = Config(attributes={"connection": connection})
-            config.set_main_option("script_location", SCRIPTS.dir)
-            command.upgrade(config, revision)
+            migrate(connection, revision)
         found = query_rows(
             path, "SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY tbl_name, name"
         )
@@ -147,28 +145,41 @@ def describe_schema(engine):
         )
         for part in PARTS
         for (_, table), items in getattr(found, f"get_multi_{part}")().items()
-        if table != "alembic_version"
     }
 
 
-def test_the_newest_schema_is_that_of_the_rows(database, request, tmp_path):
-    by_rows = f"sqlite:///{tmp_path / 'rows.db'}"
-    if database.startswith("postgresql"):
-        by_rows = request.getfixturevalue("postgres").new_database()
-    migrated, made = (sa.create_engine(url, poolclass=sa.NullPool) for url in (database, by_rows))
-    Base.metadata.create_all(made)
+def migrate(connection, revision="head"):
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", SCRIPTS.dir)
+    command.upgrade(config, revision)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_new_database_has_the_schema_of_all_migrations(request, tmp_path, dialect):
+    urls = [f"sqlite:///{tmp_path / name}.db" for name in ("migrated", "made")]
+    if dialect == "postgresql":
+        urls = [request.getfixturevalue("postgres").new_database() for _ in urls]
+    migrated, made = (sa.create_engine(url, poolclass=sa.NullPool) for url in urls)
+    with migrated.begin() as connection:
+        migrate(connection)
+    task_store(urls[1]).close()
     assert describe_schema(migrated) == describe_schema(made)
+    question = "SELECT version_num FROM alembic_version"
+    if dialect == "sqlite":
+        question = "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
+    with migrated.connect() as one, made.connect() as other:
+        assert one.exec_driver_sql(question).all() == other.exec_driver_sql(question).all()
 
 
-def test_a_database_at_head_is_opened_without_alembic(path):
-    open_store(path).close()
+def test_a_database_is_made_and_opened_without_alembic(path):
     code = f"""
 import sys
 from taskmem_sqlmodel import task_store
 task_store("sqlite:///{path}").close()
 assert "alembic" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- never half -------------------------------------------------------------
