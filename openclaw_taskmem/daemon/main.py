@@ -265,13 +265,20 @@ async def _run_until_stopped(
 
 
 async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
-    """Load the MCP SDK and the judges before they are needed.
+    """Load the judges after the start, and the MCP SDK once the first host connects.
 
-    Runs after the waits are watched and after the daemon answers calls.
+    Runs after the waits are watched and after the daemon answers calls. A home without MCP hosts
+    never needs the SDK, which takes some 35 MB.
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_SECONDS):
             await room.wait_until_caught_up()
+    judges = asyncio.create_task(asyncio.to_thread(room.load_judges))
+    wanted = asyncio.create_task(door.wants_mcp.wait())
+    await asyncio.wait((judges, wanted), return_when=asyncio.FIRST_COMPLETED)
+    if not wanted.done():
+        _keep_loaded_modules()
+        await wanted
     try:
         await asyncio.to_thread(mcp.load_sdk)
     except Exception as error:
@@ -280,7 +287,12 @@ async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
         door.lacks_mcp = mcp.SdkUnavailable(error)
     # Also after a failure: hosts are then refused instead of waiting.
     door.speaks_mcp.set()
-    await asyncio.to_thread(room.load_judges)
+    await judges
+    _keep_loaded_modules()
+
+
+def _keep_loaded_modules() -> None:
+    """Exempt all that is loaded from garbage collection, which may begin."""
     gc.freeze()
     gc.enable()
 

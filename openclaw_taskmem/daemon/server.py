@@ -74,6 +74,8 @@ class SocketServer:
         self._servers: list[asyncio.Server] = []
         self._path = Path()
         self._bound: tuple[int, int] | None = None
+        self.wants_mcp = asyncio.Event()
+        """Set when the first relay connects; the SDK is loaded from then on."""
         self.speaks_mcp = asyncio.Event()
         """Set once the MCP SDK is loaded; relays wait until then."""
         self.lacks_mcp: TaskmemError | None = None
@@ -169,6 +171,7 @@ class SocketServer:
             return
         _send_document(writer, {"taskmem": PROTOCOL, "pid": os.getpid(), "version": __version__})
         if face == "mcp":
+            self.wants_mcp.set()
             process = await _identify_peer(writer.get_extra_info("socket"))
             host = RelayHost(process, folder if isinstance(folder, str) else None)
             call = partial(self._dispatch_tool_call, host)

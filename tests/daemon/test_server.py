@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from typing import Literal
-from unittest.mock import Mock, create_autospec
+from unittest.mock import AsyncMock, Mock, create_autospec
 
 import pytest
 
@@ -114,6 +114,31 @@ async def test_no_relay_waits_for_what_cannot_be_loaded(
     assert f"did not load ({format_error(error)}). Install" in answer["error"]["message"]
     assert "cannot be loaded" in caplog.text
     assert gc.isenabled()
+    writer.close()
+    await entrance.close(0)
+
+
+async def test_the_sdk_is_loaded_once_the_first_relay_comes(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load_sdk, kept = Mock(), asyncio.Event()
+    monkeypatch.setattr(main, "_keep_loaded_modules", kept.set)
+    monkeypatch.setattr(mcp, "load_sdk", load_sdk)
+    monkeypatch.setattr(mcp, "serve_host", AsyncMock())
+    home.prepare()
+    entrance = server.SocketServer(create_autospec(Dispatcher, instance=True), lambda _: None)
+    await entrance.open(home.socket)
+    room = create_autospec(WaitSupervisor, instance=True)
+    loading = asyncio.create_task(main._preload_modules(room, entrance))
+    await kept.wait()
+    room.load_judges.assert_called_once_with()
+    load_sdk.assert_not_called()
+
+    reader, writer = await open_line(home)
+
+    assert await reader.read() == b""
+    load_sdk.assert_called_once_with()
+    await loading
     writer.close()
     await entrance.close(0)
 
