@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import linecache
 import logging
 import os
 import resource
@@ -292,7 +293,11 @@ async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
 
 
 def _keep_loaded_modules() -> None:
-    """Exempt all that is loaded from garbage collection, which may begin."""
+    """Exempt all that is loaded from garbage collection, which may begin.
+
+    The source texts that were read to build models are freed.
+    """
+    linecache.clearcache()
     gc.freeze()
     gc.enable()
 
