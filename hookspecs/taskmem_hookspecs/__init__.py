@@ -103,7 +103,18 @@ from taskmem_hookspecs.roles import (
     WakeReceipt,
     WakeTransport,
 )
-from taskmem_hookspecs.runs import Checkpoint, News, Owner, Run, RunState
+from taskmem_hookspecs.runs import (
+    AgentFacts,
+    Checkpoint,
+    LimitCounts,
+    News,
+    Owner,
+    Run,
+    RunProgress,
+    RunState,
+    StepBudget,
+    UserDialogue,
+)
 from taskmem_hookspecs.specs import PROJECT, hookimpl, hookspec
 from taskmem_hookspecs.value import Instant, Value
 from taskmem_hookspecs.watching import (
@@ -129,6 +140,7 @@ __all__ = [
     "PROJECT",
     "RESERVED_METADATA",
     "TRIAL",
+    "AgentFacts",
     "AgentHost",
     "AlsoStuck",
     "Artifact",
@@ -163,6 +175,7 @@ __all__ = [
     "JudgeUnavailable",
     "LedgerEntry",
     "LedgerVerdict",
+    "LimitCounts",
     "Linkage",
     "Maker",
     "Message",
@@ -196,6 +209,7 @@ __all__ = [
     "Ruling",
     "Run",
     "RunNotFound",
+    "RunProgress",
     "RunQuery",
     "RunState",
     "SelectiveTransport",
@@ -204,6 +218,7 @@ __all__ = [
     "SessionView",
     "Side",
     "Step",
+    "StepBudget",
     "StepState",
     "StoreBusy",
     "StoreFull",
@@ -221,6 +236,7 @@ __all__ = [
     "TaskStatus",
     "TaskStore",
     "TaskmemError",
+    "UserDialogue",
     "UserQuestion",
     "Value",
     "Verdict",

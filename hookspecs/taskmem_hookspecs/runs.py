@@ -7,7 +7,9 @@ seeds 002, 003 and 004.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from taskmem_hookspecs.value import Instant, Seconds, Value
 
@@ -86,8 +88,87 @@ class Owner(Value):
         return self.session_key is not None and here == there
 
 
+class UserDialogue(Value):
+    """Words between the agent of a run and its user."""
+
+    question: str | None = None
+    """Question to the user that it waits for; None: none."""
+    heard_until: int = 0
+    """Id of the newest message up to which its owner has been told the user's words; 0: none."""
+    last_response: str | None = None
+    """The end of its agent's last reply to the user; None: none yet."""
+
+
+class StepBudget(Value):
+    """The current step of a run, and the tool calls used in it."""
+
+    segmented: bool = False
+    """True if each step has a budget of tool calls. Source: requirement E4."""
+    step: int | None = None
+    """Step that the budget applies to, from 0; None: none started."""
+    step_calls: int = 0
+    """Tool calls started in that step."""
+    step_bonus: bool = False
+    """True if that step's budget was extended."""
+    failed_steps: tuple[int, ...] = ()
+    """Steps of the current plan that were given up, from 0."""
+
+
+class RunProgress(Value):
+    """Tool calls and words of a run, and the news that they brought."""
+
+    calls: int = 0
+    """Tool calls that have ended."""
+    checkpoints: int = 0
+    """Number of checkpoints; the next one gets the following number."""
+    news: News = News.NONE
+    """News of the current round so far."""
+    recent: tuple[str, ...] = ()
+    """Digests of its last calls and their results, newest last."""
+    said: str | None = None
+    """Digest of its last turn's reply; None: none."""
+
+
+class LimitCounts(Value):
+    """Counts of a run that its limits are compared with."""
+
+    rounds: int = 0
+    """Number of times it was told to continue; part of the wake's key."""
+    rounds_before: int = 0
+    """Value of `rounds` when the user last spoke."""
+    idle_rounds: int = 0
+    """Consecutive turns without news."""
+    turn_began_at: Instant | None = None
+    """Start of the turn that works on it; None: no turn does."""
+    worked_seconds: Seconds = 0.0
+    """Time spent in turns since the user last spoke."""
+    provider_failures: int = 0
+    """Consecutive turns that failed because of the model's provider."""
+    tries: int = 0
+    """Consecutive resumes without a completed turn."""
+
+
+class AgentFacts(Value):
+    """What the host says of the agent that works on a run."""
+
+    folder: str | None = None
+    """Working directory of its agent; None: unknown."""
+    fingerprint: str | None = None
+    """Fingerprint of the inputs of the agent's prompt when last seen; None: unknown."""
+
+
 class Run(Value):
     """One attempt at a task by one owner."""
+
+    PARTS: ClassVar[Mapping[str, type[Value]]] = {
+        "dialogue": UserDialogue,
+        "budget": StepBudget,
+        "progress": RunProgress,
+        "limits": LimitCounts,
+        "agent": AgentFacts,
+    }
+    """Classes of the fields that group others. No field of a part has the name of another
+    field, so a store may keep each in a column of its own."""
 
     run_id: str
     task_id: str
@@ -110,50 +191,11 @@ class Run(Value):
     """Session that gets progress notices of a background run; None: it is in the foreground."""
     attached: tuple[str, ...] = ()
     """Ids of tasks that go to review together with it. Source: requirement D5."""
-    segmented: bool = False
-    """True if each step has a budget of tool calls. Source: requirement E4."""
-    step: int | None = None
-    """Step that the budget applies to, from 0; None: none started."""
-    step_calls: int = 0
-    """Tool calls started in that step."""
-    step_bonus: bool = False
-    """True if that step's budget was extended."""
-    failed_steps: tuple[int, ...] = ()
-    """Steps of the current plan that were given up, from 0."""
-    fingerprint: str | None = None
-    """Fingerprint of the inputs of the agent's prompt when last seen; None: unknown."""
-    folder: str | None = None
-    """Working directory of its agent; None: unknown."""
-    checkpoints: int = 0
-    """Number of checkpoints; the next one gets the following number."""
-    calls: int = 0
-    """Tool calls that have ended."""
-    question: str | None = None
-    """Question to the user that it waits for; None: none."""
-    heard_until: int = 0
-    """Id of the newest message up to which its owner has been told the user's words; 0: none."""
-    rounds: int = 0
-    """Number of times it was told to continue; part of the wake's key."""
-    rounds_before: int = 0
-    """Value of `rounds` when the user last spoke."""
-    turn_began_at: Instant | None = None
-    """Start of the turn that works on it; None: no turn does."""
-    worked_seconds: Seconds = 0.0
-    """Time spent in turns since the user last spoke."""
-    idle_rounds: int = 0
-    """Consecutive turns without news."""
-    news: News = News.NONE
-    """News of the current round so far."""
-    recent: tuple[str, ...] = ()
-    """Digests of its last calls and their results, newest last."""
-    said: str | None = None
-    """Digest of its last turn's reply; None: none."""
-    last_response: str | None = None
-    """The end of its agent's last reply to the user; None: none yet."""
-    provider_failures: int = 0
-    """Consecutive turns that failed because of the model's provider."""
-    tries: int = 0
-    """Consecutive resumes without a completed turn."""
+    dialogue: UserDialogue = UserDialogue()
+    budget: StepBudget = StepBudget()
+    progress: RunProgress = RunProgress()
+    limits: LimitCounts = LimitCounts()
+    agent: AgentFacts = AgentFacts()
     created_at: Instant
     changed_at: Instant
     """When it entered its state."""
@@ -161,9 +203,12 @@ class Run(Value):
     """When its owner was last seen."""
     started_at: Instant | None = None
     """When it was first claimed; None: never."""
-    ended_at: Instant | None = None
-    """None while it is open."""
     version: int = 0
+
+    @property
+    def ended_at(self) -> Instant | None:
+        """When it ended; None while it is open."""
+        return self.changed_at if self.state.terminal else None
 
 
 class Checkpoint(Value):

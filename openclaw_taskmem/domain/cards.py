@@ -86,7 +86,11 @@ def _describe_status(task: Task, run: Run | None) -> Sequence[str]:
         return (_ENDED[task.status],)
     need = session_run.describe_need(run) if run else None
     if run is not None and need is not None:
-        asked = f": {_escape_markdown(run.question, ASKED_BYTES)}" if run.question else "."
+        asked = (
+            f": {_escape_markdown(run.dialogue.question, ASKED_BYTES)}"
+            if run.dialogue.question
+            else "."
+        )
         return (f"Waits for {need}{asked}",)
     if task.status is TaskStatus.PAUSED or (run and run.state is RunState.BLOCKED):
         return ("Paused.",)

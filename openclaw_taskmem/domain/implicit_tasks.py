@@ -72,7 +72,7 @@ def has_seen_start(seen: Sequence[UncoveredCallEntry], entry: CallEndEntry) -> b
 
 def is_task_of_turn(task: Task, run: Run) -> bool:
     """True if a run's current turn is the one for which its implicit task was opened."""
-    began = run.turn_began_at
+    began = run.limits.turn_began_at
     return task.implicit and began is not None and began <= task.created_at
 
 

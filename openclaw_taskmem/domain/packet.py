@@ -106,7 +106,7 @@ def suggest_action(facts: ResumeFacts) -> str:
     last = max(ended, key=lambda wait: wait.changed_at, default=None)
     progress = plan.compute_progress(task)
     if facts.run is not None and session_run.has_open_question(facts.run):
-        asked = quote_line(to_plain_line(facts.run.question or ""), 600)
+        asked = quote_line(to_plain_line(facts.run.dialogue.question or ""), 600)
         return (
             f"You had asked the user: {asked} Act on their answer; until it comes, "
             "leave the task as it is."

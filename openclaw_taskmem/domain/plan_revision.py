@@ -76,7 +76,7 @@ def revise_plan(
     run_ownership.guard_token(before.task_id, run, token, "its plan stays as it is")
     run_ownership.guard_write(run, caller, token, "its plan stays as it is")
     left_out: tuple[str, ...] = ()
-    if run is not None and run.segmented:
+    if run is not None and run.budget.segmented:
         over = plan.count_leading_done(plan.remap_marks(before.plan, before.done, new_plan).done)
         whole = new_plan
         new_plan, _ = run_budget.cap_plan(whole, over)
@@ -158,7 +158,7 @@ def _require_provable(task: Task) -> None:
 def _replan_run(run: Run, before: Task, task: Task, now: datetime) -> Run:
     """Tell a run that its plan was replaced. The budget goes on only if the current step stays."""
     was, step = (plan.compute_progress(before).current, plan.compute_progress(task).current)
-    same = run.step == was and _identify_current_step(before, was) == _identify_current_step(
+    same = run.budget.step == was and _identify_current_step(before, was) == _identify_current_step(
         task, step
     )
     return apply_events(run, PlanReplaced(step=step, same=same), now=now).run

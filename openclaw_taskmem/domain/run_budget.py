@@ -28,13 +28,13 @@ class Budget(Value):
 def compute_budget(facts: TaskFacts, policy: RunPolicy) -> Budget | None:
     """Compute the current step's budget; None: it has none."""
     run, task = facts.run, facts.task
-    if run is None or not run.segmented or run.state is not RunState.RUNNING:
+    if run is None or not run.budget.segmented or run.state is not RunState.RUNNING:
         return None
     place = compute_progress(task)
     if task.status is not TaskStatus.ACTIVE or place.current is None:
         return None
-    used = run.step_calls if run.step == place.current else 0
-    bonus = run.step_bonus and run.step == place.current
+    used = run.budget.step_calls if run.budget.step == place.current else 0
+    bonus = run.budget.step_bonus and run.budget.step == place.current
     allowed = policy.step_calls + (policy.step_bonus if bonus else 0)
     return Budget(left=max(0, allowed - used), reason=_explain_used_up(task, run, allowed))
 
@@ -51,7 +51,7 @@ def cap_plan(plan: tuple[str, ...], done: int = 0) -> tuple[tuple[str, ...], int
 def _explain_used_up(task: Task, run: Run, allowed: int) -> str:
     current = compute_progress(task).current or 0
     step = quote_step(task.plan[current], 120)
-    given = run.step_bonus and run.step == current
+    given = run.budget.step_bonus and run.budget.step == current
     more = "" if given else 'outcome "more_tools" for a few more calls, once; with '
     return (
         f"Step {current + 1} of {len(task.plan)}, {step}, has used its "

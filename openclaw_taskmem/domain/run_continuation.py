@@ -186,8 +186,8 @@ def _judge_round(
     asks = turns.has_closing_question(turn.said)
     if progressed and not asks:
         return GoOn(run=run, text=run_reminders.remind_to_go_on(facts.task))
-    pause = policy.idle_pauses[max(run.idle_rounds - 1, 0)]
-    if asks and run.idle_rounds <= 1:
+    pause = policy.idle_pauses[max(run.limits.idle_rounds - 1, 0)]
+    if asks and run.limits.idle_rounds <= 1:
         pause = policy.question_seconds
     return GoOn(run=run, text=run_reminders.remind_of_no_progress(facts.task), seconds=pause)
 
@@ -219,14 +219,14 @@ def _await_gateway_work(
 
 def _find_limit(run: Run, policy: RunPolicy) -> tuple[RunReason, str] | None:
     """Return which limit a run has reached, with a sentence; None: none."""
-    if run.idle_rounds > len(policy.idle_pauses):
-        count = format_count(run.idle_rounds - 1, "reminder")
+    if run.limits.idle_rounds > len(policy.idle_pauses):
+        count = format_count(run.limits.idle_rounds - 1, "reminder")
         return RunReason.STALLED, f"{count} in a row brought nothing new."
-    if run.rounds - run.rounds_before >= policy.max_rounds:
+    if run.limits.rounds - run.limits.rounds_before >= policy.max_rounds:
         times = format_count(policy.max_rounds, "time")
         return RunReason.ROUNDS, f"its agent was told to go on {times}."
-    if run.worked_seconds >= policy.max_hours * 3600:
-        worked = format_duration(run.worked_seconds)
+    if run.limits.worked_seconds >= policy.max_hours * 3600:
+        worked = format_duration(run.limits.worked_seconds)
         return RunReason.HOURS, f"its agent has worked on it for {worked}."
     return None
 
@@ -244,7 +244,7 @@ def _judge_failure(
     task = facts.task
     said = clip(to_plain_line(turn.error or ""), SAID_BYTES)
     run = apply_events(run, ProviderFailed(), now=now).run
-    failures = run.provider_failures
+    failures = run.limits.provider_failures
     if trouble is ProviderFailureKind.CREDENTIALS:
         how, said = notices.format_resume_command(task, run), clip(said, REFUSED_BYTES)
         line = f"the model's provider refuses ({said}). Mend that, then say {how}."
@@ -289,7 +289,7 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
         kind=events.RUN_STALLED,
         task_id=task.task_id,
         run_id=moved.run.run_id,
-        data={"rounds": course.run.idle_rounds},
+        data={"rounds": course.run.limits.idle_rounds},
     )
     stalled = (stall,) if course.why is RunReason.STALLED else ()
     ended = RunTransition(run=moved.run, events=(*stalled, *moved.events, *log, told))
@@ -307,16 +307,16 @@ def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
 
 def _has_progress(run: Run, turn: Turn) -> bool:
     """True if a turn made a new call, or an old call returned something new."""
-    if run.news is News.RESULT:
-        return _digest_words(turn.said) != run.said
-    return run.news is News.CALL
+    if run.progress.news is News.RESULT:
+        return _digest_words(turn.said) != run.progress.said
+    return run.progress.news is News.CALL
 
 
 def _count_turn(run: Run, turn: Turn, now: datetime, *, progressed: bool) -> Run:
     """Count a turn for the run's limits."""
     if turn.origin is Origin.USER:
         run = apply_events(run, UserSpoke(), now=now).run
-    idle = run.idle_rounds
+    idle = run.limits.idle_rounds
     if progressed:
         idle = 0
     elif turn.origin in _COUNTED and not turn.awaited_work:

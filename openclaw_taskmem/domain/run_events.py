@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import ClassVar, Final
 
-from openclaw_taskmem.domain import run_checkpoints, run_ownership
+from openclaw_taskmem.domain import run_checkpoints, run_fields, run_ownership
 from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.run_fields import Fields
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.texts import clip_start
 from taskmem_hookspecs import News, Owner, Run, RunState, Value
@@ -24,8 +24,6 @@ _OPEN: Final = frozenset({_QUEUED, _RUNNING, _BLOCKED, _REVIEW})
 _ANY: Final = frozenset(RunState)
 _FORGIVEN: Final = {"tries": 0, "provider_failures": 0}
 """Failure counters, reset when a turn ends in order or somebody takes up the run again."""
-
-Fields = Mapping[str, object]
 
 
 class RunEvent(Value):
@@ -53,7 +51,7 @@ class RunEvent(Value):
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         """Compute the fields that the event changes, apart from those of entering a state."""
-        more = {} if self.adds is None else {self.adds: getattr(run, self.adds) + 1}
+        more = {} if self.adds is None else {self.adds: run_fields.read_count(run, self.adds) + 1}
         return {**self.sets, **more, **dict(self)}
 
 
@@ -232,7 +230,7 @@ class ToldToGoOn(RunEvent, sets={"news": News.NONE, "lease_until": None}):
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         seen = run.seen_at if self.ages else max(run.seen_at, now)
-        return {**self.sets, "rounds": run.rounds + 1, "seen_at": seen}
+        return {**self.sets, "rounds": run.limits.rounds + 1, "seen_at": seen}
 
 
 class RoundReplaced(RunEvent, adds="rounds_before"):
@@ -266,7 +264,7 @@ class UserSpoke(RunEvent, sets={"worked_seconds": 0.0, "idle_rounds": 0}):
     """The user has spoken in its session: its limits count anew."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        return {**self.sets, "rounds_before": run.rounds}
+        return {**self.sets, "rounds_before": run.limits.rounds}
 
 
 class UserAnswered(
@@ -290,10 +288,10 @@ class CallBegan(RunEvent):
     step: int | None
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        same = run.step == self.step
-        calls = run.step_calls + 1 if same else 1
+        same = run.budget.step == self.step
+        calls = run.budget.step_calls + 1 if same else 1
         count = {"step": self.step, "step_calls": calls}
-        return {**count, "step_bonus": run.step_bonus and same}
+        return {**count, "step_bonus": run.budget.step_bonus and same}
 
 
 class CallEnded(RunEvent):
@@ -304,14 +302,14 @@ class CallEnded(RunEvent):
     result: str
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        news = run.news
-        if not any(each.startswith(self.given) for each in run.recent):
+        news = run.progress.news
+        if not any(each.startswith(self.given) for each in run.progress.recent):
             news = News.CALL
-        elif self.result not in run.recent and news is News.NONE:
+        elif self.result not in run.progress.recent and news is News.NONE:
             news = News.RESULT
-        others = [each for each in run.recent if each != self.result]
+        others = [each for each in run.progress.recent if each != self.result]
         recent = (*others, self.result)[-run_checkpoints.RECENT :]
-        return {"calls": run.calls + 1, "news": news, "recent": recent}
+        return {"calls": run.progress.calls + 1, "news": news, "recent": recent}
 
 
 class CheckpointWritten(RunEvent, adds="checkpoints"):
@@ -324,7 +322,7 @@ class StepGivenMore(RunEvent, sets={"step_bonus": True}):
     step: int
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        calls = run.step_calls if run.step == self.step else 0
+        calls = run.budget.step_calls if run.budget.step == self.step else 0
         return {**self.sets, "step": self.step, "step_calls": calls}
 
 
@@ -334,7 +332,7 @@ class StepFailed(RunEvent):
     index: int
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        others = (each for each in run.failed_steps if each != self.index)
+        others = (each for each in run.budget.failed_steps if each != self.index)
         return {"failed_steps": (*others, self.index)}
 
 
@@ -390,6 +388,6 @@ class TurnCovered(RunEvent, sets={"step": 0, "news": News.CALL}):
 
 def end_turn(run: Run, now: datetime) -> Fields:
     """Compute the fields of a run whose turn ends: add the turn's time to `worked_seconds`."""
-    began = run.turn_began_at
+    began = run.limits.turn_began_at
     spent = 0.0 if began is None else max((now - began).total_seconds(), 0.0)
-    return {"turn_began_at": None, "worked_seconds": run.worked_seconds + spent}
+    return {"turn_began_at": None, "worked_seconds": run.limits.worked_seconds + spent}

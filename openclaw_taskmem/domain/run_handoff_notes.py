@@ -72,7 +72,7 @@ def find_unheard_messages(run: Run, messages: Sequence[Message]) -> tuple[Messag
     return tuple(
         message
         for message in messages[_find_completion(messages) + 1 :]
-        if message.role is Role.USER and message.message_id > run.heard_until
+        if message.role is Role.USER and message.message_id > run.dialogue.heard_until
     )
 
 

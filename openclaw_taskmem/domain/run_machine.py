@@ -23,9 +23,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.run_events import Fields, RunClaimed, RunEvent, end_turn
+from openclaw_taskmem.domain.run_events import RunClaimed, RunEvent, end_turn
+from openclaw_taskmem.domain.run_fields import Fields, set_fields
 from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
-from taskmem_hookspecs import Event, Run, RunState, Task, Value
+from taskmem_hookspecs import Event, Run, RunState, StepBudget, Task, UserDialogue, Value
 from taskmem_hookspecs.errors import RunNotReady
 
 _QUEUED, _RUNNING = RunState.QUEUED, RunState.RUNNING
@@ -72,9 +73,9 @@ def begin_run(
         role=role,
         session_key=session_key,
         home=home,
-        segmented=segmented,
+        budget=StepBudget(segmented=segmented),
         token=last.token if last else 0,
-        heard_until=last.heard_until if last else 0,
+        dialogue=UserDialogue(heard_until=last.dialogue.heard_until if last else 0),
         created_at=max(now, last.created_at + _LATER) if last else now,
         changed_at=now,
         seen_at=now,
@@ -100,7 +101,7 @@ def apply_events(
         enters = event.to not in (None, before.state)
         if event.to is not None and enters:
             fields = {**_enter_state(before, event.to, now), **fields}
-        after = before.model_copy(update=fields)
+        after = set_fields(before, fields)
         log = moved.events
         if enters:
             log = (*log, _build_change_event(after, before.state, now))
@@ -126,8 +127,6 @@ def _enter_state(run: Run, state: RunState, now: datetime) -> Fields:
         fields["question"] = None
     if state is _QUEUED:
         fields["owner"] = None
-    if state.terminal:
-        fields["ended_at"] = now
     return fields
 
 

@@ -79,9 +79,9 @@ def build_user_question(
     if run.state is RunState.REVIEW:
         options = (ACCEPT, SEND_BACK)
     elif run.why == RunReason.QUESTION:
-        text = f"{notices.format_task_name(task)}: {run.question}"
+        text = f"{notices.format_task_name(task)}: {run.dialogue.question}"
         options = _find_options(since)
-    asked = digest_text(run.question) if run.question is not None else "0"
+    asked = digest_text(run.dialogue.question) if run.dialogue.question is not None else "0"
     key = f"{run.run_id}-{int(run.changed_at.timestamp() * 1000)}-{asked}"
     answers = (e for e in since if e.kind == events.QUESTION_ANSWERED)
     if any(event.data.get("question") == key for event in answers):
@@ -176,7 +176,7 @@ def build_answer_reminder(
     told, or was reminded before.
     """
     run = facts.run
-    if run is None or run.why != RunReason.ANSWERED or run.idle_rounds:
+    if run is None or run.why != RunReason.ANSWERED or run.limits.idle_rounds:
         return Change()
     told = next((wake for wake in newest if run_wakes.is_answer_wake(wake)), None)
     if told is None or not policy.carry_on or run_wakes.list_open_run_wakes(facts):
@@ -184,7 +184,7 @@ def build_answer_reminder(
     rest = timedelta(seconds=policy.idle_pauses[0])
     wake = run_wakes.make_wake(run, wake_id, f"{told.text} {_AGAIN}", now, rest)
     wake = wake.model_copy(update={"key": f"{run_wakes.ANSWER}{wake_id}"})
-    again = apply_events(run, RoundCounted(idle_rounds=1, said=run.said), now=now)
+    again = apply_events(run, RoundCounted(idle_rounds=1, said=run.progress.said), now=now)
     return Change(runs=(again.run,), wakes=(wake,))
 
 

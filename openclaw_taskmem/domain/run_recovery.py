@@ -189,7 +189,7 @@ def _judge_interrupted(
     run: Run, sight: OwnerStatus, now: datetime, policy: RunPolicy
 ) -> LapseVerdict:
     """Decide what to do with a run whose gateway is connected but runs no turn for it."""
-    if run.tries >= policy.tries:
+    if run.limits.tries >= policy.tries:
         return LapseVerdict(course=LapseAction.FAIL, why=RunReason.INTERRUPTED)
     if (why := _find_doubt(run, sight, now, policy)) is not None:
         return LapseVerdict(course=LapseAction.ASK, why=why)
@@ -202,8 +202,8 @@ def _find_doubt(run: Run, sight: OwnerStatus, now: datetime, policy: RunPolicy) 
     """Return why the user must be asked before a run resumes; None: it may resume."""
     if (now - run.seen_at).total_seconds() > policy.fresh_seconds:
         return RunReason.STALE
-    known = None not in (run.fingerprint, sight.fingerprint)
-    if known and run.fingerprint != sight.fingerprint:
+    known = None not in (run.agent.fingerprint, sight.fingerprint)
+    if known and run.agent.fingerprint != sight.fingerprint:
         return RunReason.PROMPT_CHANGED
     return None
 
@@ -242,7 +242,7 @@ def apply_lapse(
         case LapseAction.ASK:
             return _ask_user(facts, run, verdict.why, now)
         case LapseAction.FAIL:
-            times = format_count(run.tries, "time")
+            times = format_count(run.limits.tries, "time")
             said = f"it was interrupted again after it was resumed {times}."
             return run_continuation.fail_run(
                 facts, Fail(run=run, why=RunReason.INTERRUPTED, said=said), now

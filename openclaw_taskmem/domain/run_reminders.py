@@ -69,7 +69,7 @@ def remind_of_awaited(task: Task, awaited: Sequence[str]) -> str:
 
 def describe_waiting_task(task: Task, run: Run) -> str:
     """Write what an agent reads before the user's next words: what its task waits for."""
-    asks = "ask you to go on with it" if run.question is None else "answer it"
+    asks = "ask you to go on with it" if run.dialogue.question is None else "answer it"
     return (
         f"[system] task_question ({task.task_id}): your task {_format_name(task)} waits "
         f"{describe_waiting_reason(run)} What follows may or may not {asks}. If it "
@@ -80,17 +80,17 @@ def describe_waiting_task(task: Task, run: Run) -> str:
 
 def describe_waiting_reason(run: Run) -> str:
     """Say to an agent why its task waits for the user."""
-    if run.question is not None:
-        asked = quote_line(to_plain_line(run.question), QUESTION_BYTES)
+    if run.dialogue.question is not None:
+        asked = quote_line(to_plain_line(run.dialogue.question), QUESTION_BYTES)
         return f"because you had asked the user: {asked}"
     return f"because {_WHY.get(run.why or '', 'the user has the next word')}."
 
 
 def describe_away_question(run: Run) -> str | None:
     """Say to an agent what a task in the background asks the user; None: nothing."""
-    if run.question is None or not session_run.has_open_question(run):
+    if run.dialogue.question is None or not session_run.has_open_question(run):
         return None
-    asked = quote_line(to_plain_line(run.question), QUESTION_BYTES)
+    asked = quote_line(to_plain_line(run.dialogue.question), QUESTION_BYTES)
     return (
         f"This task waits in the background, for it has asked the user: {asked} Once "
         "they answer that, call task_resume with answer. Do not work on it here; tell "

@@ -19,7 +19,7 @@ def make_wake(
     """Build the wake that tells a run's agent to go on, due after `rest`."""
     return Wake(
         wake_id=wake_id,
-        key=f"run:{run.run_id}:{run.rounds}",
+        key=f"run:{run.run_id}:{run.limits.rounds}",
         cause=WakeCause.RUN,
         task_id=run.task_id,
         run_id=run.run_id,

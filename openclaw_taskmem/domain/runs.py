@@ -69,7 +69,7 @@ def begin_turn_or_rest(moved: RunTransition, caller: Caller, now: datetime) -> R
     run = moved.run
     if not caller.in_turn:
         return apply_events(moved, LeaseReleased(), now=now)
-    if caller.gateway_owner is None or run.turn_began_at is not None:
+    if caller.gateway_owner is None or run.limits.turn_began_at is not None:
         return moved
     return apply_events(moved, TurnBegan(turn_began_at=run.seen_at), now=now)
 
@@ -100,7 +100,7 @@ def has_visible_calls(run: Run | None) -> bool:
     """True if the gateway's hooks report the tool calls of the run's agent."""
     if run is None:
         return False
-    return run.checkpoints > 0 or (run.owner is not None and run.owner.boot is not None)
+    return run.progress.checkpoints > 0 or (run.owner is not None and run.owner.boot is not None)
 
 
 def is_left_behind(run: Run, now: datetime, policy: RunPolicy) -> bool:

@@ -131,10 +131,10 @@ def suppress_alert(
     if facts.run is not None and facts.run.state.is_waiting:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     run = facts.run
-    if run is not None and session_run.is_at_work(run) and run.turn_began_at is not None:
+    if run is not None and session_run.is_at_work(run) and run.limits.turn_began_at is not None:
         # While its gateway is connected, an expired lease is renewed.
         renewed = (run.lease_until or now) + HELD
-        until = min(renewed, run.turn_began_at + LONGEST_TURN)
+        until = min(renewed, run.limits.turn_began_at + LONGEST_TURN)
         if now < until:
             return facts.task.model_copy(update={"held_until": until})
     rests = run is not None and run.state is RunState.RUNNING and not run.lease_until

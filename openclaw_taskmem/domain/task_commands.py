@@ -83,7 +83,11 @@ class ListedTask(Value):
     def question(self) -> str | None:
         """Its open question to the user; None: none."""
         run = self.run
-        return run.question if run is not None and session_run.has_open_question(run) else None
+        return (
+            run.dialogue.question
+            if run is not None and session_run.has_open_question(run)
+            else None
+        )
 
 
 class TaskChoice(Value):
@@ -301,8 +305,8 @@ def _describe_state(run: Run) -> str:
     """Say whether a run is at work or what it waits for; empty: neither."""
     if not run.state.is_waiting:
         return "at work" if session_run.is_at_work(run) else ""
-    if session_run.has_open_question(run) and run.question is not None:
-        return f"asks you: {clip(to_plain_line(run.question), ASKED_BYTES)}".rstrip(".")
+    if session_run.has_open_question(run) and run.dialogue.question is not None:
+        return f"asks you: {clip(to_plain_line(run.dialogue.question), ASKED_BYTES)}".rstrip(".")
     need = session_run.describe_need(run)
     if need is None:
         return "stopped" if run.why == RunReason.STOPPED else "paused"

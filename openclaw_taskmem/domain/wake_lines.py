@@ -99,9 +99,9 @@ def _describe_turn(run: Run | None) -> str:
         return "begun in the background"
     if run.why == RunReason.RESET:
         return "started again"
-    if run.provider_failures:
+    if run.limits.provider_failures:
         return "the last turn failed at the model's provider"
-    if run.idle_rounds:
+    if run.limits.idle_rounds:
         return "the last turn brought nothing new"
     return ""
 

@@ -116,7 +116,7 @@ def build_required_set(
         raise InvalidArguments(f"{task.task_id} is not completed. {fault}")
     boxed = look_policy.is_sandboxed(caller, context.looks)
     # A gateway reports a folder of the host; for a sandbox, the call names the folder.
-    reported = run.folder if run and not boxed else None
+    reported = run.agent.folder if run and not boxed else None
     return RequiredSet(
         task=task,
         run=run,
@@ -269,7 +269,7 @@ def add_late_entries(context: Context, task_id: str) -> None:
         for each in context.store.read_records(WorkFolder, task_id)
     ]
     known = {each.path: each for each in context.store.read_records(LedgerEntry, task_id)}
-    looker = EvidenceChecker(context, facts.task, run, folders, run.folder if run else None)
+    looker = EvidenceChecker(context, facts.task, run, folders, run.agent.folder if run else None)
     found = looker.find_entries(known.values())
     late = {path: each for path, each in found.items() if path not in known}
     entries = tuple(looker.judge(late).values())
@@ -277,7 +277,7 @@ def add_late_entries(context: Context, task_id: str) -> None:
         return
     now = context.clock.now()
     whole = facts.model_copy(update={"run": run})
-    places = _build_shown_prefixes(run.folder if run else None)
+    places = _build_shown_prefixes(run.agent.folder if run else None)
     told = evidence.build_user_notices(whole, entries, places, now)
     change = Change(ledger=entries, events=told)
     context.retry_on_conflict(task_id, partial(context.commit, change))
@@ -324,7 +324,7 @@ def _find_missing_names(
 ) -> list[str]:
     """Return the names in a text that are not found anywhere, nor in `known`."""
     folders = context.store.read_records(WorkFolder, task.task_id)
-    looker = EvidenceChecker(context, task, run, folders, run.folder)
+    looker = EvidenceChecker(context, task, run, folders, run.agent.folder)
     whys = looker.look_up(find_names(said).here, known)
     return [what for what, why in whys.items() if why == ledger.NOWHERE]
 
@@ -334,8 +334,7 @@ def _find_just_completed(context: Context, session_key: str) -> Run | None:
     now = context.clock.now()
     done = (RunState.COMPLETED,)
     for run in context.store.find_runs(RunQuery(states=done, limit=RUNS, implicit=False)):
-        ended = run.ended_at or run.changed_at
-        if run.session_key == session_key and abs(now - ended) <= ANSWERED:
+        if run.session_key == session_key and abs(now - run.changed_at) <= ANSWERED:
             return run
     return None
 

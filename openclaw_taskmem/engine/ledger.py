@@ -171,7 +171,7 @@ def may_look(context: Context, run: Run | None, path: str, folder: str | None = 
     `folder`: the agent's working directory, as its call says.
     """
     real = os.path.realpath(path)
-    own = (run.folder if run else None, folder if folder != "/" else None)
+    own = (run.agent.folder if run else None, folder if folder != "/" else None)
     roots = (*context.roots, *filter(None, own))
     return any(is_inside(real, os.path.realpath(root)) for root in roots)
 

@@ -250,13 +250,13 @@ def requeue_for_last_role(context: Context, task: Task, now: datetime) -> RunTra
     if last is None or context.sessions.is_own(last.session_key):
         return None
     messages = context.store.read_records(Message, task.task_id, thread.READ)
-    heard = max(last.heard_until, run_handoff_notes.find_completion_id(messages))
+    heard = max(last.dialogue.heard_until, run_handoff_notes.find_completion_id(messages))
     return task_runs.queue_for_role(
         task,
         last.role,
         run_id=context.new_id("run", now),
         now=now,
-        segmented=last.segmented,
+        segmented=last.budget.segmented,
         last=apply_events(last, UserHeard(heard_until=heard), now=now).run,
     )
 

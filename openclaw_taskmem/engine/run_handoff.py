@@ -215,7 +215,7 @@ def note_shown(context: Context, run: Run | None, unheard: Sequence[Message]) ->
 
 def _read_unheard(context: Context, run: Run) -> Sequence[Message]:
     """Return the user's messages that a run's owner has not heard."""
-    said = context.store.read_records(Message, run.task_id, said_after=run.heard_until)
+    said = context.store.read_records(Message, run.task_id, said_after=run.dialogue.heard_until)
     return run_handoff_notes.find_unheard_messages(run, said)
 
 

@@ -63,9 +63,9 @@ def read_past_work(context: Context, task_id: str) -> PastWork:
         calls = {call.number: call for call in older} | calls
         known += calls.values()
         ended = sum(call.ok is not None for call in calls.values())
-        unread += max(run.calls - ended, 0) if crowded else 0
+        unread += max(run.progress.calls - ended, 0) if crowded else 0
     known.sort(key=lambda call: (call.at, call.number))
-    said = (run.last_response for run in runs if run.last_response)
+    said = (run.dialogue.last_response for run in runs if run.dialogue.last_response)
     return PastWork(
         run=next(iter(runs), None),
         messages=messages,
@@ -132,7 +132,7 @@ def read_history_page(context: Context, task_id: str, place: HistoryPosition | N
     """Return a page of a task's calls, starting at `place`; None: at the newest."""
     runs = [*reversed(context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS)))]
     if place is None:
-        left = sum(run.calls for run in runs)
+        left = sum(run.progress.calls for run in runs)
         place = HistoryPosition(run=len(runs), before=None, left=left)
     calls: list[PastCall] = []
     number, before = min(place.run, len(runs)), place.before
@@ -140,7 +140,7 @@ def read_history_page(context: Context, task_id: str, place: HistoryPosition | N
         page, before = _read_run_page(context, runs[number - 1], before, PAGE - len(calls))
         calls += page
         number -= before is None
-        while before is None and number and not runs[number - 1].checkpoints:
+        while before is None and number and not runs[number - 1].progress.checkpoints:
             number -= 1
     ended = sum(call.ok is not None for call in calls)
     left = max(place.left - ended, 1)

@@ -75,7 +75,7 @@ def record_step_outcome(
 def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller: Caller) -> Task:
     def once() -> Task:
         facts, run = require_own_run(context, task_id, caller, NOTHING, wish.token)
-        if not run.segmented or caller.gateway_owner is None:
+        if not run.budget.segmented or caller.gateway_owner is None:
             raise InvalidArguments(
                 "This step may call as many tools as it takes: nobody counts them. "
                 "Nothing was written."
@@ -86,8 +86,8 @@ def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller:
                 "Only the step that is worked on has more calls, and that is "
                 f"{'none' if current is None else current + 1}. Nothing was written."
             )
-        same = run.step == current
-        if run.step_bonus and same:
+        same = run.budget.step == current
+        if run.budget.step_bonus and same:
             raise InvalidArguments(
                 f"Step {current + 1} has had its {context.runs.step_bonus} more calls; "
                 "end it as done or failed. Nothing was written."

@@ -215,7 +215,7 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
             left = [
                 run
                 for run in fresh
-                if run.why == RunReason.OWNER_GONE and run.tries <= context.runs.tries
+                if run.why == RunReason.OWNER_GONE and run.limits.tries <= context.runs.tries
             ]
             chosen = random.choice(left or fresh)  # noqa: S311 - no secret
             fresh.remove(chosen)
@@ -264,7 +264,7 @@ def deliver_answer(context: Context, facts: TaskFacts, answer: str | None, now: 
     task, run = facts.task, facts.run
     if answer is None:
         asked = quote_line(
-            to_plain_line((run and run.question) or ""), run_reminders.QUESTION_BYTES
+            to_plain_line((run and run.dialogue.question) or ""), run_reminders.QUESTION_BYTES
         )
         raise InvalidArguments(
             f"{task.task_id} has asked the user: {asked} Give what they answer to that "
@@ -378,7 +378,7 @@ def _claim_task_run(
         moved = runs.begin_turn_or_rest(moved, caller, now)
         heard = UserHeard(heard_until=words[-1].message_id if words else 0)
         held = apply_events(moved, TasksAttached(task_ids=attached), heard, now=now).run
-        left = find_handoff_notes(held, words, run.heard_until)
+        left = find_handoff_notes(held, words, run.dialogue.heard_until)
         # Wakes that told an earlier owner to go on are void now.
         gone = run_wakes.drop_open_run_wakes(facts)
         log = (*moved.events, *outbox.build_settled_events(gone, now))

@@ -50,7 +50,7 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
         if run is not judged:
             _release_run(context, run)
     # Last: this commit carries the cursor, which marks the turn's end as handled.
-    told = any(notices.is_same_question(run.question, turn.words) for run in own)
+    told = any(notices.is_same_question(run.dialogue.question, turn.words) for run in own)
     words = () if told else _build_words_notice(context, heard, judged, turn)
     if judged is not None:
         _settle_run(context, heard, judged, turn, words)

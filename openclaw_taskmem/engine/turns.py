@@ -242,7 +242,7 @@ def find_step_budget(context: Context, owner: Owner) -> Budget | None:
     """Return the calls left for the current step of a session's task; None: unlimited."""
     open_ = context.find_session_runs(owner.session_key or "", owner.host)
     run = session_run.find_current_run(open_, owner)
-    if run is None or not run.segmented or run.state not in session_run.OPEN:
+    if run is None or not run.budget.segmented or run.state not in session_run.OPEN:
         return None
     return run_budget.compute_budget(context.store.read_task(run.task_id), context.runs)
 
@@ -354,10 +354,10 @@ def _write_checkpoint(
 ) -> None:
     now = context.clock.now()
     moved = apply_events(moved, CheckpointWritten(), now=now)
-    run, number = moved.run, moved.run.checkpoints
+    run, number = moved.run, moved.run.progress.checkpoints
     effect = judge_call(entry.tool, entry.about, entry.method, changed=bool(more.ledger))
     placed = entry.model_copy(update={"step": _find_current_step(facts), "effect": effect})
-    first = run.checkpoints == 1
+    first = run.progress.checkpoints == 1
     told = (notices.build_milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
     change = Change(
         runs=(run,),

@@ -47,7 +47,7 @@ def task_status(context: Context, form: run_forms.TaskStatusForm, caller: Caller
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
-    calls = run.calls if run and runs.has_visible_calls(run) else None
+    calls = run.progress.calls if run and runs.has_visible_calls(run) else None
     took = f"after {format_duration(elapsed)}"
     if calls is not None:
         took = f"{format_count(calls, 'tool call')} in {format_duration(elapsed)}"
@@ -82,17 +82,17 @@ def describe_run(run: Run) -> dict[str, JsonValue]:
         "run_id": run.run_id,
         "state": run.state,
         "why": run.why,
-        **({"question": run.question} if run.question is not None else {}),
+        **({"question": run.dialogue.question} if run.dialogue.question is not None else {}),
         "role": run.owner.role if run.owner else run.role,
         "session_key": run.session_key,
         "token": run.token,
-        "tries": run.tries,
-        "checkpoints": run.checkpoints,
+        "tries": run.limits.tries,
+        "checkpoints": run.progress.checkpoints,
     }
 
 
 def _describe_steps(task: Task, run: Run | None) -> list[JsonValue]:
-    failed = run.failed_steps if run else ()
+    failed = run.budget.failed_steps if run else ()
     current = compute_progress(task).current
 
     def state(index: int) -> str:

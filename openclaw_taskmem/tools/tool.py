@@ -62,7 +62,7 @@ def describe_awaited(context: Context, run: Run | None) -> Answer:
     waits: Answer = {"what": what, "since": format_iso(run.changed_at)}
     if what == "claim":
         waits["role"] = run.role
-    asked: Answer = {} if run.question is None else {"question": run.question}
+    asked: Answer = {} if run.dialogue.question is None else {"question": run.dialogue.question}
     return {**asked, "waits_for": waits}
 
 

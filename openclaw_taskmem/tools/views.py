@@ -144,7 +144,7 @@ def _show_task(context: Context, task_id: str) -> View:
     revisions = [_format_revision(r) for r in context.store.read_records(PlanRevision, task_id)]
     return {
         **_format_task(task),
-        "question": facts.run.question if facts.run else None,
+        "question": facts.run.dialogue.question if facts.run else None,
         "plan": list(task.plan),
         "steps": [
             {"step": step.index + 1, "text": step.text, "done": step.done} for step in task.steps
@@ -225,14 +225,14 @@ def _format_run(run: Run, task_name: str) -> View:
     return {
         **_format_fields(run, "run_id task_id"),
         "task_name": task_name,
-        **_format_fields(run, "state why question role session_key"),
+        **_format_fields(run, "state why"),
+        "question": run.dialogue.question,
+        **_format_fields(run, "role session_key"),
         "owner": owner,
-        **_format_fields(
-            run,
-            "token lease_until checkpoints calls rounds idle_rounds tries "
-            "provider_failures told_session created_at changed_at seen_at started_at "
-            "ended_at",
-        ),
+        **_format_fields(run, "token lease_until"),
+        **_format_fields(run.progress, "checkpoints calls"),
+        **_format_fields(run.limits, "rounds idle_rounds tries provider_failures"),
+        **_format_fields(run, "told_session created_at changed_at seen_at started_at ended_at"),
     }
 
 

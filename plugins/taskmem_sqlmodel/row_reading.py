@@ -26,7 +26,7 @@ from taskmem_hookspecs import (
     Wake,
     WorkFolder,
 )
-from taskmem_sqlmodel import read_statements, tables
+from taskmem_sqlmodel import read_statements, run_tables, tables
 
 log = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -143,7 +143,7 @@ def _describe_reason(error: Exception) -> str:
 TASK: Final = RowKind(read_statements.TASKS, Task, "task_id", make=tables.task_value)
 WAIT: Final = RowKind(read_statements.WAITS, Wait, "wait_id")
 WAKE: Final = RowKind(read_statements.WAKES, Wake, "wake_id")
-RUN: Final = RowKind(read_statements.RUNS, Run, "run_id")
+RUN: Final = RowKind(read_statements.RUNS, Run, "run_id", make=run_tables.run_value)
 ARTIFACT: Final = RowKind(read_statements.ARTIFACTS, Artifact, "artifact_id")
 EVENT: Final = RowKind(read_statements.EVENTS, Event, "event_id")
 

@@ -25,7 +25,7 @@ from taskmem_sqlmodel.columns import (
     build_enum_check,
     build_partial_index,
 )
-from taskmem_sqlmodel.tables import Base, Params
+from taskmem_sqlmodel.tables import Base, Params, Row
 
 OPEN_RUN: Final = "state IN ('queued', 'running', 'blocked', 'review')"
 """Condition: the run has not ended."""
@@ -90,15 +90,27 @@ class Runs(Base, table=True):
     changed_at: datetime = Field(sa_type=InstantText)
     seen_at: datetime = Field(sa_type=InstantText)
     started_at: datetime | None = Field(sa_type=InstantText)
-    ended_at: datetime | None = Field(sa_type=InstantText)
     version: int
 
 
 def run_params(run: Run) -> Params:
-    """Convert a run to a row."""
+    """Convert a run to a row, the fields of its parts beside its own."""
+    row: Params = dict(run)
+    for part in Run.PARTS:
+        row |= dict(row.pop(part))
     owner = None if run.owner is None else run.owner.model_dump(exclude_none=True)
-    words = {"state": run.state.value, "news": run.news.value}
-    return {**dict(run), **words, "owner": owner}
+    words = {"state": run.state.value, "news": run.progress.news.value}
+    return {**row, **words, "owner": owner}
+
+
+def run_value(row: Row) -> Run:
+    """Convert a row to a run."""
+    fields: Params = dict(row)
+    parts: Params = {
+        part: of(**{column: fields.pop(column) for column in of.model_fields})
+        for part, of in Run.PARTS.items()
+    }
+    return Run(**fields, **parts)
 
 
 class Checkpoints(Base, table=True):

@@ -471,7 +471,7 @@ async def test_sessions_of_one_key_in_two_gateways_have_their_own_runs(
     await report(gateways, begins(MAIN, MAIN), made, visit=FIRST)
     run = world.store.read_task(task).run
     assert run is not None
-    assert (run.owner, run.checkpoints) == (owner, 1)
+    assert (run.owner, run.progress.checkpoints) == (owner, 1)
 
 
 async def test_calls_of_a_session_without_turn_belong_to_sub_agents(

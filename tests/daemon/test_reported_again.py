@@ -151,7 +151,7 @@ async def test_a_turn_that_is_told_again_counts_once(
     told = a_turn(plugin, **end)
     await plugin.tells(*told)
     before = read_all_state(session, task)
-    assert (session.run(task).calls, session.run(task).checkpoints) == (1, 2)
+    assert (session.run(task).progress.calls, session.run(task).progress.checkpoints) == (1, 2)
 
     for _ in range(4):
         if killed:
@@ -160,7 +160,7 @@ async def test_a_turn_that_is_told_again_counts_once(
 
     assert read_all_state(session, task) == before
     await plugin.tells(*a_turn(plugin))
-    assert session.run(task).rounds == 2
+    assert session.run(task).limits.rounds == 2
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -168,7 +168,7 @@ async def test_each_event_of_a_report_that_is_cut_short_counts_once(
     session: Session, task: str, plugin: Plugin, store: Busy, *, killed: bool
 ) -> None:
     told = a_turn(plugin)
-    store.refuses = lambda change: any(run.calls for run in change.runs)
+    store.refuses = lambda change: any(run.progress.calls for run in change.runs)
     with pytest.raises(StoreBusy):
         await plugin.tells(*told)
     if killed:
@@ -177,7 +177,12 @@ async def test_each_event_of_a_report_that_is_cut_short_counts_once(
     await plugin.tells(*told)
 
     run = session.run(task)
-    assert (run.step_calls, run.calls, run.checkpoints, run.rounds) == (1, 1, 2, 1)
+    assert (
+        run.budget.step_calls,
+        run.progress.calls,
+        run.progress.checkpoints,
+        run.limits.rounds,
+    ) == (1, 1, 2, 1)
 
 
 async def test_report_written_despite_a_store_error_counts_once(
@@ -185,13 +190,13 @@ async def test_report_written_despite_a_store_error_counts_once(
 ) -> None:
     told = a_turn(plugin)
     store.writes_first = True
-    store.refuses = lambda change: any(run.calls for run in change.runs)
+    store.refuses = lambda change: any(run.progress.calls for run in change.runs)
     with pytest.raises(StoreBusy):
         await plugin.tells(*told)
 
     await plugin.tells(*told)
 
-    assert (session.run(task).calls, session.run(task).rounds) == (1, 1)
+    assert (session.run(task).progress.calls, session.run(task).limits.rounds) == (1, 1)
 
 
 async def test_other_tasks_of_a_turn_rest_although_its_end_is_cut_off(
@@ -209,7 +214,7 @@ async def test_other_tasks_of_a_turn_rest_although_its_end_is_cut_off(
 
     leases = [session.run(each).lease_until for each in (task, second)]
     assert leases == [None, None]
-    assert session.run(second).rounds == 1
+    assert session.run(second).limits.rounds == 1
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -241,7 +246,7 @@ async def test_gateway_resume_reported_again_counts_as_one_try(session: Session,
         plugin.daemon_is_killed()
         assert await plugin.tells(told) == {}
 
-    assert session.run(task).tries == 1
+    assert session.run(task).limits.tries == 1
 
 
 async def test_a_report_that_comes_again_waits_for_the_first(session: Session, task: str) -> None:
@@ -256,7 +261,7 @@ async def test_a_report_that_comes_again_waits_for_the_first(session: Session, t
     await asyncio.gather(*(plugin.tells(*told) for _ in range(3)))
 
     run = session.run(task)
-    assert (run.calls, run.checkpoints, run.rounds) == (1, 2, 1)
+    assert (run.progress.calls, run.progress.checkpoints, run.limits.rounds) == (1, 2, 1)
     assert plugin.read_reported() == {
         "gateway": 1,
         "turn_started": 1,
@@ -274,7 +279,7 @@ async def test_each_start_of_a_gateway_counts_for_itself(
     other = Plugin(session.world, "boot_2")
     await other.tells(*a_turn(other))
 
-    assert session.run(task).calls == 2
+    assert session.run(task).progress.calls == 2
 
 
 def make_call_elsewhere(plugin: Plugin, session: Session) -> dict[str, Any]:
@@ -350,12 +355,12 @@ async def test_what_cannot_be_done_is_told_and_holds_nothing_back(
 ) -> None:
     told = a_turn(plugin)
     store.error = RunHeld("It is held by another.")
-    store.refuses = lambda change: any(run.step_calls for run in change.runs)
+    store.refuses = lambda change: any(run.budget.step_calls for run in change.runs)
 
     assert await plugin.tells(*told) == {}
 
     run = session.run(task)
-    assert (run.step_calls, run.calls, run.rounds) == (0, 1, 1)
+    assert (run.budget.step_calls, run.progress.calls, run.limits.rounds) == (0, 1, 1)
     said = "a gateway's tool_started of agent:main:main was refused: It is held"
     assert said in caplog.text
     # It is done with, and not tried again.
@@ -370,14 +375,14 @@ async def test_report_is_repeated_while_the_store_is_in_trouble(
     told = a_turn(plugin)
     store.error = error("Not now.")
     store.times = TRIES if error is Conflict else 1
-    store.refuses = lambda change: any(run.step_calls for run in change.runs)
+    store.refuses = lambda change: any(run.budget.step_calls for run in change.runs)
 
     with pytest.raises(error):
         await plugin.tells(*told)
 
-    assert session.run(task).step_calls == 0
+    assert session.run(task).budget.step_calls == 0
     await plugin.tells(*told)
-    assert session.run(task).step_calls == 1
+    assert session.run(task).budget.step_calls == 1
 
 
 async def test_what_is_not_numbered_counts_as_often_as_it_is_told(
@@ -388,7 +393,7 @@ async def test_what_is_not_numbered_counts_as_often_as_it_is_told(
     for _ in range(2):
         await plugin.tells(*told)
 
-    assert session.run(task).calls == 2
+    assert session.run(task).progress.calls == 2
 
 
 @pytest.mark.parametrize("writes_first", [False, True])
@@ -404,4 +409,4 @@ async def test_a_turn_is_covered_once_though_it_is_told_again(
     await plugin.tells(told[2])
 
     (task,) = session.world.store.find_tasks(TaskQuery(implicit=True))
-    assert session.run(task.task_id).checkpoints == 3
+    assert session.run(task.task_id).progress.checkpoints == 3

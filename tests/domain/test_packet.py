@@ -22,8 +22,9 @@ from taskmem_hookspecs import (
     TaskStatus,
     WaitStatus,
 )
-from taskmem_hookspecs.testing import a_message, a_run, a_task, a_wait
+from taskmem_hookspecs.testing import a_message, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.owners import a_changed_run
 
 NOW = DAWN + timedelta(minutes=9)
 VERDICT = StuckVerdict(idle_seconds=540, reason="no updates for 9 minutes and no active wait")
@@ -253,7 +254,7 @@ def test_packet_of_a_done_plan_puts_the_users_last_word_first() -> None:
 
 
 def test_what_was_asked_of_the_user_suggests_no_step() -> None:
-    asks = a_run(state=RunState.BLOCKED, why="question", question="Delete A?")
+    asks = a_changed_run(state=RunState.BLOCKED, why="question", question="Delete A?")
     known = facts(a_task()).model_copy(update={"run": asks})
 
     suggested = packet.suggest_action(known)

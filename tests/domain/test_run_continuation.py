@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain import run_continuation, run_gateway_work, stuck
 from openclaw_taskmem.domain.run_checkpoints import digest_text
 from openclaw_taskmem.domain.run_continuation import Block, Fail, GoOn, LeaveAsIs
+from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.turns import Origin, Turn
 from taskmem_hookspecs import (
@@ -81,7 +82,7 @@ def test_promoted_run_is_told_to_go_on_where_runs_are_carried(
     change = run_continuation.promote_run(facts(), MAIN, wake_id="wake_9", now=NOW, policy=policy)
 
     assert change is not None
-    assert [run.rounds for run in change.runs] == rounds
+    assert [run.limits.rounds for run in change.runs] == rounds
     assert len(change.wakes) == len(rounds)
 
 
@@ -96,7 +97,7 @@ def test_session_rests_with_no_idle_round_as_a_sub_agent_works(origin: Origin) -
     course = judge_course(facts(run), turn)
 
     assert isinstance(course, GoOn)
-    assert (course.run.idle_rounds, course.run.tries) == (run.idle_rounds, 0)
+    assert (course.run.limits.idle_rounds, course.run.limits.tries) == (run.limits.idle_rounds, 0)
     assert course.seconds == 3600
 
 
@@ -120,7 +121,7 @@ def test_what_the_gateway_works_on_is_no_idleness_for_an_hour(
 
     assert isinstance(course, GoOn)
     assert course.seconds == 3600
-    assert news is not News.NONE or course.run.idle_rounds == 2
+    assert news is not News.NONE or course.run.limits.idle_rounds == 2
     assert "; ".join(turn.awaited_work) in course.text
     assert turn.awaited_work != ()
 
@@ -197,8 +198,8 @@ def test_what_is_told_in_vain_counts_for_no_limit() -> None:
 
     (run,) = change_after_end("calm-reef", before).runs
 
-    assert run.rounds == before.runs[0].rounds + 1
-    assert run.rounds - run.rounds_before == before.runs[0].rounds
+    assert run.limits.rounds == before.runs[0].limits.rounds + 1
+    assert run.limits.rounds - run.limits.rounds_before == before.runs[0].limits.rounds
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_turn_that_leaves_its_task_open_is_followed_by_another() -> None:
     )
 
     (run,) = change.runs
-    assert (run.state, run.rounds, run.lease_until) == (RunState.RUNNING, 2, None)
+    assert (run.state, run.limits.rounds, run.lease_until) == (RunState.RUNNING, 2, None)
     (wake,) = change.wakes
     assert wake == Wake(
         wake_id="wake_9",
@@ -330,7 +331,7 @@ def test_a_word_that_is_on_its_way_is_not_said_twice(name: str) -> None:
     change = change_after_turn(facts(None, ON_ITS_WAY[name]))
 
     assert change.wakes == ()
-    assert change.runs[0].rounds == 1
+    assert change.runs[0].limits.rounds == 1
     assert change.runs[0].lease_until is None
 
 
@@ -404,7 +405,7 @@ def test_who_waits_for_something_rests(origin: Origin, said: str) -> None:
     change = change_after_turn(known, turn)
 
     (run,) = change.runs
-    assert (run.state, run.lease_until, run.rounds) == (RunState.RUNNING, None, 1)
+    assert (run.state, run.lease_until, run.limits.rounds) == (RunState.RUNNING, None, 1)
     assert [wake.state for wake in change.wakes] == [WakeState.SUPERSEDED]
     assert change.tasks[0].held_until is None
 
@@ -447,7 +448,7 @@ def test_a_turn_that_somebody_stopped_blocks_the_run(origin: Origin) -> None:
     (run,) = change_after_turn(facts(), turn).runs
 
     assert (run.state, run.why) == (RunState.BLOCKED, RunReason.STOPPED)
-    assert run.provider_failures == 0
+    assert run.limits.provider_failures == 0
 
 
 # --- providers ------------------------------------------------------------------
@@ -476,7 +477,7 @@ def test_a_turn_that_failed_is_begun_again_after_rests_that_grow() -> None:
         if wake.due_at is not None
     ]
     assert rests == [90, 360, 1440]
-    assert [change.runs[0].rounds for change in changes] == [2, 3, 4]
+    assert [change.runs[0].limits.rounds for change in changes] == [2, 3, 4]
     assert [len(change.messages) for change in changes] == [0, 0, 0]
     assert "Your last turn failed (529 overloaded)." in changes[0].wakes[0].text
 
@@ -524,14 +525,14 @@ def test_as_often_as_the_policy_says(retries: int) -> None:
 def test_a_turn_that_ended_in_order_counts_failures_anew() -> None:
     change = change_after_turn(facts(a_leased_run(provider_failures=3, tries=2)))
 
-    assert (change.runs[0].provider_failures, change.runs[0].tries) == (0, 0)
+    assert (change.runs[0].limits.provider_failures, change.runs[0].limits.tries) == (0, 0)
 
 
 def test_failed_turn_counts_no_round_and_keeps_earlier_counts() -> None:
     change = change_after_turn(facts(a_leased_run(idle_rounds=2, tries=1)), Turn(error="529"))
 
     (run,) = change.runs
-    assert (run.idle_rounds, run.tries, run.provider_failures) == (2, 1, 1)
+    assert (run.limits.idle_rounds, run.limits.tries, run.limits.provider_failures) == (2, 1, 1)
 
 
 def test_refused_credentials_block_the_run_and_tell_the_user() -> None:
@@ -584,7 +585,7 @@ def rounds(
     """Let turns end one after the other, each with its news and its last words."""
     run, courses = start or a_leased_run(), []
     for news, said in turns:
-        known = facts(run.model_copy(update={"news": news}))
+        known = facts(set_fields(run, {"news": news}))
         course = judge_course(known, Turn(origin=origin, said=said, calls=1))
         courses.append(course)
         run = course.run
@@ -592,7 +593,7 @@ def rounds(
 
 
 def idle(courses: Sequence[run_continuation.Course]) -> list[int]:
-    return [course.run.idle_rounds for course in courses]
+    return [course.run.limits.idle_rounds for course in courses]
 
 
 @pytest.mark.parametrize("origin", WORK)
@@ -611,7 +612,7 @@ def test_after_progress_the_next_turn_begins_at_once() -> None:
     (course,) = rounds((News.CALL, "More to come."), start=a_leased_run(idle_rounds=3))
 
     assert isinstance(course, GoOn)
-    assert (course.seconds, course.run.idle_rounds) == (0, 0)
+    assert (course.seconds, course.run.limits.idle_rounds) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -641,7 +642,7 @@ def test_the_users_words_begin_the_limits_anew() -> None:
     course = judge_course(facts(run), Turn(origin=Origin.USER))
 
     assert isinstance(course, GoOn)
-    assert (course.run.rounds_before, course.run.worked_seconds) == (200, 0.0)
+    assert (course.run.limits.rounds_before, course.run.limits.worked_seconds) == (200, 0.0)
 
 
 def test_stalled_run_fails_its_task_and_tells_the_user() -> None:
@@ -708,8 +709,8 @@ def test_the_users_turn_begins_the_count_anew() -> None:
     )
 
     assert isinstance(course, GoOn)
-    assert course.run.idle_rounds == 1
-    assert course.run.said == digest_text("going on.")
+    assert course.run.limits.idle_rounds == 1
+    assert course.run.progress.said == digest_text("going on.")
 
 
 def test_nobody_stalls_by_the_clocks_turns() -> None:
@@ -807,8 +808,8 @@ def test_whatever_a_turn_was_its_end_leaves_all_in_order(  # noqa: PLR0917
     assert len({wake.wake_id for wake in change.wakes}) == len(change.wakes)
     if new:
         assert left.state is RunState.RUNNING
-        assert new[0].key == f"run:run_1:{left.rounds}"
-        assert left.rounds == run.rounds + 1
+        assert new[0].key == f"run:run_1:{left.limits.rounds}"
+        assert left.limits.rounds == run.limits.rounds + 1
     ended = left.state is not RunState.RUNNING
     owed = {w.wake_id for w in wakes if w.cause == "run" and w.state in ("due", "sent")}
     gone = {wake.wake_id for wake in change.wakes if wake.state == "superseded"}

@@ -11,6 +11,7 @@ from openclaw_taskmem.domain.run_handoff_notes import HandoffNotes
 from taskmem_hookspecs import Message, Role, TaskStatus
 from taskmem_hookspecs.testing import a_message, a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.owners import a_changed_run
 
 TO_TESTER = "Handed to tester. Look at the roof."
 TO_USER = run_handoff_notes.describe_review("It is built.")
@@ -111,7 +112,7 @@ def test_who_holds_a_run_is_not_told_again_what_they_heard() -> None:
     ]
 
     def unheard(until: int) -> list[int]:
-        run = a_run(heard_until=until)
+        run = a_changed_run(heard_until=until)
         return [m.message_id for m in run_handoff_notes.find_unheard_messages(run, said)]
 
     assert (unheard(4), unheard(0)) == ([5], [4, 5])

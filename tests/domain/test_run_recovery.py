@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain import run_recovery, stuck
 from openclaw_taskmem.domain.gateways import SETTLES
 from openclaw_taskmem.domain.run_events import RunClaimed
+from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.run_recovery import LapseAction, LapseVerdict, OwnerStatus
@@ -286,7 +287,7 @@ def test_a_session_that_is_resumed_is_told_and_so_is_the_user(run: Run) -> None:
 
     (after,) = change.runs
     assert (after.state, after.owner, after.lease_until) == (RunState.QUEUED, None, None)
-    assert (after.tries, after.rounds, after.news) == (2, 1, News.NONE)
+    assert (after.limits.tries, after.limits.rounds, after.progress.news) == (2, 1, News.NONE)
     (wake,) = change.wakes
     assert (wake.key, wake.cause) == ("run:run_1:1", WakeCause.RUN)
     assert (wake.session_key, wake.run_id) == ("agent:main:main", "run_1")
@@ -375,7 +376,7 @@ def test_run_interrupted_too_often_fails_and_tells_the_user() -> None:
     waits=st.booleans(),
 )
 def test_whatever_is_seen_a_lapsed_run_lapses_no_more(**drawn: Any) -> None:
-    run = drawn["run"].model_copy(update={key: drawn[key] for key in ("tries", "fingerprint")})
+    run = set_fields(drawn["run"], {key: drawn[key] for key in ("tries", "fingerprint")})
     now = DAWN + timedelta(seconds=drawn["age"])
     linkage = WAITING if drawn["waits"] else Linkage()
     known = TaskFacts(task=a_task(linkage=linkage), run=run, wakes=(a_resume_wake(),))

@@ -35,7 +35,7 @@ from taskmem_hookspecs import News, Owner, RunState, TaskStatus
 from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady
 from taskmem_hookspecs.testing import a_run, a_task
 from taskmem_hookspecs.testing.clock import DAWN
-from tests.support.owners import AGAIN, LEASE, MAIN, NOW, OTHER, a_leased_run
+from tests.support.owners import AGAIN, LEASE, MAIN, NOW, OTHER, a_changed_run, a_leased_run
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "run-machine.md"
 OPEN: Final = [state for state in RunState if not state.terminal]
@@ -56,7 +56,7 @@ def test_a_run_begins_queued_with_nobody_who_holds_it() -> None:
         segmented=True,
     )
 
-    assert moved.run == a_run(
+    assert moved.run == a_changed_run(
         run_id="run_7",
         role="main",
         session_key="agent:main:main",
@@ -481,7 +481,7 @@ class AnyLife(RuleBasedStateMachine):
     @invariant()
     def only_what_runs_is_worked_on(self) -> None:
         run = self.run
-        assert run.worked_seconds >= 0
+        assert run.limits.worked_seconds >= 0
         assert run.state is not RunState.RUNNING or run.owner is not None
 
     @invariant()
@@ -490,7 +490,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @invariant()
     def only_what_is_blocked_asks(self) -> None:
-        assert self.run.question is None or self.run.state is RunState.BLOCKED
+        assert self.run.dialogue.question is None or self.run.state is RunState.BLOCKED
 
     @invariant()
     def tokens_only_grow(self) -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.task_commands import Command, ListedTask, choose_task, describe_list
 from taskmem_hookspecs import RunState, TaskStatus
-from taskmem_hookspecs.testing import a_run, a_task, a_wait
+from taskmem_hookspecs.testing import a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.owners import a_changed_run
 
 NOW = DAWN + timedelta(minutes=5)
 QUESTION = {"state": RunState.BLOCKED, "why": RunReason.QUESTION, "question": "Which flour?"}
@@ -22,7 +23,7 @@ RESUME, CANCEL = Command.RESUME, Command.CANCEL
 def a_listed_task(number: int, name: str, status: str = "active", **run: object) -> ListedTask:
     run = {"state": RunState.QUEUED, **run}
     task = a_task(task_id=f"task_1m{number}abc", name=name, status=status)
-    return ListedTask(number=number, task=task, run=a_run(**run))
+    return ListedTask(number=number, task=task, run=a_changed_run(**run))
 
 
 def an_asking_task(number: int, name: str) -> ListedTask:
@@ -222,7 +223,7 @@ def test_a_list_says_what_can_be_done() -> None:
     assert describe_list([], NOW) == "This chat has no tasks."
 
 
-AWAY = ASKS.model_copy(update={"run": a_run(told_session="agent:main:main", **QUESTION)})
+AWAY = ASKS.model_copy(update={"run": a_changed_run(told_session="agent:main:main", **QUESTION)})
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from taskmem_hookspecs import (
     Wake,
     WakeState,
 )
-from taskmem_hookspecs.testing import a_run, a_task, a_wake
+from taskmem_hookspecs.testing import a_task, a_wake
 from taskmem_openclaw.agent_host import SESSIONS
 from tests.support import owners
-from tests.support.owners import LEASE, MAIN, NOW, POLICY, WORKER, a_resume_wake
+from tests.support.owners import LEASE, MAIN, NOW, POLICY, WORKER, a_changed_run, a_resume_wake
 
 AGAIN: Final = MAIN.model_copy(update={"boot": "boot-2"})
 THE_OWNER: Final = Caller(owner=MAIN, session_key=MAIN.session_key)
@@ -88,7 +88,7 @@ def test_an_agent_of_a_gateway_holds_what_it_registers() -> None:
     moved = begin_task_run(caller, segmented=True, metadata={"attached_task_ids": ["task_2"]})
 
     assert moved is not None
-    assert moved.run == a_run(
+    assert moved.run == a_changed_run(
         run_id="run_7",
         state=RunState.RUNNING,
         role="main",
@@ -323,14 +323,14 @@ def test_a_step_that_is_done_is_news_and_ends_what_failed_before(caller: Caller)
 
     (left,) = change_after(run, caller, marked=True).runs
 
-    assert (left.news, left.idle_rounds) == (News.CALL, 0)
-    assert (left.tries, left.provider_failures) == (0, 0)
+    assert (left.progress.news, left.limits.idle_rounds) == (News.CALL, 0)
+    assert (left.limits.tries, left.limits.provider_failures) == (0, 0)
 
 
 def test_a_call_that_marks_nothing_is_no_news() -> None:
     (left,) = change_after(a_leased_run(idle_rounds=2, tries=2)).runs
 
-    assert (left.news, left.idle_rounds, left.tries) == (News.NONE, 2, 2)
+    assert (left.progress.news, left.limits.idle_rounds, left.limits.tries) == (News.NONE, 2, 2)
 
 
 # --- taken up -------------------------------------------------------------------

@@ -23,6 +23,7 @@ from taskmem_hookspecs.errors import Fenced, RunHeld, RunNotReady, TaskEnded
 from taskmem_hookspecs.testing import a_run, a_task, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_openclaw.agent_host import SESSIONS
+from tests.support.owners import a_changed_run
 
 NOW = DAWN + timedelta(minutes=1)
 
@@ -406,31 +407,31 @@ def test_holder_of_run_or_token_revises_the_plan_and_is_seen() -> None:
 
 
 def test_step_counts_of_a_run_are_reset_when_its_plan_is_revised() -> None:
-    run = a_run(step=1, step_calls=3, step_bonus=True, failed_steps=(1, 2))
+    run = a_changed_run(step=1, step_calls=3, step_bonus=True, failed_steps=(1, 2))
 
     left, _ = revise_run_plan(run, "Other way", "Ship it", done=[0])
 
-    assert (left.step, left.step_calls, left.step_bonus) == (0, 0, False)
-    assert left.failed_steps == ()
+    assert (left.budget.step, left.budget.step_calls, left.budget.step_bonus) == (0, 0, False)
+    assert left.budget.failed_steps == ()
 
 
 def test_a_step_that_stays_the_same_keeps_what_it_has_called() -> None:
-    run = a_run(step=1, step_calls=3, step_bonus=True, failed_steps=(1,))
+    run = a_changed_run(step=1, step_calls=3, step_bonus=True, failed_steps=(1,))
 
     left, _ = revise_run_plan(run, "First", "Build it", "1. Test it", done=[0])
     moved, _ = revise_run_plan(run, "Build it", "Look", "Test it", done=[0])
     same, _ = revise_run_plan(run, "Build it", "1. Test it", done=[0])
 
-    assert (left.step, left.step_calls) == (0, 0)
-    assert (moved.step, moved.step_calls) == (1, 0)
-    assert (same.step, same.step_calls, same.step_bonus) == (1, 3, True)
-    assert same.failed_steps == ()
+    assert (left.budget.step, left.budget.step_calls) == (0, 0)
+    assert (moved.budget.step, moved.budget.step_calls) == (1, 0)
+    assert (same.budget.step, same.budget.step_calls, same.budget.step_bonus) == (1, 3, True)
+    assert same.budget.failed_steps == ()
 
 
 def test_a_segmented_plan_stays_as_long_as_is_worked_on_at_once() -> None:
     plan = ("Build it", *(f"Part {n}" for n in range(12)))
 
-    _, cut = revise_run_plan(a_run(segmented=True), *plan, done=[0])
+    _, cut = revise_run_plan(a_changed_run(segmented=True), *plan, done=[0])
     _, flat = revise_run_plan(a_run(), *plan, done=[0])
 
     # What is done at its beginning does not count.

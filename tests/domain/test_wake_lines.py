@@ -12,6 +12,7 @@ from openclaw_taskmem.domain.wake_lines import LINE_BYTES, WakeFacts, describe_w
 from taskmem_hookspecs import Task, TaskStatus, WaitStatus, WakeCause
 from taskmem_hookspecs.testing import a_run, a_task, a_wait, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.owners import a_changed_run
 
 TASK = a_task(done=frozenset({0}))
 LATER = DAWN + timedelta(seconds=562)
@@ -28,7 +29,7 @@ def facts_of_wait(
 
 def facts_of_run(task: Task = TASK, **run: object) -> WakeFacts:
     wake = a_wake(cause=WakeCause.RUN)
-    return WakeFacts(wake=wake, task=task, run=a_run(**run))
+    return WakeFacts(wake=wake, task=task, run=a_changed_run(**run))
 
 
 NEXT = "on to step 2 of 3."

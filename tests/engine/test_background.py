@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import gateways, run_recovery, wakes
 from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState, SessionNames
@@ -119,7 +120,7 @@ def test_resume_from_the_chat_continues_the_run_in_background(
     run = session.run(task)
     assert (run.state, run.session_key, run.told_session) == (RunState.QUEUED, away.key, MAIN)
     [wake] = session.world.deliver()
-    assert (wake.session_key, wake.key) == (away.key, f"run:{run.run_id}:{run.rounds}")
+    assert (wake.session_key, wake.key) == (away.key, f"run:{run.run_id}:{run.limits.rounds}")
     away.begins(Origin.TASKMEM)
     assert session.run(task).state is RunState.RUNNING
 
@@ -146,12 +147,12 @@ def test_an_answer_to_the_background_begins_the_counts_anew(session: Session) ->
     task, _ = start_waiting_task(session)
     run = session.run(task)
     spent = {"rounds": 7, "worked_seconds": 900.0}
-    session.world.store.commit(Change(runs=(run.model_copy(update=spent),)))
+    session.world.store.commit(Change(runs=(set_fields(run, spent),)))
 
     session.call("task_resume", task_id=task, answer="eu-west")
 
     run = session.run(task)
-    assert (run.rounds_before, run.worked_seconds) == (7, 0.0)
+    assert (run.limits.rounds_before, run.limits.worked_seconds) == (7, 0.0)
 
 
 def test_what_is_asked_where_the_user_is_is_told_once(session: Session) -> None:

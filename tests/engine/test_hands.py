@@ -106,7 +106,7 @@ def test_who_acts_on_a_users_answer_goes_on(world: World, act: dict[str, Any]) -
     world.call("task_update", worker("1"), task_id=task, **act)
 
     (run,) = world.store.find_runs(RunQuery(task_id=task))
-    assert (run.state, run.question) == (RunState.RUNNING, None)
+    assert (run.state, run.dialogue.question) == (RunState.RUNNING, None)
     assert run.token == asked.token
 
 
@@ -279,7 +279,7 @@ def test_words_whose_answer_a_daemon_took_along_are_told_again() -> None:
     assert updates(message="Mended.") is None
     run = world.store.read_task(task).run
     assert run is not None
-    assert run.heard_until > 0
+    assert run.dialogue.heard_until > 0
 
 
 @pytest.mark.parametrize("how", ["task_update", "task_resume"])

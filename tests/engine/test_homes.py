@@ -112,11 +112,11 @@ def test_a_turn_works_on_the_run_of_its_own_home(here: Homely, there: Homely) ->
 
     here.does("echo two")
 
-    assert (here.run(task).calls, here.run(other).calls) == (2, 1)
+    assert (here.run(task).progress.calls, here.run(other).progress.calls) == (2, 1)
     assert here.run(task).owner == here.owner
     here.ends("Done for now.")
     assert here.run(other).lease_until is not None
-    assert here.run(task).rounds == 1
+    assert here.run(task).limits.rounds == 1
 
 
 def test_a_run_goes_on_in_its_own_home(here: Homely, there: Homely) -> None:
@@ -294,7 +294,7 @@ def test_a_run_that_is_claimed_from_another_home_goes_on_there(here: Homely, the
     assert here.world.task(task).home == "there"
     assert due(here) == []
     there.does("echo two")
-    assert here.run(task).calls == 2
+    assert here.run(task).progress.calls == 2
     there.ends("Half of it is done.")
     assert due(here) == []
     assert [wake.task_id for wake in due(there)] == [task]

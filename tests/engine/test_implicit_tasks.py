@@ -88,7 +88,7 @@ def test_the_third_call_opens_a_task_with_all_three(session: Session) -> None:
         ("bake loaf 2", True),
         ("bake loaf 3", None),
     ]
-    assert run.checkpoints == 5
+    assert run.progress.checkpoints == 5
     assert is_silent(session)
 
 
@@ -110,7 +110,7 @@ def test_the_calls_of_one_turn_are_not_counted_in_the_next(session: Session) -> 
 def test_what_is_called_after_the_third_is_written_down(session: Session) -> None:
     works(session, 5)
     (task,) = list_implicit_tasks(session)
-    assert session.run(task.task_id).checkpoints == 10
+    assert session.run(task.task_id).progress.checkpoints == 10
     status = session.call("task_status")
     assert [call["about"] for call in status["tool_history"]] == [
         f"bake loaf {n}" for n in range(5, 0, -1)
@@ -140,7 +140,7 @@ def test_a_session_with_an_open_task_needs_no_other(session: Session) -> None:
     session.asks("Which flour?")
     works(session, 4)
     assert list_implicit_tasks(session) == []
-    assert session.run(task).calls == 8
+    assert session.run(task).progress.calls == 8
 
 
 def test_a_task_that_is_set_aside_leaves_the_turn_uncovered(session: Session) -> None:
@@ -159,7 +159,7 @@ def test_a_sub_agents_calls_keep_it_open_until_they_are_heard(session: Session) 
 
     session.in_turn = False
     session.does("knead")
-    assert session.run(task.task_id).calls == 4
+    assert session.run(task.task_id).progress.calls == 4
     session.in_turn = True
     session.begins(Origin.HEARTBEAT)
     session.ends("All is well.", origin=Origin.HEARTBEAT)
@@ -281,7 +281,7 @@ def test_a_registration_takes_it_over_with_its_calls(session: Session) -> None:
     assert [step["done"] for step in shown["steps"]] == [False, False]  # type: ignore[index, union-attr]
     assert shown["metadata"]["shop"] == 7  # type: ignore[index, call-overload]
     run = session.run(task.task_id)
-    assert (run.checkpoints, run.calls, run.step_calls) == (6, 3, 0)
+    assert (run.progress.checkpoints, run.progress.calls, run.budget.step_calls) == (6, 3, 0)
     assert session.lines == ["Bread: accepted, 2 steps.", "Bread: started."]
     assert session.world.task(task.task_id).stuck_due_at is not None
 
@@ -348,9 +348,9 @@ def test_what_is_left_of_it_ends_when_the_user_says_more(
 
     new, old = list_implicit_tasks(session)
     assert (old.task_id, old.status) == (task.task_id, TaskStatus.COMPLETED)
-    assert (session.run(old.task_id).calls, old.original_request) == (3, SAID)
+    assert (session.run(old.task_id).progress.calls, old.original_request) == (3, SAID)
     assert (new.status, new.original_request) == (TaskStatus.ACTIVE, session.request)
-    assert session.run(new.task_id).calls == 3
+    assert session.run(new.task_id).progress.calls == 3
     assert session.world.wakes(WakeState.DUE) == []
     registered = session.world.task(session.register())
     assert (registered.task_id, registered.original_request) == (new.task_id, session.request)
@@ -377,7 +377,7 @@ def test_what_the_user_takes_up_again_goes_on_in_that_turn(session: Session) -> 
     session.call("task_resume", task_id=task.task_id)
     works(session)
     assert list_implicit_tasks(session) == [session.world.task(task.task_id)]
-    assert session.run(task.task_id).calls == 6
+    assert session.run(task.task_id).progress.calls == 6
     assert session.register() != task.task_id
 
 

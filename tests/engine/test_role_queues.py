@@ -107,7 +107,7 @@ def test_gateway_agent_does_not_hold_a_task_it_queues_for_a_role(session: Sessio
 
     run = session.run(task)
     assert (run.state, run.role, run.session_key) == (RunState.QUEUED, "writer", None)
-    assert run.segmented
+    assert run.budget.segmented
     assert gateways.build_reminder(world.context, MAIN) is None
     with pytest.raises(RunHeld, match="is queued for the role writer"):
         session.call("task_update", task_id=task, completed_steps=[1])

@@ -113,5 +113,5 @@ def test_reset_run_is_woken_once_with_the_key_of_its_new_round(
 
     run = session.run(task)
     [wake] = session.world.wakes(WakeState.DUE)
-    assert run.rounds == rounds + 1
-    assert wake.key == f"run:{run.run_id}:{run.rounds}"
+    assert run.limits.rounds == rounds + 1
+    assert wake.key == f"run:{run.run_id}:{run.limits.rounds}"

@@ -105,7 +105,7 @@ def test_a_resumed_task_knows_what_its_failed_run_did(session: Session) -> None:
 
     told, found = packet(session, task), status(session)
 
-    assert session.run(task).calls == 0
+    assert session.run(task).progress.calls == 0
     assert told["do_not_redo"] == found["do_not_redo"] == [f"exec: {PAY}"]
     assert told["last_response"] == found["last_response"] == "I have paid."
     assert found["conversation"] == [{"role": "user", "text": "Pay it."}]
@@ -219,12 +219,12 @@ def test_a_place_beyond_the_history_is_an_empty_page(session: Session) -> None:
 
 def test_the_last_words_of_each_turn_are_kept_with_its_run(session: Session) -> None:
     task = session.works()
-    assert session.run(task).last_response is None
+    assert session.run(task).dialogue.last_response is None
     for words in ("I begin.", "Half is done."):
         session.ends(words)
         session.begins(Origin.TASKMEM)
 
-    assert session.run(task).last_response == "Half is done."
+    assert session.run(task).dialogue.last_response == "Half is done."
     for nothing in ("", "NO_REPLY"):
         session.ends(nothing)
     assert packet(session, task)["last_response"] == "Half is done."
@@ -236,7 +236,7 @@ def test_of_long_words_the_end_is_kept_and_no_credential(session: Session) -> No
 
     session.ends(f"{key} {'é' * 2000} the end, {key}")
 
-    kept = session.run(task).last_response or ""
+    kept = session.run(task).dialogue.last_response or ""
     assert count_json_bytes(kept) <= LAST_WORDS_BYTES
     assert "the end" in kept
     assert key not in kept
@@ -252,7 +252,7 @@ def test_run_keeps_the_words_of_its_question_not_later_ones(session: Session) ->
     session.begins()
     session.ends("It is four o'clock.", origin=Origin.USER)
 
-    assert session.run(task).last_response == "The walls are up. Which colour?"
+    assert session.run(task).dialogue.last_response == "The walls are up. Which colour?"
 
 
 def test_what_was_said_is_known_after_any_number_of_calls(session: Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain import events, session_run
+from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_questions import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.turns import Origin
@@ -355,11 +356,11 @@ def test_an_answer_begins_the_counts_anew(session: Session) -> None:
     task = ask_user(session)
     run = session.run(task)
     spent = {"rounds": 7, "rounds_before": 0, "worked_seconds": 900.0}
-    session.world.store.commit(Change(runs=(run.model_copy(update=spent),)))
+    session.world.store.commit(Change(runs=(set_fields(run, spent),)))
     session_views.take_answer(session.world.context, question(session).key, "Yes")
 
     run = session.run(task)
-    assert (run.rounds_before, run.worked_seconds) == (7, 0.0)
+    assert (run.limits.rounds_before, run.limits.worked_seconds) == (7, 0.0)
 
 
 def test_a_second_answer_counts_for_nothing(session: Session) -> None:

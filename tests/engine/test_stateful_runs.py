@@ -415,7 +415,7 @@ class Runs(RuleBasedStateMachine):
     def checkpoints_are_counted_without_a_gap(self) -> None:
         for run in self.runs:
             kept = self.store.read_records(Checkpoint, run.run_id, ALL)
-            assert [c.number for c in kept] == list(range(1, run.checkpoints + 1))
+            assert [c.number for c in kept] == list(range(1, run.progress.checkpoints + 1))
 
     def teardown(self) -> None:
         self.store.close()

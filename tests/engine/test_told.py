@@ -65,7 +65,7 @@ def test_ended_turn_is_continued_though_its_wake_is_not_named(session: Session, 
         session.begins(Origin.OTHER)
         session.does(f"echo new {number}")
         session.ends(f"Did {number}.")
-        assert session.run(task).rounds == number + 2
+        assert session.run(task).limits.rounds == number + 2
         assert len(session.world.deliver()) == 1
 
     states = [wake.state for wake in list_resume_wakes(session.world)]
@@ -187,7 +187,7 @@ def test_a_restart_while_a_provider_rests_interrupts_nothing(session: Session) -
         session.settles(session.restarts(f"boot_{number + 2}"))
 
         run = session.run(task)
-        assert (run.state, run.tries) == (RunState.RUNNING, 0)
+        assert (run.state, run.limits.tries) == (RunState.RUNNING, 0)
         assert due_in(session) == rest - SETTLED
         session.world.clock.tick(rest)
         session.world.deliver()
@@ -200,7 +200,7 @@ def test_restarts_before_a_session_is_told_count_as_one_try(session: Session) ->
     for number in range(4):
         session.settles(session.restarts(f"boot_{number + 2}"))
 
-    assert (session.run(task).state, session.run(task).tries) == (RunState.QUEUED, 1)
+    assert (session.run(task).state, session.run(task).limits.tries) == (RunState.QUEUED, 1)
     assert session.world.deliver() != []
 
 
@@ -214,7 +214,7 @@ def test_cut_turn_counts_as_interrupted_though_its_wake_is_due(session: Session,
     session.world.context.commit(lost)
     session.settles(session.restarts("boot_2"))
 
-    assert (session.run(task).state, session.run(task).tries) == (RunState.QUEUED, 1)
+    assert (session.run(task).state, session.run(task).limits.tries) == (RunState.QUEUED, 1)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_turn_end_leaves_a_run_moved_to_background_alone() -> None:
     session.ends("Running in the background.")
 
     away = session.run(task)
-    assert (away.state, away.rounds) == (RunState.QUEUED, 1)
+    assert (away.state, away.limits.rounds) == (RunState.QUEUED, 1)
 
 
 def test_a_heartbeat_meanwhile_hides_no_task_that_covers_a_turn() -> None:
@@ -116,8 +116,8 @@ def test_step_outcome_counts_despite_a_concurrent_write(outcome: str) -> None:
     session.call("task_step_done", task_id=task, outcome=outcome, note="So it is.")
 
     run = session.run(task)
-    assert run.step_bonus == (outcome == "more_tools")
-    assert run.failed_steps == ((0,) if outcome == "failed" else ())
+    assert run.budget.step_bonus == (outcome == "more_tools")
+    assert run.budget.failed_steps == ((0,) if outcome == "failed" else ())
     assert store.read_task(task).task.done == ({0} if outcome == "done" else set())
 
 
@@ -172,7 +172,7 @@ def test_calls_in_a_circle_are_no_news_however_long_it_is(circle: int, turn: int
         for number in range(first, first + turn):
             session.does(f"look {number % circle}", f"as before {number % circle}")
         session.ends("Still at it.")
-        idle.append(session.run(task).idle_rounds)
+        idle.append(session.run(task).limits.idle_rounds)
         session.begins(Origin.TASKMEM)
 
     assert idle == [0] * (circle // turn) + [1, 2, 3, 4]
@@ -185,4 +185,4 @@ def test_what_is_kept_of_calls_is_small() -> None:
     for number in range(210):
         session.does(f"look {number}", "x" * 300)
 
-    assert len(json.dumps(session.run(task).recent)) < 2_500
+    assert len(json.dumps(session.run(task).progress.recent)) < 2_500

@@ -11,6 +11,7 @@ import pytest
 import taskmem_evidence
 from openclaw_taskmem.cli import detail_text
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import evidence, gateways, run_recovery, turns
@@ -84,7 +85,7 @@ def test_calls_count_for_the_current_task_not_for_one_that_waits(
         session.begins(Origin.TASKMEM)
 
     run = session.run(first)
-    assert (run.state, run.checkpoints, run.idle_rounds) == (RunState.RUNNING, 8, 0)
+    assert (run.state, run.progress.checkpoints, run.limits.idle_rounds) == (RunState.RUNNING, 8, 0)
     assert session.run(second) == before
 
 
@@ -168,8 +169,8 @@ def test_user_message_in_a_turn_does_not_switch_the_worked_task(session: Session
 
     session.does("more work on the second")
 
-    assert session.run(first).checkpoints == 0
-    assert session.run(second).checkpoints == 4
+    assert session.run(first).progress.checkpoints == 0
+    assert session.run(second).progress.checkpoints == 4
 
 
 # --- only what was worked on is judged ------------------------------------------
@@ -195,8 +196,8 @@ def test_next_task_is_not_judged_by_the_turn_of_another_task(
     session.ends(**end)
 
     run = session.run(first)
-    told = {"rounds": before.rounds + 1, "version": run.version}
-    assert run == before.model_copy(update={**told, "seen_at": run.seen_at})
+    told = {"rounds": before.limits.rounds + 1, "version": run.version}
+    assert run == set_fields(before, {**told, "seen_at": run.seen_at})
     [wake] = owed_wakes(session, first)
     assert wake.text.startswith(f"[system] task_continue ({first}): Your task ")
     assert session.lines[-1].startswith("Second: completed")
@@ -312,7 +313,7 @@ def test_sub_agent_calls_are_recorded_and_leave_the_run_at_rest(session: Session
     session.does("make")
 
     run = session.run(task)
-    assert (run.state, run.checkpoints, run.calls) == (RunState.RUNNING, 2, 1)
+    assert (run.state, run.progress.checkpoints, run.progress.calls) == (RunState.RUNNING, 2, 1)
     assert (run.lease_until, run.seen_at) == (None, session.world.clock.now())
 
 
@@ -439,7 +440,7 @@ def test_task_waiting_for_the_user_resumes_only_by_its_agent(
     session.call("task_update", task_id=task, message="They ask for the weather.")
 
     run = session.run(task)
-    assert (run.state, run.why, run.calls) == (RunState.BLOCKED, why, 1)
+    assert (run.state, run.why, run.progress.calls) == (RunState.BLOCKED, why, 1)
     told = gateways.describe_waiting_tasks(session.world.context, MAIN)
     assert told is not None
     assert task in told
@@ -523,14 +524,14 @@ def test_of_what_was_set_aside_the_agent_is_not_reminded(session: Session) -> No
     session.does("look at the weather")
 
     assert gateways.describe_waiting_tasks(session.world.context, MAIN) is None
-    assert session.run(task).calls == 0
+    assert session.run(task).progress.calls == 0
 
 
 def test_the_time_for_which_a_task_waits_counts_for_no_limit(session: Session) -> None:
     task = registers(session, "Task", plan=["One", "Two"])
     session.world.clock.tick(60)
     session.asks("Shall I?", origin=Origin.USER)
-    assert session.run(task).worked_seconds == 60
+    assert session.run(task).limits.worked_seconds == 60
 
     session.world.clock.tick(9 * 3600)
     session.begins(Origin.OTHER)
@@ -538,7 +539,7 @@ def test_the_time_for_which_a_task_waits_counts_for_no_limit(session: Session) -
     session.world.clock.tick(60)
     session.ends(origin=Origin.OTHER)
 
-    assert session.run(task).worked_seconds < 3600
+    assert session.run(task).limits.worked_seconds < 3600
 
 
 def test_what_a_sub_agent_takes_up_rests(session: Session) -> None:
@@ -682,7 +683,7 @@ def test_a_recovery_that_comes_late_counts_a_crash_once(session: Session, goes_o
         assert session.begins(Origin.RECOVERY)
 
         run = session.run(task)
-        assert (run.state, run.tries) == (RunState.RUNNING, number)
+        assert (run.state, run.limits.tries) == (RunState.RUNNING, number)
         session.does(f"try {number}")
 
 
@@ -743,7 +744,7 @@ def test_what_is_queued_for_another_role_is_not_the_sessions(session: Session) -
     session.ends()
 
     assert session.run(other) == before
-    assert session.run(own).checkpoints == 2
+    assert session.run(own).progress.checkpoints == 2
 
 
 # --- what had a session of its own ------------------------------------------------

@@ -21,11 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("openclaw_taskmem", "hookspecs", "plugins")
 LINES = 400
 OF_RUNS = """
-owner token lease_until told_session attached step_calls step_bonus failed_steps
-question heard_until rounds rounds_before turn_began_at worked_seconds idle_rounds
-recent tries provider_failures seen_at started_at
+owner token lease_until told_session attached seen_at started_at
+dialogue question heard_until budget step_calls step_bonus failed_steps recent
+limits rounds rounds_before turn_began_at worked_seconds idle_rounds tries provider_failures
 """
-"""Fields that nothing but a run has."""
+"""Fields that nothing but a run or a part of it has."""
 
 
 def sources() -> list[Path]:
@@ -141,9 +141,18 @@ def test_built_in_plugins_load_by_the_public_entry_points() -> None:
     assert {entry.name for entry in found} >= built_in
 
 
+def test_a_run_and_its_parts_have_no_two_fields_of_one_name() -> None:
+    parts = [name for part in Run.PARTS.values() for name in part.model_fields]
+    names = [*Run.model_fields, *parts]
+    assert len(names) == len(set(names))
+    of = {name: Run.model_fields[name].annotation for name in Run.PARTS}
+    assert of == Run.PARTS
+
+
 def test_a_run_changes_by_the_events_of_its_machine_alone() -> None:
     own = set(OF_RUNS.split())
-    assert own <= {*Run.model_fields}
+    parts = {name for part in Run.PARTS.values() for name in part.model_fields}
+    assert own <= {*Run.model_fields} | parts
     elsewhere = {
         f"{path.relative_to(ROOT)}: {key.value}"
         for path in (ROOT / "openclaw_taskmem").rglob("*.py")
@@ -156,3 +165,9 @@ def test_a_run_changes_by_the_events_of_its_machine_alone() -> None:
         if isinstance(key, ast.Constant) and key.value in own
     }
     assert elsewhere == set()
+    setters = {
+        path.name
+        for path in (ROOT / "openclaw_taskmem").rglob("*.py")
+        if "set_fields" in path.read_text("utf-8")
+    }
+    assert setters == {"run_fields.py", "run_machine.py"}

@@ -339,7 +339,7 @@ def test_integration_one_message_is_carried_on_to_completion(session: Session) -
             session.call("task_update", task_id=task, status="completed")
         session.ends()
     assert session.world.task(task).status is TaskStatus.COMPLETED
-    assert session.run(task).rounds == 3
+    assert session.run(task).limits.rounds == 3
     assert session.world.deliver() == []
     assert milestones(session) == ["accepted", "started", "completed"]
 
@@ -394,7 +394,7 @@ def test_integration_provider_retry_exhaustion_fails_the_task(session: Session) 
         goes_on(session, OVERLOADED)
         session.ends("", error=OVERLOADED, calls=0)
         assert session.run(task).state is RunState.RUNNING
-        assert session.run(task).provider_failures == failures
+        assert session.run(task).limits.provider_failures == failures
         session.world.clock.tick(REST * 4 ** (failures - 1) - 1)
         assert session.world.deliver() == []
         session.world.clock.tick(1)
@@ -473,7 +473,7 @@ def test_startup_requeues_running_runs_and_announces_blocked(real_world: World) 
     for session, task in ((running, tasks[0]), (queued, tasks[1])):
         run = session.run(task)
         assert (run.state, run.owner) == (RunState.QUEUED, None)
-        assert run.tries == 1
+        assert run.limits.tries == 1
     assert blocked.run(tasks[2]) == asked
     assert blocked.lines[-1] == "Deploy: Shall I push it?"
     assert {wake.session_key for wake in real_world.deliver()} == {running.key, queued.key}

@@ -26,9 +26,18 @@ HELD: Final = {
 }
 
 
+def a_changed_run(**changes: object) -> Run:
+    """`run_1` with other values in fields, its own or those of its parts."""
+    parts = {
+        part: {field: changes.pop(field) for field in of.model_fields if field in changes}
+        for part, of in Run.PARTS.items()
+    }
+    return a_run(**parts, **changes)
+
+
 def a_leased_run(**changes: object) -> Run:
     """A run that the main agent holds."""
-    return a_run(**(HELD | changes))
+    return a_changed_run(**(HELD | changes))
 
 
 def a_resume_wake(**changes: object) -> Wake:

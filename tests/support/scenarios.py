@@ -318,7 +318,7 @@ class Player:
             return
         rule = None if origin is Origin.HEARTBEAT else self._rule(text)
         acts = rule.acts if rule else ()
-        calls = session.run(self._task).calls if self._task else 0
+        calls = session.run(self._task).progress.calls if self._task else 0
         for act in acts:
             self._act(act)
         self._clock.tick(20)
@@ -327,7 +327,7 @@ class Player:
         self._said = said if origin is not Origin.HEARTBEAT else self._said
         updates = [act.given for act in acts if isinstance(act, Update)]
         marked = any("completed_steps" in given for given in updates)
-        after = session.run(self._task).calls if self._task else 0
+        after = session.run(self._task).progress.calls if self._task else 0
         session.ends(said, origin=origin, calls=len(acts), aborted=aborted, **self._runs())
         if origin is not Origin.HEARTBEAT:
             self._progressed = marked or after > calls

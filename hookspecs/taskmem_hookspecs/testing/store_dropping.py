@@ -57,7 +57,7 @@ def build_full_change(task: Task) -> Change:
         tasks=(task,),
         messages=(a_message(),),
         revisions=(a_revision(),),
-        runs=(a_run(state=RunState.COMPLETED, ended_at=DAWN),),
+        runs=(a_run(state=RunState.COMPLETED),),
         checkpoints=(a_checkpoint(), a_checkpoint(number=2)),
         artifacts=(an_artifact(run_id="run_1"),),
         ledger=(an_entry(run_id="run_1"),),
@@ -120,7 +120,7 @@ class StoreDropping:
         assert store.drop_ended(LATER, MANY).rows == {}
 
     def test_the_newest_run_of_a_failed_task_keeps_its_checkpoints(self, store: TaskStore) -> None:
-        ended = {"state": RunState.FAILED, "ended_at": DAWN}
+        ended = {"state": RunState.FAILED}
         runs = [
             a_run(**ended, run_id=f"run_{n}", created_at=DAWN + at * SECOND)
             for n, at in ((1, 0), (2, 1), (3, 1))

@@ -194,7 +194,6 @@ def _make_runs() -> None:
         sa.Column("changed_at", InstantText, nullable=False),
         sa.Column("seen_at", InstantText, nullable=False),
         sa.Column("started_at", InstantText),
-        sa.Column("ended_at", InstantText),
         sa.Column("version", sa.Integer, nullable=False),
         sa.CheckConstraint(
             "state IN ('queued', 'running', 'blocked', 'review', 'completed', "

@@ -125,7 +125,6 @@ CREATE TABLE runs (
 	changed_at TEXT NOT NULL, 
 	seen_at TEXT NOT NULL, 
 	started_at TEXT, 
-	ended_at TEXT, 
 	version INTEGER NOT NULL, 
 	PRIMARY KEY (run_id), 
 	CONSTRAINT state_is_known CHECK (state IN ('queued', 'running', 'blocked', 'review', 'completed', 'failed', 'cancelled')), 
