@@ -25,7 +25,7 @@ from openclaw_taskmem.domain import gateways
 from openclaw_taskmem.domain.gateways import BOOTS, GatewayPresence, Hold, RunningWork
 from openclaw_taskmem.domain.reachability import GATEWAY, is_named_gateway
 from openclaw_taskmem.domain.texts import format_iso_millis
-from openclaw_taskmem.engine import gateways as engine
+from openclaw_taskmem.engine import gateway_reports as engine
 from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.event_dedupe import EventCursor, read_cursor

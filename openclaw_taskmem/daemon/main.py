@@ -26,7 +26,7 @@ from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
 from openclaw_taskmem.daemon.reader_pool import Readers
 from openclaw_taskmem.daemon.relay_exits import Relays
-from openclaw_taskmem.daemon.role_queues import Queues
+from openclaw_taskmem.daemon.role_queue_watch import Queues
 from openclaw_taskmem.daemon.rpc import Dispatcher
 from openclaw_taskmem.daemon.scheduler import BackgroundLoops
 from openclaw_taskmem.daemon.server import MOST_FACES, SocketServer

@@ -25,7 +25,15 @@ from openclaw_taskmem.domain import ledger, reachability
 from openclaw_taskmem.domain.callers import Caller, find_key_fault
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.texts import format_iso_millis, quote_line, to_plain_line
-from openclaw_taskmem.engine import evidence, gateways, runs, task_commands, tasks, turns, waits
+from openclaw_taskmem.engine import (
+    evidence,
+    gateway_reports,
+    runs,
+    task_commands,
+    tasks,
+    turns,
+    waits,
+)
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool
@@ -254,7 +262,7 @@ class Dispatcher:
             # With an age, the agent may have forgotten since then; without, it asks.
             ago = timedelta(milliseconds=min(max(age, 0.0), 1e9))
             since = self._context.clock.now() - ago
-        found = gateways.build_reminder(
+        found = gateway_reports.build_reminder(
             self._context,
             session_key,
             host=caller.host,
@@ -265,9 +273,13 @@ class Dispatcher:
         )
         task_id, text = found or (None, None)
         if since is None and caller.owner is not None:
-            if task_id is not None and not gateways.needs_user_answer(self._context, task_id):
+            if task_id is not None and not gateway_reports.needs_user_answer(
+                self._context, task_id
+            ):
                 runs.resume_task(self._context, task_id, caller)
-            text = gateways.prepend_waiting_tasks(self._context, session_key, text, caller.host)
+            text = gateway_reports.prepend_waiting_tasks(
+                self._context, session_key, text, caller.host
+            )
         return {"task_id": task_id, "text": text}
 
     def _build_question(self, _: Params, caller: Caller) -> JsonValue:
@@ -275,7 +287,9 @@ class Dispatcher:
         if caller.session_key is None:
             raise InvalidArguments("question takes a session_key.")
         return {
-            "text": gateways.describe_waiting_tasks(self._context, caller.session_key, caller.host)
+            "text": gateway_reports.describe_waiting_tasks(
+                self._context, caller.session_key, caller.host
+            )
         }
 
     def _run_command(self, params: Params, caller: Caller) -> JsonValue:

@@ -19,13 +19,13 @@ from openclaw_taskmem.daemon.judge_panel import JudgePanel
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
 from openclaw_taskmem.daemon.reader_pool import Readers, describe_status
-from openclaw_taskmem.daemon.role_queues import Queues
+from openclaw_taskmem.daemon.role_queue_watch import Queues
 from openclaw_taskmem.daemon.target_watcher import Watcher
 from openclaw_taskmem.daemon.target_watchers import Watchers
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.daemon.wait_pictures import SnapshotQueue, WaitSnapshots
 from openclaw_taskmem.daemon.wait_task import WaitEnd, WaitTask
-from openclaw_taskmem.domain import queues as queue_rules
+from openclaw_taskmem.domain import role_queue_target as queue_rules
 from openclaw_taskmem.domain import targets, verdicts
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.verdicts import UnderstoodSide, compute_retry_delay

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from openclaw_taskmem.domain import session_run
+from openclaw_taskmem.domain import current_run
 from openclaw_taskmem.domain.notices import NAME_BYTES, capitalize_first
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.texts import clip, format_count, quote_line, to_plain_line
@@ -84,7 +84,7 @@ def _list_card_steps(task: Task, run: Run | None) -> tuple[int, Sequence[CardSte
 def _describe_status(task: Task, run: Run | None) -> Sequence[str]:
     if task.status in _ENDED:
         return (_ENDED[task.status],)
-    need = session_run.describe_need(run) if run else None
+    need = current_run.describe_need(run) if run else None
     if run is not None and need is not None:
         asked = (
             f": {_escape_markdown(run.dialogue.question, ASKED_BYTES)}"

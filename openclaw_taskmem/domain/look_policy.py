@@ -21,7 +21,7 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain import queues
+from openclaw_taskmem.domain import role_queue_target
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.texts import to_plain_line
 from taskmem_hookspecs import Target, Value
@@ -64,7 +64,7 @@ def confine_target(
     Raises:
         NotAllowed: The caller may not look at it.
     """
-    if caller.person or policy.roots is None or target.scheme == queues.SCHEME:
+    if caller.person or policy.roots is None or target.scheme == role_queue_target.SCHEME:
         return target
     own = () if caller.folder is None or caller.folder == "/" else (caller.folder,)
     is_file = target.scheme == "pty" and target.name.startswith(_FILE)

@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from openclaw_taskmem.domain import plan, session_run, thread
+from openclaw_taskmem.domain import current_run, plan, thread
 from openclaw_taskmem.domain.packet_shortening import LADDER, clip_conversation, clip_first_lines
 from openclaw_taskmem.domain.text_safety import disarm_json
 from openclaw_taskmem.domain.texts import (
@@ -105,7 +105,7 @@ def suggest_action(facts: ResumeFacts) -> str:
     ended = [wait for wait in facts.waits if wait.ended_at is not None]
     last = max(ended, key=lambda wait: wait.changed_at, default=None)
     progress = plan.compute_progress(task)
-    if facts.run is not None and session_run.has_open_question(facts.run):
+    if facts.run is not None and current_run.has_open_question(facts.run):
         asked = quote_line(to_plain_line(facts.run.dialogue.question or ""), 600)
         return (
             f"You had asked the user: {asked} Act on their answer; until it comes, "

@@ -21,10 +21,10 @@ from openclaw_taskmem.domain import (
     task_metadata,
 )
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.run_calls import note_call
 from openclaw_taskmem.domain.run_events import PlanReplaced
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.run_policy import POLICY, RunPolicy
-from openclaw_taskmem.domain.runs import note_call
 from taskmem_hookspecs import (
     Author,
     Change,

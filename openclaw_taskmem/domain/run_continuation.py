@@ -14,13 +14,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import (
+    current_run,
     events,
     notices,
     outbox,
     run_checkpoints,
     run_reminders,
     run_wakes,
-    session_run,
     task_lifecycle,
     turns,
 )
@@ -141,7 +141,7 @@ def promote_run(
     requirement D6.
     """
     run = facts.run
-    if run is None or run.state not in session_run.OPEN:
+    if run is None or run.state not in current_run.OPEN:
         return None
     if facts.task.linkage.active_wait_ids or facts.task.implicit:
         return None

@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, run_continuation, run_reminders, run_wakes, session_run
+from openclaw_taskmem.domain import current_run, events, run_continuation, run_reminders, run_wakes
 from openclaw_taskmem.domain.run_events import RoundReplaced, ToldToGoOn
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.texts import clip, to_plain_line
@@ -56,7 +56,7 @@ def read_awaited(facts: TaskFacts, newest: Sequence[Event]) -> Mapping[str, Json
     Keys: `commands` and `scheduled` (names), `sub_agents` (a count).
     """
     run = facts.run
-    if run is None or run.state is not RunState.RUNNING or session_run.is_at_work(run):
+    if run is None or run.state is not RunState.RUNNING or current_run.is_at_work(run):
         return {}
     since = {
         wake.created_at for wake in run_wakes.list_open_run_wakes(facts) if wake.sent_at is None

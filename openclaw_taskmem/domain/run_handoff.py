@@ -12,9 +12,9 @@ from typing import Final
 from openclaw_taskmem.domain import (
     notices,
     outbox,
+    run_calls,
     run_handoff_notes,
     run_wakes,
-    runs,
     task_lifecycle,
 )
 from openclaw_taskmem.domain.callers import Caller
@@ -100,7 +100,7 @@ def build_background_move(
             f"This session has {same[0].task_id} in the background, and one is all it "
             "may have; wait until that one ends, or stop it with task_cancel."
         )
-    at_work = [other for other in others if not runs.is_left_behind(other, now, policy)]
+    at_work = [other for other in others if not run_calls.is_left_behind(other, now, policy)]
     if len(at_work) >= policy.background:
         raise LimitReached(
             f"Too many background tasks: {len(at_work)} run already, and "

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import (
+    current_run,
     events,
     notices,
     run_reminders,
     run_wakes,
-    session_run,
     task_lifecycle,
 )
 from openclaw_taskmem.domain.callers import Caller
@@ -214,7 +214,7 @@ def awaits_answer(
 
     With `answer` given, a run that was answered already counts too.
     """
-    takes = session_run.has_open_question if answer is None else session_run.can_take_answer
+    takes = current_run.has_open_question if answer is None else current_run.can_take_answer
     if run is None or not takes(run):
         return False
     session = run.session_key or ""

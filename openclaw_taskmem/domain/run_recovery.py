@@ -12,13 +12,13 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import (
+    current_run,
     events,
     notices,
     outbox,
     run_continuation,
     run_registrars,
     run_wakes,
-    session_run,
     thread,
 )
 from openclaw_taskmem.domain.gateways import SETTLES
@@ -349,7 +349,7 @@ def correct_wake_time(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:
 
 def build_waiting_notice(task: Task, run: Run, now: datetime) -> Event:
     """Build the notice that a run still waits for the user. Source: requirement F7."""
-    need = session_run.describe_need(run) or "your word"
+    need = current_run.describe_need(run) or "your word"
     how = notices.format_resume_command(task, run)
     line = f"{notices.format_task_name(task)}: still waits for {need}. Say {how} to go on."
     return notices.build_notice("blocked", task, run, line, now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from openclaw_taskmem.domain import session_run
+from openclaw_taskmem.domain import current_run
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import clip, quote_line, quote_step, to_plain_line
@@ -88,7 +88,7 @@ def describe_waiting_reason(run: Run) -> str:
 
 def describe_away_question(run: Run) -> str | None:
     """Say to an agent what a task in the background asks the user; None: nothing."""
-    if run.dialogue.question is None or not session_run.has_open_question(run):
+    if run.dialogue.question is None or not current_run.has_open_question(run):
         return None
     asked = quote_line(to_plain_line(run.dialogue.question), QUESTION_BYTES)
     return (

@@ -13,7 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import events, notices, outbox, run_registrars, runs, session_run
+from openclaw_taskmem.domain import current_run, events, notices, outbox, run_calls, run_registrars
 from openclaw_taskmem.domain.gateways import LONGEST_TURN
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_policy import RunReason
@@ -131,7 +131,7 @@ def suppress_alert(
     if facts.run is not None and facts.run.state.is_waiting:
         return facts.task.model_copy(update={"held_until": now + HELD_FOR_USER})
     run = facts.run
-    if run is not None and session_run.is_at_work(run) and run.limits.turn_began_at is not None:
+    if run is not None and current_run.is_at_work(run) and run.limits.turn_began_at is not None:
         # While its gateway is connected, an expired lease is renewed.
         renewed = (run.lease_until or now) + HELD
         until = min(renewed, run.limits.turn_began_at + LONGEST_TURN)
@@ -224,7 +224,7 @@ def alert_registrar(
     the user is notified.
     """
     run = facts.run
-    if run is None or not runs.is_given_away(run):
+    if run is None or not run_calls.is_given_away(run):
         return None
     task = facts.task
     claimed_by = run.changed_at + timedelta(seconds=policy.threshold_seconds)

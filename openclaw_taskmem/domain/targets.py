@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from openclaw_taskmem.domain import callers, queues
+from openclaw_taskmem.domain import callers, role_queue_target
 from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
 from taskmem_hookspecs import InvalidArguments, Target, Wait
 
@@ -37,9 +37,9 @@ def parse_target(text: str) -> Target:
     scheme = scheme.lower()
     if scheme == "screen" and not name:
         return Target(scheme=scheme, name="")
-    if scheme == queues.SCHEME and name:
+    if scheme == role_queue_target.SCHEME and name:
         return _parse_queue(scheme, name.lower())
-    known = scheme not in (queues.SCHEME, "screen") and scheme.isascii()
+    known = scheme not in (role_queue_target.SCHEME, "screen") and scheme.isascii()
     if known and scheme.isidentifier() and name and name.isprintable():
         if len(name.encode()) > LONGEST:
             raise InvalidArguments(
@@ -85,7 +85,7 @@ def describe_target(text: str) -> str:
         return "the screen"
     if not name or scheme in _NAMELESS:
         return scheme
-    if scheme == queues.SCHEME:
+    if scheme == role_queue_target.SCHEME:
         return f"the queue of {clip(to_plain_line(name), LABEL_BYTES)}"
     kind, colon, rest = name.partition(":")
     if scheme == "pty" and colon and kind in ("file", "tmux"):

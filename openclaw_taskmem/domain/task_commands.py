@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 from unicodedata import normalize
 
-from openclaw_taskmem.domain import notices, session_run
+from openclaw_taskmem.domain import current_run, notices
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.targets import describe_target
@@ -85,7 +85,7 @@ class ListedTask(Value):
         run = self.run
         return (
             run.dialogue.question
-            if run is not None and session_run.has_open_question(run)
+            if run is not None and current_run.has_open_question(run)
             else None
         )
 
@@ -193,7 +193,7 @@ def _list_resumable(may: Sequence[ListedTask]) -> Sequence[ListedTask]:
     Open tasks at rest, else open tasks at work, else failed ones, else cancelled ones.
     """
     open_ = [each for each in may if each.task.status in _OPEN]
-    rest = [e for e in open_ if e.run is None or not session_run.is_at_work(e.run)]
+    rest = [e for e in open_ if e.run is None or not current_run.is_at_work(e.run)]
     return rest or open_ or _drop_cancelled(may) or may
 
 
@@ -304,10 +304,10 @@ def _describe_standing(listed: ListedTask) -> list[str]:
 def _describe_state(run: Run) -> str:
     """Say whether a run is at work or what it waits for; empty: neither."""
     if not run.state.is_waiting:
-        return "at work" if session_run.is_at_work(run) else ""
-    if session_run.has_open_question(run) and run.dialogue.question is not None:
+        return "at work" if current_run.is_at_work(run) else ""
+    if current_run.has_open_question(run) and run.dialogue.question is not None:
         return f"asks you: {clip(to_plain_line(run.dialogue.question), ASKED_BYTES)}".rstrip(".")
-    need = session_run.describe_need(run)
+    need = current_run.describe_need(run)
     if need is None:
         return "stopped" if run.why == RunReason.STOPPED else "paused"
     return f"waits for {need}"

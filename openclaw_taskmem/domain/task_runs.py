@@ -8,12 +8,12 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import (
+    current_run,
     notices,
     outbox,
+    run_calls,
     run_registrars,
     run_wakes,
-    runs,
-    session_run,
     task_lifecycle,
 )
 from openclaw_taskmem.domain.callers import Caller
@@ -80,7 +80,7 @@ def begin_for_caller(
     attach = TasksAttached(task_ids=list_attached(task.metadata))
     folder = AgentDescribed(folder=caller.folder)
     moved = apply_events(moved, attach, folder, RunClaimed(owner=owner), now=now, policy=policy)
-    held = runs.begin_turn_or_rest(moved, caller, now)
+    held = run_calls.begin_turn_or_rest(moved, caller, now)
     if last is not None:
         return held
     told = notices.build_milestone(Milestone.ACCEPTED, task, held.run, now)
@@ -153,12 +153,12 @@ def apply_call(
     if status and task.status is TaskStatus.ACTIVE and _is_sent_back(run, caller, sessions):
         moved = apply_events(run, RunRequeued(), now=now)
     elif (
-        status or not session_run.is_waiting_for_word(run) or (acts and _is_later_turn(run, caller))
+        status or not current_run.is_waiting_for_word(run) or (acts and _is_later_turn(run, caller))
     ):
         moved = _move_run(run, change, caller, now, policy)
     if ask is not None:
         moved = _ask_user(task, moved, ask, options, now)
-    after = runs.note_call(moved.run, caller, token, now, policy)
+    after = run_calls.note_call(moved.run, caller, token, now, policy)
     if marked:
         after = apply_events(after, StepsDone(), now=now).run
     gone: tuple[Wake, ...] = ()
@@ -260,7 +260,7 @@ def _move_run(
     """Move a run after its task's status changed from one value to another, or stayed."""
     before, after = change
     if after is not before and after is not TaskStatus.ACTIVE:
-        return runs.follow_status(run, after, now)
+        return run_calls.follow_status(run, after, now)
     reviewed = run.state is RunState.REVIEW and after is before
     if after is TaskStatus.ACTIVE and _is_working_on(run, caller) and not reviewed:
         return take_up_for_caller(run, caller, now, policy)
@@ -290,4 +290,4 @@ def take_up_for_caller(run: Run, caller: Caller, now: datetime, policy: RunPolic
     owner = caller.owner
     if owner is None:
         return RunTransition(run=run)
-    return runs.begin_turn_or_rest(runs.take_up_run(run, owner, now, policy), caller, now)
+    return run_calls.begin_turn_or_rest(run_calls.take_up_run(run, owner, now, policy), caller, now)

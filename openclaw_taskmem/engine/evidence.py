@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from openclaw_taskmem.domain import (
+    current_run,
     evidence,
     ledger,
     look_policy,
     required_artifacts,
-    runs,
-    session_run,
+    run_calls,
 )
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.evidence import Refusal
@@ -199,7 +199,7 @@ def describe_nothing_made(seen: CheckResult) -> str:
     proved = any(each.is_proved for each in seen.checked)
     if made or proved or not (seen.sought.run or folders):
         return ""
-    looked = None if runs.has_visible_calls(seen.sought.run) else sorted(folders)
+    looked = None if run_calls.has_visible_calls(seen.sought.run) else sorted(folders)
     return ledger.format_nothing_made(seen.passed, str(Path.home()), looked)
 
 
@@ -345,7 +345,7 @@ def find_doubt_in_answer(context: Context, owner: Owner, said: str) -> tuple[str
     None: nothing that they name is missing; deliver them.
     """
     open_ = context.find_session_runs(owner.session_key or "", owner.host)
-    run = session_run.find_current_run(open_, owner)
+    run = current_run.find_current_run(open_, owner)
     if run is None or run.state is not RunState.RUNNING:
         return None
     task = context.store.read_task(run.task_id).task

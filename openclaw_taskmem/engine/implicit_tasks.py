@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import implicit_tasks, session_run
+from openclaw_taskmem.domain import current_run, implicit_tasks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
@@ -31,7 +31,7 @@ def end_earlier_turns(context: Context, heard: ReportContext, origin: Origin) ->
     if origin is not Origin.USER:
         return
     for run in context.find_session_runs(heard.session, heard.owner.host):
-        if run.state in session_run.OPEN and not _is_held(run, heard.owner):
+        if run.state in current_run.OPEN and not _is_held(run, heard.owner):
             context.retry_on_conflict(run.task_id, partial(_end_left_task, context, run))
 
 
@@ -107,4 +107,4 @@ def find_covering_task(context: Context, caller: Caller) -> tuple[TaskFacts, Run
 
 def _is_held(run: Run, owner: Owner) -> bool:
     """Whether a turn of an owner works on a run now."""
-    return session_run.is_at_work(run) and run.owner == owner
+    return current_run.is_at_work(run) and run.owner == owner

@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import outbox, run_wakes, runs, session_run
+from openclaw_taskmem.domain import current_run, outbox, run_calls, run_wakes
 from openclaw_taskmem.domain.callers import find_role_fault
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import (
@@ -38,7 +38,7 @@ def list_awaited(context: Context) -> Mapping[str, Run]:
             break
         # The store returns the newest first; the longest waiting are wanted.
         limit *= 4
-    waiting = [run for run in found if session_run.find_awaited(run, context.sessions)]
+    waiting = [run for run in found if current_run.find_awaited(run, context.sessions)]
     return {run.task_id: run for run in sorted(waiting, key=lambda r: r.changed_at)}
 
 
@@ -89,7 +89,7 @@ def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
         return False
     if facts.task.implicit:
         return True
-    if runs.is_left_behind(run, now, context.runs):
+    if run_calls.is_left_behind(run, now, context.runs):
         return run_wakes.is_on_its_way(facts, now)
     told = outbox.has_live_continuation(facts.wakes, now, context.outbox)
     return run.told_session is not None or told
@@ -99,7 +99,7 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
     """Yield the queued runs that a role may claim, oldest first."""
     start, limit = 0, PAGE
     while True:
-        queued = context.store.whole.find_runs(runs.build_queue_query(role, limit))
+        queued = context.store.whole.find_runs(run_calls.build_queue_query(role, limit))
         yield from queued[start:]
         if len(queued) < limit:
             return

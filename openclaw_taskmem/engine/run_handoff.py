@@ -22,7 +22,7 @@ from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_context import (
+from openclaw_taskmem.engine.run_guards import (
     GO_ON,
     guard_task,
     list_background_runs,

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import events, run_gateway_work, run_recovery, session_run, thread
+from openclaw_taskmem.domain import current_run, events, run_gateway_work, run_recovery, thread
 from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.run_events import LeaseReleased, LeaseSet, ResumeTried
 from openclaw_taskmem.domain.run_machine import apply_events
@@ -254,7 +254,7 @@ def build_waiting_notices(context: Context) -> tuple[Event, ...]:
     return tuple(
         run_recovery.build_waiting_notice(facts.task, run, now)
         for run in _find_gateway_runs(context, (RunState.BLOCKED,))
-        if session_run.needs_word(run)
+        if current_run.needs_word(run)
         and (facts := context.find_task(run.task_id)) is not None
         and not run_recovery.was_announced(
             run, context.store.find_events(EventQuery(task_id=run.task_id, limit=MOST))

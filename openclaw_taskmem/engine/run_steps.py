@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from openclaw_taskmem.domain import plan_revision, quotas, runs, task_lifecycle
+from openclaw_taskmem.domain import plan_revision, quotas, run_calls, task_lifecycle
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.run_events import StepFailed, StepGivenMore
@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.task_update import UpdateRequest
 from openclaw_taskmem.engine import tasks
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_context import require_own_run
+from openclaw_taskmem.engine.run_guards import require_own_run
 from taskmem_hookspecs import Change, Task, TaskFacts, Value
 from taskmem_hookspecs.errors import InvalidArguments
 
@@ -94,7 +94,7 @@ def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller:
             )
         now = context.clock.now()
         given = apply_events(run, StepGivenMore(step=current), now=now).run
-        seen = runs.note_call(given, caller, wish.token, now, context.runs)
+        seen = run_calls.note_call(given, caller, wish.token, now, context.runs)
         context.commit(Change(runs=(seen,)))
         return facts.task
 
@@ -112,7 +112,7 @@ def _record_failed_step(
         def once() -> Task:
             again, run = require_own_run(context, task_id, caller, NOTHING, wish.token)
             now = context.clock.now()
-            seen = runs.note_call(run, caller, wish.token, now, context.runs)
+            seen = run_calls.note_call(run, caller, wish.token, now, context.runs)
             marked = apply_events(seen, StepFailed(index=current), now=now).run
             task = task_lifecycle.touch_task(again.task, now)
             note_ = task_lifecycle.build_lifecycle_message(task, said, now)

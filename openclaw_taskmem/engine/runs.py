@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import (
+    current_run,
     outbox,
     packet,
+    run_calls,
     run_ownership,
     run_questions,
     run_reminders,
     run_wakes,
-    runs,
-    session_run,
     task_lifecycle,
     task_runs,
 )
@@ -38,7 +38,7 @@ from openclaw_taskmem.domain.texts import quote_line, to_plain_line
 from openclaw_taskmem.engine import packets, run_recovery
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.role_queues import has_own_session
-from openclaw_taskmem.engine.run_context import (
+from openclaw_taskmem.engine.run_guards import (
     AWAY,
     GO_ON,
     begin_caller_run,
@@ -107,7 +107,7 @@ def resume_task(
 
     def once() -> tuple[TaskFacts, bool]:
         facts = context.store.read_task(wanted)
-        asked = facts.run is not None and session_run.can_take_answer(facts.run)
+        asked = facts.run is not None and current_run.can_take_answer(facts.run)
         now = context.clock.now()
         guard_task(context, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
         guard_reopen(context, facts.task, caller)
@@ -209,7 +209,7 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
     passed: set[str] = set()
     limit = CANDIDATES
     while True:
-        queued = context.store.whole.find_runs(runs.build_queue_query(role, limit))
+        queued = context.store.whole.find_runs(run_calls.build_queue_query(role, limit))
         fresh = [run for run in queued if run.run_id not in passed]
         while fresh:
             left = [
@@ -375,7 +375,7 @@ def _claim_task_run(
         moved = apply_events(made or run, RunClaimed(owner=owner), now=now, policy=context.runs)
         guard_task(context, Act.CLAIM, facts, caller)
         words = context.store.read_records(Message, task_id, said_after=0)
-        moved = runs.begin_turn_or_rest(moved, caller, now)
+        moved = run_calls.begin_turn_or_rest(moved, caller, now)
         heard = UserHeard(heard_until=words[-1].message_id if words else 0)
         held = apply_events(moved, TasksAttached(task_ids=attached), heard, now=now).run
         left = find_handoff_notes(held, words, run.dialogue.heard_until)

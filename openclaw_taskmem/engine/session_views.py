@@ -10,7 +10,7 @@ from openclaw_taskmem.domain import cards, events, run_questions
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import runs
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_context import MOST, list_background_runs, list_own_tasks
+from openclaw_taskmem.engine.run_guards import MOST, list_background_runs, list_own_tasks
 from openclaw_taskmem.engine.run_handoff import note_heard
 from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final
 
-from openclaw_taskmem.domain import notices, reachability, session_run
+from openclaw_taskmem.domain import current_run, notices, reachability
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.task_commands import (
@@ -20,10 +20,10 @@ from openclaw_taskmem.domain.task_commands import (
     describe_way_to_answer,
 )
 from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
-from openclaw_taskmem.engine import gateways, run_handoff, runs
+from openclaw_taskmem.engine import gateway_reports, run_handoff, runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key
-from openclaw_taskmem.engine.run_context import PAGE, list_background_runs, list_own_tasks
+from openclaw_taskmem.engine.run_guards import PAGE, list_background_runs, list_own_tasks
 from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
@@ -84,7 +84,7 @@ def _is_at_work_elsewhere(listed: ListedTask, session: str | None) -> bool:
 
 def _describe_work(listed: ListedTask) -> str:
     """Say why a task in the background is not resumed."""
-    if listed.run is not None and session_run.is_at_work(listed.run):
+    if listed.run is not None and current_run.is_at_work(listed.run):
         return "It is worked on already, and asks nothing."
     if listed.waits:
         return "It goes on when what it waits for has come, and asks nothing."
@@ -216,12 +216,12 @@ def _repeat_question(
     """
     task, run = listed.task, listed.run
     session, host = caller.session_key or "", caller.host
-    found = gateways.build_reminder(context, session, host=host, task_id=task.task_id)
+    found = gateway_reports.build_reminder(context, session, host=host, task_id=task.task_id)
     away = run is not None and run.told_session == session
     if named or found is None or away:
         shown = describe_listed([listed], context.clock.now())
         return CommandReply(text=f"{shown}\n{describe_way_to_answer([listed])}")
-    packet = gateways.prepend_waiting_tasks(context, session, found[1], host)
+    packet = gateway_reports.prepend_waiting_tasks(context, session, found[1], host)
     return CommandReply(task_id=task.task_id, packet=packet)
 
 
@@ -232,7 +232,7 @@ def _resume_task(
     task = listed.task
     if listed.question is not None and answer is None:
         return _repeat_question(context, listed, caller, named=named)
-    if answer is not None and listed.run and session_run.can_take_answer(listed.run):
+    if answer is not None and listed.run and current_run.can_take_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
         runs.resume_task(context, task.task_id, person, answer=answer)
         said = quote_line(to_plain_line(answer), NAMED_BYTES)

@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.rights import Act, TaskHolder
 from openclaw_taskmem.domain.run_budget import Budget
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_context import (
+from openclaw_taskmem.engine.run_guards import (
     fill_in_home,
     find_holders,
     guard_task,

@@ -40,7 +40,7 @@ from openclaw_taskmem.engine import evidence, ledger, run_handoff
 from openclaw_taskmem.engine.context import TRIES, Context
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.implicit_tasks import find_covering_task
-from openclaw_taskmem.engine.run_context import (
+from openclaw_taskmem.engine.run_guards import (
     begin_caller_run,
     guard_more_tasks,
     guard_reopen,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from openclaw_taskmem.domain import (
+    current_run,
     events,
     implicit_tasks,
     notices,
+    run_calls,
     run_continuation,
     run_gateway_work,
     run_questions,
-    runs,
-    session_run,
 )
 from openclaw_taskmem.domain.run_events import LastWordsSaid, LeaseReleased
 from openclaw_taskmem.domain.run_machine import apply_events
@@ -36,10 +36,10 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
     open_ = context.find_session_runs(heard.session, heard.owner.host)
     if open_ and turn.may_have_acted:
         wakes.settle_resume_wakes(context, heard.session, open_)
-    own = [run for run in open_ if session_run.can_work_on(run, heard.owner)]
+    own = [run for run in open_ if current_run.can_work_on(run, heard.owner)]
     # Runs owned by an earlier start of the gateway are left to recovery.
-    held = [r for r in own if session_run.is_at_work(r) and r.owner == heard.owner]
-    asked = [run for run in own if runs.was_blocked_since(run, heard.turn_since)]
+    held = [r for r in own if current_run.is_at_work(r) and r.owner == heard.owner]
+    asked = [run for run in own if run_calls.was_blocked_since(run, heard.turn_since)]
     spoke = next(iter((*held, *asked)), None)
     if spoke is not None and turn.has_spoken:
         _keep_last_words(context, spoke, turn.said)
@@ -80,7 +80,7 @@ def resend_answer(context: Context, found: Run) -> None:
 
 def resume_awaiting_run(context: Context, heard: ReportContext, name: str, how: str) -> None:
     """Wake a session's run after the work in its gateway that it awaited has ended."""
-    run = session_run.find_current_run(
+    run = current_run.find_current_run(
         context.find_session_runs(heard.session, heard.owner.host), heard.owner
     )
     if run is None:
@@ -158,7 +158,7 @@ def _settle_run(
         after = change.runs[-1] if change.runs else run
         asked = any(event.kind == events.NOTICE for event in change.events)
         answers = turn.origin is Origin.USER
-        if answers or (after.state not in session_run.OPEN and not asked):
+        if answers or (after.state not in current_run.OPEN and not asked):
             change = _prepend_words(change, words)
         context.commit(heard.add_cursor(context, change))
 

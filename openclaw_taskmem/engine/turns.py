@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import (
+    current_run,
     notices,
     run_budget,
+    run_calls,
     run_checkpoints,
     run_questions,
     run_recovery,
-    runs,
-    session_run,
 )
 from openclaw_taskmem.domain.notices import Milestone
 from openclaw_taskmem.domain.plan import compute_progress
@@ -121,7 +121,7 @@ def record_turn_start(context: Context, heard: ReportContext, origin: Origin) ->
         since, covered = heard.gateway_started_at, facts.task.implicit
         is_late = run_recovery.was_resumed(run, heard.owner, since)
         resumes = origin is Origin.RECOVERY and not is_late
-        waits = origin is Origin.RECOVERY and session_run.is_waiting_for_word(run)
+        waits = origin is Origin.RECOVERY and current_run.is_waiting_for_word(run)
         if waits and not covered:
             return not has_lost_run(context, heard.session, since)
         if resumes and not covered:
@@ -233,16 +233,16 @@ def find_turn_session(context: Context, run: Run | None) -> str | None:
         return None
     session = run.owner.session_key
     open_ = context.find_session_runs(session, run.owner.host, run.home)
-    first = session_run.find_current_run(open_, run.owner)
-    its = first is not None and first.run_id == run.run_id and session_run.is_at_work(first)
+    first = current_run.find_current_run(open_, run.owner)
+    its = first is not None and first.run_id == run.run_id and current_run.is_at_work(first)
     return session if its else None
 
 
 def find_step_budget(context: Context, owner: Owner) -> Budget | None:
     """Return the calls left for the current step of a session's task; None: unlimited."""
     open_ = context.find_session_runs(owner.session_key or "", owner.host)
-    run = session_run.find_current_run(open_, owner)
-    if run is None or not run.budget.segmented or run.state not in session_run.OPEN:
+    run = current_run.find_current_run(open_, owner)
+    if run is None or not run.budget.segmented or run.state not in current_run.OPEN:
         return None
     return run_budget.compute_budget(context.store.read_task(run.task_id), context.runs)
 
@@ -255,7 +255,7 @@ def _decide_on_current_run(
     A blocked run of an implicit task counts as none: it was left by a crash.
     """
     open_ = context.find_session_runs(heard.session, heard.owner.host)
-    found = session_run.find_current_run(open_, heard.owner)
+    found = current_run.find_current_run(open_, heard.owner)
     if found is None:
         return None
 
@@ -297,13 +297,13 @@ def _take_run_for_call(context: Context, run: Run, heard: ReportContext) -> RunT
     A run that waits for its user goes on waiting, but the call is recorded. A call in a turn that
     received the answer shows that the agent works again.
     """
-    if session_run.is_waiting_for_word(run):
+    if current_run.is_waiting_for_word(run):
         if run.why != RunReason.ANSWERED or heard.turn_since is None:
             return RunTransition(run=run)
         if not run_questions.is_answer_delivered(list_newest_wakes(context, run), heard.turn_since):
             return RunTransition(run=run)
         now = context.clock.now()
-        moved = runs.take_up_run(run, heard.owner, now, context.runs)
+        moved = run_calls.take_up_run(run, heard.owner, now, context.runs)
         return apply_events(moved, TurnBegan(turn_began_at=now), now=now)
     return _take_run(context, run, heard)
 
@@ -316,13 +316,13 @@ def _take_run(
     A run that was reset is claimed only by a turn that `begins`, not by the turn that lost it.
     """
     now = context.clock.now()
-    if not session_run.can_work_on(run, heard.owner):
+    if not current_run.can_work_on(run, heard.owner):
         return None
     if run.state is RunState.QUEUED and run.why == RunReason.RESET and not begins:
         return None
     if run.state is RunState.RUNNING and run.owner == heard.owner:
         seen: RunEvent = OwnerSeen()
-    elif run.state in session_run.OPEN:
+    elif run.state in current_run.OPEN:
         seen = RunClaimed(owner=heard.owner)
     else:
         return None
@@ -330,7 +330,7 @@ def _take_run(
     held = apply_events(run, seen, agent, now=now, policy=context.runs)
     if begins:
         return apply_events(held, TurnBegan(turn_began_at=now), now=now)
-    if heard.in_turn or session_run.is_at_work(run):
+    if heard.in_turn or current_run.is_at_work(run):
         return held
     # Between turns there is no lease, however long a sub-agent's call takes.
     return apply_events(held, LeaseReleased(), now=now)

@@ -7,13 +7,13 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from openclaw_taskmem.domain import look_policy, outbox, queues, rights, targets, waits
+from openclaw_taskmem.domain import look_policy, outbox, rights, role_queue_target, targets, waits
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.rights import Act, TaskHolder
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_context import (
+from openclaw_taskmem.engine.run_guards import (
     fill_in_home,
     find_holder,
     guard_more_waits,
@@ -90,7 +90,7 @@ def open_wait(
     if task_id:
         _require_open_task(context, task_id, caller)
     parsed = _confine_target(context, targets.parse_target(target), caller)
-    queues.guard_wait(parsed, caller)
+    role_queue_target.guard_wait(parsed, caller)
     sighting = context.watching.preview_target(parsed, condition)
 
     def once() -> ArmedWait:

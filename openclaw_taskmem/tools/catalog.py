@@ -16,7 +16,7 @@ from openclaw_taskmem.domain.task_update import UpdateRequest, UpdateResult
 from openclaw_taskmem.domain.texts import format_count, format_iso, format_step_numbers, quote_line
 from openclaw_taskmem.engine import role_queues, task_standing, tasks
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_context import renew_lease
+from openclaw_taskmem.engine.run_guards import renew_lease
 from openclaw_taskmem.tools import arguments, forms, recall, runs, thread_pages, wait_forms, waits
 from openclaw_taskmem.tools.tool import (
     Answer,

@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import ledger, packet_history, runs, task_answers, thread
+from openclaw_taskmem.domain import ledger, packet_history, run_calls, task_answers, thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.redaction import scrub
@@ -47,7 +47,7 @@ def task_status(context: Context, form: run_forms.TaskStatusForm, caller: Caller
     since = (run.started_at if run else None) or task.created_at
     ended = (run.ended_at if run else None) or standing.now
     elapsed = max((ended - since).total_seconds(), 0.0)
-    calls = run.progress.calls if run and runs.has_visible_calls(run) else None
+    calls = run.progress.calls if run and run_calls.has_visible_calls(run) else None
     took = f"after {format_duration(elapsed)}"
     if calls is not None:
         took = f"{format_count(calls, 'tool call')} in {format_duration(elapsed)}"

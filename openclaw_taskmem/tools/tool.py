@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import session_run
+from openclaw_taskmem.domain import current_run
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.texts import format_iso
@@ -56,7 +56,7 @@ def describe_progress(task: Task) -> Answer:
 
 def describe_awaited(context: Context, run: Run | None) -> Answer:
     """Return what a task's run waits for, and its question; empty: nothing."""
-    what = None if run is None else session_run.find_awaited(run, context.sessions)
+    what = None if run is None else current_run.find_awaited(run, context.sessions)
     if run is None or what is None:
         return {}
     waits: Answer = {"what": what, "since": format_iso(run.changed_at)}

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import queues
+from openclaw_taskmem.domain import role_queue_target
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition, read_signals
 from openclaw_taskmem.domain.redaction import MASK, scrub, scrub_cut
@@ -113,7 +113,7 @@ def _read_condition(form: wait_forms.SmartWait | wait_forms.WaitUpdate) -> Condi
         condition = read_signals(form.signals)
     else:
         # It may be left out for a queue only, which has a single condition.
-        condition = parse_condition(form.wake_when or queues.FORM)
+        condition = parse_condition(form.wake_when or role_queue_target.FORM)
     if MASK in condition.sentence:
         # Secrets are masked in all that is watched, so any secret would match.
         raise InvalidArguments(

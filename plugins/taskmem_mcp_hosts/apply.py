@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from taskmem_hookspecs.installing import SERVER, describe_data, find_home
-from taskmem_mcp_hosts import own_command
+from taskmem_mcp_hosts import host_cli
 from taskmem_mcp_hosts.config_files import to_object
 from taskmem_mcp_hosts.hosts import (
     OURS,
@@ -182,7 +182,7 @@ def _run_host_command(host: McpHost, before: str, command: Arguments, environ: E
     aside = "" if beside is None else beside.text
     try:
         with TemporaryDirectory() as empty:
-            return own_command.run_command(command, host.project or Path(empty), environ)
+            return host_cli.run_command(command, host.project or Path(empty), environ)
     except BaseException:
         if not host.keeps(before, host.text):
             host.write(host.text, before)

@@ -74,13 +74,13 @@ def health_checks() -> Sequence[HealthCheck]:
 def _build_transport(name: str) -> WakeTransport | None:
     match name:
         case "openclaw-plugin":
-            from taskmem_openclaw.transports.plugin import OpenClawPlugin
+            from taskmem_openclaw.transports.plugin import PluginTransport
 
-            return OpenClawPlugin()
+            return PluginTransport()
         case "openclaw-hooks":
-            from taskmem_openclaw.transports.webhook import OpenClawHooks
+            from taskmem_openclaw.transports.webhook import WebhookTransport
 
-            return OpenClawHooks()
+            return WebhookTransport()
         case "openclaw-cli":
             from taskmem_openclaw.transports.cli import OpenClawCli
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
-from openclaw_taskmem.daemon.role_queues import Queues
+from openclaw_taskmem.daemon.role_queue_watch import Queues
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.engine.context import DueWork
 from taskmem_hookspecs import TaskStore, Wait, WaitStatus

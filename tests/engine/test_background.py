@@ -12,7 +12,7 @@ import pytest
 
 from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateways, run_recovery, wakes
+from openclaw_taskmem.engine import gateway_reports, run_recovery, wakes
 from taskmem_hookspecs import Change, Message, Role, Run, RunQuery, RunState, SessionNames
 from taskmem_hookspecs.errors import (
     InvalidArguments,
@@ -90,7 +90,9 @@ def start_background_task(session: Session) -> tuple[str, Session]:
     away = Session(session.world, key=str(session.run(task).session_key))
     [wake] = session.world.deliver()
     away.begins(Origin.TASKMEM)
-    gateways.settle_turn_wakes(session.world.context, away.key, [str(wake.delivery_id)], None)
+    gateway_reports.settle_turn_wakes(
+        session.world.context, away.key, [str(wake.delivery_id)], None
+    )
     away.does("echo one")
     return task, away
 
@@ -240,15 +242,15 @@ def test_continue_in_chat_gives_the_waiting_background_task(session: Session) ->
     context = session.world.context
     task, _ = start_waiting_task(session)
 
-    found = gateways.build_reminder(context, MAIN)
+    found = gateway_reports.build_reminder(context, MAIN)
 
     assert found is not None
     assert found[0] == task
     assert "Which region?" in found[1]
     assert "Do not work on it here; tell the user." in found[1]
-    assert gateways.build_reminder(context, MAIN, since=session.world.clock.now()) is None
+    assert gateway_reports.build_reminder(context, MAIN, since=session.world.clock.now()) is None
     mine = session.register(name="Mine")
-    found = gateways.build_reminder(context, MAIN)
+    found = gateway_reports.build_reminder(context, MAIN)
     assert found is not None
     assert found[0] == mine
 
@@ -256,7 +258,7 @@ def test_continue_in_chat_gives_the_waiting_background_task(session: Session) ->
 def test_continue_in_chat_ignores_a_running_background_task(session: Session) -> None:
     start_background_task(session)
 
-    assert gateways.build_reminder(session.world.context, MAIN) is None
+    assert gateway_reports.build_reminder(session.world.context, MAIN) is None
 
 
 def test_chat_resumes_a_failed_background_task_as_its_own(session: Session) -> None:
@@ -411,7 +413,7 @@ def test_it_is_told_so_as_long_as_it_is_there_and_only_there() -> None:
 
     there = away.call("task_resume")
     away.ends(aborted=True)
-    reminded = gateways.build_reminder(session.world.context, MAIN)
+    reminded = gateway_reports.build_reminder(session.world.context, MAIN)
     here = session.call("task_resume", task_id=task)
 
     assert "from the user's main chat" in there["packet"]

@@ -13,7 +13,7 @@ from openclaw_taskmem.domain import thread
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
-    gateways,
+    gateway_reports,
     host_notifications,
     run_recovery,
     session_views,
@@ -735,8 +735,8 @@ def test_stuck_alert_goes_to_the_task_holder_not_the_giver(
     session.world.clock.tick(THRESHOLD + 60)
 
     assert [wake.session_key for wake in session.world.daemon()] == [DEV]
-    assert gateways.build_reminder(session.world.context, MAIN) is None
-    found = gateways.build_reminder(session.world.context, DEV)
+    assert gateway_reports.build_reminder(session.world.context, MAIN) is None
+    found = gateway_reports.build_reminder(session.world.context, DEV)
     assert found is not None
     assert found[0] == task
 
@@ -920,8 +920,8 @@ def test_what_a_worker_holds_is_no_task_of_who_gave_it_away(session: Session) ->
     world = session.world
     task = give_away(session)
 
-    assert gateways.build_reminder(world.context, MAIN, since=world.clock.now()) is None
-    assert gateways.build_reminder(world.context, MAIN) is None
+    assert gateway_reports.build_reminder(world.context, MAIN, since=world.clock.now()) is None
+    assert gateway_reports.build_reminder(world.context, MAIN) is None
     with pytest.raises(RunHeld, match="is held by agent, so you may not take it up"):
         session.call("task_resume")
     assert session.call("task_status")["task_id"] == task
@@ -987,7 +987,7 @@ def test_given_away_task_does_not_hide_the_sessions_own_task(session: Session) -
     world.clock.tick(1)
 
     for since in (None, world.clock.now()):
-        found = gateways.build_reminder(world.context, MAIN, since=since)
+        found = gateway_reports.build_reminder(world.context, MAIN, since=since)
         assert found is not None
         assert found[0] == own
 
@@ -1013,8 +1013,8 @@ def test_giver_of_a_task_is_not_reminded_and_cannot_resume_it(session: Session) 
     task = session.works()
     session.call("task_handoff", task_id=task, to="dev")
 
-    assert gateways.build_reminder(session.world.context, MAIN) is None
-    named = gateways.build_reminder(session.world.context, MAIN, task_id=task)
+    assert gateway_reports.build_reminder(session.world.context, MAIN) is None
+    named = gateway_reports.build_reminder(session.world.context, MAIN, task_id=task)
     assert named is not None
     for given in ({}, {"task_id": task}):
         with pytest.raises(RunHeld, match="is queued for dev, so you may not take"):

@@ -15,9 +15,9 @@ from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
     evidence,
-    gateways,
+    gateway_reports,
     host_notifications,
-    run_context,
+    run_guards,
     run_recovery,
     startup,
     turns,
@@ -153,7 +153,7 @@ def test_a_gateway_is_known_by_its_own_home(here: Homely, there: Homely) -> None
         started_at=here.world.clock.now(),
         main_session=MAIN,
     )
-    gateways.handle_gateway_start(here.world.context, presence)
+    gateway_reports.handle_gateway_start(here.world.context, presence)
 
     [again] = here.world.wakes(WakeState.DUE)
     assert again.wake_id == sent.wake_id
@@ -166,18 +166,18 @@ def test_the_end_of_a_turn_says_nothing_of_another_homes_wakes(here: Homely, the
     [before] = here.world.wakes(WakeState.DUE)
 
     taken = [delivery.wakes[0].delivery_id or ""]
-    gateways.settle_turn_wakes(there.world.context, MAIN, taken, None)
+    gateway_reports.settle_turn_wakes(there.world.context, MAIN, taken, None)
 
     assert here.world.wakes(WakeState.DUE) == [before]
-    gateways.settle_turn_wakes(here.world.context, MAIN, taken, None)
+    gateway_reports.settle_turn_wakes(here.world.context, MAIN, taken, None)
     assert here.world.wakes(WakeState.DUE) == []
 
 
 def test_a_session_is_reminded_of_the_task_of_its_own_home(here: Homely, there: Homely) -> None:
     task = here.world.register(session_key=MAIN)
 
-    assert gateways.build_reminder(there.world.context, MAIN) is None
-    found = gateways.build_reminder(here.world.context, MAIN)
+    assert gateway_reports.build_reminder(there.world.context, MAIN) is None
+    found = gateway_reports.build_reminder(here.world.context, MAIN)
     assert found is not None
     assert found[0] == task
 
@@ -271,10 +271,10 @@ def test_background_limit_counts_only_runs_of_its_own_home(here: Homely, there: 
 def test_background_limit_holds_whatever_runs_other_homes_have(
     here: Homely, there: Homely, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_context, "MOST", 2)
+    monkeypatch.setattr(run_guards, "MOST", 2)
     here.call("task_background", task_id=here.works())
     task = here.works()
-    for number in range(run_context.MOST):
+    for number in range(run_guards.MOST):
         here.world.clock.tick(1)
         replace(there, key=f"agent:main:{number}").works()
 
@@ -435,7 +435,7 @@ def test_session_finds_its_task_after_much_work_by_others(here: Homely, there: H
             session.world.register(f"{number}", session_key="agent:dev:main")
 
     assert here.call("task_status")["task_id"] == task
-    assert (gateways.build_reminder(here.world.context, MAIN) or "")[0] == task
+    assert (gateway_reports.build_reminder(here.world.context, MAIN) or "")[0] == task
 
 
 def test_what_other_homes_owe_hides_nothing_of_this_one(
@@ -449,7 +449,11 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
         here.world.clock.tick(1)
         there.works()
         there.world.end_wait(there.world.open_wait(None))
-    for module, most in ((gateways, "MOST"), (run_recovery, "MOST"), (startup, "MOST_WAKES")):
+    for module, most in (
+        (gateway_reports, "MOST"),
+        (run_recovery, "MOST"),
+        (startup, "MOST_WAKES"),
+    ):
         monkeypatch.setattr(module, most, 1)
     before = here.run(task)
 
@@ -459,7 +463,7 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
     due = {wake.wait_id: wake.due_at for wake in here.world.wakes(WakeState.DUE)}
     assert due[wait.wait_id] == here.world.clock.now()
     assert here.run(task) != before
-    gateways.settle_turn_wakes(here.world.context, MAIN, [delivery.delivery_id], None)
+    gateway_reports.settle_turn_wakes(here.world.context, MAIN, [delivery.delivery_id], None)
     assert wait.wait_id not in {w.wait_id for w in here.world.wakes(WakeState.DUE)}
 
 

@@ -16,7 +16,13 @@ from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.task_lifecycle import REQUEST_BYTES
 from openclaw_taskmem.domain.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import evidence, gateways, hook_events, run_recovery, session_views
+from openclaw_taskmem.engine import (
+    evidence,
+    gateway_reports,
+    hook_events,
+    run_recovery,
+    session_views,
+)
 from openclaw_taskmem.engine.task_commands import run_command
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
@@ -446,7 +452,7 @@ def test_its_packet_says_what_cut_it_as_far_as_is_known(
     works(session)
     left(session)
     context = session.world.context
-    found = gateways.build_reminder(context, session.key, boot=session.boot)
+    found = gateway_reports.build_reminder(context, session.key, boot=session.boot)
     assert found is not None
     assert json.loads(found[1].partition(" ")[2])["reason"] == why
 
@@ -482,11 +488,11 @@ def test_what_is_doubtful_waits_for_resume_in_silence(session: Session, why: Run
     session.restarts("boot_3")
     assert is_silent(session)
 
-    found = gateways.build_reminder(session.world.context, session.key)
+    found = gateway_reports.build_reminder(session.world.context, session.key)
     assert found is not None
     assert found[0] == task.task_id
     assert "nothing need be reported" in found[1]
-    assert gateways.describe_waiting_tasks(session.world.context, session.key) is None
+    assert gateway_reports.describe_waiting_tasks(session.world.context, session.key) is None
     assert (
         session_views.draw_session_view(session.world.context, session.key, task.task_id).questions
         == ()
@@ -518,7 +524,7 @@ def test_an_open_task_comes_before_it(session: Session) -> None:
     (left,) = list_implicit_tasks(session)
     session.settles(session.restarts("boot_2"))
     registered = Session(session.world, session.key, boot="boot_1").register()
-    found = gateways.build_reminder(session.world.context, session.key)
+    found = gateway_reports.build_reminder(session.world.context, session.key)
     assert found is not None
     assert found[0] == registered != left.task_id
     assert session.call("task_status")["task_id"] == registered

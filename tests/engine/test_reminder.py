@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.engine import gateways
+from openclaw_taskmem.engine import gateway_reports
 from taskmem_hookspecs import EventQuery, Message, ResumeFacts, TaskStatus, hookimpl
 from taskmem_hookspecs.errors import NotAllowed, TaskNotFound
 from tests.support.gateways import MAIN, OTHER
@@ -33,7 +33,7 @@ def test_reminder_is_the_packet_of_the_latest_open_task(world: World) -> None:
     world.register("elsewhere", session_key=OTHER)
     world.clock.tick(60)
 
-    found = gateways.build_reminder(world.context, MAIN)
+    found = gateway_reports.build_reminder(world.context, MAIN)
 
     assert found is not None
     assert found[0] == task
@@ -47,7 +47,7 @@ def test_nothing_is_written_by_a_reminder(world: World) -> None:
     task = world.register(session_key=MAIN)
     before = world.task(task), world.thread(task), events(world), world.wakes()
 
-    gateways.build_reminder(world.context, MAIN)
+    gateway_reports.build_reminder(world.context, MAIN)
 
     assert (world.task(task), world.thread(task), events(world), world.wakes()) == before
 
@@ -55,22 +55,22 @@ def test_nothing_is_written_by_a_reminder(world: World) -> None:
 def test_who_has_reported_since_is_not_reminded(world: World) -> None:
     task = world.register(session_key=MAIN)
     forgot = world.clock.tick(60)
-    found = gateways.build_reminder(world.context, MAIN, since=forgot)
+    found = gateway_reports.build_reminder(world.context, MAIN, since=forgot)
     assert found is not None
     assert found[0] == task
 
     world.clock.tick(1)
     world.narrate(task)
 
-    assert gateways.build_reminder(world.context, MAIN, since=forgot) is None
-    assert gateways.build_reminder(world.context, MAIN) is not None
+    assert gateway_reports.build_reminder(world.context, MAIN, since=forgot) is None
+    assert gateway_reports.build_reminder(world.context, MAIN) is not None
 
 
 def test_a_session_without_an_open_task_is_told_nothing(world: World) -> None:
     task = world.register(session_key=MAIN)
     world.call("task_update", task_id=task, status="paused")
 
-    assert gateways.build_reminder(world.context, MAIN) is None
+    assert gateway_reports.build_reminder(world.context, MAIN) is None
 
 
 def test_a_task_that_is_named_is_shown_whatever_it_does(world: World) -> None:
@@ -78,7 +78,7 @@ def test_a_task_that_is_named_is_shown_whatever_it_does(world: World) -> None:
     world.register(session_key=MAIN)
     world.call("task_update", task_id=task, status="completed")
 
-    found = gateways.build_reminder(world.context, MAIN, task_id=task)
+    found = gateway_reports.build_reminder(world.context, MAIN, task_id=task)
 
     assert found is not None
     assert found[0] == task
@@ -91,19 +91,19 @@ def test_a_task_of_another_session_is_not_shown(world: World) -> None:
     task = world.register(session_key=OTHER)
 
     with pytest.raises(NotAllowed, match="another session, so you may not read it"):
-        gateways.build_reminder(world.context, MAIN, task_id=task)
+        gateway_reports.build_reminder(world.context, MAIN, task_id=task)
 
 
 def test_a_task_that_is_not_there_cannot_be_shown(world: World) -> None:
     with pytest.raises(TaskNotFound, match="task_9"):
-        gateways.build_reminder(world.context, MAIN, task_id="task_9")
+        gateway_reports.build_reminder(world.context, MAIN, task_id="task_9")
 
 
 def test_a_clock_that_went_back_makes_no_reminder_fail(world: World) -> None:
     world.register(session_key=MAIN)
     world.clock.jump(-3600)
 
-    assert gateways.build_reminder(world.context, MAIN) is not None
+    assert gateway_reports.build_reminder(world.context, MAIN) is not None
 
 
 class Packets:
@@ -125,10 +125,10 @@ def test_plugin_builds_the_reminder_unless_it_must_be_plain() -> None:
     world = World(plugins=[("made", plugin)])
     task = world.register(session_key=MAIN)
 
-    gateways.build_reminder(world.context, MAIN, plain=True)
+    gateway_reports.build_reminder(world.context, MAIN, plain=True)
     assert plugin.asked == []
 
-    gateways.build_reminder(world.context, MAIN)
+    gateway_reports.build_reminder(world.context, MAIN)
     (asked,) = plugin.asked
     assert asked.wake_id == f"reminder_{task}"
 
@@ -137,7 +137,7 @@ def test_a_plugin_that_fails_keeps_no_reminder_back() -> None:
     world = World(plugins=[("made", Packets(ValueError("a bug")))])
     task = world.register(session_key=MAIN)
 
-    found = gateways.build_reminder(world.context, MAIN)
+    found = gateway_reports.build_reminder(world.context, MAIN)
 
     assert found is not None
     assert packet_in(found[1])["task_id"] == task
@@ -152,7 +152,7 @@ def test_reminder_is_minimal_when_no_packet_can_be_built(
         raise ValueError("nonsense in a row")
 
     monkeypatch.setattr(world.context.store, "read_records", fail_to_read)
-    found = gateways.build_reminder(world.context, MAIN)
+    found = gateway_reports.build_reminder(world.context, MAIN)
 
     assert found is not None
     assert packet_in(found[1])["task_id"] == task

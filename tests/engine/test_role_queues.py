@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain import session_run
+from openclaw_taskmem.domain import current_run
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import gateways, host_notifications, role_queues, run_recovery, wakes
+from openclaw_taskmem.engine import (
+    gateway_reports,
+    host_notifications,
+    role_queues,
+    run_recovery,
+    wakes,
+)
 from openclaw_taskmem.engine.host_notifications import NotificationKind
 from taskmem_hookspecs import (
     Change,
@@ -108,7 +114,7 @@ def test_gateway_agent_does_not_hold_a_task_it_queues_for_a_role(session: Sessio
     run = session.run(task)
     assert (run.state, run.role, run.session_key) == (RunState.QUEUED, "writer", None)
     assert run.budget.segmented
-    assert gateways.build_reminder(world.context, MAIN) is None
+    assert gateway_reports.build_reminder(world.context, MAIN) is None
     with pytest.raises(RunHeld, match="is queued for the role writer"):
         session.call("task_update", task_id=task, completed_steps=[1])
 
@@ -244,7 +250,7 @@ def test_registrar_is_alerted_to_a_task_queued_for_nobody(world: World) -> None:
 def test_what_no_gateways_session_goes_on_with_waits_for_a_claim(
     session: str | None, what: str | None
 ) -> None:
-    assert session_run.find_awaited(a_run(session_key=session), SESSIONS) == what
+    assert current_run.find_awaited(a_run(session_key=session), SESSIONS) == what
 
 
 def test_it_is_woken_again_after_a_cooldown_that_grows(world: World) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from openclaw_taskmem.domain import events, session_run
+from openclaw_taskmem.domain import current_run, events
 from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_questions import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import gateways, host_notifications, session_views, task_commands
+from openclaw_taskmem.engine import (
+    gateway_reports,
+    host_notifications,
+    session_views,
+    task_commands,
+)
 from openclaw_taskmem.engine.host_notifications import NotificationKind
 from openclaw_taskmem.engine.runs import NEWEST
 from taskmem_hookspecs import (
@@ -260,7 +265,7 @@ def hears(session: Session) -> str:
     session.turn_since = session.world.clock.now()
     session.begins(Origin.TASKMEM)
     taken = {str(wake.delivery_id)}
-    gateways.settle_turn_wakes(session.world.context, session.key, taken, None)
+    gateway_reports.settle_turn_wakes(session.world.context, session.key, taken, None)
     return wake.text
 
 
@@ -270,7 +275,7 @@ def test_a_call_in_the_turn_of_an_answer_lifts_the_block(session: Session) -> No
     assert session.run(task).state is RunState.BLOCKED
     session.does("git push")
 
-    assert session_run.is_at_work(session.run(task))
+    assert current_run.is_at_work(session.run(task))
     session.ends("Pushed.")
     [wake] = session.world.deliver()
     assert "task_continue" in wake.text
@@ -334,7 +339,7 @@ def test_an_answer_whose_turn_a_restart_has_cut_is_told_again(session: Session) 
 def test_what_was_answered_is_neither_asked_nor_listed_as_open(session: Session) -> None:
     task = ask_and_answer(session)
 
-    assert gateways.describe_waiting_tasks(session.world.context, MAIN) is None
+    assert gateway_reports.describe_waiting_tasks(session.world.context, MAIN) is None
     assert "question" not in session.call("task_status", task_id=task)
     listed = task_commands.run_command(
         session.world.context, Command.TASKS, "", session.caller

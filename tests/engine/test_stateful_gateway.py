@@ -11,7 +11,7 @@ from hypothesis.stateful import consumes, invariant, precondition, rule
 
 from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.outbox import Delivery
-from openclaw_taskmem.engine import gateways
+from openclaw_taskmem.engine import gateway_reports
 from taskmem_hookspecs import Wake, WakeCause, WakeState
 from tests.engine.stateful import NewStore, play, stores
 from tests.engine.test_stateful import Crash, Engine
@@ -64,7 +64,7 @@ class Gateway(Engine):
             started_at=self.clock.now() - timedelta(seconds=age),
             main_session="s",
         )
-        self.say(fate, gateways.handle_gateway_start, presence)
+        self.say(fate, gateway_reports.handle_gateway_start, presence)
         if boots:
             self.in_hand.clear()
             lost = [w for w in self.world.wakes(WakeState.SENT) if w.transport == PLUGIN]
@@ -89,7 +89,7 @@ class Gateway(Engine):
     def end_turn(self, session: str, delivery_id: str, error: str | None, fate: str | None) -> None:
         answered = self.in_state(WakeState.ACKNOWLEDGED)
         carried = self.wakes_of_delivery(delivery_id)
-        self.say(fate, gateways.settle_turn_wakes, session, [delivery_id], error)
+        self.say(fate, gateway_reports.settle_turn_wakes, session, [delivery_id], error)
         now = {wake.wake_id: wake for wake in self.world.wakes()}
         if error is not None:
             assert self.in_state(WakeState.ACKNOWLEDGED) == answered

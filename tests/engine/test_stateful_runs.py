@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from openclaw_taskmem.domain import events, runs
+from openclaw_taskmem.domain import events, run_calls
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.run_recovery import MAY_LAPSE
@@ -229,7 +229,7 @@ class Runs(RuleBasedStateMachine):
             ):
                 continue
             alerted = task.last_stuck_alert_at
-            if runs.is_given_away(run):  # the user is told
+            if run_calls.is_given_away(run):  # the user is told
                 assert alerted
                 assert alerted > since
                 continue

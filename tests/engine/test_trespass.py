@@ -16,7 +16,7 @@ import pytest
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.task_commands import Command
-from openclaw_taskmem.engine import gateways, stuck, task_commands
+from openclaw_taskmem.engine import gateway_reports, stuck, task_commands
 from taskmem_hookspecs import EventQuery, Owner, TaskmemError, WakeQuery
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.support.rows import read_rows
@@ -170,7 +170,7 @@ class Trespasser:
             return ""
         if method == "packet":
             host = self.by.caller.host
-            return str(gateways.build_reminder(context, session, host=host, task_id=task))
+            return str(gateway_reports.build_reminder(context, session, host=host, task_id=task))
         command = self.dice.choice([Command.RESUME, Command.CANCEL])
         caller = self.by.caller.model_copy(update={"person": True})
         words = f"{task} {self.by.word}"

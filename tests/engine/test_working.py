@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import evidence, gateways, run_recovery, turns
+from openclaw_taskmem.engine import evidence, gateway_reports, run_recovery, turns
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Owner, RunState, Wake, WakeCause, WakeQuery, WakeState
 from tests.support.sessions import MAIN, Session
@@ -441,7 +441,7 @@ def test_task_waiting_for_the_user_resumes_only_by_its_agent(
 
     run = session.run(task)
     assert (run.state, run.why, run.progress.calls) == (RunState.BLOCKED, why, 1)
-    told = gateways.describe_waiting_tasks(session.world.context, MAIN)
+    told = gateway_reports.describe_waiting_tasks(session.world.context, MAIN)
     assert told is not None
     assert task in told
     assert "may or may not" in told
@@ -452,7 +452,7 @@ def test_task_waiting_for_the_user_resumes_only_by_its_agent(
     session.call("task_update", task_id=task, completed_steps=[1])
 
     assert session.run(task).state is RunState.RUNNING
-    assert gateways.describe_waiting_tasks(session.world.context, MAIN) is None
+    assert gateway_reports.describe_waiting_tasks(session.world.context, MAIN) is None
 
 
 def test_all_that_waits_is_put_before_what_the_user_says(session: Session) -> None:
@@ -460,7 +460,7 @@ def test_all_that_waits_is_put_before_what_the_user_says(session: Session) -> No
     for task, ask in zip(tasks, ("Delete A?", "Push B?"), strict=True):
         session.call("task_update", task_id=task, ask=ask)
 
-    told = gateways.describe_waiting_tasks(session.world.context, MAIN) or ""
+    told = gateway_reports.describe_waiting_tasks(session.world.context, MAIN) or ""
 
     newest, oldest = told.split("\n")
     assert tasks[1] in newest
@@ -523,7 +523,7 @@ def test_of_what_was_set_aside_the_agent_is_not_reminded(session: Session) -> No
     session.begins(Origin.USER)
     session.does("look at the weather")
 
-    assert gateways.describe_waiting_tasks(session.world.context, MAIN) is None
+    assert gateway_reports.describe_waiting_tasks(session.world.context, MAIN) is None
     assert session.run(task).progress.calls == 0
 
 

@@ -48,7 +48,7 @@ def ends_are_orders(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(task_runs.session_run, "is_waiting_for_word", lambda _: False)
+    patch.setattr(task_runs.current_run, "is_waiting_for_word", lambda _: False)
 
 
 def questions_are_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.redaction import MASK
 from openclaw_taskmem.domain.run_events import RunContinued
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine import evidence, gateways, run_recovery
+from openclaw_taskmem.engine import evidence, gateway_reports, run_recovery
 from taskmem_hookspecs import (
     Checkpoint,
     Event,
@@ -90,7 +90,7 @@ def goes_on(session: Session, error: str | None = None) -> Wake:
     assert wake.delivery_id is not None
     assert session.begins(Origin.TASKMEM)
     context = session.world.context
-    gateways.settle_turn_wakes(context, session.key, [wake.delivery_id], error)
+    gateway_reports.settle_turn_wakes(context, session.key, [wake.delivery_id], error)
     return wake
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin, has_closing_question
-from openclaw_taskmem.engine import gateways, run_recovery, stuck, turn_ends
+from openclaw_taskmem.engine import gateway_reports, run_recovery, stuck, turn_ends
 from taskmem_hookspecs import EventQuery, RunState, TaskmemError, TaskStatus
 from taskmem_hookspecs.testing.holdings import find_next_stuck_due, find_next_wake_due
 from tests.support.sessions import MAIN, Session
@@ -306,7 +306,9 @@ class Player:
         session, context = self.session, self.session.world.context
         if origin is Origin.USER:
             self._said = ""
-            text = "\n".join(filter(None, (gateways.describe_waiting_tasks(context, MAIN), text)))
+            text = "\n".join(
+                filter(None, (gateway_reports.describe_waiting_tasks(context, MAIN), text))
+            )
         session.turn_since = self.now
         assert session.begins(origin)
         away = self.now < self._away_until and origin is not Origin.HEARTBEAT
@@ -335,7 +337,7 @@ class Player:
 
     def _report_turn_end(self, delivery: str | None, error: str | None) -> None:
         if delivery is not None:
-            gateways.settle_turn_wakes(self.session.world.context, MAIN, [delivery], error)
+            gateway_reports.settle_turn_wakes(self.session.world.context, MAIN, [delivery], error)
 
     def _runs(self) -> dict[str, Any]:
         named = {n: j for n, j in self._jobs.items() if j.is_awaited(self.now)}

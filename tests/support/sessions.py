@@ -14,7 +14,7 @@ from openclaw_taskmem.domain.gateways import SETTLES, GatewayPresence
 from openclaw_taskmem.domain.ledger import FileTouch
 from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry, digest_text
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import gateways, implicit_tasks, run_recovery, turn_ends, turns
+from openclaw_taskmem.engine import gateway_reports, implicit_tasks, run_recovery, turn_ends, turns
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.turns import CallDigests, ReportContext
 from taskmem_hookspecs import (
@@ -190,7 +190,7 @@ class Session:
             running={self.key: self.world.clock.now()} if running else {},
             fingerprints={} if self.fingerprint is None else {"main": self.fingerprint},
         )
-        gateways.handle_gateway_start(self.world.context, presence)
+        gateway_reports.handle_gateway_start(self.world.context, presence)
         return presence
 
     def settles(self, presence: GatewayPresence) -> None:

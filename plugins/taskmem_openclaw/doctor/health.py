@@ -34,7 +34,7 @@ COMMAND_SECONDS: Final = 25.0
 """Time limit of OpenClaw's command, most of it start-up. Seconds."""
 GATEWAY_SECONDS: Final = 5.0
 """Time limit of one request to the gateway. Seconds."""
-OURS: Final = ("auto", "openclaw-plugin", "openclaw-hooks", "openclaw-cli")
+OPENCLAW_TRANSPORTS: Final = ("auto", "openclaw-plugin", "openclaw-hooks", "openclaw-cli")
 """The transports that lead to OpenClaw."""
 _UPDATE: Final = "Run: openclaw update"
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
@@ -58,7 +58,7 @@ class OpenClawCheck:
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield a row for each link, or one row if OpenClaw is not used."""
         gateways = await await_gateways(checkup, self._environ, plugin_socket.LOAD_SECONDS)
-        if checkup.transport not in OURS and not gateways:
+        if checkup.transport not in OPENCLAW_TRANSPORTS and not gateways:
             yield ok("used", f"Wakes do not go to OpenClaw, but by {checkup.transport}.")
             return
         named = checkup.transport != "auto"

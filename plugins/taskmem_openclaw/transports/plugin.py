@@ -25,7 +25,7 @@ GLANCE_SECONDS: Final = 2.0
 """Time limit to connect to the gateway. Seconds."""
 
 
-class OpenClawPlugin(ReachMixin):
+class PluginTransport(ReachMixin):
     """Delivers wakes through our plug-in in the gateway."""
 
     name = "openclaw-plugin"

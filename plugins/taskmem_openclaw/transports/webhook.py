@@ -25,7 +25,7 @@ _REFUSED: Final = (401, 403)
 _MISSING: Final = 404
 
 
-class OpenClawHooks(ReachMixin):
+class WebhookTransport(ReachMixin):
     """Delivers wakes by `POST /hooks/wake`."""
 
     name = "openclaw-hooks"

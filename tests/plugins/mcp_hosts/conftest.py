@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from taskmem_mcp_hosts import command
+from taskmem_mcp_hosts import setup_commands
 from tests.support.commands import CommandResult
 
 Setup = Callable[..., CommandResult]
@@ -32,6 +32,6 @@ def setup(user: Path) -> Setup:
     """Calls `taskmem setup …`."""
 
     def call(host: str, *arguments: str) -> CommandResult:
-        return CommandResult(CliRunner().invoke(getattr(command, host), arguments))
+        return CommandResult(CliRunner().invoke(getattr(setup_commands, host), arguments))
 
     return call

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from taskmem_hookspecs.installing import find_command
-from taskmem_mcp_hosts import own_command
+from taskmem_mcp_hosts import host_cli
 from tests.plugins.mcp_hosts.stand_ins import StandIn
 
 PROGRAM, *ARGUMENTS = find_command()
@@ -134,7 +134,7 @@ RUDE = {
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(own_command, "SECONDS", 0.5)
+    monkeypatch.setattr(host_cli, "SECONDS", 0.5)
 
 
 def rude(program, fault, *verbs):
@@ -234,7 +234,7 @@ def test_who_stops_the_command_finds_the_file_as_it_was(setup, make_command, mon
         file.write_text("[ junk")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(own_command, "run_command", stop)
+    monkeypatch.setattr(host_cli, "run_command", stop)
     assert "It was stopped; run the same command again" in setup("codex").sentence
     assert file.read_text() == OTHERS["codex"]
 

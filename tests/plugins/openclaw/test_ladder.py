@@ -17,9 +17,9 @@ from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_openclaw import hooks
 from taskmem_openclaw.transports.auto import FirstAvailable, TransportUnavailable
 from taskmem_openclaw.transports.cli import OpenClawCli
-from taskmem_openclaw.transports.plugin import OpenClawPlugin
+from taskmem_openclaw.transports.plugin import PluginTransport
 from taskmem_openclaw.transports.stdout import Stdout
-from taskmem_openclaw.transports.webhook import OpenClawHooks
+from taskmem_openclaw.transports.webhook import WebhookTransport
 from tests.support.gateways import MAIN
 
 NOTES = f"""#!{sys.executable} -IS
@@ -124,7 +124,7 @@ def test_auto_is_the_plugin_then_webhooks_then_the_command_line():
     ladder = hooks.wake_transport("auto")
     assert isinstance(ladder, FirstAvailable)
     kinds = [type(rung) for rung in ladder._rungs]
-    assert kinds == [OpenClawPlugin, OpenClawHooks, OpenClawCli]
+    assert kinds == [PluginTransport, WebhookTransport, OpenClawCli]
 
 
 def test_a_name_of_another_transport_is_left_to_it():
@@ -139,7 +139,9 @@ def auto(gateway, tmp_path):
     binary.write_text(NOTES)
     binary.chmod(0o700)
     environ = {**gateway.environ, "HOME": str(tmp_path), "TASKMEM_OPENCLAW_BIN": str(binary)}
-    return FirstAvailable([OpenClawPlugin(environ), OpenClawHooks(environ), OpenClawCli(environ)])
+    return FirstAvailable(
+        [PluginTransport(environ), WebhookTransport(environ), OpenClawCli(environ)]
+    )
 
 
 def send(auto):

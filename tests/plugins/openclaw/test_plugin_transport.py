@@ -12,7 +12,7 @@ from taskmem_hookspecs import WakeRefused, WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw import plugin_socket
 from taskmem_openclaw.transports.auto import TransportUnavailable
-from taskmem_openclaw.transports.plugin import NEWS, OpenClawPlugin
+from taskmem_openclaw.transports.plugin import NEWS, PluginTransport
 from tests.support.gateways import MAIN
 from tests.support.waiting import PATIENCE
 
@@ -21,7 +21,7 @@ SOON = 0.3
 
 
 def transport_to(gateway, seconds=PATIENCE):
-    return OpenClawPlugin(gateway.environ, seconds)
+    return PluginTransport(gateway.environ, seconds)
 
 
 def deliver(gateway, seconds=PATIENCE, **fields):
@@ -34,7 +34,7 @@ def deliver(gateway, seconds=PATIENCE, **fields):
     return asyncio.run(deliver_in_time())
 
 
-class TestOpenClawPlugin(TransportSuite):
+class TestPluginTransport(TransportSuite):
     @pytest.fixture(autouse=True)
     def _gateway(self, gateway):
         self.gateway = gateway.open()
@@ -291,7 +291,7 @@ async def await_in_time(delivery, seconds=PATIENCE):
 
 
 def patient(gateway, patience=PATIENCE):
-    return OpenClawPlugin(gateway.environ, PATIENCE, patience)
+    return PluginTransport(gateway.environ, PATIENCE, patience)
 
 
 async def test_absent_gateway_is_reported_and_no_other_way_is_tried(gateway, closed_port):

@@ -15,7 +15,7 @@ from taskmem_hookspecs import WakeUndelivered
 from taskmem_hookspecs.testing import TransportSuite, a_wake
 from taskmem_openclaw.transports import listeners, webhook
 from taskmem_openclaw.transports.auto import TransportUnavailable
-from taskmem_openclaw.transports.webhook import OpenClawHooks
+from taskmem_openclaw.transports.webhook import WebhookTransport
 from tests.support.waiting import PATIENCE
 
 TOKEN, ANOTHER = "hooks-token-of-nobody", "hooks-token-of-nobody-else"
@@ -88,7 +88,7 @@ def openclaw(tmp_path):
 
 
 def deliver(openclaw, **fields):
-    return asyncio.run(OpenClawHooks(openclaw.environ).deliver(a_wake(**fields)))
+    return asyncio.run(WebhookTransport(openclaw.environ).deliver(a_wake(**fields)))
 
 
 def failure_text(openclaw, **fields):
@@ -103,17 +103,17 @@ def failure_text(openclaw, **fields):
     return said
 
 
-class TestOpenClawHooks(TransportSuite):
+class TestWebhookTransport(TransportSuite):
     @pytest.fixture(autouse=True)
     def _openclaw(self, openclaw):
         self.openclaw = openclaw
 
     def make_transport(self, tmp_path):
-        return OpenClawHooks(self.openclaw.environ)
+        return WebhookTransport(self.openclaw.environ)
 
     def make_failing(self, tmp_path):
         self.openclaw.answer = (500, PAGE)
-        return OpenClawHooks(self.openclaw.environ)
+        return WebhookTransport(self.openclaw.environ)
 
     def list_received(self, tmp_path):
         return [body["text"] for _, _, body in self.openclaw.asked]
@@ -150,7 +150,7 @@ def test_no_proxy_is_asked_for_what_is_on_this_machine(openclaw, monkeypatch):
 
 
 def test_a_token_that_changed_is_used_from_the_next_wake_on(openclaw):
-    transport = OpenClawHooks(openclaw.environ)
+    transport = WebhookTransport(openclaw.environ)
     asyncio.run(transport.deliver(a_wake()))
     openclaw.token = ANOTHER
     with pytest.raises(WakeUndelivered):
@@ -279,7 +279,7 @@ def test_webhook_time_limits_fit_within_a_delivery(openclaw):
         return httpx.Response(200)
 
     carrier = httpx.MockTransport(answer)
-    transport = OpenClawHooks(openclaw.environ, carrier)
+    transport = WebhookTransport(openclaw.environ, carrier)
     asyncio.run(transport.deliver(a_wake()))
     assert limits == [dict.fromkeys(("connect", "read", "write", "pool"), webhook.SECONDS)]
     assert OutboxPolicy().lease_seconds / 2 > sum(limits[0].values())
@@ -304,4 +304,4 @@ def test_a_path_that_no_address_can_hold_is_told(openclaw):
 def test_what_no_request_can_hold_is_not_delivered(openclaw):
     wake = a_wake().model_copy(update={"text": "\ud800"})
     with pytest.raises(WakeUndelivered, match="UnicodeEncodeError"):
-        asyncio.run(OpenClawHooks(openclaw.environ).deliver(wake))
+        asyncio.run(WebhookTransport(openclaw.environ).deliver(wake))

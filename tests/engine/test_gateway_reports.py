@@ -10,7 +10,7 @@ import pytest
 
 from openclaw_taskmem.domain.gateways import SETTLES, GatewayPresence
 from openclaw_taskmem.domain.outbox import Delivery
-from openclaw_taskmem.engine import gateways, wakes
+from openclaw_taskmem.engine import gateway_reports, wakes
 from taskmem_hookspecs import Change, EventQuery, StoreBusy, Wake, WakeState
 from tests.support.gateways import MAIN, OTHER
 from tests.support.sessions import Session
@@ -24,7 +24,7 @@ def start(world: World, boot: str = "boot_1", transport: str = PLUGIN) -> Gatewa
     presence = GatewayPresence(
         boot=boot, transport=transport, version="1", started_at=world.clock.now(), main_session=MAIN
     )
-    gateways.handle_gateway_start(world.context, presence)
+    gateway_reports.handle_gateway_start(world.context, presence)
     return presence
 
 
@@ -48,7 +48,7 @@ def end_turn(
     world: World, *deliveries: Delivery, session: str = MAIN, error: str | None = None
 ) -> None:
     ids = [delivery.delivery_id for delivery in deliveries]
-    gateways.settle_turn_wakes(world.context, session, ids, error)
+    gateway_reports.settle_turn_wakes(world.context, session, ids, error)
 
 
 def states(world: World) -> dict[str | None, str]:

@@ -1,4 +1,4 @@
-"""Helpers for use cases on runs: rights, owners, new runs, resume wakes, leases and quotas."""
+"""Guard and prepare use cases on runs: rights, owners, new runs, wakes, leases and quotas."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from openclaw_taskmem.domain import (
     quotas,
     reachability,
     rights,
+    run_calls,
     run_handoff_notes,
     run_ownership,
     run_wakes,
-    runs,
     task_lifecycle,
     task_runs,
     thread,
@@ -222,7 +222,7 @@ def _is_away(context: Context, run: Run) -> bool:
     """Whether a run is queued for a background session that is still expected to take it."""
     if run.state is not RunState.QUEUED or run.told_session is None:
         return False
-    return not runs.is_left_behind(run, context.clock.now(), context.runs)
+    return not run_calls.is_left_behind(run, context.clock.now(), context.runs)
 
 
 def begin_caller_run(
@@ -282,7 +282,7 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
         now = context.clock.now()
         fresh = timedelta(seconds=context.runs.lease_seconds / RENEWALS)
         return tuple(
-            runs.note_call(run, caller, token, now, context.runs)
+            run_calls.note_call(run, caller, token, now, context.runs)
             for run in context.store.find_runs(
                 RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=1)
             )

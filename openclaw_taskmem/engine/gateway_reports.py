@@ -7,14 +7,14 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Final
 
-from openclaw_taskmem.domain import gateways, outbox, packet, run_reminders, session_run, texts
+from openclaw_taskmem.domain import current_run, gateways, outbox, packet, run_reminders, texts
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_recovery import describe_cut
 from openclaw_taskmem.engine import packets, run_recovery, session_views, turn_ends, wakes
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.run_context import (
+from openclaw_taskmem.engine.run_guards import (
     AWAY,
     guard_task,
     list_background_runs,
@@ -109,7 +109,7 @@ def describe_waiting_tasks(
     It goes with the user's next message, which may or may not be the answer.
     """
     open_ = context.find_session_runs(session_key, host)
-    waiting = filter(session_run.needs_word, open_)
+    waiting = filter(current_run.needs_word, open_)
     found = ((context.find_task(run.task_id), run) for run in waiting)
     said = (
         run_reminders.describe_waiting_task(facts.task, run)
@@ -130,7 +130,7 @@ def prepend_waiting_tasks(
 def needs_user_answer(context: Context, task_id: str) -> bool:
     """Whether a task's agent has asked the user and awaits the answer."""
     run = context.store.read_task(task_id).run
-    return run is not None and session_run.has_open_question(run)
+    return run is not None and current_run.has_open_question(run)
 
 
 def build_reminder(
