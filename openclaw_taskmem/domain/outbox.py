@@ -12,6 +12,7 @@ from itertools import filterfalse
 from typing import Final
 
 from openclaw_taskmem.domain import events, packet, retries, run_registrars
+from openclaw_taskmem.domain.reachability import OWED
 from taskmem_hookspecs import Change, Event, Task, TaskStatus, Value, Wake, WakeCause, WakeState
 
 MINUTE: Final = timedelta(minutes=1)
@@ -217,7 +218,7 @@ def record_delivery(
                 "last_error": None,
             }
         )
-        if wake.state in (WakeState.DUE, WakeState.SENT):
+        if wake.state in OWED:
             alert = run_registrars.is_alert(wake)
             due = None if alert else now + policy.resend_after(taken)
             rests = {"state": WakeState.SENT, "due_at": due}
@@ -271,7 +272,7 @@ def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change
     closed = tuple(
         _close_wake(wake, WakeState.REFUSED, last_error=error)
         for wake in current
-        if wake.state in (WakeState.DUE, WakeState.SENT)
+        if wake.state in OWED
     )
     return Change(wakes=closed, events=build_settled_events(closed, now))
 
@@ -284,7 +285,7 @@ def acknowledge_wakes(current: Sequence[Wake], now: datetime) -> Change:
     closed = tuple(
         _close_wake(wake, WakeState.ACKNOWLEDGED, acknowledged_at=now)
         for wake in current
-        if wake.state in (WakeState.DUE, WakeState.SENT)
+        if wake.state in OWED
     )
     return Change(wakes=closed, events=build_settled_events(closed, now))
 

@@ -23,6 +23,8 @@ SHELL: Final = "shell"
 """The same for an agent that runs a command in its host's shell."""
 NAME_LENGTH: Final = 64
 """Most characters of such a name."""
+OWED: Final = (WakeState.DUE, WakeState.SENT)
+"""States of wakes that are not settled yet."""
 EXITS: Final = {
     WaitStatus.RESOLVED: 0,
     WaitStatus.ERROR: 1,

@@ -24,6 +24,7 @@ from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from taskmem_hookspecs import Owner, Run, RunQuery, RunState, TaskStatus
 
+OPEN_STATES: Final = tuple(state for state in RunState if not state.terminal)
 _FOLLOWS: Final[Mapping[TaskStatus, tuple[RunState, RunEvent]]] = {
     TaskStatus.PAUSED: (RunState.BLOCKED, RunBlocked(why=RunReason.PAUSED)),
     TaskStatus.COMPLETED: (RunState.COMPLETED, RunCompleted()),

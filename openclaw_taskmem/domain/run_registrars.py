@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from openclaw_taskmem.domain.reachability import OWED
 from openclaw_taskmem.domain.texts import clip, to_plain_line
 from taskmem_hookspecs import Run, Task, Wake, WakeCause, WakeState
 
@@ -20,7 +21,6 @@ REVIEW: Final = "review:"
 """Prefix of the keys of wakes about a task that waits for the user's review."""
 NAME_BYTES: Final = 160
 """Longest excerpt of a task's name in such a line."""
-_OPEN: Final = (WakeState.DUE, WakeState.SENT)
 
 
 def is_for_registrar(wake: Wake) -> bool:
@@ -48,7 +48,7 @@ def is_alert(wake: Wake) -> bool:
 
 def list_open_wakes(wakes: Sequence[Wake]) -> Sequence[Wake]:
     """Return the due and sent wakes of a task's registrar."""
-    return [wake for wake in wakes if is_for_registrar(wake) and wake.state in _OPEN]
+    return [wake for wake in wakes if is_for_registrar(wake) and wake.state in OWED]
 
 
 def was_refused(wakes: Sequence[Wake]) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import outbox, run_registrars
+from openclaw_taskmem.domain.reachability import OWED
 from taskmem_hookspecs import Run, TaskFacts, Wake, WakeCause, WakeState
 
 ANSWER: Final = "answer:"
@@ -62,5 +63,4 @@ def is_answer_wake(wake: Wake) -> bool:
 
 def list_open_run_wakes(facts: TaskFacts) -> Sequence[Wake]:
     """Return the due and sent wakes of the task's run."""
-    open_ = (WakeState.DUE, WakeState.SENT)
-    return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in open_]
+    return [w for w in facts.wakes if w.cause is WakeCause.RUN and w.state in OWED]

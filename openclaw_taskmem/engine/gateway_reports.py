@@ -10,6 +10,7 @@ from typing import Final
 from openclaw_taskmem.domain import current_run, gateways, outbox, packet, run_reminders, texts
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.reachability import OWED
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_recovery import describe_cut
 from openclaw_taskmem.engine import packets, run_recovery, session_views, turn_ends, wakes
@@ -26,7 +27,6 @@ BOOT: Final = "gateway_boot"
 MOST: Final = 10_000
 SAID_BYTES: Final = 300
 """Bytes stored of the reason why a turn failed."""
-_OWED: Final = (WakeState.DUE, WakeState.SENT)
 
 
 def handle_gateway_start(
@@ -196,7 +196,7 @@ def _find_latest_task(
 
 def _find_owed_wakes(context: Context) -> Sequence[Wake]:
     """Return this home's wakes that are due or sent and not acknowledged."""
-    return context.store.find_wakes(WakeQuery(states=_OWED, limit=MOST))
+    return context.store.find_wakes(WakeQuery(states=OWED, limit=MOST))
 
 
 def _cap_due_time(current: Sequence[Wake], instant: datetime) -> Change:

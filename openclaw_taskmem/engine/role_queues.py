@@ -53,8 +53,7 @@ def find_role(context: Context, name: str) -> str:
     role = name.strip().lower()
     fault = find_role_fault(role)
     if fault is not None or role != name:
-        open_ = tuple(state for state in RunState if not state.terminal)
-        found = context.store.whole.find_runs(RunQuery(states=open_, limit=MOST))
+        found = context.store.whole.find_runs(RunQuery(states=run_calls.OPEN_STATES, limit=MOST))
         if any(run.role == name for run in found):
             return name
     if fault is not None:

@@ -20,6 +20,7 @@ from openclaw_taskmem.domain import (
 )
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import Act, TaskHolder, Tie
+from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.run_events import UserHeard
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
 from openclaw_taskmem.domain.run_policy import RunReason
@@ -55,7 +56,6 @@ PAGE: Final = 50
 OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 RENEWALS: Final = 10
 """How often per lease a call that changes nothing may renew it."""
-_GOING: Final = tuple(state for state in RunState if not state.terminal)
 
 
 def list_background_runs(
@@ -67,7 +67,7 @@ def list_background_runs(
     """
     return [
         run
-        for run in context.store.find_runs(RunQuery(states=_GOING, limit=MOST))
+        for run in context.store.find_runs(RunQuery(states=OPEN_STATES, limit=MOST))
         if run.told_session is not None
         and session in (None, run.told_session)
         and not context.is_elsewhere(run, host)
@@ -104,7 +104,7 @@ def list_own_tasks(
 ) -> Iterator[Task]:
     """Yield a session's tasks that it works on itself and has not handed off."""
     for task in list_tasks(context, session, host, statuses, implicit=implicit):
-        going = RunQuery(states=_GOING, task_id=task.task_id, limit=1)
+        going = RunQuery(states=OPEN_STATES, task_id=task.task_id, limit=1)
         if all(run.session_key == session for run in context.store.find_runs(going)):
             yield task
 

@@ -60,7 +60,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
         except Conflict:
             _reschedule_one_by_one(context, moved)
     if force:
-        for wake in _find_owed_wakes(context, WakeState.DUE, WakeState.SENT):
+        for wake in _find_owed_wakes(context, *reachability.OWED):
             if _correct_wake_time(context, wake) != wake:
                 once = partial(_deliver_now, context, wake.wake_id)
                 context.retry_on_conflict(wake.task_id or "", once)
@@ -111,7 +111,7 @@ def _deliver_now(context: Context, wake_id: str) -> None:
         if reachability.is_kept(wake)
         else _correct_wake_time(context, wake)
         for wake in context.store.find_wakes(WakeQuery(wake_ids=(wake_id,)))
-        if wake.state in (WakeState.DUE, WakeState.SENT)
+        if wake.state in reachability.OWED
     )
     context.commit(Change(wakes=owed))
 

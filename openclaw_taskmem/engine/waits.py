@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from openclaw_taskmem.domain import look_policy, outbox, rights, role_queue_target, targets, waits
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
+from openclaw_taskmem.domain.reachability import OWED
 from openclaw_taskmem.domain.rights import Act, TaskHolder
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
 from openclaw_taskmem.engine.context import Context
@@ -33,7 +34,6 @@ from taskmem_hookspecs import (
     WaitQuery,
     WaitStatus,
     WakeQuery,
-    WakeState,
     is_trial,
 )
 
@@ -324,7 +324,7 @@ def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
 def _decide_on_wait(context: Context, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
     """Read a wait with its task and wakes, and decide, with its task locked."""
     first = context.store.read_wait(wait_id)
-    owed = WakeQuery(states=(WakeState.DUE, WakeState.SENT), wait_id=wait_id)
+    owed = WakeQuery(states=OWED, wait_id=wait_id)
 
     def once() -> T:
         wait = context.store.read_wait(wait_id)

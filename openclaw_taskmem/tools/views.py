@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import ledger, reachability
 from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.wakes import Holds, hold_nothing
@@ -26,7 +27,6 @@ from taskmem_hookspecs import (
     PlanRevision,
     Run,
     RunQuery,
-    RunState,
     Task,
     Value,
     Wait,
@@ -47,9 +47,6 @@ LARGEST: Final = 1_000_000
 
 Kept = Callable[[Wait], View]
 """Returns the fields of a wait that are not in its row, such as its pictures."""
-
-_OWED = (WakeState.DUE, WakeState.SENT)
-_OPEN = tuple(state for state in RunState if not state.terminal)
 
 
 def count_by_state(context: Context) -> View:
@@ -193,7 +190,7 @@ def list_waits(context: Context, params: Mapping[str, object]) -> list[JsonValue
 
 def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
     """Return the wakes that are due or sent, newest first; with `all` every wake."""
-    states = None if params.get("all") else _OWED
+    states = None if params.get("all") else reachability.OWED
     found = context.store.whole.find_wakes(WakeQuery(states=states, limit=_read_limit(params)))
     return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
 
@@ -208,7 +205,7 @@ def _explain_hold(wake: Wake, holds: Holds) -> str | None:
 
 def list_runs(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the open runs, newest first; with `all` every run."""
-    states = None if params.get("all") else _OPEN
+    states = None if params.get("all") else OPEN_STATES
     task_id = _read_task_id(params)
     query = RunQuery(states=states, task_id=task_id, limit=_read_limit(params))
     if task_id is None:
