@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from taskmem_hookspecs import (
     AgentHost,
@@ -14,9 +13,7 @@ from taskmem_hookspecs import (
     WakeTransport,
     hookimpl,
 )
-
-_WAYS: Final = ("openclaw-plugin", "openclaw-hooks", "openclaw-cli")
-"""The transports into OpenClaw, the best first."""
+from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
 
 
 @hookimpl(trylast=True)
@@ -25,7 +22,7 @@ def wake_transport(name: str) -> WakeTransport | None:
     if name == "auto":
         from taskmem_openclaw.transports.auto import FirstAvailable
 
-        rungs = map(_build_transport, _WAYS)
+        rungs = map(_build_transport, OPENCLAW_TRANSPORTS)
         return FirstAvailable([rung for rung in rungs if rung is not None])
     return _build_transport(name)
 
@@ -33,7 +30,7 @@ def wake_transport(name: str) -> WakeTransport | None:
 @hookimpl(trylast=True)
 def wake_transport_names() -> Sequence[str]:
     """Name the ways into OpenClaw, and `stdout`."""
-    return (*_WAYS, "stdout")
+    return (*OPENCLAW_TRANSPORTS, "stdout")
 
 
 @hookimpl(trylast=True)

@@ -25,6 +25,7 @@ from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
 from taskmem_openclaw.setup import package_files
 from taskmem_openclaw.setup.edits import find_value, to_list, to_object
 from taskmem_openclaw.setup.openclaw import OLDEST
+from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
 from taskmem_openclaw.transports.listeners import find_stranger
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ COMMAND_SECONDS: Final = 25.0
 """Time limit of OpenClaw's command, most of it start-up. Seconds."""
 GATEWAY_SECONDS: Final = 5.0
 """Time limit of one request to the gateway. Seconds."""
-OPENCLAW_TRANSPORTS: Final = ("auto", "openclaw-plugin", "openclaw-hooks", "openclaw-cli")
-"""The transports that lead to OpenClaw."""
 _UPDATE: Final = "Run: openclaw update"
 _START: Final = "Run: openclaw gateway start (or, in a terminal: openclaw gateway run)"
 
@@ -58,7 +57,7 @@ class OpenClawCheck:
     async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield a row for each link, or one row if OpenClaw is not used."""
         gateways = await await_gateways(checkup, self._environ, plugin_socket.LOAD_SECONDS)
-        if checkup.transport not in OPENCLAW_TRANSPORTS and not gateways:
+        if checkup.transport not in ("auto", *OPENCLAW_TRANSPORTS) and not gateways:
             yield ok("used", f"Wakes do not go to OpenClaw, but by {checkup.transport}.")
             return
         named = checkup.transport != "auto"
