@@ -114,7 +114,7 @@ def house(request: pytest.FixtureRequest) -> House:
     house, scripts = request.getfixturevalue("home")
     scripts.of[MAIN_SESSION] = lambda _: "All is well."
     house.model.decide = scripts
-    if house.gateway.ended:
+    if house.gateway.has_ended:
         house.gateway.start()
     return house
 
