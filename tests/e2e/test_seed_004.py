@@ -32,7 +32,7 @@ def registers(request: ModelRequest, name: str, plan: list[str]) -> Reply | None
     return None
 
 
-def test_integration_task_continues_without_extra_user_message(story: Story):
+def test_integration_open_task_goes_on_without_a_user_message(story: Story):
     numbers = count(1)
 
     def one_step_a_turn(request: ModelRequest) -> Reply:
