@@ -28,6 +28,8 @@ from taskmem_hookspecs import Target, Value
 from taskmem_hookspecs.errors import NotAllowed
 
 _FILE: Final = "file:"
+_NEVER_FILES: Final = ("screen", "window")
+"""Schemes whose targets are no files; a scheme of a plug-in may name some."""
 
 
 class SandboxLooks(StrEnum):
@@ -70,7 +72,8 @@ def confine_target(
     is_file = target.scheme == "pty" and target.name.startswith(_FILE)
     if not is_sandboxed(caller, policy):
         # Without folders the target stays the same, so that all share one watch.
-        within = (*own, *policy.roots) if is_file else None
+        may_be_file = is_file or target.scheme not in ("pty", *_NEVER_FILES)
+        within = (*own, *policy.roots) if may_be_file else None
         return target.model_copy(update={"within": within})
     if target.scheme == "pty" and target.name in runs:
         return target.model_copy(update={"within": ()})

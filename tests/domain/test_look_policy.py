@@ -35,6 +35,8 @@ def look(target, caller, sandbox="workspace", roots=ROOTS, runs=()):
         (FILE, Caller(), ROOTS),
         (FILE, Caller(folder="/"), ROOTS),
         (FILE, BOXED, ("/srv/app",)),
+        ("feed:/srv/news.xml", AGENT, ("/srv/app", *ROOTS)),
+        ("feed:/srv/news.xml", PERSON, None),
         *((each, PERSON, None) for each in ("pty:build", "window:Mail", "screen")),
         *((each, AGENT, None) for each in ("pty:build", "window:Mail", "screen")),
         ("queue:reviewer", BOXED, None),
