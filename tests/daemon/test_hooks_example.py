@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from taskmem_hookspecs import TargetNotFound, WaitStatus
+from taskmem_hookspecs import ConditionUnclear, TargetNotFound, WaitStatus
 from taskmem_hookspecs.testing import check_plugin
 from tests.daemon.watched import watch_world
 
@@ -34,7 +34,7 @@ async def test_a_title_is_waited_for(example: ModuleType, tmp_path: Path) -> Non
     tab = tmp_path / "News"
     tab.write_text("Downloads - 40 %")
     async with watch_world(("titles", example)) as room:
-        wait = await room.wait("browser:News", wake_when="100 %")
+        wait = await room.wait("browser:News", wake_when='"100 %" appears')
         tab.write_text("Downloads - 100 %")
         await room.pass_time(3)
         ended = await room.wait_for_end(wait)
@@ -46,11 +46,20 @@ async def test_a_tab_that_closes_is_told(example: ModuleType, tmp_path: Path) ->
     tab = tmp_path / "News"
     tab.write_text("Downloads")
     async with watch_world(("titles", example)) as room:
-        wait = await room.wait("browser:News", wake_when="100 %")
+        wait = await room.wait("browser:News", wake_when='"100 %" appears')
         tab.unlink()
         await room.pass_time(3)
         ended = await room.wait_for_end(wait)
         assert ended.status is WaitStatus.ERROR
         assert "The tab was closed." in str(ended.last_observation)
         with pytest.raises(TargetNotFound, match="open it first"):
-            await room.wait("browser:News")
+            await room.wait("browser:News", wake_when='"READY" appears')
+
+
+async def test_a_form_that_is_no_text_is_refused(example: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "News").write_text("Downloads")
+    async with watch_world(("titles", example)) as room:
+        with pytest.raises(
+            ConditionUnclear, match='only texts of its title are judged: "text" app'
+        ):
+            await room.wait("browser:News", wake_when="100 %")
