@@ -81,7 +81,7 @@ class RunClaimed(RunEvent, to=_RUNNING):
 
 
 class RunContinued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING):
-    """Who held it last goes on with it, with the same token."""
+    """Its last owner goes on with it, with the same token."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         if run.owner is None:
@@ -90,7 +90,7 @@ class RunContinued(RunEvent, states=frozenset({_BLOCKED, _REVIEW}), to=_RUNNING)
 
 
 class RunRequeued(RunEvent, states=_OPEN - {_QUEUED}, to=_QUEUED):
-    """Nobody holds it any more, and somebody is to claim it."""
+    """Nobody owns it any more, and an owner is to claim it."""
 
     why: RunReason | None = None
 
@@ -163,20 +163,20 @@ class RunCancelled(RunEvent, to=RunState.CANCELLED):
 
 
 class OwnerSeen(RunEvent, states=_ANY):
-    """Its owner was seen at work: the lease begins anew."""
+    """Its owner was seen at work: the lease starts again."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         return {"seen_at": now, "lease_until": policy.lease_until(now)}
 
 
 class LeaseSet(RunEvent):
-    """Its lease runs out at an instant."""
+    """Its lease is to expire at an instant."""
 
     lease_until: datetime
 
 
 class LeaseReleased(RunEvent, states=_ANY, sets={"lease_until": None}):
-    """Nothing is expected of its owner until a turn begins."""
+    """Its lease ends; its owner need not report until a turn begins."""
 
 
 class TurnBegan(RunEvent):
@@ -193,11 +193,11 @@ class RunTurnEnded(RunEvent):
 
 
 class TurnSucceeded(RunEvent, sets=_FORGIVEN):
-    """A turn has come to its end in order: what failed before is over."""
+    """A turn ended in order: earlier failures no longer count."""
 
 
 class RoundCounted(RunEvent):
-    """What a turn brought counts for the limits of its run."""
+    """The result of a turn counts towards the limits of its run."""
 
     idle_rounds: int
     """Consecutive turns without progress, including this one."""
@@ -223,7 +223,7 @@ class LastWordsSaid(RunEvent):
 
 
 class ToldToGoOn(RunEvent, sets={"news": News.NONE, "lease_until": None}):
-    """Its session is told to go on; what comes is measured anew."""
+    """Its session is told to go on; progress is measured from here."""
 
     ages: bool = False
     """Keep `seen_at` as it is: being told to go on is no sign of the owner."""
@@ -234,7 +234,7 @@ class ToldToGoOn(RunEvent, sets={"news": News.NONE, "lease_until": None}):
 
 
 class RoundReplaced(RunEvent, adds="rounds_before"):
-    """It is told to go on in place of a round of which it was never told."""
+    """A word to go on replaces one that never reached its agent."""
 
 
 class ResumeTried(RunEvent, adds="tries"):
@@ -242,11 +242,11 @@ class ResumeTried(RunEvent, adds="tries"):
 
 
 class TakenUpAgain(RunEvent, sets={**_FORGIVEN, "idle_rounds": 0}):
-    """Somebody wants it to go on: what failed, and what was idle, is over."""
+    """Somebody resumes it: failures and idle rounds no longer count."""
 
 
 class ClockSetBack(RunEvent, states=_ANY):
-    """The clock was ahead when it was written: nothing of it lies in the future."""
+    """The clock was set back: instants of it that lie in the future become now."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         until, latest = run.lease_until, policy.lease_until(now)
@@ -261,7 +261,7 @@ class ClockSetBack(RunEvent, states=_ANY):
 
 
 class UserSpoke(RunEvent, sets={"worked_seconds": 0.0, "idle_rounds": 0}):
-    """The user has spoken in its session: its limits count anew."""
+    """The user has spoken in its session: its limits start again."""
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
         return {**self.sets, "rounds_before": run.limits.rounds}
@@ -274,7 +274,7 @@ class UserAnswered(
 
 
 class UserHeard(RunEvent, states=_ANY):
-    """Its holder was told what the user says, up to a message."""
+    """Its owner was told what the user said, up to a message."""
 
     heard_until: int
 
@@ -283,7 +283,7 @@ class UserHeard(RunEvent, states=_ANY):
 
 
 class CallBegan(RunEvent):
-    """A tool call begins, for a step, from 0; None: none is worked on."""
+    """A tool call begins, for a step (counted from 0; None: for no step)."""
 
     step: int | None
 
@@ -295,7 +295,7 @@ class CallBegan(RunEvent):
 
 
 class CallEnded(RunEvent):
-    """A tool call has ended, and was new, or its result was, or neither."""
+    """A tool call has ended; the call, or its result, may be new."""
 
     given: str
     """Digest of the call's arguments; `result` begins with it."""
@@ -363,7 +363,7 @@ class AgentDescribed(RunEvent):
 
 
 class TasksAttached(RunEvent):
-    """Tasks are to go to review with it."""
+    """Other tasks go to review together with it."""
 
     task_ids: tuple[str, ...]
 
@@ -372,7 +372,7 @@ class TasksAttached(RunEvent):
 
 
 class TaskRegistered(RunEvent):
-    """The agent registers the task that covered its turn by itself."""
+    """The agent itself registers the task that covered its turn."""
 
     segmented: bool
     attached: tuple[str, ...]
