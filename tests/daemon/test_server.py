@@ -143,6 +143,40 @@ async def test_the_sdk_is_loaded_once_the_first_relay_comes(
     await entrance.close(0)
 
 
+@pytest.mark.parametrize("closed_by_daemon", [True, False])
+async def test_only_a_failure_before_the_daemon_ends_is_logged(
+    home: Home,
+    closed_by_daemon: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    serving = asyncio.Event()
+
+    async def fail_at_end(reader: asyncio.StreamReader, *_: object) -> None:
+        serving.set()
+        try:
+            await reader.read()
+        finally:
+            raise ExceptionGroup("a task of the SDK failed", [BrokenPipeError()])
+
+    monkeypatch.setattr(mcp, "serve_host", fail_at_end)
+    home.prepare()
+    entrance = server.SocketServer(create_autospec(Dispatcher, instance=True), lambda _: None)
+    entrance.speaks_mcp.set()
+    await entrance.open(home.socket)
+    reader, writer = await open_line(home)
+    await serving.wait()
+    if not closed_by_daemon:
+        writer.close()
+        await entrance.emptied.wait()
+
+    await entrance.close(0)
+
+    assert ("a connection failed" in caplog.text) is not closed_by_daemon
+    assert await reader.read() == b""
+    writer.close()
+
+
 async def test_more_faces_than_are_taken_are_told_and_a_command_is_not(home: Home) -> None:
     home.prepare()
     most = server.RESERVED_FACES + 2
