@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -55,10 +55,13 @@ class Database:
         if self.place is not None:
             self.place.require_in_place()
 
-    def note_write(self) -> None:
-        """Record the state of the file after a write."""
-        if self.place is not None:
-            self.place.note_write()
+    def guard_write(self) -> AbstractContextManager[None]:
+        """Check the database's files before and after a write; one write runs at a time.
+
+        Raises:
+            StoreUnavailable: A file was replaced or removed.
+        """
+        return nullcontext() if self.place is None else self.place.guard_write()
 
     def close(self) -> None:
         """Close the database, after all other connections are closed."""

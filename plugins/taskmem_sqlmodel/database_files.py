@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -29,6 +32,8 @@ class DatabaseFiles:
             keeper.exec_driver_sql("SELECT 1 FROM sqlite_schema").all()
         self._opened = self._identify()
         self._written = self._read_state()
+        self._is_overwritten = False
+        self._one_writer = threading.Lock()
 
     def require_in_place(self) -> None:
         """Check that the files at these paths are the ones that were opened.
@@ -44,9 +49,27 @@ class DatabaseFiles:
                 "so try again in a few seconds."
             )
 
-    def note_write(self) -> None:
-        """Record the file's size and time after a write of ours."""
-        self._written = self._read_state()
+    @contextlib.contextmanager
+    def guard_write(self) -> Generator[None]:
+        """Check the files before and after a write, one write at a time.
+
+        A size or time that another program gave the file since the last write is remembered. A
+        second writer of this process would look like one, so it waits.
+
+        Raises:
+            StoreUnavailable: A file was replaced or removed, so the write is lost.
+        """
+        with self._one_writer:
+            self.require_in_place()
+            self._note_foreign_write()
+            try:
+                yield
+            finally:
+                self._written = self._read_state()
+            self.require_in_place()
+
+    def _note_foreign_write(self) -> None:
+        self._is_overwritten = self._is_overwritten or self._read_state() != self._written
 
     def close(self) -> None:
         """Close the last connection, unless that would destroy the file.
@@ -57,7 +80,8 @@ class DatabaseFiles:
         """
         (file, log), (file_before, log_before) = self._identify(), self._opened
         lost_log = file == file_before and log != log_before
-        if lost_log and self._read_state() != self._written:
+        self._note_foreign_write()
+        if lost_log and self._is_overwritten:
             leave_open(self._keeper)
         else:
             self._keeper.close()

@@ -193,10 +193,9 @@ class RetentionMixin:
                     ((last,),) = keys[-1:]
                 for start in range(0, len(keys), AT_ONCE):
                     some = {**given, "keys": keys[start : start + AT_ONCE]}
-                    with writer.begin():
+                    with self._database.guard_write(), writer.begin():
                         gone = writer.execute(_DROP[table], some).rowcount
                     dropped[table.name] = dropped.get(table.name, 0) + gone
-        self._database.note_write()
         rows = {name: number for name, number in dropped.items() if number}
         return DroppedRows(rows=rows, last_event=last)
 

@@ -79,16 +79,11 @@ class GroupCommit:
             StoreUnavailable: The database cannot be reached or written; nothing was written.
         """
         try:
-            self._database.require_in_place()
-            with translate_errors():
-                refusals = self._write_all(changes)
-            # Check again: a write into a file that was removed meanwhile is lost.
-            self._database.require_in_place()
-            self._database.note_write()
+            with self._database.guard_write(), translate_errors():
+                return self._write_all(changes)
         except (StoreBusy, StoreFull, StoreUnavailable):
             self.close()
             raise
-        return refusals
 
     def close(self) -> None:
         """Close the connection; the next change opens a new one."""

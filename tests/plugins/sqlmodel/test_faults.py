@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -364,3 +365,21 @@ def test_a_file_that_was_replaced_is_neither_read_nor_written(store, path):
         store.count()
     with pytest.raises(StoreUnavailable, match="replaced or removed"):
         store.commit(Change(events=(an_event(),)))
+
+
+@pytest.mark.parametrize("writes_after", [0, 1])
+def test_a_copy_over_the_file_stays_whole_when_it_is_closed(store, path, tmp_path, writes_after):
+    copy = tmp_path / "copy.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("VACUUM INTO ?", (str(copy),))
+    for _ in range(20):
+        store.commit(Change(events=(an_event(),)))
+    shutil.copyfile(copy, path)
+    for _ in range(writes_after):
+        store.commit(Change(events=(an_event(),)))
+    for name in ("taskmem.db-wal", "taskmem.db-shm"):
+        path.with_name(name).unlink()
+
+    store.close()
+
+    assert path.read_bytes() == copy.read_bytes()
