@@ -92,6 +92,7 @@ def at_home(
     taskmem.run("daemon", "--detach")
     try:
         gateway.start()
+        taskmem.wait_for_plugin()
         yield gateway
     finally:
         # In order, it would wait for minutes for a turn that a kill has cut.

@@ -237,6 +237,7 @@ def shared_house(
         taskmem.run("daemon", "--detach")
         try:
             gateway.start()
+            taskmem.wait_for_plugin()
             yield House(gateway, model, taskmem, folder), scripts
         finally:
             gateway.kill()

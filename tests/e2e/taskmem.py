@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import taskmem_openclaw
-from tests.e2e.room import Room, last_lines
+from taskmem_openclaw.plugin_socket import find_socket
+from tests.e2e.room import Room, last_lines, until
 
 PROGRAM = Path(sys.executable).with_name("taskmem")
 PLUGIN = Path(taskmem_openclaw.__file__).parent / "gateway"
@@ -92,6 +93,10 @@ class Taskmem:
     def is_running(self) -> bool:
         """Whether the daemon runs."""
         return bool(json.loads(self.run("status", "--json", check=False))["running"])
+
+    def wait_for_plugin(self) -> None:
+        """Wait until a gateway's plug-in listens; that is shortly after the gateway is ready."""
+        until(find_socket(self.environment).is_socket, "the plug-in listens")
 
     def restart(self, settings: Mapping[str, str]) -> None:
         """Start the daemon anew, with other settings."""
