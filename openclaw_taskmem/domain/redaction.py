@@ -17,6 +17,7 @@ from unicodedata import normalize
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain.redaction_patterns import mask_cut_keys, mask_key_tails, mask_shapes
+from taskmem_hookspecs import Change, Wake, WakeCause
 
 MASK: Final = "[secret removed]"
 
@@ -277,3 +278,49 @@ def _make_free_key(key: str, taken: Mapping[str, JsonValue]) -> str:
         number += 1
         name = f"{key} {number}"
     return name
+
+
+def scrub_change(change: Change) -> Change:
+    """Remove credentials from all texts that a change would store."""
+    return change.model_copy(
+        update={
+            "messages": tuple(
+                message.model_copy(update={"content": scrub(message.content)})
+                for message in change.messages
+            ),
+            "wakes": tuple(_scrub_wake(wake) for wake in change.wakes),
+            "waits": tuple(
+                wait.model_copy(update={"last_observation": scrub(wait.last_observation)})
+                if wait.last_observation
+                else wait
+                for wait in change.waits
+            ),
+            "artifacts": tuple(
+                made.model_copy(update={"detail": scrub(made.detail)}) for made in change.artifacts
+            ),
+            "ledger": tuple(
+                entry.model_copy(
+                    update={
+                        "path": scrub(entry.path),
+                        "why": scrub(entry.why) if entry.why else None,
+                    }
+                )
+                for entry in change.ledger
+            ),
+            "folders": tuple(
+                folder.model_copy(update={"path": scrub(folder.path)}) for folder in change.folders
+            ),
+            "events": tuple(
+                event.model_copy(update={"data": scrub_json(dict(event.data))})
+                for event in change.events
+            ),
+        }
+    )
+
+
+def _scrub_wake(wake: Wake) -> Wake:
+    # The text of a stuck wake is JSON; it was scrubbed before it was serialised.
+    text = wake.text if wake.cause is WakeCause.STUCK else scrub(wake.text)
+    error = scrub(wake.last_error) if wake.last_error else None
+    note = scrub(wake.note) if wake.note else None
+    return wake.model_copy(update={"text": text, "last_error": error, "note": note})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -38,8 +39,6 @@ from taskmem_hookspecs import (
     SessionNames,
     Task,
     TaskFacts,
-    Wake,
-    WakeCause,
     WakeQuery,
     WakeState,
     is_trial,
@@ -47,6 +46,9 @@ from taskmem_hookspecs import (
 from taskmem_hookspecs.errors import Conflict, TaskNotFound
 
 T = TypeVar("T")
+Facts = TypeVar("Facts")
+Decision = tuple[Change, T]
+"""The change to commit, and the result for the caller."""
 TRIES: Final = 8
 """How often a use case is tried before it raises `Conflict`.
 
@@ -208,7 +210,7 @@ class Context:
         change = self._settle_ended_wakes(change)
         tasks = tuple(self.schedule(task) for task in change.tasks)
         log = _list_logged_events(change)
-        ready = _scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
+        ready = redaction.scrub_change(change.model_copy(update={"tasks": tasks, "events": log}))
         self.store.commit(ready)
         self.nudge(_collect_due_work(ready))
 
@@ -245,19 +247,32 @@ class Context:
                 turn.enter_context(self.turns[place])
             yield
 
-    def retry_on_conflict(
-        self, subject: str, read_decide_commit: Callable[[], T], *others: str
+    def update(
+        self,
+        subject: str,
+        read: Callable[[], Facts],
+        decide: Callable[[Facts, datetime], Decision[T]],
+        *others: str,
     ) -> T:
-        """Run a use case; run it again from the start when another writer was first.
+        """Read facts, decide about them, commit the change, and return the decision's result.
+
+        All three run again when another writer was first, so only `update` itself writes.
 
         Args:
             subject: Id of the task or wait that it is about; it is locked.
-            read_decide_commit: The whole use case.
+            read: Reads the facts.
+            decide: Returns the change and the result, from the facts and the present instant.
             others: Other subjects to lock at the same time.
 
         Raises:
             Conflict: Another writer was first on every try.
         """
+
+        def read_decide_commit() -> T:
+            change, result = decide(read(), self.clock.now())
+            self.commit(change)
+            return result
+
         with self.take_turn(subject, *others):
             for _ in range(TRIES - 1):
                 try:
@@ -265,6 +280,20 @@ class Context:
                 except Conflict:
                     continue
             return read_decide_commit()
+
+    def update_task(
+        self,
+        task_id: str,
+        decide: Callable[[TaskFacts, datetime], Decision[T]],
+        *others: str,
+    ) -> T:
+        """Decide about a task as in `update`; the facts are `store.read_task`'s.
+
+        Raises:
+            Conflict: Another writer was first on every try.
+            TaskNotFound: No task has that id.
+        """
+        return self.update(task_id, partial(self.store.read_task, task_id), decide, *others)
 
     def find_session_runs(
         self, session: str, host: str | None, home: str | None = None
@@ -313,53 +342,6 @@ def _list_logged_events(change: Change) -> tuple[Event, ...]:
         and not is_trial(str(event.data.get("session_key")))
         and not notices.is_silent(event)
     )
-
-
-def _scrub_change(change: Change) -> Change:
-    return change.model_copy(
-        update={
-            "messages": tuple(
-                message.model_copy(update={"content": redaction.scrub(message.content)})
-                for message in change.messages
-            ),
-            "wakes": tuple(_scrub_wake(wake) for wake in change.wakes),
-            "waits": tuple(
-                wait.model_copy(update={"last_observation": redaction.scrub(wait.last_observation)})
-                if wait.last_observation
-                else wait
-                for wait in change.waits
-            ),
-            "artifacts": tuple(
-                made.model_copy(update={"detail": redaction.scrub(made.detail)})
-                for made in change.artifacts
-            ),
-            "ledger": tuple(
-                entry.model_copy(
-                    update={
-                        "path": redaction.scrub(entry.path),
-                        "why": redaction.scrub(entry.why) if entry.why else None,
-                    }
-                )
-                for entry in change.ledger
-            ),
-            "folders": tuple(
-                folder.model_copy(update={"path": redaction.scrub(folder.path)})
-                for folder in change.folders
-            ),
-            "events": tuple(
-                event.model_copy(update={"data": redaction.scrub_json(dict(event.data))})
-                for event in change.events
-            ),
-        }
-    )
-
-
-def _scrub_wake(wake: Wake) -> Wake:
-    # The text of a stuck wake is JSON; it was scrubbed before it was serialised.
-    text = wake.text if wake.cause is WakeCause.STUCK else redaction.scrub(wake.text)
-    error = redaction.scrub(wake.last_error) if wake.last_error else None
-    note = redaction.scrub(wake.note) if wake.note else None
-    return wake.model_copy(update={"text": text, "last_error": error, "note": note})
 
 
 def _collect_due_work(change: Change) -> DueWork:

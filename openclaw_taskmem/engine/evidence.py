@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +22,7 @@ from openclaw_taskmem.domain.ledger import CheckedClaim
 from openclaw_taskmem.domain.path_mentions import find_names
 from openclaw_taskmem.domain.required_artifacts import RequiredArtifact
 from openclaw_taskmem.domain.task_update import Acceptance
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.file_changes import ELSEWHERE, EvidenceChecker
 from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
@@ -275,12 +274,10 @@ def add_late_entries(context: Context, task_id: str) -> None:
     entries = tuple(looker.judge(late).values())
     if not entries:
         return
-    now = context.clock.now()
     whole = facts.model_copy(update={"run": run})
     places = _build_shown_prefixes(run.agent.folder if run else None)
-    told = evidence.build_user_notices(whole, entries, places, now)
-    change = Change(ledger=entries, events=told)
-    context.retry_on_conflict(task_id, partial(context.commit, change))
+    told = evidence.build_user_notices(whole, entries, places, context.clock.now())
+    context.commit(Change(ledger=entries, events=told))
 
 
 def _has_next(context: Context, run: Run | None) -> bool:
@@ -307,16 +304,15 @@ def check_first_answer(context: Context, session_key: str, said: str) -> None:
     nowhere = _find_missing_names(context, task, run, said, known)
     new = {what: ledger.NOWHERE for what in nowhere if what not in known}
 
-    def once() -> None:
-        facts = context.store.read_task(run.task_id)
-        now, doubts = context.clock.now(), (*facts.task.doubts, ledger.ANSWER)
+    def notify(facts: TaskFacts, now: datetime) -> Decision[None]:
+        doubts = (*facts.task.doubts, ledger.ANSWER)
         entries = ledger.build_unverified_entries(run.task_id, run.run_id, new, now)
         whole = facts.model_copy(update={"run": run})
         told = evidence.build_user_notices(whole, entries, {}, now)
         looked_up = facts.task.model_copy(update={"doubts": doubts})
-        context.commit(Change(tasks=(looked_up,), ledger=entries, events=told))
+        return Change(tasks=(looked_up,), ledger=entries, events=told), None
 
-    context.retry_on_conflict(run.task_id, once)
+    context.update_task(run.task_id, notify)
 
 
 def _find_missing_names(

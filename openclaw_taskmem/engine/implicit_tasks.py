@@ -5,6 +5,7 @@ Earlier calls are kept in memory only: a turn of one or two calls writes nothing
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -13,9 +14,9 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.run_checkpoints import CallEndEntry, CallStartEntry
 from openclaw_taskmem.domain.turns import Origin
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.turns import ReportContext
-from taskmem_hookspecs import Owner, Run, TaskFacts
+from taskmem_hookspecs import Change, Owner, Run, TaskFacts
 
 MOST_SESSIONS: Final = 1_000
 """Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
@@ -32,14 +33,14 @@ def end_earlier_turns(context: Context, heard: ReportContext, origin: Origin) ->
         return
     for run in context.find_session_runs(heard.session, heard.owner.host):
         if run.state in current_run.OPEN and not _is_held(run, heard.owner):
-            context.retry_on_conflict(run.task_id, partial(_end_left_task, context, run))
+            context.update_task(run.task_id, partial(_end_left_task, run))
 
 
-def _end_left_task(context: Context, found: Run) -> None:
+def _end_left_task(found: Run, facts: TaskFacts, now: datetime) -> Decision[None]:
     """End an implicit task whose run has not changed since it was found."""
-    facts = context.store.read_task(found.task_id)
-    if facts.task.implicit and facts.run == found:
-        context.commit(implicit_tasks.end_task(facts, found, context.clock.now()))
+    if not facts.task.implicit or facts.run != found:
+        return Change(), None
+    return implicit_tasks.end_task(facts, found, now), None
 
 
 def note_call(

@@ -15,7 +15,7 @@ from openclaw_taskmem.domain import ledger
 from openclaw_taskmem.domain.ledger import FileTimes, FileTouch, FolderListing
 from openclaw_taskmem.domain.path_mentions import find_names, split_words
 from openclaw_taskmem.domain.redaction import scrub
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.folder_listing import list_files, read_stamps
 from taskmem_hookspecs import Change, FileChange, LedgerEntry, Run, TaskFacts, Value, WorkFolder
 
@@ -147,13 +147,11 @@ def _list_initial_files(context: Context, new: WorkFolder, own: str | None) -> N
     older = {path: each for path, each in known.files.items() if each.changed < begun}
     files = ledger.pack_files(known._replace(files=older))
 
-    def once() -> None:
-        for row in context.store.read_records(WorkFolder, task_id):
-            if row.path == path and row.files is None:
-                kept = row.model_copy(update={"files": files})
-                context.commit(Change(folders=(kept,)))
+    def store_files(rows: Sequence[WorkFolder], _: datetime) -> Decision[None]:
+        new = (row for row in rows if row.path == path and row.files is None)
+        return Change(folders=tuple(row.model_copy(update={"files": files}) for row in new)), None
 
-    context.retry_on_conflict(task_id, once)
+    context.update(task_id, partial(context.store.read_records, WorkFolder, task_id), store_files)
 
 
 def _drop_secret_names(listing: FolderListing) -> FolderListing:

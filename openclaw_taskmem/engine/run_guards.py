@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import (
@@ -25,7 +26,7 @@ from openclaw_taskmem.domain.run_events import UserHeard
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.engine import packets, run_recovery
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
@@ -110,18 +111,17 @@ def list_own_tasks(
 
 
 def require_own_run(
-    context: Context, task_id: str, caller: Caller, wish: str, token: int | None = None
-) -> tuple[TaskFacts, Run]:
-    """Return a task's facts and its open run; refuse a caller who may not write for that run."""
-    facts = context.store.read_task(task_id)
+    context: Context, facts: TaskFacts, caller: Caller, wish: str, token: int | None = None
+) -> Run:
+    """Return the open run of a task; refuse a caller who may not write for that run."""
     guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
     task_lifecycle.require_open(facts.task, wish)
     if facts.run is None:
         raise RunNotFound(
-            f"{task_id} has no run, so nobody holds it; claim it with task_claim first."
+            f"{facts.task.task_id} has no run, so nobody holds it; claim it with task_claim first."
         )
     run_ownership.guard_write(facts.run, caller, token, wish)
-    return facts, facts.run
+    return facts.run
 
 
 def guard_reopen(context: Context, task: Task, caller: Caller) -> None:
@@ -277,20 +277,20 @@ def make_resume_wake(
 
 def renew_lease(context: Context, task_id: str, caller: Caller, token: int | None) -> None:
     """Renew the lease of a run whose owner has called, unless it was renewed a moment ago."""
+    running = RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=1)
+    read = partial(context.store.find_runs, running)
 
-    def renew_runs() -> tuple[Run, ...]:
-        now = context.clock.now()
+    def renew(runs: Sequence[Run], now: datetime) -> Decision[None]:
         fresh = timedelta(seconds=context.runs.lease_seconds / RENEWALS)
-        return tuple(
+        renewed = tuple(
             run_calls.note_call(run, caller, token, now, context.runs)
-            for run in context.store.find_runs(
-                RunQuery(states=(RunState.RUNNING,), task_id=task_id, limit=1)
-            )
+            for run in runs
             if run_ownership.has_claim(run, caller, token) and now - run.seen_at >= fresh
         )
+        return Change(runs=renewed), None
 
-    if renew_runs():
-        context.retry_on_conflict(task_id, lambda: context.commit(Change(runs=renew_runs())))
+    if not renew(read(), context.clock.now())[0].empty:
+        context.update(task_id, read, renew)
 
 
 def guard_more_tasks(context: Context, caller: Caller) -> None:

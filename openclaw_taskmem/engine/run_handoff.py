@@ -21,7 +21,7 @@ from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.engine import packets
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
     GO_ON,
     guard_task,
@@ -58,9 +58,8 @@ def move_to_background(
             "sessions for that; go on with it here."
         )
 
-    def once() -> tuple[Task, Run]:
-        facts, run = require_own_run(context, task_id, caller, "it stays where it is")
-        now = context.clock.now()
+    def move(facts: TaskFacts, now: datetime) -> Decision[tuple[Task, Run]]:
+        run = require_own_run(context, facts, caller, "it stays where it is")
         wake_id = context.new_id("wake", now)
         moved = run_handoff.format_background_note(caller, note)
         entry = task_lifecycle.build_lifecycle_message(facts.task, moved, now)
@@ -76,10 +75,9 @@ def move_to_background(
             policy=context.runs,
             sessions=context.sessions,
         )
-        context.commit(change)
-        return change.tasks[0], change.runs[0]
+        return change, (change.tasks[0], change.runs[0])
 
-    return context.retry_on_conflict(task_id, once, _BACKGROUND)
+    return context.update_task(task_id, move, _BACKGROUND)
 
 
 def cancel_task(context: Context, task_id: str, reason: str, caller: Caller) -> Task:
@@ -91,17 +89,14 @@ def cancel_task(context: Context, task_id: str, reason: str, caller: Caller) -> 
         RunNotReady: It is in review, and the user has not spoken.
     """
 
-    def once() -> Task:
-        facts = context.store.read_task(task_id)
+    def cancel(facts: TaskFacts, now: datetime) -> Decision[Task]:
         guard_task(context, Act.CANCEL, facts, caller)
-        now = context.clock.now()
         turn = find_turn_session(context, facts.run)
         change = run_handoff.build_cancellation(facts, caller, reason, turn, now)
         task_runs.guard_review(facts.run, caller)
-        context.commit(change)
-        return change.tasks[0]
+        return change, change.tasks[0]
 
-    return context.retry_on_conflict(task_id, once)
+    return context.update_task(task_id, cancel)
 
 
 def abort_task(
@@ -116,14 +111,13 @@ def abort_task(
         RunNotReady: It is in review, and the user has not spoken.
     """
 
-    def once() -> Task:
-        facts, run = require_own_run(context, task_id, caller, "it was not given up", token)
+    def abort(facts: TaskFacts, now: datetime) -> Decision[Task]:
+        run = require_own_run(context, facts, caller, "it was not given up", token)
         task_runs.guard_review(run, caller)
-        change = run_handoff.build_task_abort(facts, run, reason, context.clock.now())
-        context.commit(change)
-        return change.tasks[0]
+        change = run_handoff.build_task_abort(facts, run, reason, now)
+        return change, change.tasks[0]
 
-    return context.retry_on_conflict(task_id, once)
+    return context.update_task(task_id, abort)
 
 
 def hand_off_task(
@@ -137,34 +131,33 @@ def hand_off_task(
         RunHeld: Another owns the run.
         RunNotReady: It is in review, and the user has not spoken.
     """
+    was: dict[str, Run | None] = {}
 
-    def once() -> tuple[Task, Run, Sequence[str]]:
-        facts, run = require_own_run(context, task_id, caller, "it was not handed on", token)
-        now = context.clock.now()
+    def hand_off(facts: TaskFacts, now: datetime) -> Decision[tuple[Task, Run, Sequence[str]]]:
+        run = require_own_run(context, facts, caller, "it was not handed on", token)
         if to != "user":
             task_runs.guard_review(run, caller)
             change = run_handoff.build_role_handoff(facts, run, to, note, now)
-            context.commit(change)
-            return change.tasks[0], change.runs[0], ()
+            return change, (change.tasks[0], change.runs[0], ())
         attached = {
             context.new_id("run", now): (each, find_last_run(context, each.task.task_id))
             for each in _read_existing_tasks(context, run.attached)
             if each.task.task_id != task_id and may_take_along(context, facts, each, caller)
         }
         change = run_handoff.build_user_handoff(facts, run, attached, note, now)
-        context.commit(_add_review_reminder(context, change, now))
+        was.update((each.task.task_id, each.run) for each, _ in attached.values())
         along = [each.task_id for each in change.runs[1:]]
-        was = {each.task.task_id: each.run for each, _ in attached.values()}
-        for each in along:
-            before = was[each]
-            log.warning(
-                "[Attached Task Update] taskId=%s from=%s to=review",
-                each,
-                "backlog" if before is None else before.state,
-            )
-        return change.tasks[0], change.runs[0], along
+        return _add_review_reminder(context, change, now), (change.tasks[0], change.runs[0], along)
 
-    return context.retry_on_conflict(task_id, once)
+    task, run, along = context.update_task(task_id, hand_off)
+    for each in along:
+        before = was[each]
+        log.warning(
+            "[Attached Task Update] taskId=%s from=%s to=review",
+            each,
+            "backlog" if before is None else before.state,
+        )
+    return task, run, along
 
 
 def require_attachable(context: Context, attach: Sequence[str], by: Caller) -> tuple[str, ...]:
@@ -226,19 +219,17 @@ def note_heard(context: Context, task_id: str, words: str | None, caller: Caller
     all come with the owner's next update.
     """
 
-    def once() -> None:
-        facts = context.store.read_task(task_id)
+    def note(facts: TaskFacts, now: datetime) -> Decision[None]:
         run = facts.run
         told = run is not None and context.sessions.is_own(run.session_key)
         if run is None or not (told or run_ownership.has_claim(run, caller, None)):
-            return
+            return Change(), None
         unheard = _read_unheard(context, run)
-        if [message.content for message in unheard] == [words]:
-            context.commit(
-                run_handoff_notes.record_heard(Change(), facts, unheard, context.clock.now())
-            )
+        if [message.content for message in unheard] != [words]:
+            return Change(), None
+        return run_handoff_notes.record_heard(Change(), facts, unheard, now), None
 
-    context.retry_on_conflict(task_id, once)
+    context.update_task(task_id, note)
 
 
 def add_sent_back_wake(
@@ -288,10 +279,8 @@ def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owne
         NotAllowed: It belongs to another session.
     """
 
-    def once() -> tuple[Run, Owner | None]:
-        facts = context.store.read_task(task_id)
+    def reset(facts: TaskFacts, now: datetime) -> Decision[tuple[Run, Owner | None]]:
         guard_task(context, Act.RESET, facts, caller)
-        now = context.clock.now()
         run = facts.run
         wake_id = context.new_id("wake", now)
         change = run_handoff.build_run_reset(
@@ -302,13 +291,12 @@ def reset_run(context: Context, task_id: str, caller: Caller) -> tuple[Run, Owne
             sessions=context.sessions,
             now=now,
         )
-        context.commit(change)
-        holder = run.owner if run else None
-        log.warning(
-            "[Manual Reset] task=%s running to queued; previously held by %s",
-            task_id,
-            holder.role if holder else "nobody",
-        )
-        return change.runs[0], holder
+        return change, (change.runs[0], run.owner if run else None)
 
-    return context.retry_on_conflict(task_id, once)
+    run, holder = context.update_task(task_id, reset)
+    log.warning(
+        "[Manual Reset] task=%s running to queued; previously held by %s",
+        task_id,
+        holder.role if holder else "nobody",
+    )
+    return run, holder

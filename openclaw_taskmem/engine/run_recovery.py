@@ -18,9 +18,9 @@ from openclaw_taskmem.domain.gateways import GatewayPresence
 from openclaw_taskmem.domain.run_events import LeaseReleased, LeaseSet, ResumeTried
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.run_policy import RunReason
-from openclaw_taskmem.domain.run_recovery import LapseAction, OwnerStatus
+from openclaw_taskmem.domain.run_recovery import LapseAction, LapseVerdict, OwnerStatus
 from openclaw_taskmem.engine import packets
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import (
     FOREVER,
     Change,
@@ -33,6 +33,7 @@ from taskmem_hookspecs import (
     StoreBusy,
     StoreFull,
     StoreUnavailable,
+    TaskFacts,
     TaskNotFound,
 )
 from taskmem_hookspecs.errors import Conflict, RunNotFound
@@ -65,8 +66,11 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
         if context.stopping.is_set():
             break
         try:
-            look = partial(_handle_lapse, context, run, gateways)
-            if context.retry_on_conflict(run.task_id, look) in _RESET:
+            verdict = context.update_task(
+                run.task_id, partial(_handle_lapse, context, run, gateways)
+            )
+            if verdict is not None and verdict.course in _RESET:
+                _log_reset(run, verdict.why)
                 role = run.owner.role if run.owner else run.role
                 reset.append(f"{run.run_id} (role {role})")
         except (StoreBusy, StoreFull, StoreUnavailable):
@@ -133,8 +137,10 @@ def requeue_abandoned(
         # On a conflict the other writer has decided about the run.
         with suppress(Conflict, TaskNotFound):
             if is_abandoned(context, run):
-                queue = partial(_requeue_run, context, run.task_id)
-                queued += context.retry_on_conflict(run.task_id, queue)
+                left_by = context.update_task(run.task_id, partial(_requeue_run, context))
+                if left_by is not None:
+                    queued += 1
+                    _log_reset(left_by, run_recovery.ABANDONED.why)
     return queued
 
 
@@ -161,18 +167,15 @@ def describe_last_holder(context: Context, run: Run) -> str:
     return run_recovery.describe_owner_gone(run.why, messages)
 
 
-def _requeue_run(context: Context, task_id: str) -> bool:
-    facts, now = context.store.read_task(task_id), context.clock.now()
+def _requeue_run(context: Context, facts: TaskFacts, now: datetime) -> Decision[Run | None]:
+    """Requeue a task's run if it is abandoned; return it as it was, or None."""
     if facts.run is None or not is_abandoned(context, facts.run):
-        return False
-    verdict = run_recovery.ABANDONED
+        return Change(), None
     change = run_recovery.apply_lapse(
-        facts, verdict, wake_id="", text="", now=now, policy=context.runs
+        facts, run_recovery.ABANDONED, wake_id="", text="", now=now, policy=context.runs
     )
     tried = (apply_events(run, ResumeTried(), now=now).run for run in change.runs)
-    context.commit(change.model_copy(update={"runs": tuple(tried)}))
-    _log_reset(facts.run, verdict.why)
-    return True
+    return change.model_copy(update={"runs": tuple(tried)}), facts.run
 
 
 def _log_reset(run: Run, why: RunReason | None) -> None:
@@ -218,7 +221,7 @@ def recover_gateway_runs(
     for run in _find_gateway_runs(context, run_recovery.MAY_LAPSE):
         if run.owner is not None and run.owner.boot in others:
             continue
-        context.retry_on_conflict(run.task_id, partial(_give_recovery_time, context, run, presence))
+        context.update_task(run.task_id, partial(_give_recovery_time, context, run, presence))
 
 
 def has_lost_run(context: Context, session: str, since: datetime | None) -> bool:
@@ -283,38 +286,40 @@ def drop_old_checkpoints(context: Context) -> None:
     context.commit(Change(forget_before=before))
 
 
-def _give_recovery_time(context: Context, run: Run, presence: GatewayPresence) -> None:
-    facts = context.store.read_task(run.task_id)
+def _give_recovery_time(
+    context: Context, run: Run, presence: GatewayPresence, facts: TaskFacts, now: datetime
+) -> Decision[None]:
     if facts.run is None or facts.run.run_id != run.run_id:
-        return
+        return Change(), None
     sight = _read_owner_status(context, facts.run, (presence,))
-    now = context.clock.now()
     newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=BATCH))
     # If its sub-agents were interrupted, so was the run.
     below = run_gateway_work.read_awaited(facts, newest).get("sub_agents")
     if not below and run_recovery.is_between_turns(facts, sight, now, context.runs):
         wake_id = context.new_id("wake", now)
-        context.commit(
-            run_gateway_work.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now)
+        return (
+            run_gateway_work.notify_gateway_restart(facts, newest, wake_id=wake_id, now=now),
+            None,
         )
-        return
     left = run_recovery.set_restart_lease(facts.run, presence.boot, presence.started_at, now)
-    if left is not None:
-        context.commit(Change(runs=(left,)))
+    return Change(runs=() if left is None else (left,)), None
 
 
 def _handle_lapse(
-    context: Context, run: Run, gateways: Sequence[GatewayPresence]
-) -> LapseAction | None:
-    facts = context.store.read_task(run.task_id)
-    now = context.clock.now()
+    context: Context,
+    run: Run,
+    gateways: Sequence[GatewayPresence],
+    facts: TaskFacts,
+    now: datetime,
+) -> Decision[LapseVerdict | None]:
+    """Decide what becomes of a run whose lease expired; None: it was renewed or has ended."""
     if facts.run is None or facts.run.run_id != run.run_id:
         ended = context.store.read_run(run.run_id)
-        if ended.lease_until is not None:
-            context.commit(Change(runs=(apply_events(ended, LeaseReleased(), now=now).run,)))
-        return None
+        if ended.lease_until is None:
+            return Change(), None
+        return Change(runs=(apply_events(ended, LeaseReleased(), now=now).run,)), None
     if facts.run.lease_until is None or facts.run.lease_until > now:
-        return None
+        return Change(), None
     sight = _read_owner_status(context, facts.run, gateways)
     verdict = run_recovery.judge_lapse(facts, sight, now, context.runs)
     wake_id = context.new_id("wake", now)
@@ -322,14 +327,10 @@ def _handle_lapse(
     if verdict.course is LapseAction.RESUME:
         cut = run_recovery.describe_cut(facts.run, sight.boot) or f"{run_recovery.CUT}."
         text = packets.render_resume_text(context, facts, wake_id, f"{cut} Go on with it now.")
-    context.commit(
-        run_recovery.apply_lapse(
-            facts, verdict, wake_id=wake_id, text=text, now=now, policy=context.runs
-        )
+    change = run_recovery.apply_lapse(
+        facts, verdict, wake_id=wake_id, text=text, now=now, policy=context.runs
     )
-    if verdict.course in _RESET:
-        _log_reset(facts.run, verdict.why)
-    return verdict.course
+    return change, verdict
 
 
 def _read_owner_status(

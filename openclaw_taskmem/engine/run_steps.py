@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from openclaw_taskmem.domain import plan_revision, quotas, run_calls, task_lifecycle
 from openclaw_taskmem.domain.callers import Caller
@@ -11,7 +12,7 @@ from openclaw_taskmem.domain.run_events import StepFailed, StepGivenMore
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.task_update import UpdateRequest
 from openclaw_taskmem.engine import tasks
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import require_own_run
 from taskmem_hookspecs import Change, Task, TaskFacts, Value
 from taskmem_hookspecs.errors import InvalidArguments
@@ -52,7 +53,8 @@ def record_step_outcome(
         RunNotFound: The task has no run, so its steps have no budget.
         LimitReached: The thread is full.
     """
-    facts, _ = require_own_run(context, task_id, caller, NOTHING, wish.token)
+    facts = context.store.read_task(task_id)
+    require_own_run(context, facts, caller, NOTHING, wish.token)
     current = compute_progress(facts.task).current if wish.step is None else wish.step - 1
     if current is None or not 0 <= current < len(facts.task.plan):
         raise InvalidArguments(
@@ -73,8 +75,8 @@ def record_step_outcome(
 
 
 def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller: Caller) -> Task:
-    def once() -> Task:
-        facts, run = require_own_run(context, task_id, caller, NOTHING, wish.token)
+    def grant(facts: TaskFacts, now: datetime) -> Decision[Task]:
+        run = require_own_run(context, facts, caller, NOTHING, wish.token)
         if not run.budget.segmented or caller.gateway_owner is None:
             raise InvalidArguments(
                 "This step may call as many tools as it takes: nobody counts them. "
@@ -92,13 +94,11 @@ def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller:
                 f"Step {current + 1} has had its {context.runs.step_bonus} more calls; "
                 "end it as done or failed. Nothing was written."
             )
-        now = context.clock.now()
         given = apply_events(run, StepGivenMore(step=current), now=now).run
         seen = run_calls.note_call(given, caller, wish.token, now, context.runs)
-        context.commit(Change(runs=(seen,)))
-        return facts.task
+        return Change(runs=(seen,)), facts.task
 
-    return context.retry_on_conflict(task_id, once)
+    return context.update_task(task_id, grant)
 
 
 def _record_failed_step(
@@ -107,33 +107,27 @@ def _record_failed_step(
     task_id = facts.task.task_id
     note = wish.note or "No reason was given."
     said = f"Step {current + 1} could not be done. {note}"
-    if not wish.remaining:
 
-        def once() -> Task:
-            again, run = require_own_run(context, task_id, caller, NOTHING, wish.token)
-            now = context.clock.now()
-            seen = run_calls.note_call(run, caller, wish.token, now, context.runs)
-            marked = apply_events(seen, StepFailed(index=current), now=now).run
-            task = task_lifecycle.touch_task(again.task, now)
-            note_ = task_lifecycle.build_lifecycle_message(task, said, now)
-            counted = task.model_copy(update={"message_count": task.message_count + 1})
-            context.commit(Change(tasks=(counted,), messages=(note_,), runs=(marked,)))
-            return counted
+    def mark(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
+        run = require_own_run(context, again, caller, NOTHING, wish.token)
+        seen = run_calls.note_call(run, caller, wish.token, now, context.runs)
+        marked = apply_events(seen, StepFailed(index=current), now=now).run
+        task = task_lifecycle.touch_task(again.task, now)
+        note_ = task_lifecycle.build_lifecycle_message(task, said, now)
+        counted = task.model_copy(update={"message_count": task.message_count + 1})
+        return Change(tasks=(counted,), messages=(note_,), runs=(marked,)), (counted, ())
 
-        return context.retry_on_conflict(task_id, once), ()
-
-    def replan() -> tuple[Task, Sequence[str]]:
-        again, _ = require_own_run(context, task_id, caller, NOTHING, wish.token)
+    def replan(again: TaskFacts, now: datetime) -> Decision[tuple[Task, Sequence[str]]]:
+        require_own_run(context, again, caller, NOTHING, wish.token)
         change, revised = plan_revision.revise_plan(
             again,
             (*again.task.plan[:current], *wish.remaining),
             said,
-            context.clock.now(),
+            now,
             caller=caller,
             token=wish.token,
             policy=context.runs,
         )
-        context.commit(change)
-        return revised.task, revised.left_out
+        return change, (revised.task, revised.left_out)
 
-    return context.retry_on_conflict(task_id, replan)
+    return context.update_task(task_id, replan if wish.remaining else mark)

@@ -36,7 +36,7 @@ from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, beg
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import quote_line, to_plain_line
 from openclaw_taskmem.engine import packets, run_recovery
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.role_queues import has_own_session
 from openclaw_taskmem.engine.run_guards import (
     AWAY,
@@ -105,16 +105,13 @@ def resume_task(
     answer = task_runs.attribute_answer(answer, before.run, caller)
     run_recovery.requeue_abandoned(context, task_id=wanted)
 
-    def once() -> tuple[TaskFacts, bool]:
-        facts = context.store.read_task(wanted)
+    def resume(facts: TaskFacts, now: datetime) -> Decision[bool]:
         asked = facts.run is not None and current_run.can_take_answer(facts.run)
-        now = context.clock.now()
         guard_task(context, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if run_questions.awaits_answer(facts.run, caller, answer, context.sessions):
-            context.commit(deliver_answer(context, facts, answer, now))
-            return context.store.read_task(wanted), asked
+            return deliver_answer(context, facts, answer, now), asked
         task, message = task_lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         said = (message,) if message else ()
         if answer is not None:
@@ -129,22 +126,21 @@ def resume_task(
             taken_up = facts.model_copy(update={"task": task})
             moved, wake = _add_resume_wake(context, taken_up, moved, now, answer)
         gone = run_wakes.drop_open_run_wakes(facts)
-        context.commit(
-            Change(
-                tasks=(task,) if task != facts.task else (),
-                messages=said,
-                runs=(moved.run,) if moved else (),
-                wakes=(*gone, *((wake,) if wake else ())),
-                events=(
-                    *task_lifecycle.build_status_events(facts.task.status, task, now),
-                    *(moved.events if moved else ()),
-                    *outbox.build_settled_events(gone, now),
-                ),
-            )
+        change = Change(
+            tasks=(task,) if task != facts.task else (),
+            messages=said,
+            runs=(moved.run,) if moved else (),
+            wakes=(*gone, *((wake,) if wake else ())),
+            events=(
+                *task_lifecycle.build_status_events(facts.task.status, task, now),
+                *(moved.events if moved else ()),
+                *outbox.build_settled_events(gone, now),
+            ),
         )
-        return context.store.read_task(wanted), asked
+        return change, asked
 
-    facts, asked = context.retry_on_conflict(wanted, once)
+    asked = context.update_task(wanted, resume)
+    facts = context.store.read_task(wanted)
     if answer is not None:
         note_heard(context, wanted, answer, caller)
     wake_id = f"resume_{wanted}"
@@ -341,8 +337,7 @@ def _claim_task_run(
 ) -> ClaimResult:
     """Claim the run of a task; `queued`: only if it is still queued."""
 
-    def once() -> ClaimResult:
-        facts = context.store.read_task(task_id)
+    def claim(facts: TaskFacts, now: datetime) -> Decision[ClaimResult]:
         waits = facts.run is not None and facts.run.state.is_waiting
         if waits or facts.task.status is not TaskStatus.ACTIVE:
             guard_task(context, Act.TAKE_UP, facts, caller)
@@ -356,7 +351,6 @@ def _claim_task_run(
             raise RunNotReady(
                 f"{task_id} is paused, so nobody can claim it; call task_resume first."
             )
-        now = context.clock.now()
         run, made = facts.run, None
         if queued and (run is None or run.state is not RunState.QUEUED):
             # Even the same process is refused: another of its calls may have claimed it.
@@ -384,7 +378,8 @@ def _claim_task_run(
         log = (*moved.events, *outbox.build_settled_events(gone, now))
         task = _assign_to_holder(context, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()
-        context.commit(Change(tasks=changed, runs=(held,), wakes=gone, events=log))
-        return ClaimResult(task, held, left, run_recovery.describe_last_holder(context, run))
+        said = run_recovery.describe_last_holder(context, run)
+        change = Change(tasks=changed, runs=(held,), wakes=gone, events=log)
+        return change, ClaimResult(task, held, left, said)
 
-    return context.retry_on_conflict(task_id, once)
+    return context.update_task(task_id, claim)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
+from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import cards, events, run_questions
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import runs
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import MOST, list_background_runs, list_own_tasks
 from openclaw_taskmem.engine.run_handoff import note_heard
 from openclaw_taskmem.engine.run_history import find_last_run
@@ -22,6 +24,7 @@ from taskmem_hookspecs import (
     RunState,
     SessionView,
     Task,
+    TaskFacts,
     TaskNotFound,
     UserQuestion,
 )
@@ -81,9 +84,7 @@ def take_answer(context: Context, key: str, said: str) -> None:
     """
     with suppress(RunNotFound, TaskNotFound):
         task_id = context.store.read_run(key.partition("-")[0]).task_id
-        entry = context.retry_on_conflict(
-            task_id, lambda: _record_answer(context, task_id, key, said)
-        )
+        entry = context.update_task(task_id, partial(_record_answer, context, key, said))
         note_heard(context, task_id, said, Caller(person=True))
         if entry is not None:
             # The question stays open until its run goes on.
@@ -101,22 +102,18 @@ def build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Even
     )
 
 
-def _record_answer(context: Context, task_id: str, key: str, said: str) -> Event | None:
+def _record_answer(
+    context: Context, key: str, said: str, facts: TaskFacts, now: datetime
+) -> Decision[Event | None]:
     """Record an answer; if it resumes the run, return its event uncommitted instead."""
-    facts = context.store.read_task(task_id)
     question = runs.find_question(context, facts.run)
     if facts.run is None or question is None or question.key != key:
-        return None
-    now = context.clock.now()
+        return Change(), None
     goes_on = run_questions.parse_resume_answer(facts.run, said)
     if goes_on is None:
-        context.commit(runs.deliver_answer(context, facts, said, now))
-        return None
+        return runs.deliver_answer(context, facts, said, now), None
     entry = run_questions.close_question(facts, question, said, now)
-    if goes_on:
-        return entry
-    context.commit(Change(events=(entry,)))
-    return None
+    return (Change(), entry) if goes_on else (Change(events=(entry,)), None)
 
 
 def _list_open_tasks(context: Context, session: str) -> Iterator[str]:

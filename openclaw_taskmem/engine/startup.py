@@ -6,13 +6,15 @@ Recovery only makes work due again; it never does it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import outbox, reachability, run_recovery
 from openclaw_taskmem.domain.run_events import ClockSetBack
 from openclaw_taskmem.domain.run_machine import apply_events
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
+from openclaw_taskmem.engine.wakes import update_wakes
 from taskmem_hookspecs import (
     Change,
     Run,
@@ -42,7 +44,8 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     leased = RunQuery(states=run_recovery.MAY_LAPSE, limit=MOST_RUNS)
     for run in context.store.find_runs(leased):
         if _correct_run_time(context, run) != run:
-            context.retry_on_conflict(run.task_id, partial(_cap_lease, context, run.run_id))
+            read = partial(context.store.read_run, run.run_id)
+            context.update(run.task_id, read, partial(_cap_lease, context))
     policy = context.stuck.model_dump_json()
     force = force or _has_future_rows(context)
     if not force and context.store.read_bookmark(BOOKMARK) == policy:
@@ -62,8 +65,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     if force:
         for wake in _find_owed_wakes(context, *reachability.OWED):
             if _correct_wake_time(context, wake) != wake:
-                once = partial(_deliver_now, context, wake.wake_id)
-                context.retry_on_conflict(wake.task_id or "", once)
+                _deliver_now(context, wake)
     context.commit(Change(bookmarks=(context.store.make_bookmark(BOOKMARK, policy),)))
     return seen
 
@@ -80,9 +82,7 @@ def release_claimed_wakes(context: Context) -> None:
         alone = wake.home is not None or not context.store.is_shared
         kept = reachability.is_kept(wake) and context.reaches(wake.host, wake.session_key)
         if alone and (kept or outbox.is_in_flight(wake, now)):
-            context.retry_on_conflict(
-                wake.task_id or "", partial(_deliver_now, context, wake.wake_id)
-            )
+            _deliver_now(context, wake)
 
 
 def _has_future_rows(context: Context) -> bool:
@@ -104,26 +104,28 @@ def _find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
     return context.store.find_wakes(WakeQuery(states=states, limit=MOST_WAKES))
 
 
-def _deliver_now(context: Context, wake_id: str) -> None:
-    now = context.clock.now()
-    owed = tuple(
-        reachability.deliver_kept(wake, now)
-        if reachability.is_kept(wake)
-        else _correct_wake_time(context, wake)
-        for wake in context.store.find_wakes(WakeQuery(wake_ids=(wake_id,)))
-        if wake.state in reachability.OWED
-    )
-    context.commit(Change(wakes=owed))
+def _deliver_now(context: Context, wake: Wake) -> None:
+    def deliver(current: Sequence[Wake], now: datetime) -> Change:
+        owed = (each for each in current if each.state in reachability.OWED)
+        return Change(
+            wakes=tuple(
+                reachability.deliver_kept(each, now)
+                if reachability.is_kept(each)
+                else _correct_wake_time(context, each)
+                for each in owed
+            )
+        )
+
+    update_wakes(context, wake.task_id or "", [wake.wake_id], deliver)
 
 
 def _correct_wake_time(context: Context, wake: Wake) -> Wake:
     return run_recovery.correct_wake_time(wake, context.clock.now(), context.outbox)
 
 
-def _cap_lease(context: Context, run_id: str) -> None:
-    run = context.store.read_run(run_id)
+def _cap_lease(context: Context, run: Run, _: datetime) -> Decision[None]:
     capped = _correct_run_time(context, run)
-    context.commit(Change(runs=(capped,) if capped != run else ()))
+    return Change(runs=(capped,) if capped != run else ()), None
 
 
 def _correct_run_time(context: Context, run: Run) -> Run:
@@ -132,12 +134,10 @@ def _correct_run_time(context: Context, run: Run) -> Run:
 
 def _reschedule_one_by_one(context: Context, batch: Sequence[Task]) -> None:
     for task in batch:
-
-        def once(task_id: str = task.task_id) -> None:
-            fresh = context.store.read_task(task_id).task
-            context.commit(Change(tasks=(_correct_task_time(context, fresh),)))
-
-        context.retry_on_conflict(task.task_id, once)
+        context.update_task(
+            task.task_id,
+            lambda facts, _: (Change(tasks=(_correct_task_time(context, facts.task),)), None),
+        )
 
 
 def _correct_task_time(context: Context, task: Task) -> Task:

@@ -9,7 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import stuck
 from openclaw_taskmem.engine import packets
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from taskmem_hookspecs import (
     FOREVER,
     Change,
@@ -17,6 +17,7 @@ from taskmem_hookspecs import (
     StoreBusy,
     StoreFull,
     StoreUnavailable,
+    TaskFacts,
     TaskQuery,
     WakeQuery,
 )
@@ -42,7 +43,9 @@ def sweep_due_tasks(context: Context) -> int:
             break
         plain = context.clock.monotonic() > patience
         try:
-            context.retry_on_conflict(task_id, partial(_check_task, context, task_id, plain=plain))
+            reason = context.update_task(task_id, partial(_check_task, context, plain=plain))
+            if reason is not None:
+                log.warning("%s was handed to a role: %s", task_id, reason)
         except (StoreBusy, StoreFull, StoreUnavailable):
             raise
         except Exception:
@@ -56,19 +59,19 @@ def find_next_due(context: Context) -> datetime | None:
     return next((task.stuck_due_at for task in context.store.find_tasks(query)), None)
 
 
-def _check_task(context: Context, task_id: str, *, plain: bool) -> None:
-    facts = context.store.read_task(task_id)
-    now = context.clock.now()
+def _check_task(
+    context: Context, facts: TaskFacts, now: datetime, *, plain: bool
+) -> Decision[str | None]:
+    """Decide whether a due task is stuck; return why it was handed to a role, if it was."""
+    task_id = facts.task.task_id
     verdict = stuck.judge_stuck(facts, now, context.stuck)
     due = stuck.compute_due_time(facts.task, context.stuck)
     if verdict is None or due is None or due > now:
         # Checked too early: the commit sets when to check again.
-        context.commit(Change(tasks=(facts.task,)))
-        return
+        return Change(tasks=(facts.task,)), None
     threshold = context.stuck.threshold_seconds
     if (held := stuck.suppress_alert(facts, now, context.outbox, threshold)) is not None:
-        context.commit(Change(tasks=(held,)))
-        return
+        return Change(tasks=(held,)), None
     given = stuck.alert_registrar(
         facts,
         verdict,
@@ -79,9 +82,7 @@ def _check_task(context: Context, task_id: str, *, plain: bool) -> None:
         policy=context.stuck,
     )
     if given is not None:
-        log.warning("%s was handed to a role: %s", task_id, verdict.reason)
-        context.commit(given)
-        return
+        return given, verdict.reason
     failed = stuck.count_failures(
         context.store.find_events(EventQuery(task_id=task_id, limit=RECENT))
     )
@@ -94,8 +95,6 @@ def _check_task(context: Context, task_id: str, *, plain: bool) -> None:
         # restart the cooldown.
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
         fresh = owed.model_copy(update={"text": text, "urgent": verdict.urgent})
-        context.commit(Change(tasks=(task,), wakes=(fresh,)))
-        return
-    context.commit(
-        stuck.build_alert(facts, verdict, wake_id=wake_id, text=text, packet=told, now=now)
-    )
+        return Change(tasks=(task,), wakes=(fresh,)), None
+    alert = stuck.build_alert(facts, verdict, wake_id=wake_id, text=text, packet=told, now=now)
+    return alert, None

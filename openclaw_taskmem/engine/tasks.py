@@ -37,7 +37,7 @@ from openclaw_taskmem.domain.task_update import (
 )
 from openclaw_taskmem.domain.thread_search import SearchResult
 from openclaw_taskmem.engine import evidence, ledger, run_handoff
-from openclaw_taskmem.engine.context import TRIES, Context
+from openclaw_taskmem.engine.context import TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.implicit_tasks import find_covering_task
 from openclaw_taskmem.engine.run_guards import (
@@ -81,23 +81,26 @@ def register_new_task(
     """
     guard_more_tasks(context, caller)
     folders = [caller.folder] if caller.folder else []
-    rows: tuple[WorkFolder, ...] = ()
+    build = partial(
+        _build_registration, context, name, plan, metadata, caller, segmented=segmented, role=role
+    )
 
-    def once() -> Task:
-        nonlocal rows
-        change = _build_registration(
-            context, name, plan, metadata, caller, segmented=segmented, role=role
-        )
+    def register(
+        covered: tuple[TaskFacts, Run] | None, now: datetime
+    ) -> Decision[tuple[Task, tuple[WorkFolder, ...]]]:
+        change = build(covered=covered, now=now)
         (task,) = change.tasks
         fault = required_artifacts.find_fault(required_artifacts.list_required_artifacts(task))
         if fault is not None:
             raise InvalidArguments(f"{fault} Nothing was written.")
         command = caller.gateway_owner is None
         rows = ledger.build_folder_rows(context, task.task_id, folders, command=command)
-        context.commit(change.model_copy(update={"folders": rows}))
-        return task
+        return change.model_copy(update={"folders": rows}), (task, rows)
 
-    task = context.retry_on_conflict(caller.session_key or name, once)
+    subject = caller.session_key or name
+    task, rows = context.update(
+        subject, lambda: None if role is not None else find_covering_task(context, caller), register
+    )
     ledger.schedule_listing(context, rows, early=True, own=caller.folder)
     return task
 
@@ -111,10 +114,11 @@ def _build_registration(
     *,
     segmented: bool,
     role: str | None,
+    covered: tuple[TaskFacts, Run] | None,
+    now: datetime,
 ) -> Change:
     """Return the change that makes a task: a new one, or the implicit task of the caller's turn."""
-    now = context.clock.now()
-    if role is None and (covered := find_covering_task(context, caller)) is not None:
+    if covered is not None:
         return implicit_tasks.register_task(
             *covered,
             name=name,
@@ -340,17 +344,15 @@ def _summarize_task(context: Context, known: QueryFacts, query: str, found: Sear
 def acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:
     """Acknowledge the wakes of a task that a call on it answers; return the task's facts."""
 
-    def once() -> TaskFacts:
-        facts = guard_task(context, Act.READ, context.store.read_task(task_id), caller)
-        now = context.clock.now()
+    def settle(facts: TaskFacts, now: datetime) -> Decision[TaskFacts]:
+        facts = guard_task(context, Act.READ, facts, caller)
         acts = caller.acts_as(facts.task.session_key, facts.task.home)
         wakes = outbox.settle_answered(facts.wakes, acts=acts, moved=False, now=now)
         if acts:
             wakes += reachability.settle_read(facts.wakes, caller.host, now)
-        context.commit(Change(wakes=wakes, events=outbox.build_settled_events(wakes, now)))
-        return facts
+        return Change(wakes=wakes, events=outbox.build_settled_events(wakes, now)), facts
 
-    return context.retry_on_conflict(task_id, once)
+    return context.update_task(task_id, settle)
 
 
 def revise_task_plan(
@@ -376,22 +378,19 @@ def revise_task_plan(
         RunHeld: Another owns the task's run.
     """
 
-    def once() -> RevisionResult:
-        facts = context.store.read_task(task_id)
+    def revise(facts: TaskFacts, now: datetime) -> Decision[RevisionResult]:
         said = "its plan stays as it is"
         guard_task(context, Act.WRITE, facts, caller, token=token, wish=said)
         quotas.guard_words(facts.task, caller, "end it as it is")
-        change, revised = plan_revision.revise_plan(
+        return plan_revision.revise_plan(
             facts,
             new_plan,
             reason,
-            context.clock.now(),
+            now,
             caller=caller,
             artifacts=artifacts,
             token=token,
             policy=context.runs,
         )
-        context.commit(change)
-        return revised
 
-    return context.retry_on_conflict(task_id, once)
+    return context.update_task(task_id, revise)

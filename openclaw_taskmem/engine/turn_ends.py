@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
 
 from openclaw_taskmem.domain import (
     current_run,
@@ -19,7 +20,7 @@ from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.turns import Origin, Turn
 from openclaw_taskmem.engine import evidence, run_recovery, wakes
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.turns import ReportContext, decide_on_run, list_newest_wakes
 from taskmem_hookspecs import Change, Event, EventQuery, Run, TaskFacts
 from taskmem_hookspecs.errors import RunNotFound
@@ -65,17 +66,15 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
 def resend_answer(context: Context, found: Run) -> None:
     """Remind an agent of a user's answer on which it has not acted."""
 
-    def once(facts: TaskFacts, run: Run) -> None:
-        now, newest = context.clock.now(), list_newest_wakes(context, run)
-        wake_id = context.new_id("wake", now)
+    def remind(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
+        newest, wake_id = list_newest_wakes(context, run), context.new_id("wake", now)
         change = run_questions.build_answer_reminder(
             facts, newest, wake_id=wake_id, now=now, policy=context.runs
         )
-        if not change.empty:
-            context.commit(change)
+        return change, None
 
     if found.why == RunReason.ANSWERED:
-        decide_on_run(context, found, once)
+        decide_on_run(context, found, remind, gone=None)
 
 
 def resume_awaiting_run(context: Context, heard: ReportContext, name: str, how: str) -> None:
@@ -86,29 +85,26 @@ def resume_awaiting_run(context: Context, heard: ReportContext, name: str, how: 
     if run is None:
         return
 
-    def once(facts: TaskFacts, _: Run) -> None:
-        now = context.clock.now()
+    def notify(facts: TaskFacts, _: Run, now: datetime) -> Decision[None]:
         wake_id = context.new_id("wake", now)
         query = EventQuery(task_id=run.task_id, limit=run_recovery.BATCH)
         newest = context.store.find_events(query)
         change = run_gateway_work.notify_awaited_end(
             facts, newest, name, how, wake_id=wake_id, now=now
         )
-        if not change.empty:
-            context.commit(heard.add_cursor(context, change))
+        return change if change.empty else heard.add_cursor(context, change), None
 
-    decide_on_run(context, run, once)
+    decide_on_run(context, run, notify, gone=None)
 
 
 def _keep_last_words(context: Context, found: Run, said: str) -> None:
     """Store the end of the agent's last message of a turn with the run."""
 
-    def once(_: TaskFacts, run: Run) -> None:
-        spoken = LastWordsSaid(words=said)
-        after = apply_events(run, spoken, now=context.clock.now()).run
-        context.commit(Change(runs=(after,) if after != run else ()))
+    def keep(_: TaskFacts, run: Run, now: datetime) -> Decision[None]:
+        after = apply_events(run, LastWordsSaid(words=said), now=now).run
+        return Change(runs=(after,) if after != run else ()), None
 
-    decide_on_run(context, found, once)
+    decide_on_run(context, found, keep, gone=None)
 
 
 def _release_run(context: Context, found: Run) -> None:
@@ -117,14 +113,12 @@ def _release_run(context: Context, found: Run) -> None:
     End it if its task is implicit.
     """
 
-    def once(facts: TaskFacts, run: Run) -> None:
-        now = context.clock.now()
-        change = Change(runs=(apply_events(run, LeaseReleased(), now=now).run,))
+    def release(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
         if facts.task.implicit:
-            change = implicit_tasks.end_task(facts, run, now)
-        context.commit(change)
+            return implicit_tasks.end_task(facts, run, now), None
+        return Change(runs=(apply_events(run, LeaseReleased(), now=now).run,)), None
 
-    decide_on_run(context, found, once)
+    decide_on_run(context, found, release, gone=None)
 
 
 def _build_words_notice(
@@ -153,21 +147,22 @@ def _settle_run(
     notice reports its end.
     """
 
-    def once(facts: TaskFacts, run: Run) -> None:
-        change = _build_turn_end_change(context, facts, run, turn)
+    def settle(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:
+        change = _build_turn_end_change(context, facts, run, turn, now)
         after = change.runs[-1] if change.runs else run
         asked = any(event.kind == events.NOTICE for event in change.events)
         answers = turn.origin is Origin.USER
         if answers or (after.state not in current_run.OPEN and not asked):
             change = _prepend_words(change, words)
-        context.commit(heard.add_cursor(context, change))
+        return heard.add_cursor(context, change), None
 
-    decide_on_run(context, found, once)
+    decide_on_run(context, found, settle, gone=None)
 
 
-def _build_turn_end_change(context: Context, facts: TaskFacts, run: Run, turn: Turn) -> Change:
+def _build_turn_end_change(
+    context: Context, facts: TaskFacts, run: Run, turn: Turn, now: datetime
+) -> Change:
     """Return the change that the end of a turn makes to the run it worked on."""
-    now = context.clock.now()
     if facts.task.implicit:
         return implicit_tasks.end_turn(facts, run, turn, now)
     wake_id = context.new_id("wake", now)
@@ -189,14 +184,13 @@ def _give_turn(
     `words` is the notice with the last words of the run before it.
     """
 
-    def once(facts: TaskFacts, _: Run) -> bool:
-        now = context.clock.now()
+    def give(facts: TaskFacts, _: Run, now: datetime) -> Decision[bool]:
         wake_id = context.new_id("wake", now)
         change = run_continuation.promote_run(
             facts, heard.owner, wake_id=wake_id, now=now, policy=context.runs
         )
-        if change is not None and not (change.empty and not words):
-            context.commit(heard.add_cursor(context, _prepend_words(change, words)))
-        return change is not None
+        if change is None or (change.empty and not words):
+            return Change(), change is not None
+        return heard.add_cursor(context, _prepend_words(change, words)), True
 
-    return bool(decide_on_run(context, found, once))
+    return decide_on_run(context, found, give, gone=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from openclaw_taskmem.domain import (
     current_run,
@@ -41,7 +41,7 @@ from openclaw_taskmem.domain.run_recovery import LapseAction, OwnerStatus
 from openclaw_taskmem.domain.side_effects import judge_call
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import ledger
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.event_dedupe import EventCursor, make_cursor_bookmark
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.run_recovery import has_lost_run
@@ -57,6 +57,11 @@ from taskmem_hookspecs import (
     WakeQuery,
     WorkFolder,
 )
+
+T = TypeVar("T")
+NewFolders = tuple[WorkFolder, ...]
+"""Folders that a task begins to use."""
+_NO_FOLDERS: Final[NewFolders] = ()
 
 log = logging.getLogger(__name__)
 
@@ -114,16 +119,15 @@ def record_turn_start(context: Context, heard: ReportContext, origin: Origin) ->
     the gateway reported the turn, it counts as interrupted once, not twice.
     """
 
-    def once(facts: TaskFacts, run: Run) -> bool:
-        now = context.clock.now()
+    def begin(facts: TaskFacts, run: Run, now: datetime) -> Decision[bool]:
         if origin is Origin.HEARTBEAT:
-            return True
+            return Change(), True
         since, covered = heard.gateway_started_at, facts.task.implicit
         is_late = run_recovery.was_resumed(run, heard.owner, since)
         resumes = origin is Origin.RECOVERY and not is_late
         waits = origin is Origin.RECOVERY and current_run.is_waiting_for_word(run)
         if waits and not covered:
-            return not has_lost_run(context, heard.session, since)
+            return Change(), not has_lost_run(context, heard.session, since)
         if resumes and not covered:
             sight = OwnerStatus(boot=heard.owner.boot, fingerprint=heard.fingerprint)
             verdict = run_recovery.judge_gateway_resume(facts, sight, now, context.runs)
@@ -131,19 +135,17 @@ def record_turn_start(context: Context, heard: ReportContext, origin: Origin) ->
                 change = run_recovery.apply_lapse(
                     facts, verdict, wake_id="", text="", now=now, policy=context.runs
                 )
-                context.commit(heard.add_cursor(context, change, goes_on=False))
-                return False
+                return heard.add_cursor(context, change, goes_on=False), False
         moved = _take_run(context, run, heard, begins=True)
         if moved is None:
-            return True
+            return Change(), True
         if resumes:
             moved = apply_events(moved, ResumeTried(), now=now)
             told = run_recovery.build_resumed_notice(facts.task, moved.run, now)
             moved = RunTransition(run=moved.run, events=(*moved.events, told))
-        context.commit(heard.add_cursor(context, run_recovery.adopt_run(facts, moved, now)))
-        return True
+        return heard.add_cursor(context, run_recovery.adopt_run(facts, moved, now)), True
 
-    goes_on = _decide_on_current_run(context, heard, once)
+    goes_on = _decide_on_current_run(context, heard, begin, gone=True)
     if goes_on is None and origin is not Origin.USER:
         since = heard.gateway_started_at if origin is Origin.RECOVERY else None
         return not has_lost_run(context, heard.session, since)
@@ -154,26 +156,22 @@ def record_call_start(
     context: Context, heard: ReportContext, entry: CallStartEntry, deed: FileActivity | None = None
 ) -> bool:
     """Write a checkpoint for a call that has begun; False: its session works on no task."""
-    new: list[WorkFolder] = []
 
-    def once(facts: TaskFacts, run: Run) -> bool:
+    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[NewFolders]:
         moved = _take_run_for_call(context, run, heard)
         if moved is None:
-            return True
-        moved = apply_events(
-            moved, CallBegan(step=_find_current_step(facts)), now=context.clock.now()
-        )
+            return Change(), ()
+        moved = apply_events(moved, CallBegan(step=_find_current_step(facts)), now=now)
         call = FileActivity() if facts.task.implicit else deed or FileActivity()
         used = ledger.find_used_folders(context, run, call)
         ledger.note_named_files(context, run, call, used)
-        new[:] = ledger.build_folder_rows(context, run.task_id, used.listed, command=call.command)
-        more = Change(folders=tuple(new))
-        _write_checkpoint(context, heard, facts, moved, entry, more=more)
-        return True
+        new = ledger.build_folder_rows(context, run.task_id, used.listed, command=call.command)
+        change = _add_checkpoint(Change(folders=new), facts, moved, entry, now)
+        return heard.add_cursor(context, change), new
 
-    found = _decide_on_current_run(context, heard, once)
-    ledger.schedule_listing(context, new)
-    return found is not None
+    new = _decide_on_current_run(context, heard, write, gone=_NO_FOLDERS)
+    ledger.schedule_listing(context, new or ())
+    return new is not None
 
 
 def record_call_end(
@@ -187,13 +185,11 @@ def record_call_end(
 
     False: its session works on no task.
     """
-    new: list[WorkFolder] = []
 
-    def once(facts: TaskFacts, run: Run) -> bool:
+    def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[NewFolders]:
         moved = _take_run_for_call(context, run, heard)
         if moved is None:
-            return True
-        now = context.clock.now()
+            return Change(), ()
         ended = CallEnded(
             given=run_checkpoints.digest_arguments(call.given),
             result=run_checkpoints.digest_call(call.given, call.result),
@@ -201,27 +197,24 @@ def record_call_end(
         moved = apply_events(moved, ended, now=now)
         did = FileActivity() if facts.task.implicit else deed or FileActivity()
         more = ledger.record_call(context, facts, moved.run, did, now)
-        new[:] = more.folders
-        _write_checkpoint(context, heard, facts, moved, entry, more=more)
-        return True
+        change = _add_checkpoint(more, facts, moved, entry, now)
+        return heard.add_cursor(context, change), more.folders
 
-    found = _decide_on_current_run(context, heard, once)
-    ledger.schedule_listing(context, new)
-    return found is not None
+    new = _decide_on_current_run(context, heard, write, gone=_NO_FOLDERS)
+    ledger.schedule_listing(context, new or ())
+    return new is not None
 
 
 def record_heartbeat(context: Context, heard: ReportContext) -> None:
     """Renew the run of a session that is at work."""
 
-    def once(facts: TaskFacts, run: Run) -> bool:
-        del facts
+    def renew(_facts: TaskFacts, run: Run, _now: datetime) -> Decision[None]:
         moved = _take_run(context, run, heard)
-        if moved is not None:
-            change = Change(runs=(moved.run,), events=moved.events)
-            context.commit(heard.add_cursor(context, change))
-        return True
+        if moved is None:
+            return Change(), None
+        return heard.add_cursor(context, Change(runs=(moved.run,), events=moved.events)), None
 
-    _decide_on_current_run(context, heard, once)
+    _decide_on_current_run(context, heard, renew, gone=None)
 
 
 def find_turn_session(context: Context, run: Run | None) -> str | None:
@@ -248,8 +241,12 @@ def find_step_budget(context: Context, owner: Owner) -> Budget | None:
 
 
 def _decide_on_current_run(
-    context: Context, heard: ReportContext, decide: Callable[[TaskFacts, Run], bool]
-) -> bool | None:
+    context: Context,
+    heard: ReportContext,
+    decide: Callable[[TaskFacts, Run, datetime], Decision[T]],
+    *,
+    gone: T | None,
+) -> T | None:
     """Decide about the run that a session works on; None: there is none.
 
     A blocked run of an implicit task counts as none: it was left by a crash.
@@ -259,31 +256,30 @@ def _decide_on_current_run(
     if found is None:
         return None
 
-    def once(facts: TaskFacts, run: Run) -> bool | None:
+    def decide_if_alive(facts: TaskFacts, run: Run, now: datetime) -> Decision[T | None]:
         if facts.task.implicit and run.state is RunState.BLOCKED:
-            return None
-        return decide(facts, run)
+            return Change(), None
+        return decide(facts, run, now)
 
-    return decide_on_run(context, found, once, gone=True)
+    return decide_on_run(context, found, decide_if_alive, gone=gone)
 
 
 def decide_on_run(
     context: Context,
     found: Run,
-    decide: Callable[[TaskFacts, Run], bool | None],
+    decide: Callable[[TaskFacts, Run, datetime], Decision[T]],
     *,
-    gone: bool | None = None,
-) -> bool | None:
+    gone: T,
+) -> T:
     """Decide about a run; return `gone` if it has ended or left its session meanwhile."""
 
-    def once() -> bool | None:
-        facts = context.store.read_task(found.task_id)
+    def decide_if_there(facts: TaskFacts, now: datetime) -> Decision[T]:
         run, its = facts.run, (found.run_id, found.session_key)
         if run is None or (run.run_id, run.session_key) != its:
-            return gone
-        return decide(facts, run)
+            return Change(), gone
+        return decide(facts, run, now)
 
-    return context.retry_on_conflict(found.task_id, once)
+    return context.update_task(found.task_id, decide_if_there)
 
 
 def list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
@@ -343,27 +339,24 @@ def _find_current_step(facts: TaskFacts) -> int | None:
     return compute_progress(facts.task).current
 
 
-def _write_checkpoint(
-    context: Context,
-    heard: ReportContext,
+def _add_checkpoint(
+    more: Change,
     facts: TaskFacts,
     moved: RunTransition,
     entry: CallStartEntry | CallEndEntry,
-    *,
-    more: Change,
-) -> None:
-    now = context.clock.now()
+    now: datetime,
+) -> Change:
+    """Add the checkpoint of a call to a change with the ledger and folders of that call."""
     moved = apply_events(moved, CheckpointWritten(), now=now)
     run, number = moved.run, moved.run.progress.checkpoints
     effect = judge_call(entry.tool, entry.about, entry.method, changed=bool(more.ledger))
     placed = entry.model_copy(update={"step": _find_current_step(facts), "effect": effect})
     first = run.progress.checkpoints == 1
     told = (notices.build_milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
-    change = Change(
+    return Change(
         runs=(run,),
         checkpoints=(run_checkpoints.build_checkpoint(run.run_id, number, placed, now),),
         ledger=more.ledger,
         folders=more.folders,
         events=(*moved.events, *told),
     )
-    context.commit(heard.add_cursor(context, change))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from openclaw_taskmem.domain import look_policy, outbox, rights, role_queue_target, targets, waits
@@ -13,7 +13,7 @@ from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.reachability import OWED
 from openclaw_taskmem.domain.rights import Act, TaskHolder
 from openclaw_taskmem.domain.waits import Refinement, WaitFacts
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
     fill_in_home,
     find_holder,
@@ -93,9 +93,7 @@ def open_wait(
     role_queue_target.guard_wait(parsed, caller)
     sighting = context.watching.preview_target(parsed, condition)
 
-    def once() -> ArmedWait:
-        facts = _require_open_task(context, task_id, caller) if task_id else None
-        now = context.clock.now()
+    def arm(facts: TaskFacts | None, now: datetime) -> Decision[ArmedWait]:
         wait = Wait(
             wait_id=context.new_id("wait", now),
             task_id=task_id,
@@ -112,11 +110,14 @@ def open_wait(
             start=sighting.start,
             within=parsed.within,
         )
-        context.commit(waits.start_wait(wait, facts, caller, context.sessions, now))
+        change = waits.start_wait(wait, facts, caller, context.sessions, now)
         reached = _is_reached(context, WaitFacts(wait=wait, task=facts))
-        return ArmedWait(wait=wait, sighting=sighting, reached=reached)
+        return change, ArmedWait(wait=wait, sighting=sighting, reached=reached)
 
-    return context.retry_on_conflict(task_id or "", once)
+    def read() -> TaskFacts | None:
+        return _require_open_task(context, task_id, caller) if task_id else None
+
+    return context.update(task_id or "", read, arm)
 
 
 def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller) -> ArmedWait:
@@ -143,9 +144,8 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
         context.watching.find_target_end(target) if waits.needs_end_position(before, wish) else None
     )
 
-    def rearm_once(facts: WaitFacts) -> ArmedWait:
+    def rearm(facts: WaitFacts, now: datetime) -> Decision[ArmedWait]:
         _guard_wait(context, facts.wait, caller)
-        now = context.clock.now()
         ours = context.store.serves(facts.wait.home)
         kept = waits.find_restart_position(facts.wait, wish, behind) if ours else behind
         start = kept or sighting.start
@@ -161,16 +161,15 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
             sessions=context.sessions,
             now=now,
         )
-        context.commit(change)
         (wait,) = change.waits
-        return ArmedWait(
+        return change, ArmedWait(
             wait=wait,
             sighting=sighting,
             was=facts.wait,
             reached=_is_reached(context, facts.model_copy(update={"wait": wait})),
         )
 
-    return _decide_on_wait(context, wait_id, rearm_once)
+    return _decide_on_wait(context, wait_id, rearm)
 
 
 def cancel_wait(context: Context, wait_id: str, reason: str | None, caller: Caller) -> Wait:
@@ -181,12 +180,11 @@ def cancel_wait(context: Context, wait_id: str, reason: str | None, caller: Call
         NotAllowed: It is another's.
     """
 
-    def cancel_once(facts: WaitFacts) -> Wait:
+    def cancel(facts: WaitFacts, now: datetime) -> Decision[Wait]:
         _guard_wait(context, facts.wait, caller)
-        context.commit(waits.cancel_wait(facts, reason, caller, context.clock.now()))
-        return facts.wait
+        return waits.cancel_wait(facts, reason, caller, now), facts.wait
 
-    return _decide_on_wait(context, wait_id, cancel_once)
+    return _decide_on_wait(context, wait_id, cancel)
 
 
 def forget_trial(context: Context, wait_id: str) -> None:
@@ -197,16 +195,16 @@ def forget_trial(context: Context, wait_id: str) -> None:
         InvalidArguments: It is not the doctor's, or it is still watched.
     """
 
-    def forget_once(facts: WaitFacts) -> None:
+    def forget(facts: WaitFacts, _: datetime) -> Decision[None]:
         wait = facts.wait
         if not is_trial(wait.session_key) or wait.status is WaitStatus.WATCHING:
             raise InvalidArguments(
                 f"{wait_id} is none of the doctor's that has ended, and only those are "
                 "removed; cancel it with taskmem call wait_cancel."
             )
-        context.commit(Change(forget_waits=(wait_id,)))
+        return Change(forget_waits=(wait_id,)), None
 
-    _decide_on_wait(context, wait_id, forget_once)
+    _decide_on_wait(context, wait_id, forget)
 
 
 def end_wait(context: Context, watched: Wait, status: WaitStatus, observation: str) -> bool:
@@ -216,20 +214,18 @@ def end_wait(context: Context, watched: Wait, status: WaitStatus, observation: s
         WaitNotFound: No wait has that id.
     """
 
-    def end_once(facts: WaitFacts) -> bool:
+    def end(facts: WaitFacts, now: datetime) -> Decision[bool]:
         if facts.wait.round != watched.round:
-            return False
-        now = context.clock.now()
+            return Change(), False
         outcome = WaitOutcome(
             status=status,
             observation=observation,
             elapsed_seconds=max(0.0, (now - facts.wait.armed_at).total_seconds()),
         )
         change = waits.close_wait(facts, outcome, wake_id=context.new_id("wake", now), now=now)
-        context.commit(change)
-        return not change.empty
+        return change, not change.empty
 
-    return _decide_on_wait(context, watched.wait_id, end_once)
+    return _decide_on_wait(context, watched.wait_id, end)
 
 
 def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
@@ -241,16 +237,17 @@ def fetch_end(context: Context, wait_id: str) -> EndedWait | None:
         WaitNotFound: No wait has that id.
     """
 
-    def fetch_once(facts: WaitFacts) -> EndedWait | None:
-        wait = facts.wait
+    def fetch(facts: WaitFacts, now: datetime) -> Decision[EndedWait | None]:
+        wait, change = facts.wait, Change()
         if wait.status is WaitStatus.WATCHING:
-            return None
+            return change, None
         if facts.session_key is None or not _is_reached(context, facts):
             own = [wake for wake in facts.open_wakes if wake.wait_id == wait_id]
-            context.commit(outbox.acknowledge_wakes(own, context.clock.now()))
-        return EndedWait(wait=wait, text=waits.format_wake_text(wait, waits.build_outcome(wait)))
+            change = outbox.acknowledge_wakes(own, now)
+        text = waits.format_wake_text(wait, waits.build_outcome(wait))
+        return change, EndedWait(wait=wait, text=text)
 
-    return _decide_on_wait(context, wait_id, fetch_once)
+    return _decide_on_wait(context, wait_id, fetch)
 
 
 def _is_reached(context: Context, facts: WaitFacts) -> bool:
@@ -269,16 +266,16 @@ def set_deadlines(context: Context, left: Mapping[str, float]) -> None:
     Setting them twice changes nothing.
     """
 
-    def set_one(facts: WaitFacts) -> None:
-        if facts.wait.status is WaitStatus.WATCHING:
-            due = context.clock.now() + timedelta(seconds=left[facts.wait.wait_id])
-            late = (due - facts.wait.deadline_at).total_seconds()
-            if abs(late) > DRIFT:
-                context.commit(Change(waits=(waits.postpone_wait(facts.wait, late),)))
+    def postpone(facts: WaitFacts, now: datetime) -> Decision[None]:
+        due = now + timedelta(seconds=left[facts.wait.wait_id])
+        late = (due - facts.wait.deadline_at).total_seconds()
+        if facts.wait.status is not WaitStatus.WATCHING or abs(late) <= DRIFT:
+            return Change(), None
+        return Change(waits=(waits.postpone_wait(facts.wait, late),)), None
 
     for wait_id in left:
         with suppress(WaitNotFound):
-            _decide_on_wait(context, wait_id, set_one)
+            _decide_on_wait(context, wait_id, postpone)
 
 
 def end_abandoned(context: Context) -> None:
@@ -321,18 +318,19 @@ def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
     )
 
 
-def _decide_on_wait(context: Context, wait_id: str, decided: Callable[[WaitFacts], T]) -> T:
+def _decide_on_wait(
+    context: Context, wait_id: str, decide: Callable[[WaitFacts, datetime], Decision[T]]
+) -> T:
     """Read a wait with its task and wakes, and decide, with its task locked."""
     first = context.store.read_wait(wait_id)
     owed = WakeQuery(states=OWED, wait_id=wait_id)
 
-    def once() -> T:
+    def read() -> WaitFacts:
         wait = context.store.read_wait(wait_id)
-        facts = WaitFacts(
+        return WaitFacts(
             wait=wait,
             task=context.find_task(wait.task_id) if wait.task_id else None,
             wakes=() if wait.task_id else (*reversed(context.store.find_wakes(owed)),),
         )
-        return decided(facts)
 
-    return context.retry_on_conflict(first.task_id or wait_id, once)
+    return context.update(first.task_id or wait_id, read, decide)

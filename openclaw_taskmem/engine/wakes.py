@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -252,12 +253,12 @@ def update_wakes(
     decided: Callable[[Sequence[Wake], datetime], Change],
 ) -> None:
     """Read wakes of one task or wait anew, decide about them, and commit."""
-
-    def once() -> None:
-        current = context.store.find_wakes(WakeQuery(wake_ids=tuple(wake_ids)))
-        context.commit(decided(current, context.clock.now()))
-
-    context.retry_on_conflict(subject, once)
+    query = WakeQuery(wake_ids=tuple(wake_ids))
+    context.update(
+        subject,
+        partial(context.store.find_wakes, query),
+        lambda current, now: (decided(current, now), None),
+    )
 
 
 def _settle_delivery(

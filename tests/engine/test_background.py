@@ -73,7 +73,7 @@ def test_whoever_takes_two_turns_that_are_one_takes_it_once() -> None:
     decided: list[str] = []
 
     def decides() -> None:
-        decided.append(context.retry_on_conflict("a", lambda: "yes", "a"))
+        decided.append(context.update("a", tuple, lambda *_: (Change(), "yes"), "a"))
 
     call = threading.Thread(target=decides, daemon=True)
     call.start()
