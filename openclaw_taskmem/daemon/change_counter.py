@@ -17,7 +17,7 @@ class ChangeCounter:
         self._of_each: dict[str, set[asyncio.Event]] = {}
 
     def notify(self, changed: Iterable[str] = ()) -> None:
-        """Count a change, and wake those who watch one of the changed ids."""
+        """Count a change; wake those who wait for any change or watch one of the changed ids."""
         self.told += 1
         self._more.set()
         self._more = asyncio.Event()

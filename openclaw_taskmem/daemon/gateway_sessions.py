@@ -69,6 +69,8 @@ class Gateways:
 
         Raises:
             InvalidArguments: One of them is not a valid event; none is handled.
+            Conflict, StoreBusy, StoreFull, StoreUnavailable: The store failed; the gateway reports
+                the events again.
         """
         stop: list[JsonValue] = []
         events = gateway_events.parse_report(params)

@@ -33,7 +33,10 @@ def handle_turn_start(
 def handle_call_start(
     context: Context, heard: ReportContext, event: gateway_events.ToolStarted
 ) -> None:
-    """Record that a tool call has begun; for our own tools, only that the session is active."""
+    """Record that a tool call has begun; for our own tools, only that the session is active.
+
+    A call without a run counts towards an implicit task.
+    """
     if _is_own_tool(event.tool):
         turns.record_heartbeat(context, heard)
     else:
@@ -70,7 +73,7 @@ def handle_call_end(
 def handle_turn_end(
     context: Context, heard: ReportContext, event: gateway_events.TurnEndReport
 ) -> None:
-    """Decide what follows a turn; do nothing if the gateway's shutdown cut it off."""
+    """Decide what follows a turn, unless the gateway's shutdown cut it off."""
     implicit_tasks.forget_calls(context, heard)
     if event.cut:
         return

@@ -31,7 +31,7 @@ from taskmem_hookspecs import Clock, Condition, Frame, Judge, JudgeUnavailable, 
 SOONEST: Final = 0.05
 """Minimum delay before a judge is asked again, in seconds."""
 LONGEST_WISH: Final = 300.0
-"""Maximum delay that a judge can ask for, in seconds."""
+"""Maximum retry delay that an unavailable judge can ask for, in seconds."""
 Blame = Callable[[object, str, BaseException], None]
 """Called with a plug-in's object, the hook it failed in, and the error."""
 Find = Callable[[], Awaitable[validation.Judges]]
@@ -74,7 +74,7 @@ class JudgePanel:
         self._unjudged: tuple[int, ...] | None = None
         """Sides without a judge; None: nobody has looked for judges yet."""
         self._unjudged_since = clock.now()
-        """When the panel first looked for judges; a side that finds one keeps it."""
+        """When the panel was created, and so since when sides may have no judge."""
         self._advice = ""
         self._start = start
         self._entries: list[_JudgeState] = []
@@ -111,7 +111,10 @@ class JudgePanel:
         return combine_replies(heard)
 
     async def _refresh_judges(self) -> None:
-        """Find the judges; schedule another search while a side has none."""
+        """Find the judges; schedule another search while a side has none.
+
+        They replace the present ones only if fewer sides are without a judge then.
+        """
         found = await self._find_judges()
         unjudged = find_unjudged(self._condition, found.found)
         if self._unjudged is None or len(unjudged) < len(self._unjudged):
@@ -128,7 +131,7 @@ class JudgePanel:
 
     async def _ask_judge(self, entry: _JudgeState, look: Look) -> JudgeReply:
         if entry.busy:
-            # Its last call was cancelled, but has not ended yet.
+            # Its last call was cancelled, and may still run.
             return entry.build_refusal("it was still being asked when time was up", None)
         rest = entry.rests_until - self._clock.monotonic()
         if rest > 0:
@@ -169,11 +172,11 @@ class _JudgeState:
 
     judge: Final[Judge]
     place: str
-    """End of the last frame that it answered."""
+    """Where the next frame for it starts: the end of the last one that it answered."""
     sides: tuple[int, ...]
     """Indexes of the sides that it decides."""
     since: datetime | None = None
-    """When it was first asked after its last ruling; None: it has ruled on everything."""
+    """When it was first asked since its last ruling without trouble; None: not since then."""
     shown: object = None
     """Key of the last frame that it answered."""
     picture: Picture | None = None
@@ -188,9 +191,13 @@ class _JudgeState:
     stalled: bool = False
     """True if the last frame that it answered ended where it started."""
     failures: int = 0
+    """Number of failures since its last ruling."""
     trouble: str | None = None
+    """Why its last call failed; None: it did not."""
     rests_until: float = float("-inf")
+    """Until when it is not asked after a failure, by the monotonic clock."""
     last_rest: float = 0.0
+    """Delay after its last failure, in seconds."""
 
     def record_ruling(self, frame: Frame, ruling: Ruling, now: float) -> None:
         """Store a ruling and reset the failures."""
@@ -239,7 +246,7 @@ class _JudgeState:
 
 
 def build_frame_key(frame: Frame) -> object:
-    """Return what a frame shows except its picture; a judge rules again when this changes."""
+    """Return the parts of a frame, except its picture, whose change makes a judge rule again."""
     return (
         frame.place,
         frame.text,

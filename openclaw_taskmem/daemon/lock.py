@@ -115,7 +115,7 @@ class Lock:
 
 
 def read_file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file; None if it does not exist."""
+    """Return the device and inode of a file; None if it does not exist or cannot be read."""
     try:
         there = path.stat()
     except OSError:
@@ -124,7 +124,11 @@ def read_file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def find_holder(path: Path) -> LockHolder | None:
-    """Return the process that holds a lock; None if none does or the file system has no locks."""
+    """Return the process that holds a lock; None if none does or the file system has no locks.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
     try:
         file = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError):

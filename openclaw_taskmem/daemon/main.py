@@ -57,13 +57,13 @@ LOOK_SECONDS = 2.0
 MOST_DESCRIPTORS = 4096
 """Number of open files that the daemon requests from the system."""
 CATCH_UP_SECONDS = 3.0
-"""How long a start with many waits runs before modules are preloaded."""
+"""Maximum time for which preloading modules waits until every open wait was looked at."""
 LAST_CALLS_SECONDS = 5.0
 """Time limit for running calls when the daemon stops."""
 
 
 def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
-    """Run the daemon of the home whose lock this process holds, until it is told to stop.
+    """Run the daemon of the home whose lock this process holds, as `serve_one_home` does.
 
     Raises:
         TaskmemError: It cannot run with these settings or this database.
@@ -92,7 +92,7 @@ def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
 async def serve_one_home(
     settings: Settings, clock: Clock, lock: Lock, faces: int = MOST_FACES
 ) -> None:
-    """Serve one home until a signal comes, or until it has been idle for long enough.
+    """Serve one home until a signal comes, it was idle for long enough, or its files are replaced.
 
     Args:
         settings: The home's settings.
@@ -101,7 +101,9 @@ async def serve_one_home(
         faces: Maximum number of connections.
 
     Raises:
-        SettingsInvalid: A transport or reader is unknown, or the home is a copy of another.
+        NoProvider: There is no wake transport at all.
+        SettingsInvalid: A transport or reader is unknown, or the home is a copy of another and
+            shares its database.
         StoreUnavailable: The database cannot be opened.
     """
     for warning in settings.warnings:
@@ -184,7 +186,7 @@ async def serve_one_home(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        # Before any call can write: later events are new.
+        # Set before any call can write, so that every later event counts as new.
         context.store.join_database()
         readers.spending.begin(context)
         hook_events.set_start_position(context)
@@ -268,7 +270,7 @@ async def _run_until_stopped(
 async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
     """Load the judges after the start, and the MCP SDK once the first host connects.
 
-    Runs after the waits are watched and after the daemon answers calls. A home without MCP hosts
+    Starts once every open wait was looked at, or after `CATCH_UP_SECONDS`. A home without MCP hosts
     never needs the SDK, which takes some 35 MB.
     """
     with contextlib.suppress(TimeoutError):
@@ -293,9 +295,9 @@ async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
 
 
 def _keep_loaded_modules() -> None:
-    """Exempt all that is loaded from garbage collection, which may begin.
+    """Exempt all that is loaded from garbage collection, and enable it: `startup.main` disabled it.
 
-    The source texts that were read to build models are freed.
+    Also frees the source texts that were read to build models.
     """
     linecache.clearcache()
     gc.freeze()
@@ -303,7 +305,10 @@ def _keep_loaded_modules() -> None:
 
 
 def _identify_database_files(settings: Settings) -> Sequence[tuple[int, int] | None]:
-    """Return the identities of the SQLite files; empty if the database is on a server."""
+    """Return the identities of the SQLite file and its WAL, with None for one that does not exist.
+
+    Empty if the database is on a server.
+    """
     kind, _, path = settings.database.partition(":///")
     if kind != "sqlite":
         return ()
@@ -320,9 +325,10 @@ async def _watch_home_files(
     *,
     opened: Sequence[tuple[int, int] | None],
 ) -> None:
-    """Stop if the home or its database was replaced or removed; reopen a removed socket.
+    """Every `LOOK_SECONDS`, check the home's files, reopen a removed socket, and rotate the log.
 
-    Otherwise the daemon would write into files that nobody can find any more.
+    Stops the daemon if its lock or database was replaced or removed: it would go on writing into
+    files that nobody can find any more.
     """
     while True:
         await clock.sleep(LOOK_SECONDS)

@@ -56,7 +56,7 @@ class SdkUnavailable(TaskmemError):
 
 
 def load_sdk() -> None:
-    """Import the SDK before the first host connects, because that takes most of a second."""
+    """Import the SDK, which takes most of a second; call it off the event loop."""
     for module in SDK:
         importlib.import_module(module)
 

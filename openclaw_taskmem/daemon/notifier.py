@@ -84,7 +84,7 @@ class Notifier:
         self._told_spans: list[tuple[int, int]] = []
         """First and last event ids of messages delivered after the saved place."""
         self._small: dict[str | None, float] = {}
-        """When each session last got a notice of what a card would show."""
+        """When each session last got a notice of what a card would show, by the monotonic clock."""
         self._read = self._kept = -1
         """Event up to which the log was read, and the saved place; -1: unknown."""
 
@@ -193,7 +193,9 @@ class Notifier:
         return bool(told and left)
 
     async def _save_bookmark(self) -> None:
-        """Save the event up to which everything was delivered; later ones repeat after a crash.
+        """Save the event up to which everything was delivered or given up.
+
+        Later ones are delivered again after a crash.
 
         The place never lies within a delivered message: a restart there would form a different
         message from the rest and deliver it as well.
@@ -211,7 +213,10 @@ class Notifier:
             self._kept = place
 
     async def _deliver_message(self, message: Sequence[_PendingEntry]) -> bool:
-        """Deliver one message; return False to retry later."""
+        """Deliver one message; return False to retry later.
+
+        True also if the host refused it, or failed in a way that a retry would not help.
+        """
         first = message[0]
         event, age = first.event, self._compute_age(first)
         if self._host is None:

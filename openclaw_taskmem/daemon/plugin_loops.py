@@ -20,7 +20,7 @@ from openclaw_taskmem.plugin_host.manager import format_error
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 CLEAN_UP_SECONDS: Final = 2.0
-"""How long cancelled calls may clean up; a program that one runs is killed."""
+"""How long cancelled calls may clean up, for example kill programs that they run."""
 CLOSE_SECONDS: Final = CLEAN_UP_SECONDS + 0.5
 """How long a loop may take to end."""
 

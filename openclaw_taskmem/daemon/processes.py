@@ -76,7 +76,9 @@ def _parse_elapsed(elapsed: str) -> float | None:
 def _read_start_time(pid: int) -> str | None:
     """Return the start time of a process; None if no such process is alive.
 
-    Raises if it could not look, since that does not prove that the process has ended.
+    Raises:
+        OSError: It could not look, which does not prove that the process has ended.
+        SubprocessError: Likewise.
     """
     if _PROC.joinpath("self", "stat").exists():
         return _read_start_time_linux(pid)

@@ -69,7 +69,8 @@ class _ReaderState:
     """First come, first served."""
     queued: int = 0
     failures: int = 0
-    """Consecutive questions that it could not be asked."""
+    """Number of questions since its last answer that it failed to take or answer in time; an
+    unusable answer (`NoAnswer`) does not count."""
     rests_until: float = float("-inf")
     trouble: str = ""
 
@@ -160,7 +161,7 @@ class Readers:
         return sorted(able, key=lambda each: each.status.readiness is Readiness.AWAY)
 
     def _read_status(self, entry: _ReaderState) -> ReaderStatus:
-        """Return a reader's status; AWAY if it fails to say."""
+        """Return a reader's status; AWAY if it fails to say, OFF if its limit is 0."""
         if entry.reader.calls_per_day == 0:
             sentence, _ = self.spending.find_refusal(entry.reader, confirms=False) or ("", 0.0)
             return ReaderStatus(readiness=Readiness.OFF, detail=sentence)
@@ -212,11 +213,11 @@ class Readers:
     # --- asking: from any loop ------------------------------------------------
 
     async def read(self, question: Question) -> Reading:
-        """Ask the first reader that can answer; the reading's note says why others were not asked.
+        """Ask the readers in order until one answers; the note says why those before it did not.
 
         Raises:
-            NoAnswer: One was asked and returned no usable answer.
-            ReaderUnavailable: None could be asked; the sentence says why.
+            NoAnswer: None answered, and at least one returned an unusable answer.
+            ReaderUnavailable: None could be asked or answered in time; the sentence says why.
         """
         if asyncio.get_running_loop() is self._loop:
             return await self._read_first_able(question)
@@ -228,7 +229,7 @@ class Readers:
     ) -> Mapping[str, JsonValue] | None:
         """Ask about a text, from a thread, and return the fields of the answer.
 
-        None: there is no reader, none could be asked, or the answer is invalid.
+        None: there is no reader, none answered within `ASK_SECONDS`, or the answer is invalid.
         """
         if self.offer()[0] is None:
             return None
@@ -354,7 +355,7 @@ def describe_status(status: ReaderStatus) -> str:
 
 
 def _combine_errors(passed: Sequence[ReaderUnavailable]) -> ReaderUnavailable:
-    """Return one error for all readers that could not be asked."""
+    """Return one error for all readers that gave no answer."""
     words = " ".join(map(str, passed)) or "There is no reader; see taskmem doctor."
     rests = [rest for each in passed if (rest := each.retry_seconds) is not None]
     kind = NoAnswer if any(isinstance(e, NoAnswer) for e in passed) else None

@@ -50,7 +50,10 @@ class ReaderUsageCounter:
         return find_usage(self._days, self._clock.now(), reader.name)
 
     def find_refusal(self, reader: Reader, *, confirms: bool) -> tuple[str, float] | None:
-        """Return why a reader may not be asked and for how many seconds; None if it may."""
+        """Return why a reader may not be asked and for how many seconds; None if it may.
+
+        `confirms`: as `Question.confirms`.
+        """
         now, limit = self._clock.now(), reader.calls_per_day
         return refuse_over_limit(reader.name, self.get_usage(reader), limit, now, confirms=confirms)
 
@@ -72,7 +75,7 @@ class ReaderUsageCounter:
         await self._save_days(days)
 
     async def _save_days(self, days: Days) -> None:
-        """Save the counts; if that fails, they are valid until the daemon ends."""
+        """Save the counts; if that fails, they are kept in memory and saved with the next."""
         self._days = days
         self._changes += 1
         mine, context = self._changes, self._context

@@ -44,7 +44,7 @@ T = TypeVar("T")
 Params = Mapping[str, object]
 
 LOOKS = 32
-"""Threads for calls that look at targets and may take long."""
+"""Threads for calls that look at targets, files or URLs, and may take long."""
 LOOKS_OF_CALLER = 8
 THREADS = 8
 """Threads for all other calls; more would only wait for the single writer."""
@@ -63,7 +63,7 @@ class RelayHost(NamedTuple):
 
 
 class Dispatcher:
-    """Answers calls, each on a thread of a pool."""
+    """Answers calls on threads; `follow`, `wait` and `report` on the event loop."""
 
     def __init__(
         self,
@@ -249,17 +249,17 @@ class Dispatcher:
         return catalog.answer_call(self._context, *_parse_tool_call(params), caller)
 
     def _build_packet(self, params: Params, caller: Caller) -> JsonValue:
-        """Return the packet of a session's open task, if the agent may have forgotten it.
+        """Return the packet of a session's open task, preceded by open questions.
 
-        Without `age` the agent takes the task up again, unless the task waits for the user's
-        answer; then the question comes before the packet. Source: ruling "consent".
+        With `age`: only if the agent may have lost its context, that many milliseconds ago, and
+        without the questions. Without it, the user asks; then the agent's run resumes too, unless
+        the task waits for the user's answer. Source: ruling "consent".
         """
         session_key, age = _read_text(params, "session_key"), params.get("age")
         if session_key is None:
             raise InvalidArguments("packet takes a session_key.")
         since = None
         if isinstance(age, int) or (isinstance(age, float) and not math.isnan(age)):
-            # With an age, the agent may have forgotten since then; without, it asks.
             ago = timedelta(milliseconds=min(max(age, 0.0), 1e9))
             since = self._context.clock.now() - ago
         found = gateway_reports.build_reminder(
@@ -283,7 +283,7 @@ class Dispatcher:
         return {"task_id": task_id, "text": text}
 
     def _build_question(self, _: Params, caller: Caller) -> JsonValue:
-        """Return the open question of a session, for its agent; None if there is none."""
+        """Return which tasks of a session wait for its user, for its agent; None: none does."""
         if caller.session_key is None:
             raise InvalidArguments("question takes a session_key.")
         return {

@@ -49,8 +49,8 @@ DROP_SECONDS: Final = 3_600.0
 DROP_ON_SECONDS: Final = 60.0
 """The same while there are more rows than one deletion takes."""
 SURE_SECONDS: Final = 300.0
-"""How long the clock must run without a jump before rows are deleted for their age; a wrong clock
-is often corrected soon after start."""
+"""How long the clock must run without a jump before ended rows are deleted for their age; a wrong
+clock is often corrected soon after start."""
 SWEEP_SECONDS: Final = 120.0
 """Maximum interval between two checks for expired leases. Source: requirement D3."""
 KEPT_TRIES: Final = 7
@@ -58,7 +58,7 @@ KEPT_TRIES: Final = 7
 
 
 class BackgroundLoops:
-    """Runs everything that no call asks for."""
+    """Runs the loops that no call asks for, except the watching of waits."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class BackgroundLoops:
     ) -> None:
         """Create the loops.
 
-        `longest`: maximum sleep of a loop, in seconds. `holds` returns a function that says which
-        sessions must not be disturbed; `gateways` returns the connected gateways; `host` receives
-        notifications for users.
+        `longest`: maximum sleep of a loop in seconds, except that for leases. `holds` returns a
+        function that says which sessions must not be disturbed; `gateways` returns the connected
+        gateways; `host` receives notifications for users, and None makes them count as delivered.
         """
         self._context = context
         self._transport = transport
@@ -232,7 +232,7 @@ class BackgroundLoops:
         return ClockReading(self._context.clock.now(), self._context.clock.monotonic())
 
     def _delay_due(self, due: datetime | None, rest: timedelta) -> datetime | None:
-        """Delay a pass that left something due, so that it does not spin."""
+        """Return `due`, at the earliest after `rest`, so that a pass does not spin."""
         return due and max(due, self._context.clock.now() + rest)
 
     # --- outbox -------------------------------------------------------------
@@ -382,7 +382,7 @@ class BackgroundLoops:
     # --- the end ------------------------------------------------------------
 
     async def is_idle(self) -> bool:
-        """Return True if there is no open task, run, wait or wake."""
+        """Return True if no stuck check or lease is ever due, and no wake or wait is open."""
 
         def look(context: Context) -> bool:
             return not (

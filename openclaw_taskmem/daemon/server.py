@@ -31,12 +31,14 @@ Answers = Callable[[str, dict[str, object]], Awaitable[object]]
 """Answers a call by its method and parameters."""
 PROTOCOL: Final = 1
 LARGE_BYTES: Final = 16 * 1024
-"""Size from which calls are read and started one at a time."""
+"""Size in bytes above which calls are parsed and started one at a time, in the whole daemon."""
 LARGE_SECONDS: Final = 10.0
-"""How long such a call delays the next at most."""
+"""How long such a call delays the next one at most."""
 _WAITING: Final = ("wait", "follow")
-"""Methods that are answered only when something happens; such a call must be short."""
+"""Methods that are answered only when something happens; such a call has at most `LARGE_BYTES`,
+since a longer one would delay others."""
 OPENING_SECONDS: Final = 10.0
+"""Time limit for the first line of a connection."""
 MOST_FACES: Final = 512
 """Maximum number of connections."""
 RESERVED_FACES: Final = 16
@@ -77,12 +79,12 @@ class SocketServer:
         self.wants_mcp = asyncio.Event()
         """Set when the first relay connects; the SDK is loaded from then on."""
         self.speaks_mcp = asyncio.Event()
-        """Set once the MCP SDK is loaded; relays wait until then."""
+        """Set once the MCP SDK was loaded or failed to load; relays wait until then."""
         self.lacks_mcp: TaskmemError | None = None
         """Why the SDK could not be loaded; the answer to each request of a relay. None: no
         failure."""
         self.emptied = asyncio.Event()
-        """Set when the last connection closes."""
+        """Set when the last connection closes; the check for idleness clears it."""
 
     @property
     def connection_count(self) -> int:
@@ -90,7 +92,7 @@ class SocketServer:
         return len(self._visits)
 
     async def open(self, path: Path) -> None:
-        """Listen at a path, accessible to our own user only."""
+        """Listen at a path, accessible to our own user only, in place of any socket there."""
         path.unlink(missing_ok=True)  # noqa: ASYNC240 - once, at start
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
@@ -111,7 +113,11 @@ class SocketServer:
         return self._bound is not None and _read_file_identity(self._path) == self._bound
 
     async def close(self, seconds: float) -> None:
-        """Accept no connections, let running calls end, and close all connections."""
+        """Accept no connections, let running calls end, and close all connections.
+
+        `seconds`: time limit for the running calls; if one exceeds it, no answer is written any
+        more.
+        """
         self._dispatcher.release_followers()
         if self.is_in_place:
             self._path.unlink(missing_ok=True)
@@ -260,10 +266,10 @@ class SocketServer:
             for place in places:
                 await held.enter_async_context(place)
             making = asyncio.create_task(self._make_answer(line, answers))
-            # A large line is parsed at once, but proving a claim may take a minute.
+            # Parsing a large line is quick, but a call may take a minute to check a claim.
             await asyncio.wait({making}, timeout=LARGE_SECONDS if places else None)
         text = await making
-        # Reading it may take the client for ever, and delays no other call.
+        # Write it outside the places: a client that never reads it delays no other call.
         writer.write(text)
         try:
             await writer.drain()
@@ -344,7 +350,7 @@ def _read_file_identity(path: Path) -> tuple[int, int] | None:
 
 
 async def _identify_peer(peer: socket.socket) -> str | None:
-    """Return the identity of the connecting process; None if the system does not tell it."""
+    """Return the connecting process as `identify_process` does; None if it cannot be identified."""
     if sys.platform == "linux":
         return processes.identify_process(_read_peer_credentials(peer)[0])
     if sys.platform == "darwin":
@@ -369,7 +375,10 @@ def _read_peer_credentials(peer: socket.socket) -> tuple[int, int, int]:
 
 
 def _is_own_user(peer: socket.socket) -> bool:
-    """Return True if the peer runs as our own user, as the socket's mode 0600 also ensures."""
+    """Return True if the peer runs as our own user.
+
+    Elsewhere than on Linux, always True: only the socket's mode 0600 keeps others out there.
+    """
     if sys.platform != "linux":
         return True
     return _read_peer_credentials(peer)[1] == os.geteuid()

@@ -15,7 +15,7 @@ from openclaw_taskmem.home import HomeRefused, find_home
 
 
 def main(environ: MutableMapping[str, str]) -> int:
-    """Run a daemon in the foreground until it is told to stop; return its exit status."""
+    """Run a daemon in the foreground until it stops; return its exit status."""
     # Loaded modules stay in memory, so collect no garbage until all are loaded.
     gc.disable()
     try:

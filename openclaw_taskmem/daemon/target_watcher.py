@@ -207,7 +207,7 @@ class Watcher:
             await asyncio.Event().wait()
 
     async def _poll(self) -> bool:
-        """Look from the end of the last poll; return True if anything is new."""
+        """Look from the end of the last poll; return True if anything is new or the look failed."""
         before = self._polled
         try:
             if before is None:

@@ -90,7 +90,7 @@ class Watchers:
             ) from error
 
     async def close(self) -> None:
-        """Close all watchers."""
+        """Close all watchers, within `CLOSE_SECONDS`."""
         alive, self._alive = self._alive, set()
         ends = (*self._closing, *(watcher.close() for watcher in alive))
         with contextlib.suppress(TimeoutError):

@@ -42,7 +42,9 @@ class WakeableTimer:
             self._rung.set()
 
     async def wait(self, due: datetime | None) -> float:
-        """Return at `due`, after the longest sleep, or when `wake` reports something due.
+        """Return at `due` or at an earlier instant that `wake` reported.
+
+        Returns after the longest sleep in any case. None: nothing is known to be due.
 
         Returns:
             By how many seconds it overslept, as `measure_oversleep` computes.

@@ -35,6 +35,8 @@ class Followers:
     async def follow(self, params: Mapping[str, object]) -> JsonValue:
         """Return all waits once any of them has changed, or after `SECONDS`.
 
+        `seen` is the count in the caller's last answer; without it, they are returned at once.
+
         Raises:
             DaemonUnavailable: The daemon is stopping.
         """

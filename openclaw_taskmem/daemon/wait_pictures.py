@@ -94,7 +94,7 @@ class WaitSnapshots:
             self._resting.cancel()
 
     def _put_last(self) -> bool:
-        """Queue the newest picture; return False if it is queued already."""
+        """Queue the newest picture; return False if there is none or it was queued already."""
         newest, self._newest = self._newest, None
         if newest is None or newest.picture is self._noted():
             return False

@@ -1,7 +1,7 @@
 """Watch all open waits, and follow the commits that change them.
 
 After each commit that opened, changed or ended a wait, its row is read again and watched
-accordingly. No state of a wait exists only here, so a restart loses none.
+accordingly. After a restart, the rows alone suffice to watch all open waits again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LOADS: Final = '"ready" appears or it is ready'
 LOAD_SECONDS: Final = 120.0
 """Time limit of each plug-in to load these judges."""
 ANSWER_SECONDS: Final = 25.0
-"""How long a call waits to learn whether its target exists."""
+"""How long a call waits for the event loop's answer about its target."""
 
 
 class WaitSupervisor:
@@ -301,7 +301,7 @@ class WaitSupervisor:
         await self._apart.close()
 
     async def _retry_until_done(self, call: Callable[[], T]) -> T:
-        """Call the store until it succeeds, and return the result."""
+        """Call the store until it succeeds or raises WaitNotFound, and return the result."""
         failures = 0
         while True:
             try:

@@ -35,7 +35,8 @@ from taskmem_hookspecs.errors import NotAllowed
 log = logging.getLogger(__name__)
 
 LAST_LOOK_SECONDS: Final = 0.4
-"""Time limit at the deadline for a look in progress, and again for the last look."""
+"""Time limit at the deadline for each of: a look in progress, the last look, and the reading of
+what the target showed before."""
 LATE_LOOK_SECONDS: Final = 5.0
 """The same for a look in progress if the deadline passed before the wait could be watched."""
 
@@ -109,7 +110,7 @@ class WaitTask:
         return self._due - self._clock.monotonic()
 
     async def run(self) -> WaitEnd:
-        """Return how the wait ends, by its deadline at the latest."""
+        """Return how the wait ends, at the latest at its deadline plus the last looks' limits."""
         patience = LAST_LOOK_SECONDS if self.seconds_left > 0 else LATE_LOOK_SECONDS
         watching = asyncio.create_task(self._watch())
         timer = asyncio.create_task(self._clock.sleep(max(0.0, self.seconds_left)))
@@ -148,7 +149,10 @@ class WaitTask:
             self._resting.clear()
 
     async def _look_once(self) -> tuple[float | None, WaitEnd | None]:
-        """Ask the judges; return when to look again without a change, and how the wait ends."""
+        """Ask the judges; return when to look again, and how the wait ends (None: it goes on).
+
+        When: in how many seconds, even without a change; None: only at a change.
+        """
         if self.watcher is None:
             try:
                 await self._join_watcher()
@@ -187,7 +191,7 @@ class WaitTask:
         return frame.model_copy(update={"seconds_left": self.seconds_left})
 
     async def _wait_for_news(self, again: float | None) -> None:
-        """Return at the next change, or after `again` seconds."""
+        """Return at the next change, or after `again` seconds (None: only at a change)."""
         news = self._news
         if again == 0:
             await asyncio.sleep(0)
@@ -232,7 +236,7 @@ class WaitTask:
         return WaitEnd(WaitStatus.TIMEOUT, observation)
 
     async def _read_earlier_tail(self) -> str | None:
-        """Return what the target showed before the wait; None if there are newer lines."""
+        """Return what the target showed before the wait; None: it has newer lines, or no answer."""
         if self.watcher is None or not self._silent:
             return None
         with contextlib.suppress(Exception):

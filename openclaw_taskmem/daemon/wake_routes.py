@@ -66,6 +66,9 @@ def build_routing_transport(
 ) -> tuple[RoutingTransport, Mapping[str, JsonValue]]:
     """Return the transport for the home's wakes, and facts on the home for `status`.
 
+    A transport that the settings file names takes all wakes. So does the chosen one if the setting
+    is `auto`. Otherwise an agent's own gateway comes first.
+
     Args:
         settings: The home's settings.
         plugin_host: Provides the transports of plug-ins.
@@ -100,7 +103,7 @@ def _find_own_transport(
     known: dict[str, WakeTransport],
     host: str | None,
 ) -> WakeTransport | None:
-    """Return the transport of an agent's own gateway; None if it is not connected.
+    """Return the transport of an agent's own gateway; None: not connected, or no such transport.
 
     It takes precedence over a transport named in the daemon's environment. `known` caches
     transports by name.
@@ -118,9 +121,9 @@ def _find_own_transport(
 
 
 def is_output_read(environ: Mapping[str, str], descriptor: int = OUTPUT) -> bool:
-    """Return True if something reads standard output: a terminal, or the reader of a pipe.
+    """Return True if something reads standard output: it is a terminal, a pipe or a socket.
 
-    A file counts as a log, and so does the journal of systemd; nothing reads the null device.
+    False for a file and for the journal of systemd, which are logs, and for the null device.
     """
     try:
         found = os.fstat(descriptor)
