@@ -238,7 +238,7 @@ class TurnEndReport(SessionActivity):
     awaited: Annotated[tuple[ReportedText, ...], Field(max_length=100)] = ()
     """Commands that the gateway runs in the background for the session."""
     scheduled: Annotated[tuple[ReportedText, ...], Field(max_length=1000)] = ()
-    """Turns that the agent has scheduled in the gateway for now or within the hour."""
+    """Automations of the session's agent that run in the gateway, or may within the hour."""
 
 
 class AwaitedEnded(SessionActivity):

@@ -178,7 +178,8 @@ class ExecOutput:
         self.is_shown = False
         """Whether the gateway shows any output of the command."""
         self.size = 0
-        """Characters that the gateway has; the next request asks for those after them."""
+        """Number of characters of the whole output at the last answer; the next one has the text
+        only if this has changed or the beginning was dropped."""
         self._raw = ""
         self._begin = 0
         """Offset of the first character in `_raw`."""
@@ -220,7 +221,7 @@ class ExecOutput:
 def read_exec_end(seen: Mapping[str, Any], boot: str) -> ExecEnd | None:
     """Return how a command ended; None: it runs.
 
-    `boot` identifies the gateway process in which the command was started.
+    `boot` identifies the gateway process that ran when the watch began.
     """
     shown, row = _find_session(seen), _to_object(seen.get("row"))
     if shown:

@@ -21,7 +21,7 @@ class Webhooks(NamedTuple):
     """Address and token of OpenClaw's webhooks."""
 
     url: str
-    """`http://127.0.0.1:PORT/hooks`."""
+    """`http://127.0.0.1:PORT/PATH`; the default path is `hooks`."""
     token: str
     port: int
 
@@ -109,7 +109,7 @@ def has_includes(config: Mapping[str, Any]) -> bool:
 
 
 def find_local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> int | None:
-    """Return the gateway's port on loopback; None: it is unknown."""
+    """Return the gateway's port on loopback; None: it is unknown, or the gateway is elsewhere."""
     gateway = _to_object(config.get("gateway"))
     elsewhere = gateway.get("mode") == "remote" or gateway.get("bind") in _ELSEWHERE
     if elsewhere or "$include" in config or "$include" in gateway:
@@ -119,7 +119,7 @@ def find_local_port(config: Mapping[str, Any], environ: Mapping[str, str]) -> in
 
 
 def _resolve_variable(text: str, environ: Mapping[str, str]) -> str:
-    """Return the text, or the value of the variable if the text is `${NAME}`."""
+    """Return the text, or the value of the variable if it is `${NAME}`; empty: it is not set."""
     if text.startswith("${") and text.endswith("}"):
         return environ.get(text[2:-1], "")
     return text

@@ -18,7 +18,7 @@ from taskmem_openclaw.transports import OPENCLAW_TRANSPORTS
 
 @hookimpl(trylast=True)
 def wake_transport(name: str) -> WakeTransport | None:
-    """Return the transport with this name: a way into OpenClaw, `auto` or `stdout`."""
+    """Return the transport with this name: a way into OpenClaw, `auto` or `stdout`; else None."""
     if name == "auto":
         from taskmem_openclaw.transports.auto import FirstAvailable
 
@@ -43,7 +43,10 @@ def agent_host() -> AgentHost:
 
 @hookimpl(trylast=True)
 def wait_sensor(target: Target) -> Sensor | None:
-    """Return the sensor for `pty:NAME` targets: commands that OpenClaw's `exec` runs."""
+    """Return the sensor for `pty:NAME` targets: commands that OpenClaw's `exec` runs.
+
+    None: another kind of target, such as `pty:file:…`.
+    """
     if target.scheme != "pty" or ":" in target.name:
         return None
     from taskmem_openclaw.background_commands import ExecSensor

@@ -71,8 +71,8 @@ async def wait_for_version(
 ) -> bool:
     """Wait until a plug-in of this version listens; return False after `seconds`.
 
-    The socket's path is known only once a daemon runs. A plug-in whose boot id is `earlier` does
-    not count, because it is about to end.
+    The socket's path is looked up anew each time, because it is known only once a daemon runs. A
+    plug-in whose boot id is `earlier` does not count, because it is about to end.
     """
     try:
         async with asyncio.timeout(seconds):

@@ -52,7 +52,7 @@ class HostReader:
 
     @property
     def calls_per_day(self) -> int | None:
-        """Maximum number of questions a day; the core has validated the setting."""
+        """Maximum number of questions a day; `CALLS_PER_DAY` if the setting is no number."""
         raw = self._environ.get(VARIABLE, "").strip()
         return int(raw) if re.fullmatch(r"[0-9]{1,9}", raw) else CALLS_PER_DAY
 

@@ -1,7 +1,9 @@
 """Make the tool catalogue that the plug-in in the gateway registers.
 
-TASKMEM_TOOLS=all taskmem tools --json |
-    python -m taskmem_openclaw.tool_catalogue > gateway/tools.json
+Usage:
+
+    TASKMEM_TOOLS=all taskmem tools --json |
+        python -m taskmem_openclaw.tool_catalogue > gateway/tools.json
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ class RetentionMixin:
         return DroppedRows(rows=rows, last_event=last)
 
     def measure(self, home: str | None = None) -> StoreSize:
-        """Return the bytes in use; free pages do not count."""
+        """Return the bytes in use without free pages, and whether other homes have rows."""
         self._database.require_in_place()
         with translate_errors(), self._database.connect_reader() as reader, reader.begin():
             shared = home is not None and reader.execute(_OTHERS, {"home": home})

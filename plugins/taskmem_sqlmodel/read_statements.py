@@ -279,6 +279,8 @@ def name_given_fields(query: Value) -> frozenset[str]:
 def _select_asked(table: sa.Table, given: frozenset[str], index: str | None) -> sa.Select[Any]:
     """Select the rows whose columns equal the query's fields of the same name.
 
+    `_PLURALS` match any of several values, and `role` also matches rows without a role.
+
     `index` is the condition of a partial index that covers them; None: there is none.
     """
     every = EVERY[table] if index is None else EVERY[table].where(sa.text(index))

@@ -90,7 +90,7 @@ def _create_tables(connection: sa.Connection) -> None:
     It needs no Alembic, which takes longer to import than the tables take to create, and would
     stay in memory.
     """
-    # Without a check: a table of that name is another program's, and is left alone.
+    # Without a check: a table of that name is another program's, so creation fails.
     Base.metadata.create_all(connection, checkfirst=False)
     _VERSION.create(connection, checkfirst=False)
     connection.execute(_VERSION.insert().values(version_num=HEAD))

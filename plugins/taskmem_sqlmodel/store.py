@@ -50,7 +50,9 @@ class SqlStore(CountMixin, RetentionMixin):
 
         Raises:
             SettingsInvalid: The URL is not that of a database.
+            StoreBusy: Another process did not release its lock in time.
             StoreTooNew: A newer version wrote the database; it was left untouched.
+            StoreUnavailable: The database cannot be reached or read.
         """
         self._database = open_database(url, busy_timeout)
         self._commits = GroupCommit(self._database)

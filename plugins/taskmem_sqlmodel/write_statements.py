@@ -63,6 +63,8 @@ _KEPT: Final = sa.select(RUNS.c.run_id).where(
 FORGET: Final = CHECKPOINTS.delete().where(
     CHECKPOINTS.c.at < sa.bindparam("before"), CHECKPOINTS.c.run_id.not_in(_KEPT)
 )
+"""Deletes checkpoints from before `before`, except those of runs that are blocked, under review or
+of another home."""
 _PAST: Final = (
     sa.select(TASKS.c.task_id)
     .where(

@@ -195,7 +195,10 @@ class GatewayProbe:
         self._url = f"http://127.0.0.1:{port or configuration.DEFAULT_PORT}"
 
     async def check_ways(self, program: str | None) -> AsyncIterator[HealthRow]:
-        """Yield a row for each transport. `program` is OpenClaw's command; None: not installed."""
+        """Yield rows for the gateway, what it can show, each transport, and heartbeats.
+
+        `program` is OpenClaw's command; None: not installed.
+        """
         there = await self._request_status("GET", f"{self._url}/healthz") is not None
         if self._facts.gateways:
             yield check_connected(self._facts)

@@ -30,6 +30,7 @@ LOOK_SECONDS: Final = 0.1
 CLOSE_TRIES: Final = 20
 """Attempts to delete the session: just after a turn the gateway may refuse."""
 CLOSE_SECONDS: Final = 0.5
+"""Time between two of these attempts. Seconds."""
 MESSAGE: Final = (
     "taskmem doctor checks that wakes arrive. Call the tool task_list once, then "
     "answer OK, and nothing else. When a line says that a wait has ended, answer OK "
@@ -245,7 +246,7 @@ def can_see_conversations(config: Mapping[str, Any]) -> bool:
 
 
 def check_hooks(seen: Counts, *, granted: bool) -> Iterator[HealthRow]:
-    """Yield a row for each hook that must fire in two turns of a new session."""
+    """Yield a row for each hook that must fire in two turns of a new session, and for the tool."""
     if not seen:
         return
     lost = {

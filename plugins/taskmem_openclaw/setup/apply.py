@@ -38,6 +38,7 @@ _ENTRIES: Final[Keys] = ("plugins", "entries")
 _OURS: Final[tuple[Keys, ...]] = (*((*_ENTRIES, name) for name in _NAMES), plan.LOAD, plan.ALLOW)
 """Paths that installing and uninstalling also change."""
 _AROUND: Final[tuple[Keys, ...]] = (_ENTRIES, plan.LOAD[:2], plan.LOAD[:1])
+"""Their parents, which OpenClaw's commands may add empty or remove when empty."""
 _SECRET: Final = ("env", "headers")
 _LEFT: Final = object()
 """Marks a key that the patch does not touch."""

@@ -64,6 +64,8 @@ class OpenClaw(NamedTuple):
     def read(self) -> Document:
         """Return the configuration as it is written.
 
+        If a section of `_SECTIONS` has includes, only these sections, with their includes.
+
         Raises:
             OpenClawSetupFailed: The configuration cannot be read.
         """

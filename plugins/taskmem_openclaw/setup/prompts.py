@@ -217,7 +217,7 @@ def _run_proof(*, loads: bool, earlier: str | None) -> None:
     `loads`: a gateway is loading the plug-in, and the one with boot id `earlier` ends.
 
     Raises:
-        SystemExit: The doctor found a fault.
+        ClickException: The doctor found a fault, or a person stopped it.
     """
     try:
         healthy = _is_healthy(loads=loads, earlier=earlier)
@@ -228,7 +228,10 @@ def _run_proof(*, loads: bool, earlier: str | None) -> None:
 
 
 def _is_healthy(*, loads: bool, earlier: str | None) -> bool:
-    """Run the doctor once a gateway has loaded the plug-in; return its verdict."""
+    """Run the doctor, with `loads` after a gateway has loaded the plug-in; return its verdict.
+
+    If the gateway takes longer than `_LOADS_SECONDS`, print that and run it all the same.
+    """
     if loads:
         version = package_files.read_version()
         with _show_progress("the gateway loads the plug-in"):

@@ -61,7 +61,7 @@ class OpenClawCli(ReachMixin):
         Raises:
             WakeUndelivered: The command is missing, failed or timed out, or the agent is in another
                 OpenClaw.
-            WakeRefused: The gateway will never take it.
+            WakeRefused: The gateway will never take it, or it cannot be an argument.
         """
         require_own_gateway(wake.host, self._environ)
         chosen = self._environ.get("TASKMEM_OPENCLAW_CLI_TEXT", "").strip() or "auto"

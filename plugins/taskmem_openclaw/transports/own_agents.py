@@ -20,7 +20,7 @@ def is_openclaw_agent(host: str | None) -> bool:
 
 
 class ReachMixin:
-    """A transport that takes wakes for all agents of OpenClaw."""
+    """Makes a transport take wakes for all agents of OpenClaw."""
 
     def reaches(self, host: str | None, session_key: str | None) -> bool:
         """Return whether the agent runs in OpenClaw; no session means the main one."""

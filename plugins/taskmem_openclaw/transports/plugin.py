@@ -52,8 +52,9 @@ class PluginTransport(ReachMixin):
 
         Raises:
             TransportUnavailable: The gateway has no plug-in that takes wakes.
-            WakeUndelivered: It was not done; or an earlier wake still waits; or the gateway is not
-                running, or about to load the plug-in.
+            WakeUndelivered: It was not done, for example because the gateway is not running, has
+                only just loaded the plug-in or first recovers the session, because an earlier wake
+                still waits, or because the agent is in another OpenClaw.
             WakeRefused: There is no such session.
         """
         try:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
 SECONDS: Final = 10.0
+"""Time limit of each part of a request, such as connecting."""
 _REFUSED: Final = (401, 403)
 _MISSING: Final = 404
 
