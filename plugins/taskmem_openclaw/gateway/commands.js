@@ -1,19 +1,20 @@
-// What a person may say of the tasks of a chat. What is meant by it is decided by the daemon.
-const COMMAND_MS = 10_000; // a person waits rather than not know whether it was done
-const PACKET_MS = 60_000; // for which a packet waits for the turn that its command begins
+// Pass a person's chat commands to the daemon, which carries them out.
+const COMMAND_MS = 10_000; // a person would rather wait than not know whether it was done
+const PACKET_MS = 60_000; // how long a packet waits for the turn that its command begins
 const COMMANDS = {
   tasks: "List this chat's tasks.",
   resume: "Resume a task, with your answer if it asks: /resume [TASK] [ANSWER].",
   cancel: "Cancel a task: /cancel [TASK].",
 };
 
-/** Take the commands; `started` finds the instance that was started. */
+/** Register the commands; `started` returns the started instance; undefined: there is none. */
 export function registerCommands(api, started) {
   for (const [name, description] of Object.entries(COMMANDS))
     api.registerCommand({ name, description, acceptsArgs: true, handler: (ctx) => obey(api, started(), name, ctx) });
 }
 
-/** Do it; the packet of a task that is taken up rides on the turn that the command continues. */
+/** Run a command and return its reply; if it resumes a task, put the task's packet before the next
+ * turn, and have the agent continue instead. */
 async function obey(api, here, command, { sessionKey, agentId, args }) {
   if (!here) return { text: "The plug-in is just starting; try again." };
   try {

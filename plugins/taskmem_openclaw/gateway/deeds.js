@@ -1,19 +1,17 @@
-// What a call of OpenClaw's tools may have done to files, in terms that the daemon knows.
+// Describe what a call of OpenClaw's tools may have done to files, as the daemon's reports have it.
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 
-// These leave nothing behind; of any tool that is not known here, nobody can tell.
+// Tools that change nothing; any unknown tool may have changed anything in its folders.
 const READS = new Set([
   ...["read", "ls", "find", "grep", "glob", "search", "view_image", "web_fetch", "web_search", "x_search", "memory_get", "get_goal"],
   ...["sessions_list", "sessions_history", "sessions_search", "agents_list", "conversations_list", "tool_search", "tool_describe"],
 ]);
 
-const MOST_TOUCHED = 1_000; // files of one report: the daemon refuses one with more
+const MOST_TOUCHED = 1_000; // files of one call: the daemon refuses a report with more
 
-/**
- * The files that a call has changed, by their absolute paths, and the folders that it used;
- * `command`: it may have changed anything in them.
- */
+/** Return `touched`, the files that a call has changed, and `folders`, the folders that it used,
+ * both as absolute paths; `command`: it may have changed anything in those folders. */
 export function deeds({ toolName, params, result, error }, workspace) {
   const details = result?.details ?? {};
   const absolute = (path) => (path.startsWith("~/") ? join(homedir(), path.slice(2)) : resolve(workspace ?? "/", path));

@@ -1,31 +1,33 @@
-// Where the daemon comes in: a Unix socket beside its own, a JSON object a line.
+// Serve requests of the daemon and its commands on a Unix socket beside the daemon's: one JSON
+// object a line, each way.
 import { randomUUID } from "node:crypto";
 import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 
-const LONGEST = 8_000_000; // a question with its pictures
-const LOOK_MS = 5_000;
-const MOST_DOORS = 4; // gateways of one home that are let in by
+const LONGEST = 8_000_000; // characters of a request, such as a question with its pictures
+const LOOK_MS = 5_000; // interval of the checks that our file is still there
+const MOST_DOORS = 4; // sockets, and so gateways, of one home
 
-/** A door that stays open until it is closed, whatever becomes of its file: the first of a home
- * that nobody else keeps open. */
+/** The first socket of a home on which no other gateway listens. If its file is removed, it is
+ * opened again, until `close`. */
 export class Door {
   #server;
-  #guests = new Set(); // sockets of those who are inside
-  #file; // what tells our file from another's
-  #looking; // the look that goes on: one at a time
+  #guests = new Set(); // open connections
+  #file; // device and inode of our socket's file
+  #looking; // promise of the check in progress, of which there is one at a time
   #watch;
   #warned = false;
   #closed = false;
 
-  /** `where()` gives its path; it is asked whenever the door has to be opened. */
+  /** `where()` returns the first socket's path at each check. `handlers` maps the `ask` of a request
+   * to a function of its other fields and a signal; its result is the answer. */
   constructor(where, handlers, logger) {
     Object.assign(this, { where, handlers, logger });
     this.#watch = setInterval(() => this.open(), LOOK_MS).unref();
   }
 
-  /** Open it where it is not; whoever else is at home there stays. */
+  /** Open the socket unless it is open; never take one on which another process listens. */
   open() {
     this.#looking ??= this.#look()
       .catch((error) => {
@@ -39,7 +41,7 @@ export class Door {
     this.#closed = true;
     clearInterval(this.#watch);
     this.#server?.close();
-    for (const socket of this.#guests) socket.unref(); // who is answered still is, and keeps nobody
+    for (const socket of this.#guests) socket.unref(); // requests in progress are answered, but do not keep the process alive
     if (this.#isOurs()) rmSync(this.path, { force: true });
   }
 
@@ -55,13 +57,14 @@ export class Door {
   async #openAt(path) {
     this.#server?.close();
     const server = createServer((socket) => this.#serve(socket));
-    // Node removes the file that it has made, also where it is another's by then.
+    // Node removes the path at which a server listened, even if another's file is there by then. So
+    // listen at a draft, and rename it.
     const draft = join(dirname(path), `.${randomUUID().slice(0, 8)}`);
     await new Promise((done, failed) => server.on("error", failed).listen(draft, done));
     try {
       if (this.#closed) return void server.close();
       chmodSync(draft, 0o600);
-      if (this.#isOurs()) rmSync(this.path, { force: true }); // it kept a further one until now
+      if (this.#isOurs()) rmSync(this.path, { force: true }); // it listened at a later path until now
       this.#file = mark(draft);
       renameSync(draft, path);
       Object.assign(this, { path });
@@ -104,7 +107,8 @@ export class Door {
     });
   }
 
-  /** Answer a line; `signal` tells a handler that nobody waits for it any more. */
+  /** Return the answer to a line, `{ failed }` if its handler throws. `signal` tells the handler
+   * that the other end hung up. */
   async #answer(line, signal) {
     try {
       const { ask, ...given } = JSON.parse(line);
@@ -121,7 +125,7 @@ const mark = (path) => {
   return `${dev}:${ino}`;
 };
 
-/** Whether somebody is at home at a path. */
+/** Return a promise of whether a process listens at a path. */
 function answers(path) {
   return new Promise((done) => {
     const socket = connect(path, () => (socket.destroy(), done(true)));

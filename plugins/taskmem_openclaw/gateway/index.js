@@ -1,5 +1,5 @@
-// openclaw-taskmem inside the gateway: it forwards, reports and lets wakes in. What
-// anything means is decided by the daemon.
+// The plug-in inside the gateway: forward tool calls, report events, and deliver wakes. The daemon
+// decides what they mean.
 import { randomUUID } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -19,17 +19,17 @@ const { id, name, description, version } = read("./openclaw.plugin.json");
 const tools = read("./tools.json");
 
 const TOOL_MS = 60_000;
-const PROMPT_MS = 13; // of the 15 ms that a turn may lose to us
+const PROMPT_MS = 13; // time limit for a packet; we may delay a turn by 15 ms in all
 const COMMAND_MS = 2_000;
-const KEPT_MS = 150; // how long a tool or an answer waits at most until what went before it is kept
-const RECOVERY_MS = 5_000; // the same for the first call of a turn that OpenClaw resumed: it may have to stop
+const KEPT_MS = 150; // time limit for saving earlier reports before a tool call or an answer
+const RECOVERY_MS = 5_000; // the same before the first call of a resumed turn: it may have to stop
 const MOST_SESSIONS = 1_000;
 const FINALIZE_MS = 2_000;
 const CUT_MS = 250;
-const STOP_MS = 500; // how long a gateway that is to stop still waits for the daemon
+const STOP_MS = 500; // time limit of calls to the daemon once the gateway is stopping
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
-// Turns load this module anew: the one instance that was started is found here.
+// Turns load this module anew, so the one started instance is kept in a global.
 const STARTED = Symbol.for("openclaw-taskmem");
 const started = () => globalThis[STARTED];
 
@@ -39,8 +39,8 @@ export default {
   description,
   register(api) {
     for (const tool of tools) api.registerTool((ctx) => offered(tool, ctx), { name: tool.name });
-    // With the first, the gateway streams no answer of any session; the second is heard only where it is
-    // needed. So the operator has to choose them.
+    // Register these only if the operator chose them: with the first, the gateway streams no answer
+    // of any session; the second serves the recording of commands alone.
     const chosen = { ...(holdsBack(api.pluginConfig) && { before_agent_finalize: finalized }), ...(Awaited.isRecording(api) && { resolve_exec_env: hosted }) };
     for (const [hook, heard] of Object.entries({ ...hooks, ...chosen })) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
     if (api.registrationMode !== "full") return;
@@ -62,14 +62,14 @@ export default {
 
 class Instance {
   #ending = new AbortController();
-  #cutting; // the timer of a gateway that is to stop
+  #cutting; // timer that ends our turns again and again while the gateway stops
   boot = randomUUID();
   startedAt = performance.now();
-  news = new Kept(MOST_SESSIONS); // session → since when its agent may have forgotten
-  fetched = new Kept(MOST_SESSIONS); // session → { found, since }: a packet on its way
+  news = new Kept(MOST_SESSIONS); // session → when its agent may have lost its context
+  fetched = new Kept(MOST_SESSIONS); // session → { found, since }: found is a promise of what goes before its prompt
   greeted = new Kept(MOST_SESSIONS); // sessions that had a turn since this start
-  given = new Kept(MOST_SESSIONS); // sessions whose next turn has the packet already
-  revised = new Kept(MOST_SESSIONS); // runs of which an answer was held back
+  given = new Kept(MOST_SESSIONS); // sessions whose next turn gets a packet by /resume
+  revised = new Kept(MOST_SESSIONS); // ids of gateway runs of which an answer was held back
 
   constructor(api) {
     const { command = ["taskmem"] } = api.pluginConfig ?? {};
@@ -95,24 +95,26 @@ class Instance {
     attempt(() => this.work.awaited.scheduled(getCron?.()));
   }
 
-  /** What a daemon must know of this gateway before it sends a wake. */
+  /** Return the event that tells a daemon about this gateway before it sends a wake. */
   hello() {
     const { main, running } = this.sessions;
     return { kind: "gateway", boot: this.boot, host: this.host, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints(), at_work: this.work.allStillRunning() };
   }
 
-  /** End the turns that must not go on and still do: their beginning may have been told late. */
+  /** End the turns that the daemon's answer to a report names, unless they are over: the report of
+   * their start may be late. */
   heard({ stop = [] }, events) {
     const begun = (session) => events.find(({ kind, session_key }) => kind === "turn_started" && session_key === session)?.run_id;
     return this.work.stop(stop.filter((session) => begun(session) === this.sessions.current(session)));
   }
 
-  /** Whether a session's turn is as old as that, in milliseconds: a later one is another. */
+  /** Return whether a session's turn is at least `age` milliseconds old; a younger one is a later
+   * turn. A turn of unknown start is as old as this instance. */
   isOlder(session, age) {
     return performance.now() - (this.sessions.began(session) ?? this.startedAt) >= age;
   }
 
-  /** Open the door, where the daemon is found. */
+  /** Open our socket beside the daemon's. */
   open() {
     this.door ??= new Door(() => join(dirname(this.daemon.path), "openclaw.sock"), this.handlers, this.api.logger);
     this.door.open();
@@ -133,7 +135,8 @@ class Instance {
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
 
-  /** A gateway that is to stop waits for all that goes on in it: nothing is begun any more. */
+  /** Return a handler that throws while the gateway is stopping, because it would wait for whatever
+   * is begun. */
   #beginning(begin) {
     return async (...given) => {
       if (this.sessions.stopping) throw new Error(STOPPING);
@@ -141,7 +144,7 @@ class Instance {
     };
   }
 
-  /** Once a signal says that the gateway is to stop, begin nothing, and end what we began. */
+  /** When the signal says that the gateway stops, begin nothing more, and end the turns we began. */
   until(signal) {
     if (signal?.aborted) this.#ends();
     else signal?.addEventListener("abort", () => this.#ends(), { once: true });
@@ -151,7 +154,7 @@ class Instance {
     this.sessions.stops();
     this.#ending.abort();
     this.daemon?.hasten(STOP_MS);
-    // One may be too young to be ended, or begin late: again until there is none.
+    // Repeat: a turn may begin late, or be too young to be ended.
     const cut = () => attempt(() => this.work.cut(() => this.sessions.cancel()));
     cut();
     this.#cutting = setInterval(cut, CUT_MS).unref();
@@ -170,8 +173,9 @@ class Instance {
     if (started() === this) delete globalThis[STARTED];
   }
 
-  /** Fetch what goes before a prompt when its message has been written, a second before it is
-   * built: the open task's packet, where it is news, and what its agent has asked the user. */
+  /** Fetch what goes before a prompt when the user's row is written, a second before the prompt
+   * is built: the open task's packet, if the agent may have lost its context or the user asks for
+   * it, and the agent's open questions, if a user wrote. */
   prepare({ message }, { sessionKey }) {
     if (message?.role !== "user") return;
     const since = this.news.get(sessionKey) ?? (this.greeted.has(sessionKey) ? undefined : this.startedAt);
@@ -184,7 +188,7 @@ class Instance {
     this.fetched.set(sessionKey, { found, since });
   }
 
-  /** What is put before a prompt: the packet, once; where it is late, before the next. */
+  /** Return what goes before a prompt; a packet that is late goes before the next prompt. */
   async context(_, { sessionKey }) {
     const { found, since } = this.fetched.get(sessionKey) ?? {};
     for (const each of [this.fetched, this.news]) each.delete(sessionKey);
@@ -202,31 +206,31 @@ class Instance {
   }
 }
 
-/** Return what tells this OpenClaw from every other that uses the same home, wherever its folder
- * is moved to; where that cannot be kept, it is like any other. */
+/** Return the id of this OpenClaw, which differs from others that use the same home and stays when
+ * its folder is moved; plain `openclaw` if the id can be neither read nor written. */
 function readHost(stateDir) {
-  const file = join(stateDir, "taskmem", "host.id"); // with the data of a home that is there by default
+  const file = join(stateDir, "taskmem", "host.id"); // in the folder that is the home by default
   const fresh = `${file}.${process.pid}`;
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
     writeFileSync(fresh, randomUUID(), { mode: 0o600 });
-    linkSync(fresh, file); // never there half written, and only once
+    linkSync(fresh, file); // atomic, and fails if the file exists
   } catch {
-    // It is known already, or cannot be kept.
+    // The file exists already, or cannot be written.
   }
   attempt(() => unlinkSync(fresh));
   const known = attempt(() => readFileSync(file, "utf8").trim());
   return known ? `openclaw:${known}` : "openclaw";
 }
 
-/** Whether answers wait until they are looked at: as was chosen in set-up, unless the environment says. */
+/** Return whether answers are held back until they are checked; the environment overrides set-up. */
 function holdsBack({ holdBack = false } = {}) {
   const said = process.env.TASKMEM_HOLD_BACK?.trim();
   return said ? /^(1|on|true|yes)$/i.test(said) : holdBack;
 }
 
-/** Ask once for another answer, where one names what is found nowhere. Where the turn
- * has changed anything, the gateway takes the answer as it is. */
+/** Ask the model once for another answer if the daemon refuses this one, because it names something
+ * that is not found. The gateway ignores that if the turn has changed anything. */
 async function finalized({ daemon, revised }, { runId, lastAssistantMessage: said }, { sessionKey }) {
   if (revised.has(runId)) return undefined;
   await daemon.kept(KEPT_MS);
@@ -237,10 +241,11 @@ async function finalized({ daemon, revised }, { runId, lastAssistantMessage: sai
   return { action: "revise", reason: "It names what is found nowhere.", retry };
 }
 
-/** Where the command runs that is called next in a session. */
+/** Note where the session's next command runs; return what is added to its environment. */
 const hosted = ({ work, host }, event, ctx) => work.awaited.hosted(event, ctx, host);
 
-/** Nothing of ours may throw into the gateway. */
+/** Call a function and return its result; undefined if it throws or rejects, for no error of ours
+ * may reach the gateway. */
 function attempt(what) {
   try {
     const answer = what();
@@ -250,7 +255,7 @@ function attempt(what) {
   }
 }
 
-/** A hook's handler must never keep a turn waiting. */
+/** Count a hook, and pass its event to our handler, if an instance was started. */
 function observed(hook, heard, event, ctx) {
   return attempt(() => {
     const here = started();
@@ -300,7 +305,7 @@ const hooks = {
   },
 };
 
-/** One of our tools, for the session that asks. */
+/** Return one of our tools for a session; its calls are forwarded to the daemon. */
 function offered({ name: tool, description: does, parameters, direct }, { sessionKey, agentId, workspaceDir, sandboxed }) {
   return {
     name: tool,

@@ -1,5 +1,6 @@
-// What is kept of sessions: they come and go unasked, so only the newest stay.
+// A map that keeps only its newest entries.
 
+/** Holds at most `most` entries: it drops the one that was set longest ago. */
 export class Kept extends Map {
   constructor(most) {
     super();

@@ -1,10 +1,10 @@
-// What the plug-in asks the gateway for by name, and the gateway's sessions.
-const MOST_LISTED = 500; // on one page: the most that the gateway gives
+// Send requests to the gateway, and read its session entries.
+const MOST_LISTED = 500; // rows on one page: the gateway's maximum
 
-// What an older OpenClaw may not have.
+// An older OpenClaw may not have this module.
 const sdk = () => import("openclaw/plugin-sdk/agent-harness-runtime").catch(() => ({}));
 
-/** Whether this OpenClaw lets a plug-in make requests. */
+/** Return whether this OpenClaw lets a plug-in make requests. */
 export const canRequest = async () => Boolean((await sdk()).callGatewayTool);
 
 export async function request(method, params) {
@@ -16,7 +16,7 @@ export async function request(method, params) {
 /** Show a line in a session's chat; no model reads it. */
 export const showLine = (sessionKey, message) => request("chat.inject", { sessionKey, message, label: "taskmem" });
 
-/** The gateway's rows of the commands that run, or ran, in the background. */
+/** Return the gateway's rows of commands that run, or ran, in the background. */
 export async function listCommands(filter) {
   const rows = [];
   for (let page = {}; page; page = page.nextCursor && { cursor: page.nextCursor }) {
@@ -26,7 +26,7 @@ export async function listCommands(filter) {
   return rows;
 }
 
-/** What the gateway keeps of a session; undefined: it has none of that name. */
+/** Return the gateway's entry of a session; undefined: it has no such session. */
 export function readSession(api, sessionKey) {
   const [, agentId] = sessionKey.split(":");
   return api.runtime.agent.session.getSessionEntry({ agentId, sessionKey });
