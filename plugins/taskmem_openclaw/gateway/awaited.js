@@ -1,5 +1,5 @@
-// What the gateway itself does that agents wait for, and what it shows of that: the commands
-// that its `exec` runs in the background, and automations. What that means is the daemon's to say.
+// Track what agents may wait for in the gateway: commands that its `exec` runs in the background,
+// and automations. Also wrap such commands so that they are recorded, and show their output.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { basename } from "node:path";
@@ -7,18 +7,19 @@ import { Kept } from "./kept.js";
 import { listCommands } from "./requests.js";
 
 const MOST_COMMANDS = 1_000;
-const MOST_AWAITED = 100; // of them, that a report names
-const GLANCE_MS = 2_000; // between two looks, while anything runs
-const LONGEST_MS = 3_600_000; // for which an automation without an end is awaited, and within which another is due
-const EVENT_DRIVEN = ["on-exit", "stream"]; // kinds of schedules of which nobody knows when they are due
-const EVERY_LINE = 1_000_000;
+const MOST_AWAITED = 100; // commands that one report names
+const GLANCE_MS = 2_000; // interval of looks at running commands
+const LONGEST_MS = 3_600_000; // how soon an automation must be due, and how young a repeated one must be
+const EVENT_DRIVEN = ["on-exit", "stream"]; // kinds of schedules without a known due time
+const EVERY_LINE = 1_000_000; // more lines than any command's output has
 const SHELL_ONLY = { includeBaseCodingTools: false, includeShellTools: true, includeChannelTools: false, includeOpenClawTools: false, includePluginTools: false };
-const CUT = "[earlier output was discarded"; // what OpenClaw puts before a text that it has cut, and an empty line
+const CUT = "[earlier output was discarded"; // how OpenClaw begins a text whose beginning it has cut
 
-/** What an automation does, in words. */
+/** Return an automation's name for people. */
 const named = ({ id, name }) => `automation ${name || id}`.slice(0, 200);
 
-/** Whether an automation is at work, or will be within the hour; one without an end is awaited for an hour. */
+/** Return whether an automation runs, or will within the hour. A repeated or event-driven one that
+ * does not run counts only in the first hour after it was made. */
 function isAwaited({ enabled, schedule, state = {}, createdAtMs = 0 }) {
   const now = Date.now();
   if (state.runningAtMs > now - LONGEST_MS) return true;
@@ -31,39 +32,39 @@ function isAwaited({ enabled, schedule, state = {}, createdAtMs = 0 }) {
 
 export class Awaited {
   #commands = new Kept(MOST_COMMANDS); // name → { session that runs it, root, about, since, runs, recording }
-  #hosts = new Kept(MOST_COMMANDS); // session → where its next command runs
-  #wrapped = new Kept(MOST_COMMANDS); // call → { command, recording }
-  #jobs = new Map(); // id → an automation that an agent made, as the scheduler showed it last
-  #looking; // the timer of the next look
+  #hosts = new Kept(MOST_COMMANDS); // session → host on which its next command runs
+  #wrapped = new Kept(MOST_COMMANDS); // id of a call → { command, recording }
+  #jobs = new Map(); // id → an automation that an agent made, as the scheduler last listed it
+  #looking; // timer of the next look
   #stopped = false;
-  #outside = AsyncLocalStorage.snapshot(); // of the calls in which a look is begun: their authority ends with them
+  #outside = AsyncLocalStorage.snapshot(); // runs looks outside of the tool call that begins them, whose authority ends with it
 
-  /** `runner` is the command that is taskmem, `boot` when the gateway has started, in milliseconds:
-   * what it runs it has started itself. `ended` is told of each command and automation that ends;
-   * `root` names the session whose work another's is. */
+  /** `runner` is the command that runs `taskmem`; `boot` is when the gateway started, in epoch
+   * milliseconds: an older row is not a command of its. `ended(session, name, how)` is called for
+   * each command and automation that ends; `root` returns the session that a session works for. */
   constructor({ api, runner, ended, root = (session) => session, boot = Math.round(performance.timeOrigin) }) {
     Object.assign(this, { api, runner, ended, root, boot });
   }
 
-  /** Whether the operator allows that commands are recorded. */
+  /** Return whether the operator allows the recording of commands; never on Windows. */
   static isRecording(api) {
     return api.pluginConfig?.recordCommands === true && process.platform !== "win32";
   }
 
-  /** What this OpenClaw does not offer of what shows commands. */
+  /** Return the names of OpenClaw's functions that show a command's output and that it lacks. */
   async lacks() {
     const { createOpenClawCodingTools } = await import("openclaw/plugin-sdk/agent-harness").catch(() => ({}));
     return createOpenClawCodingTools ? [] : ["createOpenClawCodingTools"];
   }
 
-  /** OpenClaw says where the command runs that is called next in a session; what it is to find in
-   * its environment: in whose name `taskmem call` speaks, and in which OpenClaw. */
+  /** Note on which host the session's next command runs. Returns what `taskmem call` needs in its
+   * environment, the session and this OpenClaw; undefined: it does not run in the gateway. */
   hosted({ host }, { sessionKey }, openclaw) {
     this.#hosts.set(sessionKey, host);
     return host === "gateway" ? { TASKMEM_SESSION_KEY: this.root(sessionKey), TASKMEM_HOST: openclaw } : undefined;
   }
 
-  /** What a tool is called with instead, so that its command is recorded; undefined: it stays as it is. */
+  /** Return changed arguments of a tool call, so that its command is recorded; undefined: none. */
   async wrapped({ toolName, toolCallId, params }, { sessionKey }, home) {
     const { command, background, host = "auto", env } = params ?? {};
     if (!Awaited.isRecording(this.api) || toolName !== "exec" || background !== true || !command) return undefined;
@@ -76,13 +77,13 @@ export class Awaited {
     return { ...params, command: run, env: { ...env, TASKMEM_HOME: home } };
   }
 
-  /** A call with its command as the agent gave it. */
+  /** Return the event of a call with the command as the agent gave it. */
   unwrapped(event) {
     const { command } = this.#wrapped.get(event.toolCallId) ?? {};
     return command ? { ...event, params: { ...event.params, command } } : event;
   }
 
-  /** A tool has answered: a command may run on in the background, or be known to have ended. */
+  /** Note from a tool's result that a command runs on in the background, or has ended. */
   called(session, about, { toolCallId, result }) {
     const { status, sessionId: name } = result?.details ?? {};
     const { recording } = this.#wrapped.get(toolCallId) ?? {};
@@ -97,7 +98,7 @@ export class Awaited {
     }
   }
 
-  /** The scheduler may show others than before; without one, nothing is scheduled. */
+  /** List the automations anew, and report those that have ended; without `cron` there are none. */
   async scheduled(cron) {
     const all = (await cron?.list({ includeDisabled: true })) ?? [];
     const before = this.#jobs;
@@ -110,26 +111,27 @@ export class Awaited {
     }
   }
 
-  /** What a session may wait for, in words: commands that run, and what will be done by the scheduler. */
+  /** Return, in words, the running commands and the automations that a session may wait for. */
   of(session) {
     const commands = this.commands(session).slice(-MOST_AWAITED);
     const jobs = [...this.#jobs.values()].filter((job) => this.#of(job) === session && isAwaited(job));
     return { awaited: commands.map(({ name, about }) => `${name} (${about})`), scheduled: jobs.map(named) };
   }
 
-  /** The commands that run in the background of a session, however long, with their ages in milliseconds. */
+  /** Return the running background commands of a session, with their ages in milliseconds. */
   commands(session) {
     const now = performance.now();
     const its = this.#running.filter(([, { root }]) => root === session);
     return its.map(([name, { about, since }]) => ({ kind: "command", name, about, age: now - since }));
   }
 
-  /** The sessions in whose background anything runs. */
+  /** The sessions with running background commands. */
   get sessions() {
     return new Set(this.#running.map(([, { root }]) => root));
   }
 
-  /** What is shown of a command; its text only where it is not of the `size` that is known. */
+  /** Return what the gateway shows of a command, with its text only if that was cut or its length
+   * is not `size`; the name of its recording, if there is one; or what runs, if it is unknown. */
   async facts({ name, size }) {
     const known = this.#commands.get(name) ?? {};
     const { recording, session } = known;
@@ -150,7 +152,7 @@ export class Awaited {
     clearTimeout(this.#looking);
   }
 
-  /** What the gateway lists as running; one that stops in order leaves such rows behind. */
+  /** Return the rows that the gateway lists as running, without those that an earlier one left. */
   async #listed() {
     return (await listCommands({ status: "running" })).filter(({ startedAt }) => startedAt >= this.boot);
   }
@@ -159,18 +161,18 @@ export class Awaited {
     return [...this.#commands].filter(([, { runs }]) => runs);
   }
 
-  /** The session that an automation was made in. */
+  /** Return the root session of the session in which an automation was made. */
   #of({ owner }) {
     return this.root(owner.sessionKey.toLowerCase());
   }
 
-  /** Ask the gateway which of the commands still run, and how the others have ended. */
+  /** Ask the gateway which commands still run, and report how the others ended. */
   async #look() {
     try {
       const listed = new Set((await this.#listed()).map(({ sourceId }) => sourceId));
       for (const [name, command] of this.#running.filter(([name]) => !listed.has(name))) {
         const row = (await listCommands({ sessionKey: command.session })).find(({ sourceId }) => sourceId === name);
-        // It may have begun after the first list was made, or its agent has seen its end by now.
+        // It may have begun after the list was made, or its agent has seen its end meanwhile.
         if (row?.status === "running" || !command.runs) continue;
         command.runs = false;
         this.ended(command.root, name, row?.terminalSummary ?? row?.status ?? "ended");
@@ -182,13 +184,14 @@ export class Awaited {
     }
   }
 
-  /** What OpenClaw's own tool says of it; undefined: nothing, or we are not given the tool. */
+  /** Return what OpenClaw's `process` tool says of a command; undefined: it does not know it, or we
+   * cannot get the tool. */
   async #shown(session, name, size) {
     const details = await this.#log(session, name).catch(() => undefined);
     if (details?.sessionId !== name) return undefined;
     const { status, exitCode, exitSignal, exitReason, lastOutputAt, output = "", totalLines = 0, totalChars = 0 } = details;
     const cut = output.startsWith(CUT);
-    // What else OpenClaw says to the model stands before and behind these lines.
+    // OpenClaw adds its own lines for the model before and after the output.
     const lines = output.split("\n").slice(cut ? 2 : 0).slice(0, totalLines).join("\n");
     const text = totalChars > lines.length ? `${lines}\n` : lines;
     return { status, exitCode, exitSignal, exitReason, lastOutputAt, size: totalChars, cut, ...((cut || totalChars !== size) && { text }) };
@@ -201,7 +204,7 @@ export class Awaited {
     return (await tool?.execute("taskmem", { action: "log", sessionId: name, offset: 0, limit: EVERY_LINE }))?.details;
   }
 
-  /** Whether a session's commands run in a sandbox; where nobody can tell, they may. */
+  /** Return whether a session's commands run in a sandbox; true also if that is unknown. */
   async #isSandboxed(sessionKey) {
     try {
       const { resolveSandboxRuntimeStatus } = await import("openclaw/plugin-sdk/sandbox");
@@ -212,8 +215,8 @@ export class Awaited {
   }
 }
 
-/** A word for a shell, whatever is in it. */
+/** Quote a text as one word for a POSIX shell. */
 const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
-/** What a recording is called after: the program. */
+/** Return the beginning of a recording's name: the program that the command runs. */
 const word = (command) => basename(command.trim().split(/\s/, 1)[0]).replace(/[^\w-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 48) || "command";

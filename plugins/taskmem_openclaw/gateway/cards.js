@@ -1,51 +1,52 @@
-// What a session's user sees besides the chat: the card of its newest task, and buttons for what is asked.
+// Show a session's user the progress card of its newest task, and buttons for open questions.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Kept } from "./kept.js";
 import { readSession, request } from "./requests.js";
 
 const MOST_SESSIONS = 1_000;
 const MOST_ASKED = 1_000;
-const BUTTON_MS = 24 * 3_600_000; // after which the gateway takes a button away, and it is renewed
-const ANSWER = "answer";
-const HEADER = 12; // characters that the gateway takes
+const BUTTON_MS = 24 * 3_600_000; // after which the gateway removes buttons, and we ask again
+const ANSWER = "answer"; // id of the only question of each request
+const HEADER = 12; // characters of a header that the gateway accepts
 
 export class Cards {
-  #cards = new Kept(MOST_SESSIONS); // session → { mine, revision }: whether the card that it has is ours
+  #cards = new Kept(MOST_SESSIONS); // session → { mine: whether its card is ours, revision }
   #newest = new Map(); // session → the newest view, until it is shown
-  #showing = new Map(); // session → a promise: views are shown one after the other
-  #buttons = new Map(); // key of a question → { session, question, asked }: a promise of { id, cancel }
-  #over = new Kept(MOST_ASKED); // keys of questions that need no button: answered, put aside, or told as a line
-  #warned = new Set(); // about what an operator was warned: once a start is enough
-  #outside = AsyncLocalStorage.snapshot(); // of requests to the gateway: a question that one of them asks keeps it from stopping
-  #gateway; // what a method of the gateway is given: its questions, and whom it tells of them
+  #showing = new Map(); // session → promise of the view in progress: one at a time
+  #buttons = new Map(); // key → { session, question, asked: promise of { id, cancel } }
+  #over = new Kept(MOST_ASKED); // keys of questions that are answered, dismissed, or shown as a line
+  #warned = new Set(); // subjects of warnings in the log: one each for a start
+  #outside = AsyncLocalStorage.snapshot(); // runs code outside the current request (see #ask)
+  #gateway; // the context of a gateway method: its `questionManager` and `broadcast`
 
   constructor({ api, tell }) {
     Object.assign(this, { api, tell });
   }
 
-  /** What users cannot be shown here, and why; undefined: they can. */
+  /** Return why users cannot be shown cards and buttons; undefined: they can. */
   async lacks(session) {
     const why = (error) => String(error?.message ?? error);
     const card = request("progressCard.get", { sessionKey: session });
     return { cards: await card.then(() => undefined, why), buttons: await this.#questions().then(() => undefined, why) };
   }
 
-  /** A method of ours was called: that is how the gateway lets a plug-in come to its questions. */
+  /** Keep the context that the gateway gives to a method of ours: only this way can a plug-in reach
+   * the gateway's questions. */
   enter(context) {
     this.#gateway = context;
   }
 
-  /** Take all buttons away: who shows them next asks anew. */
+  /** Remove all buttons; the next instance asks the questions again. */
   close() {
     for (const [key, button] of [...this.#buttons]) void this.#withdraw(key, button);
   }
 
-  /** Whether a session's user sees a card of ours. */
+  /** Return whether a session's user sees a card of ours. */
   shows(session) {
     return this.#cards.get(session)?.mine === true;
   }
 
-  /** Show what the daemon has for a session: the newest only, and never an older one after it. */
+  /** Show a session's view; of views that come meanwhile, only the newest is shown. */
   show({ session_key: session, ...view }) {
     this.#newest.set(session, view);
     const showing = this.#showing.get(session) ?? this.#show(session).finally(() => this.#showing.delete(session));
@@ -68,7 +69,8 @@ export class Cards {
     return answer;
   }
 
-  /** What the gateway will not take now or later needs no second try; all other trouble is one. */
+  /** Log an error by which the gateway refuses a card for good; throw any other, so that the daemon
+   * tries again. */
   #refused(error) {
     if (!error.gatewayCode || error.gatewayCode === "UNAVAILABLE") throw error;
     this.#warn("cards", `no card can be shown (${error.message})`);
@@ -80,7 +82,8 @@ export class Cards {
     this.#warned.add(about);
   }
 
-  /** Put a card; what the agent itself has put since its task began stays. */
+  /** Put a card, or remove ours if `card` is null; a card that the agent itself has put since its
+   * task began stays. */
   async #put(session, card) {
     const { card: there } = await request("progressCard.get", { sessionKey: session });
     const known = this.#cards.get(session);
@@ -101,7 +104,7 @@ export class Cards {
     return {};
   }
 
-  /** Give a question its buttons; answers its id, undefined where there can be none. */
+  /** Give a question its buttons; returns the gateway's id of it, or undefined if it gets none. */
   async ask(session, question) {
     const { key } = question;
     if (this.#over.has(key)) return undefined;
@@ -111,7 +114,7 @@ export class Cards {
     try {
       return (await button.asked).id;
     } catch (error) {
-      // Its line is told instead, and needs no button besides.
+      // The question is shown as a line instead.
       this.#warn("buttons", `questions have no buttons (${error.message})`);
       this.#buttons.delete(key);
       this.#over.set(key, true);
@@ -119,7 +122,8 @@ export class Cards {
     }
   }
 
-  /** Asked by the gateway's own method, a question would be a request that its stop waits for. */
+  /** Register a question with the gateway, outside of the current request: a stopping gateway would
+   * wait for the end of that. */
   async #ask(button) {
     const { session, question: { header, text, options } } = button;
     const { questionManager, broadcast } = await this.#questions();
@@ -142,37 +146,39 @@ export class Cards {
     return this.#gateway;
   }
 
-  /** A question was answered, put aside, or its time is up. */
+  /** Handle that a question was answered, dismissed or cancelled, or that its time is up; in the
+   * last case ask it again. */
   #ended(button, { status, answers }) {
     const { key } = button.question;
     if (status === "answered") this.tell({ kind: "question_answered", key, answer: answers.answers[ANSWER][0] });
-    else if (this.#buttons.get(key) !== button) return; // we took it away
+    else if (this.#buttons.get(key) !== button) return; // we removed it
     this.#buttons.delete(key);
     if (status === "expired") void this.ask(button.session, button.question);
     else this.#over.set(key, true);
   }
 
-  /** Take a question's buttons away: it is not asked now, and may be again. */
+  /** Remove a question's buttons; it may be asked again later. */
   async #withdraw(key, { asked }) {
     this.#buttons.delete(key);
     const { cancel } = await asked.catch(() => ({}));
     try {
       cancel?.();
     } catch {
-      // It was answered at this very moment, and the daemon is told.
+      // It was answered meanwhile, and that is reported.
     }
   }
 }
 
-/** The buttons of a question, as a channel that has some shows them below its line. */
+/** Return a question's buttons as part of a channel message: channels that have buttons show them
+ * below the line. */
 export function buttons(questionId, { options, text }) {
   if (options.length === 0) return {};
   const choices = options.map((label) => ({ label, action: { type: "question", questionId, optionValue: label } }));
   return { presentation: { blocks: [{ type: "text", text }, { type: "buttons", buttons: choices }] }, presentationTextMode: "fallback" };
 }
 
-/** The first line of a card's text, which names its task. */
+/** Return the first line of a card's text, which names its task. */
 const titled = (card) => card?.markdown?.split("\n")[0];
 
-/** Whether a card says already what is wanted. */
+/** Return whether a card has the wanted text and plan already. */
 const same = ({ markdown, steps = [] }, wanted) => markdown === wanted.markdown && JSON.stringify(steps) === JSON.stringify(wanted.plan);

@@ -1,20 +1,21 @@
-// The line to the daemon: one Unix socket, a JSON object a line.
+// Connect to the daemon, start one if none runs, and send calls and reports over its Unix socket:
+// one JSON object a line.
 import { execFile } from "node:child_process";
 import { lstatSync, readlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
 
 const OPENING = `${JSON.stringify({ taskmem: 1, face: "gateway" })}\n`;
-const HELLO_MS = 15_000; // what a daemon may take to start
-const START_MS = 30_000;
-const RESTS_MS = [250, 1_000, 5_000, 15_000, 60_000];
+const HELLO_MS = 15_000; // time limit for the daemon's answer to a report
+const START_MS = 30_000; // time limit of the command that starts a daemon
+const RESTS_MS = [250, 1_000, 5_000, 15_000, 60_000]; // delays before each further attempt
 const MOST_REPORTS = 500;
-const BATCH = 50;
-const MOST_BYTES = 1024 * 1024; // of a line that the daemon takes
-const MOST_COMMAS = 100_000;
-const REFUSALS = 10; // after which a report is given up
+const BATCH = 50; // events in one report
+const MOST_BYTES = 1024 * 1024; // size of a line that the daemon accepts
+const MOST_COMMAS = 100_000; // the same in commas
+const REFUSALS = 10; // refusals after which a single event is dropped
 const CALLS = ["tool_started", "tool_called"];
-const ABSENT = ["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]; // none is there, or it ended as it let us in
+const ABSENT = ["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]; // no daemon runs, or it ended while we connected
 
 export class DaemonError extends Error {
   constructor(name, message, said) {
@@ -24,7 +25,7 @@ export class DaemonError extends Error {
   }
 }
 
-let told = 0; // events so far: they are numbered, and so none is heard twice
+let told = 0; // number of the last event; by their numbers the daemon handles none twice
 
 const unavailable = (sentence) => new DaemonError("daemon_unavailable", sentence);
 const stopped = () => new DaemonError("closed", "The plug-in has stopped.");
@@ -35,34 +36,36 @@ const STRANGER = "Something that is not a taskmem daemon answers on its socket. 
 
 export class Daemon {
   #socket;
-  #opening;
-  #calls = new Map(); // number → { resolve, reject, socket }
-  #waiting = new Set(); // what rejects each call that goes on
+  #opening; // promise of the connection: being opened, or open
+  #calls = new Map(); // id → { resolve, reject, socket, lost }: requests without an answer
+  #waiting = new Set(); // functions that reject the calls in progress
   #longest = Infinity; // milliseconds that a call may take
-  #number = 0;
-  #reports = [];
-  #telling; // the reports that are on their way: a promise of their end
+  #number = 0; // id of the last request
+  #reports = []; // events that are not reported yet
+  #telling; // promise of the end of reporting, while it is in progress
   #refusals = 0;
-  #rest;
+  #rest; // timer of the next attempt
   #failures = 0;
-  #starts = false; // whether one is being started, or waited for
-  #unstartable; // why none came, since when, and until when none is started again
+  #starts = false; // whether a daemon is being started or waited for
+  #unstartable; // { why no daemon started, since when, until when none is started }
   #closing = new AbortController();
 
-  /** `hello()` gives what a daemon that was just reached must know first; `known()`
-   * is called when it does, `heard()` with what it answers to events that were reported. */
+  /** `command` runs `taskmem`; `home` is its home. `hello()` returns the first event for a daemon
+   * that was reached; `known()` is called once that event was accepted, and `heard(answer, events)`
+   * after each report. */
   constructor({ command, home, hello, known, heard = () => undefined, logger }) {
     Object.assign(this, { command, home, hello, known, heard, logger });
   }
 
-  /** Where the daemon listens; the door lies beside it. */
+  /** Path of the daemon's socket; our own is beside it. Throws if there is none. */
   get path() {
     const socket = join(this.home, "daemon.sock");
-    // Only the link that the daemon has made: a home that is a link may be shorter.
+    // Follow only the daemon's own link: the path through a linked home may be shorter.
     return lstatSync(socket).isSymbolicLink() ? resolve(this.home, readlinkSync(socket)) : socket;
   }
 
-  /** Call the daemon; rejects with its refusal, or when there is no answer in time. */
+  /** Call the daemon, in at most `ms` milliseconds; rejects with a `DaemonError` if it refuses or
+   * does not answer in time. */
   call(method, params, ms) {
     return new Promise((resolve, reject) => {
       this.#waiting.add(reject);
@@ -79,23 +82,23 @@ export class Daemon {
     return this.#ask(socket, method, params, ends - performance.now(), { late, lost: CUT_OFF });
   }
 
-  /** Report something, some time, in order; never throws, and keeps 500 at most. */
+  /** Queue an event to report, in order; never throws. The queue holds at most `MOST_REPORTS`. */
   tell(event) {
     this.#reports.push({ ...event, number: ++told });
     if (this.#reports.length > MOST_REPORTS) {
-      // Calls of tools are many, and least is lost with one: they go first.
+      // Drop tool calls first: they are many, and least is lost with one.
       const least = this.#reports.findIndex(({ kind }) => CALLS.includes(kind));
       this.#reports.splice(Math.max(0, least), 1);
     }
     this.#flush();
   }
 
-  /** Whether all that was reported is kept by now, in at most so many milliseconds. */
+  /** Wait until the daemon has saved all queued events, at most that many milliseconds. */
   async kept(ms) {
     if (this.#telling) await within(this.#telling, ms, "The daemon is late.").catch(() => undefined);
   }
 
-  /** See to it that a daemon runs and knows of this gateway, now and later. */
+  /** Connect to a daemon, started if needed, and try again until that succeeds. */
   keep() {
     this.#reach().then(
       () => {
@@ -111,7 +114,7 @@ export class Daemon {
     );
   }
 
-  /** Let no call take longer than this from now on, in milliseconds. */
+  /** From now on let no call take longer than that many milliseconds, nor those in progress. */
   hasten(ms) {
     this.#longest = ms;
     const late = unavailable("The gateway stops, and the daemon did not answer; it may or may not have been done. Look with task_list before repeating it.");
@@ -119,7 +122,7 @@ export class Daemon {
     setTimeout(() => waiting.forEach((reject) => reject(late)), ms).unref();
   }
 
-  /** End all that goes on: calls that are not answered, and a daemon's start. */
+  /** Close the connection; reject calls in progress, and abort the start of a daemon. */
   close() {
     this.#closing.abort();
     clearTimeout(this.#rest);
@@ -154,14 +157,15 @@ export class Daemon {
           this.#refusals = 0;
           this.logger.warn(`taskmem: a report was refused, and is lost (${error.message})`);
         } else {
-          // One of them may be bad: they go one by one. Or the daemon is in trouble: they wait.
+          // If an event may be invalid, report them one by one. If the daemon fails even then, stop
+          // here; they stay queued.
           this.#reports.unshift(...events);
           if (error.name !== "invalid_arguments" && size === 1) throw error;
           size = 1;
         }
       }
     } catch {
-      // Where the line is broken, it is mended by itself.
+      // A lost connection is opened again by `#lost`; otherwise try again here.
       if (this.#socket) this.#later(RESTS_MS[1]);
     }
   }
@@ -255,7 +259,8 @@ export class Daemon {
     else call?.resolve(result);
   }
 
-  /** Start a daemon, which outlives the gateway; one that starts or ends already is waited for. */
+  /** Start a daemon, which outlives the gateway. The command waits for one that is starting or
+   * ending. After a failure none is started for a while: rejects with the earlier reason. */
   #start() {
     const { why, since, until } = this.#unstartable ?? {};
     const now = performance.now();
@@ -277,13 +282,14 @@ export class Daemon {
   }
 }
 
-/** Put into a sentence what the system says of a connection; leave a refusal as it is. */
+/** Turn a system error of a connection into a `DaemonError`; return a `DaemonError` as it is. */
 function explain(error) {
   if (error instanceof DaemonError) return error;
   return unavailable(ABSENT.includes(error.code) ? GONE : `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`);
 }
 
-/** What a promise brings within a time; it rejects with a sentence, or what gives one, when that is over. */
+/** Return a promise's result; reject with a `DaemonError` after `ms` milliseconds. `sentence` is
+ * its message, or a function that returns it. */
 export function within(promise, ms, sentence) {
   let timer;
   const late = new Promise((_, reject) => {

@@ -20,8 +20,8 @@ export class Door {
   #warned = false;
   #closed = false;
 
-  /** `where()` returns the first socket's path at each check. `handlers` maps the `ask` of a request
-   * to a function of its other fields and a signal; its result is the answer. */
+  /** `where()` returns the first socket's path at each check. `handlers` maps a request's `ask` to
+   * a function of its other fields and a signal; its result is the answer. */
   constructor(where, handlers, logger) {
     Object.assign(this, { where, handlers, logger });
     this.#watch = setInterval(() => this.open(), LOOK_MS).unref();

@@ -144,7 +144,7 @@ class Instance {
     };
   }
 
-  /** When the signal says that the gateway stops, begin nothing more, and end the turns we began. */
+  /** Once the signal says that the gateway stops, begin nothing more, and end our turns. */
   until(signal) {
     if (signal?.aborted) this.#ends();
     else signal?.addEventListener("abort", () => this.#ends(), { once: true });
@@ -173,9 +173,9 @@ class Instance {
     if (started() === this) delete globalThis[STARTED];
   }
 
-  /** Fetch what goes before a prompt when the user's row is written, a second before the prompt
-   * is built: the open task's packet, if the agent may have lost its context or the user asks for
-   * it, and the agent's open questions, if a user wrote. */
+  /** Fetch what goes before a prompt when the user's row is written, a second before the prompt is
+   * built: the open task's packet, if the agent may have lost its context or the user asks for it;
+   * the agent's open questions, if a user wrote. */
   prepare({ message }, { sessionKey }) {
     if (message?.role !== "user") return;
     const since = this.news.get(sessionKey) ?? (this.greeted.has(sessionKey) ? undefined : this.startedAt);
@@ -223,7 +223,7 @@ function readHost(stateDir) {
   return known ? `openclaw:${known}` : "openclaw";
 }
 
-/** Return whether answers are held back until they are checked; the environment overrides set-up. */
+/** Return whether answers are held back for a check; the environment overrides set-up. */
 function holdsBack({ holdBack = false } = {}) {
   const said = process.env.TASKMEM_HOLD_BACK?.trim();
   return said ? /^(1|on|true|yes)$/i.test(said) : holdBack;

@@ -1,34 +1,35 @@
-// Tells users what they are to know, where they are: on their channel, else in the web chat.
+// Send notices to users: on their channel, else in the session's web chat.
 import { buttons } from "./cards.js";
 import { Kept } from "./kept.js";
 import { canRequest, readSession, request, showLine } from "./requests.js";
 
 const MOST_TOLD = 1_000;
-const OURS = "taskmem:"; // in the gateway's names of what we have it send
-/** How long the gateway knows what it has sent for us: longer than the daemon asks for it again. */
+const OURS = "taskmem:"; // prefix of the names under which the gateway sends our messages
+/** The gateway remembers what it sent for us for longer than the daemon repeats a notice. */
 const RECEIPTS = { idPrefix: OURS, maxAgeMs: 48 * 3_600_000, maxEntries: 5_000 };
-const MOST_TRIES = 1_000; // by the gateway's own recovery; the daemon says when it is enough
-// For how long what a gateway was about to send, or to make ready, may be claimed when it is gone: a
-// minute, or five.
+const MOST_TRIES = 1_000; // tries by the gateway's own recovery; the daemon gives up before
+// Upper bounds of how long a gateway that ended keeps its claim on a message that it was about to
+// send (one minute), or was preparing (five).
 const CLAIM_MS = 90_000;
 const MAKING_MS = 310_000;
-const AGAIN = "Sent once more, as it may not have arrived:\n\n"; // before what was on its way in a gateway that died
+const AGAIN = "Sent once more, as it may not have arrived:\n\n"; // before a text that may have been sent
 const NOT_SENT = "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED";
-const OUT_OF_REACH = ["connect", "getaddrinfo"];
+const OUT_OF_REACH = ["connect", "getaddrinfo"]; // system calls that fail before anything is sent
 
-// What an older OpenClaw may not have.
+// An older OpenClaw may not have this module.
 const outbound = () => import("openclaw/plugin-sdk/channel-outbound").catch(() => ({}));
 
 export class Notices {
-  #told = new Kept(MOST_TOLD); // keys of notices that were told
-  #sending = new Map(); // key of a notice that is on its way → its promise
-  #taken = new Kept(MOST_TOLD); // name of what is claimed already → since when we know
+  #told = new Kept(MOST_TOLD); // keys of notices that were sent
+  #sending = new Map(); // key of a notice that is being sent → its promise
+  #taken = new Kept(MOST_TOLD); // name of a message that is claimed → when we first saw that
 
   constructor({ api, cards }) {
     Object.assign(this, { api, cards });
   }
 
-  /** Tell the user of a session something, once for each key. */
+  /** Send a notice to the user of a session, once for each key. Returns `{}`, or `{ refused }` if
+   * there is no such session; rejects if it must be tried again. */
   async tell(session, { key, ...notice }) {
     if (this.#told.has(key)) return {};
     const going = this.#sending.get(key) ?? this.#tell(session, notice, `${OURS}${key}`);
@@ -42,7 +43,7 @@ export class Notices {
     }
   }
 
-  /** What the gateway does not offer that notices are told by. */
+  /** Return the names of the gateway's functions that notices need and that it lacks. */
   async lacks() {
     const { sendDurableMessageBatch } = await outbound();
     return Object.entries({ sendDurableMessageBatch, callGatewayTool: await canRequest() }).filter(([, there]) => !there).map(([name]) => name);
@@ -62,8 +63,8 @@ export class Notices {
     return {};
   }
 
-  /** Send a text, and what goes below it, the way that the user's last message came; false: that way
-   * is closed for good. */
+  /** Send a text, with `below` after its last part, to the channel of the user's last message;
+   * returns false if that channel accepts nothing any more. */
   async #send(context, text, name, below) {
     const { sendDurableMessageBatch: send } = await outbound();
     if (!send) return this.#plainly(context, text, name);
@@ -78,7 +79,7 @@ export class Notices {
       if (!isTaken(error)) return true;
       return deliver({ ...payload, text: AGAIN + payload.text.replace(AGAIN, "") }, `${deliveryIntentId}/again`);
     };
-    // Each part has a name of its own: where one fails, those before it are not sent again.
+    // Each part has its own name: if one fails, those before it are not sent again.
     const parts = await this.#parts(cfg, context, text);
     for (const [number, part] of parts.entries()) {
       const last = number === parts.length - 1;
@@ -87,9 +88,9 @@ export class Notices {
     return true;
   }
 
-  /** Whether nothing more can be done for what has failed; false: its channel takes nothing.
-   * The gateway keeps what it was given under its name until it is sent, so whatever was not
-   * sent is an error, and asked for again. */
+  /** Decide about a failed message. Returns true if nothing more can be done for it, false if its
+   * channel accepts nothing; throws if it must be tried again. A message that was certainly not
+   * sent is tried again if the gateway holds it under its name. */
   async #isSettled(context, error, name) {
     const held = error?.queueCustody === "held";
     if (isUnsent(error)) {
@@ -102,14 +103,15 @@ export class Notices {
     return true;
   }
 
-  /** Whether what is taken may yet be let go of, since its sending may not have begun. */
+  /** Return whether the claim on a message may still be released, because sending it may not have
+   * begun; `longest` is the time after which it is not, in milliseconds. */
   #isClaimed(name, longest) {
     const since = this.#taken.get(name) ?? performance.now();
     this.#taken.set(name, since);
     return performance.now() - since < longest;
   }
 
-  /** Whether a channel has no account any more by which anything can be sent. */
+  /** Return whether a channel has no usable account any more; false also if that is unknown. */
   async #isClosed({ channel, accountId }) {
     try {
       const { channelAccounts } = await request("channels.status", { channel });
@@ -120,21 +122,23 @@ export class Notices {
     }
   }
 
-  /** Send a text by the gateway's own request, which remembers less. */
+  /** Send a text by the request `send` of an older gateway, which remembers less; returns false if
+   * it refuses the channel. */
   async #plainly({ channel, to, accountId, threadId }, message, name) {
     const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId: String(threadId) }) };
     try {
       await request("send", { ...route, message, idempotencyKey: name });
     } catch (error) {
       if (error?.gatewayCode === "INVALID_REQUEST") return false;
-      // Once a delivery has begun, its failure is UNAVAILABLE and not retryable; nothing else was sent.
+      // UNAVAILABLE and not retryable: a delivery that had begun. After any other failure nothing
+      // was sent, so it is tried again.
       if (error?.gatewayCode !== "UNAVAILABLE" || error.retryable) throw error;
       this.#warn(channel, error);
     }
     return true;
   }
 
-  /** A text in the parts that a channel takes, as the gateway would cut it. */
+  /** Return a text in parts of the length that a channel accepts, cut as the gateway would. */
   async #parts(cfg, { channel, accountId }, text) {
     const { outbound: adapters, text: cutting } = this.api.runtime.channel ?? {};
     const adapter = await adapters?.loadAdapter(channel);
@@ -150,11 +154,12 @@ export class Notices {
   }
 }
 
-/** Whether a failure proves that nothing was sent. */
+/** Return whether an error proves that nothing was sent. */
 function isUnsent(error) {
   if (!error || error.sentBeforeError) return false;
   return error.code === NOT_SENT || OUT_OF_REACH.includes(error.syscall) || isUnsent(error.cause);
 }
 
-/** Whether the gateway has had that name before, and sends nothing for it any more. */
+/** Return whether an error says that the gateway has used the message's name before, and sends
+ * nothing under it now. */
 const isTaken = (error) => String(error?.message).startsWith("Stable delivery intent is");

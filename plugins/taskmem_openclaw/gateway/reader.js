@@ -1,40 +1,41 @@
-// The user's own model, asked what a text or a picture shows: outside any turn, with
-// the provider and the key that OpenClaw has, and without tools.
-const CALLS_PER_DAY = 200;
-const AT_ONCE = 8; // the daemon sends four; one that it gave up may still run
-const TOKENS = 1_024; // the longest answer; a verdict takes some sixty
+// Ask the user's own model what a text or a picture shows: outside any turn, with OpenClaw's
+// provider and key, and without tools.
+const CALLS_PER_DAY = 200; // default limit
+const AT_ONCE = 8; // the daemon sends four; further ones that it gave up may still run
+const TOKENS = 1_024; // limit of an answer; a ruling takes some sixty
 const LONGEST_ANSWER = 16_000; // characters
-const LONGEST_TEXT = 100_000; // characters of a question's texts together
+const LONGEST_TEXT = 100_000; // characters of all texts of a question
 const MOST_PICTURES = 16;
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
-const RECENT_MS = 600_000; // how long a key counts as good that was taken
-const SHORT_MS = 30_000;
-const AGAIN_SECONDS = 60; // when the daemon may ask us again whether we rest still
+const RECENT_MS = 600_000; // how long after an answer the provider's key counts as valid
+const SHORT_MS = 30_000; // pause after a failure while the key counts as valid; else HOUR_MS
+const AGAIN_SECONDS = 60; // longest retry delay that we give the daemon, however long the pause
 const ISOLATED = /no api key|api key.{0,40}(missing|not found|required)|missing.{0,20}(auth|key|credential)|no credentials/i;
 
-/** Asks the host's model; its own limits hold, for the door has no secret. */
+/** Asks the gateway's models. Has limits of its own, since the socket requires no secret. */
 export class Reader {
-  #day = 0;
-  #asked = 0;
+  #day = 0; // days since the epoch
+  #asked = 0; // questions on that day
   #running = 0;
-  #plain = new Set(); // models whose provider takes no schema
+  #plain = new Set(); // models whose provider accepts no response schema
   #isolated = new Set(); // models that only an agent's runtime can ask
-  #takenAt = new Map(); // when each provider took its key last
-  #rests = new Map(); // by identity: { until, why } after a failure of the provider
-  #catalog; // which models there are: read once
+  #takenAt = new Map(); // provider → when it last accepted its key
+  #rests = new Map(); // identity of a model → { until, why }: its pause after a failure
+  #catalog; // promise of OpenClaw's model catalogue, read once
 
   constructor({ api, id, now = Date.now }) {
     Object.assign(this, { api, id, now });
   }
 
-  /** Which model is asked, and whether it may be shown pictures. */
+  /** Return the models for texts and for pictures (null: none), and today's count and limit. */
   async facts() {
     const seeing = await this.#seeing();
     return { model: this.#text(), pictures: seeing !== undefined, picture_model: seeing ?? null, ...this.#spent() };
   }
 
-  /** Ask. What the model says is answered as it is; why it could not be asked is a sentence. */
+  /** Ask a question, in at most `limit` seconds. Returns the model's text as it is; `none`, why
+   * that is no answer; or `unavailable`, why it could not be asked, with `retry` in seconds. */
   async read({ instruction, parts, schema, limit: seconds }, signal) {
     const pictures = parts.some(({ jpeg }) => jpeg);
     const seeing = pictures ? await this.#seeing() : undefined;
@@ -53,7 +54,8 @@ export class Reader {
     }
   }
 
-  /** A turn of the agent was answered: the provider takes the key. */
+  /** Note that a provider answered in an agent's turn, so its key is valid: end the pauses of the
+   * default model's provider. */
   answered(provider) {
     const primary = this.#primary();
     if (provider !== undefined && providerOf(primary) !== provider) return;
@@ -79,15 +81,15 @@ export class Reader {
     }
   }
 
-  /** Rest after a failure. The host does not say which it was, and a key that is refused
-   * must not be tried again within the hour: only one that was taken lately is. */
+  /** Pause a model after a failure. OpenClaw does not say which failure, and a refused key must not
+   * be tried again within the hour: the pause is short only if the key was accepted lately. */
   #fail(model, why) {
     const long = this.now() - (this.#takenAt.get(providerOf(model)) ?? -Infinity) > RECENT_MS;
     this.#rests.set(this.#identity(model), { until: this.now() + (long ? HOUR_MS : SHORT_MS), why: `${model}: ${why}` });
     return this.#resting(model);
   }
 
-  /** Why a model is not asked now, after a failure; undefined: it is. */
+  /** Return why a model is paused, as the answer to a question; undefined: it is not. */
   #resting(model) {
     const { until = 0, why } = this.#rests.get(this.#identity(model)) ?? {};
     const left = Math.ceil((until - this.now()) / 1_000);
@@ -96,12 +98,13 @@ export class Reader {
     return { unavailable: `${why}; it is asked again in ${again}`, retry: Math.min(left, AGAIN_SECONDS) };
   }
 
-  /** What another key would change, as far as the configuration has it. */
+  /** Return the identity of a model with its provider's settings, so that a changed key in them
+   * ends its pause. */
   #identity(model) {
     return JSON.stringify([model, this.#config().models?.providers?.[providerOf(model)], this.#config().auth]);
   }
 
-  /** Ask directly; where the provider has no key of its own, by the agent's runtime. */
+  /** Ask the provider directly; if it has no key of its own, through an agent's runtime. */
   async #complete(question, signal) {
     const { model, pictures } = question;
     if (!this.#isolated.has(model)) {
@@ -137,7 +140,7 @@ export class Reader {
     return { systemPrompt, messages: [{ role: "user", content }], purpose: "taskmem.read", maxTokens: TOKENS, signal, ...other };
   }
 
-  /** Why a question is not asked; undefined: it is. */
+  /** Return why a question may not be asked, in a sentence; undefined: it may. */
   #refused(parts, pictures, seeing) {
     if (pictures && seeing === undefined) return "OpenClaw's model takes no pictures; set agents.defaults.imageModel, then run taskmem setup openclaw to allow it";
     const texts = parts.reduce((sum, { text = "" }) => sum + text.length, 0);
@@ -154,13 +157,13 @@ export class Reader {
     return { asked: this.#asked, limit: this.api.pluginConfig?.modelCallsPerDay ?? CALLS_PER_DAY };
   }
 
-  /** The model for texts: the small one where the operator allows it, else the agent's own. */
+  /** Return the model for texts: the small one if the operator allows it, else the default one. */
   #text() {
     const small = this.#defaults().utilityModel;
     return small && this.#mayUse(small) ? small : this.#primary();
   }
 
-  /** The model for pictures; undefined: none that may be asked takes them. */
+  /** Return the model for pictures; undefined: no model that we may use accepts them. */
   async #seeing() {
     const primary = this.#primary();
     const images = named(this.#defaults().imageModel);
@@ -212,5 +215,5 @@ const providerOf = (model) => model.split("/")[0];
 const named = (model) => (typeof model === "string" ? model : model?.primary);
 const piece = ({ text, jpeg }) => (jpeg ? { type: "image", data: jpeg, mimeType: "image/jpeg" } : { type: "text", text });
 const read = ({ inputTokens, cacheReadTokens = 0, cacheWriteTokens = 0 }) => (inputTokens === undefined ? null : inputTokens + cacheReadTokens + cacheWriteTokens);
-/** What an error says, with what is behind it, short and on one line. */
+/** Return the messages of an error and its cause, at most 300 characters on one line. */
 const plain = (error) => [error, error?.cause].filter(Boolean).map((each) => each.message ?? String(each)).join(": ").replace(/\s+/g, " ").slice(0, 300);

@@ -1,50 +1,50 @@
-// What goes on in the gateway's sessions: turns that run, wakes that wait for one.
+// Track the turns that run in the gateway's sessions, put wakes before turns, and start turns.
 import { randomUUID } from "node:crypto";
 import { Kept } from "./kept.js";
 import { readSession, showLine } from "./requests.js";
 
-const KEPT_MS = 24 * 3_600_000;
-const HEARTBEAT_MS = 3_000;
-const RECOVERY_MS = 30_000; // after a start, within which the gateway may begin to recover a session
-const TELL_MS = 1_000; // after which a turn's failure is told: the answer to its wake comes first
-const START_MS = 60_000; // after which a turn that did not begin is asked for again
+const KEPT_MS = 24 * 3_600_000; // how long a wake waits for a turn
+const HEARTBEAT_MS = 3_000; // time limit for the result of a heartbeat; one without is taken to run
+const RECOVERY_MS = 30_000; // how long after its start the gateway may begin to recover a session
+const TELL_MS = 1_000; // delay of reporting a failed start: the answer to its wake goes first
+const START_MS = 60_000; // after which another turn is started if one did not begin
 const MOST_DONE = 500;
 const MOST_SESSIONS = 100;
-const OURS = ":taskmem:"; // in the keys of sessions that a task has to itself
+const OURS = ":taskmem:"; // in the session keys of background runs
 const PACKET = /^\[task_(stuck_)?resume\] /m;
 const ANOTHER = "The agent goes on.";
-const MARK = "[taskmem] "; // before what a turn of ours says first
+const MARK = "[taskmem] "; // begins the message of a turn that we start
 export const STOPPING = "the gateway is stopping";
 
-// No wall clock: it may be set while a turn runs.
+// Not the wall clock, which may be set while a turn runs.
 const now = () => performance.now();
 const lines = (text) => text.split("\n");
-/** Whether the gateway has a turn of a session to go on with that a restart has cut. */
+/** Return whether the gateway is about to resume a session's turn that a restart has cut. */
 function isToRecover({ status, abortedLastRun, mainRestartRecovery: recovery, restartRecoveryRuns: runs } = {}) {
   return status === "running" && !recovery?.tombstone && Boolean(abortedLastRun || recovery || runs?.length);
 }
-/** Whether one text says all that another one says. */
+/** Return whether one text contains all lines of another. */
 const says = (one, other) => one !== undefined && lines(other).every((line) => lines(one).includes(line));
 
 export class Sessions {
   stopping = false;
-  #runs = new Map(); // run id → { session, began, answered }
-  #owed = new Map(); // session → Map(key → { delivery, since, text, line, expires })
-  #done = new Kept(MOST_DONE); // the key of a wake that a turn has taken → what it said
-  #asked = new Kept(MOST_SESSIONS); // run id of a turn that we asked for → its session
+  #runs = new Map(); // id of a running gateway run → { session, began, answered }
+  #owed = new Map(); // session → Map(key of a wake → { delivery, since, text, line, expires })
+  #done = new Kept(MOST_DONE); // key of a wake that a turn took → its text
+  #asked = new Kept(MOST_SESSIONS); // run id of a turn that we started → its session
   #begun = new Kept(MOST_DONE); // run ids of turns that have begun
-  #since = now();
-  #waking = new Map(); // session → the wake that is being put there
-  #starting = new Kept(MOST_SESSIONS); // session → when a turn of ours was asked for that has not ended
+  #since = now(); // start of this instance
+  #waking = new Map(); // session → promise of its last wake
+  #starting = new Kept(MOST_SESSIONS); // session → when we started a turn that has not ended
   #shown = new Kept(MOST_DONE); // keys of wakes whose line the chat shows
-  #hidden = new Kept(MOST_DONE); // first rows of turns of ours, whose line the chat shows instead
+  #hidden = new Kept(MOST_DONE); // keys of our turns' first rows, for which the chat shows the line
   #fired = new Kept(MOST_SESSIONS); // session → Map(hook → count), for taskmem doctor
 
   constructor({ api, id, tell, work }) {
     Object.assign(this, { api, id, tell, work });
   }
 
-  /** The gateway is to stop, and waits for all that goes on in it: no turn is begun any more. */
+  /** Begin no turn any more, because the gateway is stopping and waits for whatever runs. */
   stops() {
     this.stopping = true;
   }
@@ -53,17 +53,17 @@ export class Sessions {
     return [...new Set([...this.#runs.values()].map(({ session }) => session))];
   }
 
-  /** The run that goes on in a session. */
+  /** Return the id of the running gateway run of a session; undefined: none is known. */
   current(session) {
     return [...this.#runs].findLast(([, run]) => run.session === session)?.[0];
   }
 
-  /** When the run began that goes on in a session; undefined: none is known. */
+  /** Return when the running run of a session began, by `now()`; undefined: none is known. */
   began(session) {
     return this.#runs.get(this.current(session))?.began;
   }
 
-  /** The session that a wake goes to which names none. */
+  /** The session for wakes that name none: the main one of the default agent. */
   get main() {
     const { agents, session } = this.api.runtime.config.current();
     const entries = Object.entries(agents?.entries ?? {});
@@ -71,7 +71,7 @@ export class Sessions {
     return `agent:${chosen?.[0] ?? "main"}:${session?.mainKey ?? "main"}`.toLowerCase();
   }
 
-  /** A session's whole name; an agent's own `main` is the main one. */
+  /** Return a session's full key; `main` and `global` stand for the main session. */
   #named(session) {
     const name = session.toLowerCase();
     if (name.startsWith("agent:")) return name;
@@ -84,18 +84,18 @@ export class Sessions {
     this.#fired.set(session, counts.set(hook, (counts.get(hook) ?? 0) + 1));
   }
 
-  /** Which hooks have fired for a session, and how often. */
+  /** Return how often each hook has fired for a session. */
   seen(session) {
     return Object.fromEntries(this.#fired.get(session) ?? []);
   }
 
-  /** Whether the next prompt of a session has a packet by a wake. */
+  /** Return whether a wake puts a packet before the session's next prompt. */
   hasPacket(session) {
     const texts = [...(this.#owed.get(session)?.values() ?? []), ...this.#waiting(session)].map(({ text }) => text);
     return texts.some((text) => PACKET.test(text));
   }
 
-  /** An event of a run's life, as the gateway tells it. */
+  /** Handle the gateway's event that a run has started or ended. */
   lifecycle({ runId, sessionKey, data }) {
     if (data.phase === "start" && sessionKey) {
       this.fired("agent_event", sessionKey);
@@ -106,7 +106,7 @@ export class Sessions {
     } else if (data.executionSettled) this.#ended(runId, data);
   }
 
-  /** A model has answered in a run: whatever was put before its turn has arrived. */
+  /** Handle that a model has answered in a run: the wakes put before its turn have arrived. */
   answered(runId) {
     const run = this.#runs.get(runId);
     if (!run) return;
@@ -132,7 +132,8 @@ export class Sessions {
     }
   }
 
-  /** The wakes that a turn took: it began after they were put there, and they are gone. */
+  /** Return and forget the delivery ids of the wakes that a turn took: those put before it began
+   * that wait no more. Expired ones are only forgotten. */
   #taken({ session, began }, arrived) {
     const owed = this.#owed.get(session);
     if (!owed) return [];
@@ -145,8 +146,9 @@ export class Sessions {
     return taken.map(([, { delivery }]) => delivery);
   }
 
-  /** Put a wake before the next turn of its session, and start one.
-   * One at a time: the main session has two names, and the second must see the first. */
+  /** Put a wake before the next turn of its session, and start one. Handles the wakes of a session
+   * one at a time, since each must see the one before it. Returns `turn` (how the turn starts),
+   * `refused`, `recovers` or `waits_for`. */
   async wake(asked) {
     if (![asked.key, asked.delivery_id, asked.text, asked.message].every((each) => typeof each === "string")) throw new Error("this is no wake");
     const session = this.#named(asked.session_key ?? "main");
@@ -159,15 +161,15 @@ export class Sessions {
   async #wake(session, { key, delivery_id: delivery, text, message: line }) {
     const entry = readSession(this.api, session);
     const known = entry !== undefined;
-    // A turn of ours that begins before the gateway's own spoils that one, and fails.
+    // A turn that we start before the gateway resumes its own would fail, and spoil that one.
     if (now() - this.#since < RECOVERY_MS && isToRecover(entry) && !this.running.includes(session)) return { recovers: session };
     if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
     if (says(this.#done.get(key), text)) {
-      // A daemon that was killed in between asks again for what has arrived.
+      // It has arrived, but the daemon was killed before it heard so.
       this.tell({ kind: "answered", session_key: session, deliveries: [delivery] });
       return { turn: "taken before" };
     }
-    // What comes again may say more than it did: that follows what waits or runs.
+    // A repeated wake may say more than before; then it follows the one that waits or runs.
     const [first] = this.#waiting(session);
     if (first && !(first.key === key && says(first.text, text))) {
       await this.#turn(session, first.key, this.#owed.get(session)?.get(first.key)?.line ?? ANOTHER);
@@ -179,8 +181,8 @@ export class Sessions {
       before.delivery = delivery;
       return { turn: "running" };
     }
-    const since = now(); // a turn that begins while it is being put there may take it
-    // A main session that has had no turn yet is made by one.
+    const since = now(); // before it is put: a turn that begins meanwhile may take it
+    // A session without an entry, such as a main one before its first turn, is created by a turn.
     const there = first !== undefined || (known && (await this.#put(session, key, text)));
     if (!this.#owed.has(session)) this.#owed.set(session, new Map());
     this.#owed.get(session).set(key, { delivery, since, text, line, expires: Date.now() + KEPT_MS });
@@ -188,14 +190,14 @@ export class Sessions {
     return { turn: await this.#bring(session, key, line, text) };
   }
 
-  /** Put a text before the session's next turn; false: the operator forbids it. */
+  /** Put a text before the session's next turn; returns false if the operator forbids it. */
   async #put(session, key, text) {
     const injection = { sessionKey: session, text, idempotencyKey: key, placement: "prepend_context", ttlMs: KEPT_MS };
     const { enqueued } = await this.api.session.workflow.enqueueNextTurnInjection(injection);
     return enqueued || this.#waiting(session).some((each) => each.key === key);
   }
 
-  /** Start an ordinary turn whose message brings a wake along: no other turn will. */
+  /** Start an ordinary turn with the wake in its message, as it could not be put before a turn. */
   async #bring(session, key, line, text) {
     try {
       if (this.#awaited(session)) throw new Error("a turn that was asked for earlier has not begun");
@@ -206,7 +208,7 @@ export class Sessions {
     }
   }
 
-  /** Start an ordinary turn; where that cannot be, one that a heartbeat starts. */
+  /** Start an ordinary turn, or if that fails, one by a heartbeat; returns which. */
   async #turn(session, key, line) {
     if (this.#awaited(session)) return "started before";
     try {
@@ -220,20 +222,20 @@ export class Sessions {
     }
   }
 
-  /** Whether a turn that we asked for has yet to begin or end. */
+  /** Return whether a turn that we started has yet to begin, in at most START_MS, or runs. */
   #awaited(session) {
     const asked = this.#starting.get(session);
     return asked !== undefined && (now() - asked < START_MS || this.running.includes(session));
   }
 
-  /** Start a turn that is seen in the chat as one line, in our name where that can be. */
+  /** Start a turn of which the chat shows one line, in our name if possible. */
   async #ordinary(session, key, line, text) {
     this.#starting.set(session, now());
     const shown = await this.#show(session, key, line);
     try {
       const asked = await this.run(session, [text, `${MARK}${line || ANOTHER}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
       void this.#watchStart(session, asked?.runId);
-      if (text) await this.#show(session, key, line); // the turn may have made the session
+      if (text) await this.#show(session, key, line); // now the session may exist
       return "ordinary";
     } catch (error) {
       this.#starting.delete(session);
@@ -241,7 +243,7 @@ export class Sessions {
     }
   }
 
-  /** Tell that a turn of ours did not begin, though the gateway had taken it: nobody else does. */
+  /** Report if a turn that the gateway accepted from us does not begin: no hook tells. */
   async #watchStart(session, runId) {
     const given = { status: "unknown" };
     const { status, error } = runId ? await this.api.runtime.subagent.waitForRun({ runId, timeoutMs: START_MS }).catch(() => given) : given;
@@ -250,13 +252,13 @@ export class Sessions {
     this.#starting.delete(session);
     const owed = this.#owed.get(session) ?? new Map();
     const deliveries = [...owed.values()].map(({ delivery }) => delivery);
-    // What only that turn would have brought, no other takes.
+    // Forget wakes that were in that turn's message alone: no other turn has them.
     const waiting = this.#waiting(session).map(({ key }) => key);
     for (const key of [...owed.keys()]) if (!waiting.includes(key)) owed.delete(key);
     this.tell({ kind: "turn_not_started", session_key: session, deliveries, error: String(error || "the gateway gave no reason") });
   }
 
-  /** Show a wake's line in the chat, once, if it has one; false: that cannot be done. */
+  /** Show a wake's line in the chat, once, if it has one; returns false if that fails. */
   async #show(session, key, line) {
     if (line === "" || this.#shown.has(key)) return true;
     try {
@@ -264,12 +266,12 @@ export class Sessions {
       this.#shown.set(key, true);
       return true;
     } catch {
-      return false; // there is no such session yet, say
+      return false; // for example, there is no such session yet
     }
   }
 
-  /** An ordinary turn. Nothing of it is delivered: the daemon tells its last words, where they are.
-   * `hidden`: its first row, which is the user's, is not shown. */
+  /** Start an ordinary turn. The gateway delivers nothing of it; the daemon sends its last reply to
+   * the user. `hidden`: do not show its first row, which has the role `user`. */
   async run(session, message, hidden = false) {
     if (this.stopping) throw new Error(STOPPING);
     const idempotencyKey = `taskmem:${randomUUID()}`;
@@ -278,8 +280,8 @@ export class Sessions {
     return this.api.runtime.subagent.run({ sessionKey: session, message, deliver: false, idempotencyKey });
   }
 
-  /** Call off the turns that we asked for, also those that have not begun. A sub-agent's run,
-   * which each of them is to the gateway, is not settled when it ends while the gateway waits. */
+  /** Cancel the turns that we started, also those that have not begun. To the gateway each is a
+   * sub-agent's run, which is not settled if it merely ends while the gateway waits to stop. */
   async cancel() {
     const { tasks, config } = this.api.runtime;
     const runs = tasks?.runs.bindSession({ sessionKey: this.main });
@@ -290,13 +292,14 @@ export class Sessions {
     }
   }
 
-  /** A row as it is to be written: one that is not to be shown is for the model alone; undefined: as it is. */
+  /** Return a row of the conversation as it must be written: a hidden one is for the model alone;
+   * undefined: unchanged. */
   written(message) {
     if (!this.#hidden.has(message?.idempotencyKey)) return undefined;
     return { message: { ...message, display: false } };
   }
 
-  /** Our injections that no turn has taken yet. */
+  /** Return the key and text of our injections that no turn has taken yet, except expired ones. */
   #waiting(session) {
     const kept = readSession(this.api, session)?.pluginNextTurnInjections?.[this.id] ?? [];
     const fresh = kept.filter(({ createdAt, ttlMs }) => !(Date.now() - createdAt > ttlMs));

@@ -1,4 +1,5 @@
-// What the hooks show of the work in the sessions, reported as it happens.
+// Report turns and tool calls of the sessions to the daemon, as hooks show them; block tool calls
+// and stop turns that must not go on.
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -12,38 +13,39 @@ const MOST_LINES = 8;
 const MOST_AT_WORK = 50;
 const MOST_LEVELS = 20;
 const LONGEST = 600; // characters of a text that are reported
-const LONGEST_REQUEST = 2_000; // characters of what the user has asked for
-const LONGEST_WORDS = 16_000; // characters of an agent's last words
+const LONGEST_REQUEST = 2_000; // characters of what the user said in a turn
+const LONGEST_WORDS = 16_000; // characters of an agent's last reply
 const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
-const BUDGET_MS = 200; // after which a tool is let through unasked
-const LONGEST_MS = 24 * 3_600_000; // after which a sub-agent whose end was never told counts as gone
+const BUDGET_MS = 200; // time limit for the daemon's answer; without it, a tool call is allowed
+const LONGEST_MS = 24 * 3_600_000; // after which a sub-agent whose end no hook told counts as ended
 const OVER = "Its task is not to go on now, so this turn is stopped. Call nothing more.";
-const CHILD = ":subagent:"; // in the keys of sessions that sub-agents have
+const CHILD = ":subagent:"; // in the session keys of sub-agents
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
 const digest = (value) => createHash("sha256").update(JSON.stringify(value) ?? "").digest("hex").slice(0, 12);
 
-/** The beginning of a text, without the part of a word that is left where it is cut: half a secret
- * may not look like one. */
+/** Return the beginning of a text, without a word cut at its end: half a secret may not be
+ * recognised as one. */
 function beginning(text, longest = LONGEST) {
   if (text.length <= longest) return text;
   const start = text.slice(0, longest);
   return start.replace(/\s*\S*$/, "") || start;
 }
 
-/** The end of a text, without the rest of a word that is cut: it may look like another file's name. */
+/** Return the end of a text, without a word cut at its start: its rest may look like another file's
+ * name. */
 export function ending(text, longest = LONGEST) {
   if (text.length <= longest) return text;
   const end = text.slice(-longest);
   return end.replace(/^[^\s，。；、！？：（）「」『』【】]*/, "") || end;
 }
 
-/** A text as far as a report takes it; that it was cut is said. */
+/** Return a text as far as a report may have it, with a note if it was cut. */
 const within = (text) => (text.length <= LONGEST_WORDS ? text : `${beginning(text, LONGEST_WORDS)}\n[… cut after ${LONGEST_WORDS} characters]`);
 
 export const texts = (content) => (typeof content === "string" ? content : [content ?? []].flat().map((part) => part?.text ?? "").join("\n")).trim();
 
-/** What began the turn that a user's row belongs to. */
+/** Return what began the turn that a row with the role `user` belongs to. */
 export function origin({ provenance, idempotencyKey }) {
   const by = provenance?.sourceTool;
   if (by === "main_session_restart_recovery") return "recovery";
@@ -52,10 +54,11 @@ export function origin({ provenance, idempotencyKey }) {
   return idempotencyKey?.startsWith("taskmem:") ? "taskmem" : "user";
 }
 
-/** The HTTP method, or the action, that a call was given; undefined: none. */
+/** Return the HTTP method or the action among a call's arguments; undefined: it has none. */
 const method = (params) => [params?.method, params?.action].find((each) => typeof each === "string");
 
-/** What a call is about: the command, the path, or whatever it was given; that it was cut is seen. */
+/** Return what a call is about: its command, path, URL, query, or all its arguments. A cut text
+ * ends with "…". */
 function about(params) {
   const { command, path, url, query } = params ?? {};
   const address = url && typeof params.method === "string" ? `${params.method} ${url}` : url;
@@ -63,7 +66,7 @@ function about(params) {
   return text.length <= LONGEST ? text : `${beginning(text, LONGEST - 1)}…`;
 }
 
-/** The user has said something that began a turn, or into one. */
+/** Note what the user said, whether it began the turn or came during it. */
 function said(turn, text) {
   turn.origin = "user";
   turn.request = beginning([turn.request, text].filter(Boolean).join("\n"), LONGEST_REQUEST);
@@ -72,13 +75,13 @@ function said(turn, text) {
 
 export class Work {
   #turns = new Kept(MOST_SESSIONS); // session → { origin, begunBy, received, calls, said, over… }
-  #lines = new Kept(MOST_SESSIONS); // session → what was said since its last call
+  #lines = new Kept(MOST_SESSIONS); // session → messages since its last reported call
   #parents = new Kept(MOST_SESSIONS); // session of a sub-agent → the one that spawned it
   #children = new Kept(MOST_SESSIONS); // session of a sub-agent that runs → since when
-  #errands = new Kept(MOST_SESSIONS); // session of a sub-agent → what it was told to do
-  #files = new Kept(MOST_SESSIONS); // path → { mark, sum }
-  #budgets = new Kept(MOST_SESSIONS); // session → a promise of what its step may still call
-  #blocked = new Kept(MOST_SESSIONS); // calls that we did not let through
+  #errands = new Kept(MOST_SESSIONS); // session of a sub-agent → its task
+  #files = new Kept(MOST_SESSIONS); // path → { mark: the file's time and size, sum: its digest }
+  #budgets = new Kept(MOST_SESSIONS); // session → a promise of the daemon's answer to `budget`
+  #blocked = new Kept(MOST_SESSIONS); // ids of calls that we blocked
   #stopping = false;
 
   constructor({ api, version, runner, own, tell, ask }) {
@@ -87,21 +90,22 @@ export class Work {
     this.awaited = new Awaited({ api, runner, ended, root: (session) => this.root(session) });
   }
 
-  /** The session that the work of a sub-agent counts for. */
+  /** Return the session for which the work of a session counts: for a sub-agent's, the topmost
+   * session that spawned it; else the session itself. */
   root(session) {
     let root = session;
     for (let level = 0; level < MOST_LEVELS && this.#parent(root); level++) root = this.#parent(root);
     return root;
   }
 
-  /** The session that spawned a sub-agent; undefined: none did. One from before a restart
-   * that is carried on is known to the gateway alone. */
+  /** Return the session that spawned a sub-agent; undefined: it is none. For one that was spawned
+   * before a restart and goes on after it, only the gateway knows that. */
   #parent(session) {
     if (!this.#parents.has(session) && session?.includes(CHILD)) this.#parents.set(session, this.#spawner(session));
     return this.#parents.get(session);
   }
 
-  /** The session that the gateway says has spawned another; undefined: it names none. */
+  /** Ask the gateway which session spawned another; undefined: it does not say. */
   #spawner(session) {
     try {
       return readSession(this.api, session)?.spawnedBy;
@@ -110,7 +114,7 @@ export class Work {
     }
   }
 
-  /** What the user said in a session's turn, where a user has begun it. */
+  /** Return `{ request }`, what the user said in a session's turn; `{}`: the user said nothing. */
   request(session) {
     const { request } = this.#turns.get(session) ?? {};
     return request === undefined ? {} : { request };
@@ -133,8 +137,8 @@ export class Work {
     this.awaited.stop();
   }
 
-  /** The user of a session has sent a message, into its turn where one goes on. The web chat's is
-   * told of after its row is written, a channel's before. */
+  /** Note that a session's user sent a message, perhaps during a turn. For the web chat this hook
+   * fires after the row is written, for a channel before. */
   received({ sessionKey }) {
     const turn = this.#turns.get(sessionKey);
     if (!turn) return;
@@ -142,7 +146,7 @@ export class Work {
     if (turn.unsure !== undefined) said(turn, turn.unsure);
   }
 
-  /** A row of the conversation is written. */
+  /** Note a row of the conversation: what began the turn, what was said, and by whom. */
   written({ message }, { sessionKey }) {
     const { role, content } = message ?? {};
     if (role !== "user" && role !== "assistant") return;
@@ -150,11 +154,11 @@ export class Work {
     const turn = this.#turn(sessionKey);
     if (role === "user") {
       const by = origin(message);
-      if (!turn.begun) delete turn.request; // it was a command, which began no turn
+      if (!turn.begun) delete turn.request; // the earlier row was a command, which began no turn
       if (by !== "user") turn.origin = by;
       else if (!turn.begun || turn.received) said(turn, text);
-      else turn.unsure = text; // the gateway writes such a row, too, when it asks a provider again
-      if (!turn.begun) turn.begunBy = by; // what is written later was said into the turn
+      else turn.unsure = text; // the gateway also writes such a row when it asks a provider again
+      if (!turn.begun) turn.begunBy = by; // later rows were written during the turn
     }
     if (role === "assistant" && text) Object.assign(turn, { said: ending(text), words: text });
     const lines = this.#lines.get(sessionKey) ?? [];
@@ -164,10 +168,10 @@ export class Work {
 
   began(session) {
     this.#budgets.delete(session);
-    if (!this.#parents.get(session)) this.#parents.delete(session); // it is asked for once a turn
+    if (!this.#parents.get(session)) this.#parents.delete(session); // ask the gateway again, once a turn
     if (this.#parent(session)) this.#children.set(session, performance.now());
     const turn = this.#turn(session);
-    Object.assign(turn, { calls: 0, over: false, begun: true }); // what was called before is no call of its
+    Object.assign(turn, { calls: 0, over: false, begun: true }); // earlier calls are not this turn's
     return { ...this.#who(session), origin: turn.origin };
   }
 
@@ -178,19 +182,20 @@ export class Work {
     return { ...this.#who(session), origin, said, ...(begunBy === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.stillRunning(session), ...this.awaited.of(session), cut: this.#stopping || cut };
   }
 
-  /** Whether OpenClaw resumed a session's turn, which has called nothing yet. */
+  /** Return whether OpenClaw resumed a session's turn and that has called no tool yet. */
   isResuming(session) {
     const { origin, calls } = this.#turn(session);
     return origin === "recovery" && calls === 0;
   }
 
-  /** The sub-agents of a session that run, theirs among them, each with its start. */
+  /** Return the running sub-agents of a session and of its sub-agents, each with its start. */
   #running(session) {
     const late = performance.now() - LONGEST_MS;
     return [...this.#children].filter(([child, since]) => since > late && this.root(child) === session);
   }
 
-  /** What the gateway runs now for a session: commands in its background, and sub-agents. */
+  /** Return what the gateway runs for a session: background commands and sub-agents, with their
+   * ages in milliseconds. */
   stillRunning(session) {
     if (!session) return [];
     const now = performance.now();
@@ -198,24 +203,24 @@ export class Work {
     return [...this.awaited.commands(session), ...agents].slice(0, MOST_AT_WORK);
   }
 
-  /** The same for all sessions for which anything runs. */
+  /** Return the same for all sessions for which anything runs, by session. */
   allStillRunning() {
     const sessions = new Set([...this.awaited.sessions, ...[...this.#children].map(([child]) => this.root(child))]);
     return Object.fromEntries([...sessions].map((session) => [session, this.stillRunning(session)]));
   }
 
-  /** Why a tool may not be called now; undefined: it may. */
+  /** Return why a tool may not be called now; undefined: it may. Spends one call of the budget. */
   async blocked({ toolName, toolCallId }, ctx) {
     if (WRAPPERS.has(toolName)) return undefined;
     const budget = this.#isOurs(toolName) ? undefined : await this.#budget(this.root(ctx.sessionKey));
-    const over = this.#turns.get(ctx.sessionKey)?.over; // by now: it may have been told meanwhile
+    const over = this.#turns.get(ctx.sessionKey)?.over; // read after the wait: the daemon may have said so meanwhile
     if (over) this.stop([ctx.sessionKey]).catch(() => undefined); // it may have been too young to be ended
     else if (!budget || budget.left-- > 0) return undefined;
     this.#blocked.set(toolCallId, true);
     return over ? OVER : budget.reason;
   }
 
-  /** A tool is about to be called. */
+  /** Report that a tool is about to be called. */
   calls({ toolName, params, toolCallId }, ctx) {
     const turn = this.#turn(ctx.sessionKey);
     if (WRAPPERS.has(toolName)) return;
@@ -226,7 +231,7 @@ export class Work {
     if (toolCallId) this.tell({ kind: "tool_started", ...who, call_id: toolCallId, tool: toolName, about: about(params), method: method(params), ...this.request(root), folders, command });
   }
 
-  /** A tool has answered. */
+  /** Report how a tool call ended. */
   called(event, ctx) {
     const { toolName, params, toolCallId, result, error, durationMs } = this.awaited.unwrapped(event);
     if (WRAPPERS.has(toolName) || this.#blocked.delete(toolCallId)) return;
@@ -236,7 +241,7 @@ export class Work {
     else this.awaited.called(ctx.sessionKey, beginning(about(params), 200), event);
     const { status, childSessionKey: child } = result?.details ?? {};
     if (status === "accepted" && child) this.#errands.set(child, beginning(String(params?.task ?? params?.label ?? "")));
-    const said = own ? [] : (this.#lines.get(session) ?? []); // of our own tools no checkpoint tells
+    const said = own ? [] : (this.#lines.get(session) ?? []); // no checkpoint records a call of our own tools
     if (!own) this.#lines.delete(session);
     const outcome = error ? String(error) : texts(result?.content);
     const call = { call_id: toolCallId, tool: toolName, about: about(params), method: method(params), given: digest([toolName, params]), result: digest(outcome) };
@@ -246,8 +251,8 @@ export class Work {
     this.tell({ kind: "tool_called", ...who, ...call, ...end, ...did });
   }
 
-  /** End turns that must not go on; undefined: there was none; false: they cannot be ended.
-   * From now on they call no tool, however long that takes. */
+  /** End the turns of sessions. Returns true if any was ended, false if none could be, and
+   * undefined if there is none. From now on these turns can call no tool, even while they last. */
   async stop(sessions = []) {
     if (sessions.length === 0) return undefined;
     for (const turn of sessions.map((session) => this.#turns.get(session))) if (turn) turn.over = true;
@@ -255,7 +260,7 @@ export class Work {
     const stop = ([session, id]) => {
       const turn = this.#turns.get(session) ?? {};
       const { stopped = false } = turn;
-      turn.stopped = true; // before: its end may come at once
+      turn.stopped = true; // set before, since the turn may end during the call
       const done = abortAgentHarnessRun(id);
       turn.stopped = done || stopped;
       return done;
@@ -264,8 +269,8 @@ export class Work {
     return turns.length ? turns.map(stop).includes(true) : undefined;
   }
 
-  /** End the turns that were begun by us: the daemon takes them up at the gateway's next start.
-   * `cancel` calls them off where they are asked for, before what is left is ended. */
+  /** End the turns that we began; the daemon resumes them after the gateway's next start. `cancel`
+   * cancels them as the gateway's runs first; turns that remain are then ended. */
   async cut(cancel) {
     const ours = [...this.#turns].filter(([, { begunBy }]) => begunBy === "taskmem");
     for (const [, turn] of ours) turn.cut = true;
@@ -273,20 +278,21 @@ export class Work {
     return this.stop(ours.map(([session]) => session));
   }
 
-  /** Of each agent, what shapes its prompt. */
+  /** Return, by agent, the fingerprint of what shapes its prompt. */
   fingerprints() {
     const ids = [...this.#agents().keys()];
     return Object.fromEntries((ids.length ? ids : ["main"]).map((id) => [id, this.#fingerprint(id)]));
   }
 
-  /** Whether a tool is one of ours, here or as a host of MCP calls it. */
+  /** Return whether a tool is ours, by its plain name or by the name that an MCP host gives it. */
   #isOurs(tool) {
     return this.own.has(tool.replace(/^taskmem__/, ""));
   }
 
-  /** What a session's step may still call; undefined: all, or the daemon cannot say. */
+  /** Return the budget `{ left, reason }` of a session's step; none: all calls are allowed, or the
+   * daemon does not answer in time. */
   async #budget(session) {
-    // Calls that are made at once spend one budget.
+    // Concurrent calls share one answer, and so spend the same budget.
     const asked = this.#budgets.get(session) ?? this.ask("budget", { session_key: session }, BUDGET_MS);
     this.#budgets.set(session, asked);
     try {
@@ -297,7 +303,7 @@ export class Work {
     }
   }
 
-  /** What is configured of each agent, by the name that it has in its sessions' keys. */
+  /** Return each agent's configuration, by its id as session keys have it (lower case). */
   #agents() {
     const { agents } = this.api.runtime.config.current();
     return new Map(Object.entries(agents?.entries ?? {}).map(([id, agent]) => [id.toLowerCase(), agent]));
@@ -308,13 +314,13 @@ export class Work {
     return this.#turns.get(session);
   }
 
-  /** Whose work it is: the root session's agent's, also where a sub-agent does it. */
+  /** Return the fields of an event that say whose work it is; `session` is a root session. */
   #who(session) {
     const [, agentId] = session.split(":");
     return { session_key: session, agent_id: agentId, folder: this.#folder(agentId), fingerprint: this.#fingerprint(agentId) };
   }
 
-  /** The folder that an agent works in; undefined: the gateway cannot say. */
+  /** Return an agent's workspace folder; undefined: the gateway cannot say. */
   #folder(agentId) {
     const { agent, config } = this.api.runtime;
     try {
@@ -331,7 +337,8 @@ export class Work {
     return digest([agentId, model, this.version, ...PROMPT_FILES.map((name) => folder && this.#sum(join(folder, name)))]);
   }
 
-  /** The digest of a file, read again only where it has changed; undefined: there is none. */
+  /** Return the digest of a file, which is read again only if its time or size has changed;
+   * undefined: it cannot be read. */
   #sum(path) {
     try {
       const { mtimeMs, size } = statSync(path);
