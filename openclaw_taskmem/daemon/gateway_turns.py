@@ -35,7 +35,8 @@ def handle_call_start(
 ) -> None:
     """Record that a tool call has begun; for our own tools, only that the session is active.
 
-    A call without a run counts towards an implicit task.
+    The task's thread records what our own tools do. A call without a run counts towards an implicit
+    task.
     """
     if _is_own_tool(event.tool):
         turns.record_heartbeat(context, heard)
@@ -73,7 +74,7 @@ def handle_call_end(
 def handle_turn_end(
     context: Context, heard: ReportContext, event: gateway_events.TurnEndReport
 ) -> None:
-    """Decide what follows a turn, unless the gateway's shutdown cut it off."""
+    """Decide what follows a turn; one cut by the gateway's shutdown is left to its next start."""
     implicit_tasks.forget_calls(context, heard)
     if event.cut:
         return

@@ -358,7 +358,7 @@ class BackgroundLoops:
     async def _drop_expired(self) -> datetime:
         """Delete old checkpoints and ended rows; return when to look again.
 
-        A failure is logged, and the next look tries again.
+        A failure is logged and tried again at the next look, so that it delays no recovery.
         """
         now = self._context.clock.monotonic()
         if now >= self._drop_days_at:

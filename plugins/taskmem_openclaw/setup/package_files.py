@@ -43,7 +43,7 @@ def read_skills() -> tuple[bytes, ...]:
 
 
 def find_skill_copies(config: Path, said: Mapping[str, Any]) -> list[Skill]:
-    """Return the existing copies that are our skill.
+    """Return the existing copies of our skill that OpenClaw's installer has made.
 
     Args:
         config: OpenClaw's configuration file; one copy is beside it.
