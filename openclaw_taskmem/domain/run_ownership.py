@@ -110,6 +110,32 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
     )
 
 
+def guard_call(
+    task_id: str,
+    run: Run | None,
+    caller: Caller,
+    token: int | None,
+    *,
+    writes: bool,
+    needs_claim: bool,
+) -> bool:
+    """Return whether the caller of a tool may write for the task's run.
+
+    `writes`: the call asks for what only such a caller may do. `needs_claim`: a token must be of
+    a run that is open.
+
+    Raises:
+        Fenced: The token is of an older claim, or of none.
+        RunHeld: The call writes, and another owner holds the run.
+    """
+    said = "nothing was written"
+    if writes:
+        guard_write(run, caller, token, said)
+    if needs_claim:
+        guard_token(task_id, run, token, said)
+    return can_write(run, caller, token)
+
+
 def guard_token(task_id: str, run: Run | None, token: int | None, wish: str) -> None:
     """Refuse a token for a task that has no open run any more.
 

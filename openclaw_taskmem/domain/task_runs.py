@@ -38,6 +38,7 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     TaskStatus,
+    Value,
     Wake,
 )
 from taskmem_hookspecs.errors import RunNotReady
@@ -112,67 +113,67 @@ def list_attached(metadata: Mapping[str, JsonValue]) -> tuple[str, ...]:
     return tuple(each for each in named if isinstance(each, str))
 
 
+class RunCall(Value):
+    """A call on a task, as far as it concerns the task's open run."""
+
+    caller: Caller
+    token: int | None = None
+    """Token of the caller's claim; None: none given."""
+    marked: frozenset[int] = frozenset()
+    """Steps that the call marks as done, from 0."""
+    sets_status: bool = True
+    """True if the call sets the task's status."""
+    acts: bool = True
+    """True if the call changes step marks."""
+    ask: str | None = None
+    """Question to the user; None: none."""
+    options: tuple[str, ...] = ()
+    """Answers that the user may choose."""
+    said: str | None = None
+    """The call's message; None: none."""
+
+
 def apply_call(
     facts: TaskFacts,
     task: Task,
-    caller: Caller,
-    *,
-    token: int | None = None,
-    marked: frozenset[int],
-    status: bool = True,
-    acts: bool = True,
-    ask: str | None = None,
-    options: tuple[str, ...] = (),
-    said: str | None,
+    call: RunCall,
     now: datetime,
+    *,
     policy: RunPolicy,
     sessions: SessionNames,
 ) -> Change:
-    """Apply a call that changes a task to its open run.
-
-    Args:
-        facts: The task before the call.
-        task: The task after it.
-        caller: Who calls.
-        token: Token of the caller's claim; None: none given.
-        marked: Steps that the call marks as done, from 0.
-        status: True if the call sets the task's status.
-        acts: True if the call changes step marks.
-        ask: Question to the user; None: none.
-        options: Answers that the user may choose.
-        said: The call's message; None: none.
-        now: The instant of the call.
-        policy: Limits of runs.
-        sessions: How the agent host names its sessions.
-    """
-    run = facts.run
+    """Apply a call that changes a task to its open run; `task` is the task after the call."""
+    run, caller = facts.run, call.caller
     if run is None:
         return Change()
     change = (facts.task.status, task.status)
     moved = RunTransition(run=run)
-    if status and task.status is TaskStatus.ACTIVE and _is_sent_back(run, caller, sessions):
+    goes_on = call.sets_status and task.status is TaskStatus.ACTIVE
+    if goes_on and _is_sent_back(run, caller, sessions):
         moved = apply_events(run, RunRequeued(), now=now)
     elif (
-        status or not current_run.is_waiting_for_word(run) or (acts and _is_later_turn(run, caller))
+        call.sets_status
+        or not current_run.is_waiting_for_word(run)
+        or (call.acts and _is_later_turn(run, caller))
     ):
         moved = _move_run(run, change, caller, now, policy)
-    if ask is not None:
-        moved = _ask_user(task, moved, ask, options, now)
-    after = run_calls.note_call(moved.run, caller, token, now, policy)
-    if marked:
+    if call.ask is not None:
+        moved = _ask_user(task, moved, call.ask, call.options, now)
+    after = run_calls.note_call(moved.run, caller, call.token, now, policy)
+    if call.marked:
         after = apply_events(after, StepsDone(), now=now).run
     gone: tuple[Wake, ...] = ()
     told: tuple[Event, ...] = ()
     if after.state is not run.state:
-        goes_on = after.state is RunState.RUNNING
         settle = run_registrars.settle_wakes(facts.wakes)
-        gone = settle if goes_on else run_wakes.drop_open_run_wakes(facts)
+        gone = settle if after.state is RunState.RUNNING else run_wakes.drop_open_run_wakes(facts)
     if after.state.terminal and task.status in _TOLD:
+        said = call.said
         if said and not caller.person:
             said = f"its agent says: {quote_line(said, SAID_BYTES)}"
         told = (notices.build_milestone(_TOLD[task.status], task, after, now, said),)
-    elif marked and (after.told_session is not None or not after.state.terminal):
-        told = (notices.build_steps_done(task, after, marked, now),)
+    elif call.marked and (after.told_session is not None or not after.state.terminal):
+        told = (notices.build_steps_done(task, after, call.marked, now),)
     return Change(
         runs=(after,) if after != run else (),
         wakes=gone,

@@ -142,26 +142,35 @@ def apply_update(
         RunNotReady: Its review is to end before the user has said anything.
     """
     before = facts.task
-    if wish.has_writes:
-        run_ownership.guard_write(facts.run, wish.caller, wish.token, "nothing was written")
+    resting = before.status.terminal and wish.status in (None, before.status)
+    counts = run_ownership.guard_call(
+        before.task_id,
+        facts.run,
+        wish.caller,
+        wish.token,
+        writes=wish.has_writes,
+        needs_claim=not resting,
+    )
     if wish.status is not None or wish.ask is not None:
         task_runs.guard_review(facts.run, wish.caller)
-    done, reopened = _read_explicit_marks(before, wish)
-    resting = before.status.terminal and wish.status in (None, before.status)
-    if not resting:
-        run_ownership.guard_token(before.task_id, facts.run, wish.token, "nothing was written")
-    if resting and (done or reopened):
-        task_lifecycle.require_open(before, "its steps keep their marks")
     said = StepMarks()
     if wish.message is not None and not resting:
         said = step_phrases.parse_step_marks(wish.message, before.plan)
+    task, moved = task_lifecycle.change_status(before, wish.status or before.status, now)
+    wakes = outbox.settle_answered(
+        facts.wakes,
+        acts=wish.caller.acts_as(before.session_key, before.home),
+        moved=wish.has_changes,
+        now=now,
+    )
+    _guard_ask(task, wish)
+    done, reopened = _read_explicit_marks(before, wish)
+    if resting and (done or reopened):
+        task_lifecycle.require_open(before, "its steps keep their marks")
     told = _find_marked_steps(said, before, wish) - reopened
-    counts = run_ownership.can_write(facts.run, wish.caller, wish.token)
     if counts:
         done |= told
         reopened |= said.reopened - done
-    task, moved = task_lifecycle.change_status(before, wish.status or before.status, now)
-    _guard_ask(task, wish)
     marks = (before.done | done) - reopened
     messages = _build_messages(task, wish, moved, marked=marks != before.done, now=now)
     task = task.model_copy(
@@ -180,12 +189,6 @@ def apply_update(
         passed_over=told - marks,
         hint=_build_hint(before, task, wish, said) if counts and not resting else None,
         was=before.status,
-    )
-    wakes = outbox.settle_answered(
-        facts.wakes,
-        acts=wish.caller.acts_as(before.session_key, before.home),
-        moved=wish.has_changes,
-        now=now,
     )
     worked = _apply_to_run(facts, updated, wish, now, policy=policy, sessions=sessions, begin=begin)
     waited = facts.run is not None and facts.run.state.is_waiting
@@ -255,21 +258,17 @@ def _apply_to_run(
         return Change()
     if facts.run is None:
         return _begin_run(updated.task, begin)
-    return task_runs.apply_call(
-        facts,
-        updated.task,
-        wish.caller,
+    call = task_runs.RunCall(
+        caller=wish.caller,
         token=wish.token,
         marked=updated.marked,
-        status=wish.status is not None,
+        sets_status=wish.status is not None,
         acts=bool(updated.marked | updated.unmarked),
         ask=wish.ask if updated.task.status is TaskStatus.ACTIVE else None,
         options=wish.ask_options,
         said=wish.message,
-        now=now,
-        policy=policy,
-        sessions=sessions,
     )
+    return task_runs.apply_call(facts, updated.task, call, now, policy=policy, sessions=sessions)
 
 
 def _begin_run(task: Task, begin: Begin) -> Change:

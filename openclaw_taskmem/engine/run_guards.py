@@ -25,6 +25,7 @@ from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.run_events import UserHeard
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
 from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.task_update import UpdateRequest
 from openclaw_taskmem.engine import packets, run_recovery
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_history import find_last_run
@@ -133,6 +134,21 @@ def guard_reopen(context: Context, task: Task, caller: Caller) -> None:
     if task.status is TaskStatus.CANCELLED:
         newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
         task_lifecycle.guard_reopen(task, newest, caller)
+
+
+def admit_update(context: Context, facts: TaskFacts, wish: UpdateRequest) -> TaskFacts:
+    """Refuse an update that its caller may not make at all; return the facts as `guard_task` does.
+
+    Raises:
+        LimitReached: An agent adds a message, and the thread is full.
+        TaskmemError: What `guard_task` and `guard_reopen` refuse.
+    """
+    act = Act.WRITE if wish.has_writes else Act.SAY
+    admitted = guard_task(context, act, facts, wish.caller, token=wish.token)
+    if wish.status is TaskStatus.ACTIVE:
+        guard_reopen(context, facts.task, wish.caller)
+    quotas.guard_update(facts.task, wish)
+    return admitted
 
 
 def guard_task(

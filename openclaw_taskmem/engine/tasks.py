@@ -41,9 +41,9 @@ from openclaw_taskmem.engine.context import TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.implicit_tasks import find_covering_task
 from openclaw_taskmem.engine.run_guards import (
+    admit_update,
     begin_caller_run,
     guard_more_tasks,
-    guard_reopen,
     guard_task,
 )
 from taskmem_hookspecs import (
@@ -221,9 +221,7 @@ def _try_update(
     If the completion is refused, or the user's latest messages are unheard, all but the status is
     written.
     """
-    act, facts = (Act.WRITE if wish.has_writes else Act.SAY, context.store.read_task(task_id))
-    facts = guard_task(context, act, facts, wish.caller, token=wish.token)
-    quotas.guard_update(facts.task, wish)
+    facts = admit_update(context, context.store.read_task(task_id), wish)
     now = context.clock.now()
     heard, unheard = run_handoff.find_unheard(context, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
@@ -273,8 +271,6 @@ def _try_update(
 def _build_update(
     context: Context, facts: TaskFacts, wish: UpdateRequest, now: datetime
 ) -> tuple[Change, UpdateResult]:
-    if wish.status is TaskStatus.ACTIVE:
-        guard_reopen(context, facts.task, wish.caller)
     begun = partial(begin_caller_run, context, wish.caller, now)
     return apply_update(
         facts, wish, now, sessions=context.sessions, policy=context.runs, begin=begun

@@ -60,11 +60,10 @@ def change_after(
     return task_runs.apply_call(
         TaskFacts(task=a_task(status=was), run=run, wakes=wakes),
         a_task(status=status),
-        caller,
-        token=token,
-        marked=frozenset({0}) if marked else frozenset(),
-        said=None,
-        now=NOW,
+        task_runs.RunCall(
+            caller=caller, token=token, marked=frozenset({0}) if marked else frozenset()
+        ),
+        NOW,
         policy=POLICY,
         sessions=SESSIONS,
     )
