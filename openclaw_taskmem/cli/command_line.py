@@ -18,8 +18,8 @@ from openclaw_taskmem.domain.text_safety import escape_hidden
 from openclaw_taskmem.domain.texts import to_printable
 from openclaw_taskmem.home import HomeRefused, find_home
 
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one document.")
-ENDED_TOO = click.option("--all", "ended_too", is_flag=True, help="Ended ones too.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+ENDED_TOO = click.option("--all", "ended_too", is_flag=True, help="Include ended ones.")
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
@@ -99,10 +99,10 @@ def _print_table(rows: list[list[str]]) -> None:
 
 
 @cli.command()
-@click.option("--detach", is_flag=True, help="Start it in the background.")
+@click.option("--detach", is_flag=True, help="Run in the background.")
 @click.argument("action", type=click.Choice(["stop"]), required=False)
 def daemon(*, detach: bool, action: str | None) -> None:
-    """Serve this home until SIGTERM; or `daemon stop` the one that does."""
+    """Run the daemon of this home until SIGTERM; `daemon stop` stops it."""
     if action == "stop":
         from openclaw_taskmem.cli.daemon_stop import stop_daemon
 
@@ -120,7 +120,7 @@ def daemon(*, detach: bool, action: str | None) -> None:
 
 @cli.command()
 def mcp() -> None:
-    """Serve MCP over stdio: what an agent's host is told to start."""
+    """Serve MCP over stdio; agents' hosts start this."""
     from openclaw_taskmem.cli.relay import run_relay
 
     sys.exit(run_relay(os.environ))
@@ -129,7 +129,7 @@ def mcp() -> None:
 @cli.command()
 @AS_JSON
 def status(*, as_json: bool) -> None:
-    """Tell whether a daemon runs, and what it holds. Starts none."""
+    """Show whether a daemon runs, and what it serves; start none."""
     home = find_home(os.environ)
     try:
         with connect(home) as link:
@@ -157,7 +157,7 @@ def status(*, as_json: bool) -> None:
 @click.argument("tool")
 @click.argument("arguments", default="{}")
 def call(tool: str, arguments: str) -> None:
-    """Call TOOL with ARGUMENTS, a JSON object, and print its JSON answer.
+    """Call TOOL with a JSON object, and print its JSON answer.
 
     A refusal is printed as JSON, too; its sentence goes to the error output.
     """
@@ -183,7 +183,7 @@ def call(tool: str, arguments: str) -> None:
 @cli.command()
 @AS_JSON
 def tools(*, as_json: bool) -> None:
-    """Show the tools that an agent may call; as JSON with their schemas."""
+    """List the tools that an agent may call; --json adds their schemas."""
     found = _call_daemon("tools", profile=os.environ.get("TASKMEM_TOOLS"))
     if as_json:
         _print_json(found)
@@ -194,10 +194,10 @@ def tools(*, as_json: bool) -> None:
 @cli.command(name="list")
 @AS_JSON
 @ENDED_TOO
-@click.option("--implicit", is_flag=True, help="Those opened unasked for a turn.")
-@click.option("--limit", default=100, show_default=True, help="How many at most.")
+@click.option("--implicit", is_flag=True, help="Include tasks that the daemon opened by itself.")
+@click.option("--limit", default=100, show_default=True, help="Maximum number of rows.")
 def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None:
-    """Show the tasks: what waits for somebody, then the latest first."""
+    """List tasks: those that wait for somebody, then the latest first."""
     from openclaw_taskmem.cli import task_list
 
     wanted = "implicit" if implicit else "all" if ended_too else "active"
@@ -225,9 +225,9 @@ def _fetch_whole_record(any_id: str) -> Any:  # noqa: ANN401 - JSON
 @cli.command()
 @click.argument("any_id", metavar="ID")
 @AS_JSON
-@click.option("--pictures", is_flag=True, help="Where a wait's pictures are.")
+@click.option("--pictures", is_flag=True, help="Print where a wait's pictures are.")
 def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
-    """Show a task with its plan, thread, waits and wakes; a wait's history; a wake."""
+    """Show a task, a wait or a wake, by its ID."""
     found = _fetch_whole_record(any_id)
     if pictures and "history" not in found:
         kind = "wake" if "wake_id" in found else "task"
@@ -250,7 +250,7 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
 
 @cli.command()
 @click.argument("task")
-@click.option("--because", help="Why, in your words; they are kept.")
+@click.option("--because", help="Your reason; it is stored with the task.")
 def accept(*, task: str, because: str | None) -> None:
     """Complete TASK, whose completion was refused. For persons only."""
     from openclaw_taskmem.cli.hosts import explain_refusal
@@ -272,7 +272,7 @@ def _add_list_command(name: str, help_text: str, row: Callable[[Any], list[str]]
 
     @AS_JSON
     @ENDED_TOO
-    @click.option("--limit", default=1000, help="How many at most.")
+    @click.option("--limit", default=1000, help="Maximum number of rows.")
     def show_list(*, as_json: bool, ended_too: bool, limit: int) -> None:
         found = cast("list[Any]", _call_daemon(name, all=ended_too, limit=limit))
         if as_json:
@@ -287,10 +287,10 @@ def _add_list_command(name: str, help_text: str, row: Callable[[Any], list[str]]
 @cli.command()
 @AS_JSON
 @ENDED_TOO
-@click.option("--limit", default=1000, help="How many at most.")
-@click.option("--follow", "follows", is_flag=True, help="Show them as they move.")
+@click.option("--limit", default=1000, help="Maximum number of rows.")
+@click.option("--follow", "follows", is_flag=True, help="Print changes as they happen.")
 def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
-    """Show what is waited for, and what was last seen of it."""
+    """List waits, with what was last seen of each target."""
     from openclaw_taskmem.cli import follow_waits
 
     if follows:
@@ -307,10 +307,10 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
 @cli.command()
 @click.argument("wait_id", metavar="ID")
 def wait(*, wait_id: str) -> None:
-    """Block until wait ID has ended, and print what its wake says.
+    """Block until a wait has ended, and print its result.
 
-    The exit status is 0 when the condition holds, 1 when the target is lost or it was
-    cancelled, 124 when time is up, 2 when it is unknown, 3 when nobody can tell.
+    Exit status: 0 the condition holds, 1 the target is lost or the wait was cancelled,
+    124 the time is up, 2 there is no such wait, 3 no daemon can say.
     """
     from openclaw_taskmem.cli.wait_command import UNKNOWN, UNTOLD, run_wait
 
@@ -325,11 +325,13 @@ def _print_line(text: str) -> None:
 
 
 _add_list_command(
-    "wakes", "Show the wakes that are owed or not answered.", detail_text.format_wake_row
+    "wakes",
+    "List wakes that are due, or sent and not yet acknowledged.",
+    detail_text.format_wake_row,
 )
 _add_list_command(
     "runs",
-    "Show who works on what.",
+    "List runs: who works on which task.",
     lambda run: [
         # The run's own id is left out: no command takes it, and names need the room.
         run["task_id"],
@@ -342,7 +344,7 @@ _add_list_command(
 )
 _add_list_command(
     "events",
-    "Show the audit log, the newest last.",
+    "Show the event log, newest last.",
     lambda event: [
         event["at"],
         event["kind"],
@@ -355,7 +357,7 @@ _add_list_command(
 @cli.command()
 @AS_JSON
 def plugins(*, as_json: bool) -> None:
-    """Show the plug-ins, and how each one fares."""
+    """List plug-ins, with the state of each."""
     found = _call_daemon("plugins")
     if as_json:
         _print_json(found)
@@ -375,12 +377,12 @@ def plugins(*, as_json: bool) -> None:
 
 @cli.command()
 @AS_JSON
-@click.option("--no-proof", is_flag=True, help="Cost nothing: no turn of a model.")
+@click.option("--no-proof", is_flag=True, help="Send no wake, so no model is asked.")
 def doctor(*, as_json: bool, no_proof: bool) -> None:
-    """See that every link to the agent holds, and what mends it.
+    """Check every link to the agent, and say how to repair what fails.
 
-    Where a gateway is connected, a wake is sent through it and back, in a session of
-    its own; that takes two short turns of your model.
+    If a gateway is connected, a wake is sent through it, in a session of its own. That
+    takes two short turns of your model.
     """
     from openclaw_taskmem.cli.doctor import run_doctor
 
@@ -389,7 +391,7 @@ def doctor(*, as_json: bool, no_proof: bool) -> None:
 
 @cli.command()
 def demo() -> None:
-    """See it work, in under a minute: no key, no gateway, no display."""
+    """Show how it works, in under a minute; needs no key or gateway."""
     from openclaw_taskmem.cli.demo import run_demo
 
     sys.exit(run_demo(click.echo))

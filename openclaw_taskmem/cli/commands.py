@@ -13,7 +13,7 @@ from openclaw_taskmem.home import find_home
 
 GROUP: Final = "openclaw_taskmem.commands"
 """The entry-point group of commands. `A.B` is command B of group A, shared by plug-ins."""
-_DOES: Final = {"setup": "Move in"}
+_DOES: Final = {"setup": "Set up an agent's host"}
 """What the commands of a group have in common, for its help."""
 
 

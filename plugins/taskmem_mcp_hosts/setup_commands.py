@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def _add_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that the command of every host has."""
     for option in (
-        click.option("--dry-run", is_flag=True, help="Only show what would be done."),
-        click.option("--undo", is_flag=True, help="Put back what was there before."),
-        click.option("--remove", is_flag=True, help="Take out every trace but the data."),
+        click.option("--dry-run", is_flag=True, help="Only print what would be done."),
+        click.option("--undo", is_flag=True, help="Restore what was there before."),
+        click.option("--remove", is_flag=True, help="Remove everything except the data."),
         click.option(
             "--project",
             metavar="DIR",
@@ -34,7 +34,7 @@ def _add_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @_add_options
 def claude(project: Path | None, **ways: bool) -> None:
-    """Give Claude Code the MCP server and the skill."""
+    """Set up Claude Code: the MCP server and the skill."""
     from taskmem_mcp_hosts import hosts
 
     _set_up_host(hosts.build_claude_host(os.environ, project), **ways)
@@ -43,7 +43,7 @@ def claude(project: Path | None, **ways: bool) -> None:
 @click.command()
 @_add_options
 def codex(project: Path | None, **ways: bool) -> None:
-    """Give Codex the MCP server and the skill."""
+    """Set up Codex: the MCP server and the skill."""
     from taskmem_mcp_hosts import hosts
 
     _set_up_host(hosts.build_codex_host(os.environ, project), **ways)
@@ -52,7 +52,7 @@ def codex(project: Path | None, **ways: bool) -> None:
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def skill(folder: Path) -> None:
-    """Write the skill into FOLDER, where any other host reads its skills."""
+    """Write the skill into FOLDER, for any other host."""
     from taskmem_mcp_hosts import hosts
 
     with _explain_errors():

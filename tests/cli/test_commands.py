@@ -75,7 +75,7 @@ def test_one_that_is_broken_takes_nothing_from_the_help(tmp_path: Path) -> None:
 
     assert done.returncode == 0
     assert "greet    Cannot be loaded." in done.stdout
-    assert "status   Tell whether" in done.stdout
+    assert "status   Show whether" in done.stdout
 
 
 def test_a_word_that_is_no_command_is_refused(tmp_path: Path) -> None:
@@ -105,4 +105,4 @@ def test_a_broken_command_of_a_group_takes_no_other(tmp_path: Path) -> None:
     shown = run_taskmem(tmp_path, "raise RuntimeError('broken')", "setup", "--help").stdout
 
     assert "ours      Cannot be loaded." in shown
-    assert "openclaw  Install" in shown
+    assert "openclaw  Set up" in shown

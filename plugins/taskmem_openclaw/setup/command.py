@@ -10,21 +10,21 @@ import click
     "--yes",
     "everything",
     is_flag=True,
-    help="Allow what is asked for; what is a choice stays as it is.",
+    help="Grant all permissions; leave choices as they are.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--undo", is_flag=True, help="Put back what the last set-up changed.")
-@click.option("--remove", is_flag=True, help="Take out every trace but the data.")
-@click.option("--no-proof", is_flag=True, help="Do not let the doctor look after it.")
-@click.option("--mcp", is_flag=True, help="The MCP bundle, not the native plug-in.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+@click.option("--undo", is_flag=True, help="Restore what the last set-up changed.")
+@click.option("--remove", is_flag=True, help="Remove everything except the data.")
+@click.option("--no-proof", is_flag=True, help="Do not run the doctor afterwards.")
+@click.option("--mcp", is_flag=True, help="Install the MCP bundle instead of the native plug-in.")
 def openclaw(
     *, everything: bool, dry_run: bool, undo: bool, remove: bool, no_proof: bool, mcp: bool
 ) -> None:
-    """Install the plug-in into OpenClaw, with what it may do.
+    """Set up OpenClaw: the plug-in and its permissions.
 
-    At a terminal each permission is asked for, with its reason. Without one, and
-    without --yes, only what is needed is done, and what was left out is said. It can be
-    run again at any time: it changes what is not as it should be, and nothing else.
+    At a terminal it asks for each permission, with the reason. Elsewhere, without
+    --yes, it does only what is needed, and prints what it left out. It can be run
+    again at any time, and changes only what is not in place.
     """
     from taskmem_openclaw.setup import prompts
 
