@@ -218,7 +218,7 @@ class TurnEndReport(SessionActivity):
     failed: ReportedText | None = None
     """Why the gateway gave up the turn, even after a model answered."""
     reason: ReportedText | None = None
-    """The gateway's name for that failure."""
+    """The kind of that failure, as in `ProviderFailureKind`; None, or another word: not known."""
     aborted: bool = False
     """True if the turn was stopped."""
     stopped: bool = False
@@ -226,7 +226,7 @@ class TurnEndReport(SessionActivity):
     cut: bool = False
     """True if the gateway shut down during the turn."""
     said: ReportedText = ""
-    """The end of the agent's last reply."""
+    """The end of the agent's last reply; empty: it had nothing to say to its user."""
     words: Words = ""
     """The whole reply if we began the turn, since the gateway then shows it to nobody."""
     calls: Annotated[int, Field(ge=0)] = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
@@ -43,7 +44,7 @@ class Turn(Value):
     error: str | None = None
     """Error with which the gateway gave up; None: it did not fail."""
     reason: str | None = None
-    """The gateway's name for that failure; None: not given."""
+    """The kind of that failure, as the gateway knows it; None: not known."""
     aborted: bool = False
     """True if somebody stopped it."""
     stopped: bool = False
@@ -78,7 +79,7 @@ class Turn(Value):
     @property
     def has_spoken(self) -> bool:
         """True if its agent said something to the user."""
-        return bool(self.said) and self.said not in _SILENT and not self.is_empty
+        return bool(self.said) and not self.is_empty
 
     @property
     def may_have_acted(self) -> bool:
@@ -86,8 +87,6 @@ class Turn(Value):
         return self.error is None and not self.is_empty
 
 
-_SILENT: Final = ("NO_REPLY", "HEARTBEAT_OK")
-"""Messages by which an OpenClaw agent says that it has nothing to say."""
 _ASKS: Final = ("?", "？", "؟", "՞", "፧", "⁇", "⁉", "❓", "❔")
 _AGAIN: Final = re.compile(
     r"(?i)\b429\b|rate.?limit|too many requests|overloaded|try again|timed? ?out"
@@ -102,15 +101,6 @@ _REFUSED: Final = re.compile(
     r"(?i)\b(?:HTTP|status|code|error)[ :=]*(?:400|404)\b|\A\W*(?:400|404)\b"
     r"|bad request|invalid_request|rejected the request|model_not_found"
 )
-_BY_REASON: Final = {
-    **dict.fromkeys(("auth", "auth_permanent", "billing"), ProviderFailureKind.CREDENTIALS),
-    **dict.fromkeys(("format", "model_not_found", "context_overflow"), ProviderFailureKind.REFUSED),
-    **dict.fromkeys(
-        ("timeout", "rate_limit", "overloaded", "server_error", "empty_response"),
-        ProviderFailureKind.PASSING,
-    ),
-}
-"""OpenClaw's names for failures (measured with 2026.9.6)."""
 
 
 def has_closing_question(said: str) -> bool:
@@ -129,10 +119,9 @@ def has_closing_question(said: str) -> bool:
 
 
 def classify_failure(error: str, reason: str | None = None) -> ProviderFailureKind:
-    """Classify a provider's failure by its reason, else by its error text."""
-    known = _BY_REASON.get(reason or "")
-    if known is not None:
-        return known
+    """Classify a provider's failure by the gateway's `reason`, else by its error text."""
+    with suppress(ValueError):
+        return ProviderFailureKind(reason or "")
     if _AGAIN.search(error):
         return ProviderFailureKind.PASSING
     if _CREDENTIALS.search(error):

@@ -263,7 +263,7 @@ def test_continue_in_chat_ignores_a_running_background_task(session: Session) ->
 
 def test_chat_resumes_a_failed_background_task_as_its_own(session: Session) -> None:
     task, away = start_background_task(session)
-    away.ends("", error="400 bad request", reason="format", origin=Origin.TASKMEM)
+    away.ends("", error="400 bad request", reason="refused", origin=Origin.TASKMEM)
     assert session.run(task).state is RunState.FAILED
     assert session.lines[-1].endswith("/resume Deploy tries again.")
 

@@ -374,7 +374,7 @@ def test_starting_daemon_takes_back_only_its_homes_deliveries(here: Homely, ther
 def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> None:
     here.world.context.store.sole = True
     here.works()
-    here.ends("", error="overloaded", reason="overloaded")
+    here.ends("", error="overloaded", reason="passing")
     [rests] = here.world.wakes(WakeState.DUE)
     assert rests.due_at is not None
     assert rests.due_at > here.world.clock.now()
@@ -412,7 +412,7 @@ def test_what_found_no_way_out_is_counted_by_its_own_home(here: Homely, there: H
 
 def test_fast_clock_of_another_home_reschedules_nothing_here(here: Homely, there: Homely) -> None:
     here.works()
-    here.ends("", error="overloaded", reason="overloaded")
+    here.ends("", error="overloaded", reason="passing")
     [rests] = here.world.wakes(WakeState.DUE)
     startup.reschedule_tasks(here.world.context)
     here.world.clock.tick(5)

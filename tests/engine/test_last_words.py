@@ -73,7 +73,7 @@ def test_words_of_a_turn_that_failed_are_not_told(session: Session) -> None:
     assert words_told(session) == []
 
 
-def test_what_says_that_there_is_nothing_to_say_is_not_told(session: Session) -> None:
-    session.ends("NO_REPLY", words="NO_REPLY")
+def test_a_reply_that_says_nothing_to_the_user_is_not_told(session: Session) -> None:
+    session.ends("", words="NO_REPLY")
 
     assert words_told(session) == []

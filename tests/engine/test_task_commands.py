@@ -237,7 +237,7 @@ def test_whoever_cancels_reads_what_still_runs(session: Session) -> None:
 
 def test_a_list_says_why_a_task_has_failed_as_its_user_was_told(session: Session) -> None:
     session.works()
-    session.ends(error="The model is unknown", reason="model_not_found")
+    session.ends(error="The model is unknown", reason="refused")
     why = "The model's provider failed 1 time: The model is unknown."
     assert session.lines[-1] == f"Deploy: failed. {why} /resume tries again."
 

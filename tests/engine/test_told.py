@@ -183,7 +183,7 @@ def test_a_restart_while_a_provider_rests_interrupts_nothing(session: Session) -
     task = session.register()
     session.does("echo one")
     for number, rest in enumerate((90, 360, 1440)):
-        session.ends(error="529 overloaded", reason="overloaded")
+        session.ends(error="529 overloaded", reason="passing")
         session.settles(session.restarts(f"boot_{number + 2}"))
 
         run = session.run(task)

@@ -180,7 +180,7 @@ def test_user_message_in_a_turn_does_not_switch_the_worked_task(session: Session
     "end",
     [
         BAD,
-        {"error": "401 unauthorized", "reason": "auth"},
+        {"error": "401 unauthorized", "reason": "credentials"},
         {"error": "529 overloaded", "reason": "overloaded"},
         {"said": "What is next?"},
         {"said": "Nothing new."},
@@ -287,7 +287,7 @@ def test_a_heartbeat_without_work_takes_up_nothing(session: Session) -> None:
     let_lease_lapse(session, task)
 
     session.begins(Origin.HEARTBEAT)
-    session.ends("HEARTBEAT_OK", **EMPTY)
+    session.ends("", **EMPTY)
 
     assert session.run(task).state is RunState.QUEUED
     worker = Caller(process="9:9", owner=Owner(role="main", process="9:9"))
@@ -478,7 +478,7 @@ def waits_for_a_word(session: Session, why: RunReason) -> str:
         case RunReason.STOPPED:
             session.ends("", aborted=True)
         case RunReason.CREDENTIALS:
-            session.ends(error="401 unauthorized", reason="auth")
+            session.ends(error="401 unauthorized", reason="credentials")
         case RunReason.STALE:
             session.world.clock.tick(2 * 3600)
             session.settles(session.restarts("boot_2"))

@@ -324,7 +324,7 @@ class Player:
         for act in acts:
             self._act(act)
         self._clock.tick(20)
-        said = "HEARTBEAT_OK" if origin is Origin.HEARTBEAT else "Waiting."
+        said = "" if origin is Origin.HEARTBEAT else "Waiting."
         said = rule.says if rule else said
         self._said = said if origin is not Origin.HEARTBEAT else self._said
         updates = [act.given for act in acts if isinstance(act, Update)]

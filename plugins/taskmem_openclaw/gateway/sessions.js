@@ -14,6 +14,11 @@ const OURS = ":taskmem:"; // in the session keys of background runs
 const PACKET = /^\[task_(stuck_)?resume\] /m;
 const ANOTHER = "The agent goes on.";
 const MARK = "[taskmem] "; // begins the message of a turn that we start
+const FAILURES = new Map([ // OpenClaw's name for a failure → its kind (measured with 2026.9.6)
+  ...["auth", "auth_permanent", "billing"].map((name) => [name, "credentials"]),
+  ...["format", "model_not_found", "context_overflow"].map((name) => [name, "refused"]),
+  ...["timeout", "rate_limit", "overloaded", "server_error", "empty_response"].map((name) => [name, "passing"]),
+]);
 export const STOPPING = "the gateway is stopping";
 
 // Not the wall clock, which may be set while a turn runs.
@@ -127,7 +132,7 @@ export class Sessions {
     try {
       deliveries = this.#taken(run, !failed);
     } finally {
-      const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? fault : null, reason: errorObservation?.failoverReason ?? null };
+      const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? fault : null, reason: FAILURES.get(errorObservation?.failoverReason) ?? null };
       this.tell({ kind: "turn_ended", ...this.work.ended(run.session), ...verdict, running: this.running, error: failed, deliveries });
     }
   }

@@ -19,6 +19,7 @@ const PROMPT_FILES = ["AGENTS.md", "SOUL.md", "TOOLS.md"];
 const BUDGET_MS = 200; // time limit for the daemon's answer; without it, a tool call is allowed
 const LONGEST_MS = 24 * 3_600_000; // after which a sub-agent whose end no hook told counts as ended
 const OVER = "Its task is not to go on now, so this turn is stopped. Call nothing more.";
+const SILENT = new Set(["NO_REPLY", "HEARTBEAT_OK"]); // replies that OpenClaw shows to nobody
 const CHILD = ":subagent:"; // in the session keys of sub-agents
 const WRAPPERS = new Set(["tool_call", "tool_search", "tool_search_code", "tool_describe"]);
 
@@ -179,7 +180,7 @@ export class Work {
     const { origin = "other", begunBy, said = "", words = "", calls = 0, stopped = false, cut = false } = this.#turns.get(session) ?? {};
     this.#turns.delete(session);
     this.#children.delete(session);
-    return { ...this.#who(session), origin, said, ...(begunBy === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.stillRunning(session), ...this.awaited.of(session), cut: this.#stopping || cut };
+    return { ...this.#who(session), origin, said: SILENT.has(said) ? "" : said, ...(begunBy === "taskmem" && { words: within(words) }), calls, stopped, children: this.#running(session).length, at_work: this.stillRunning(session), ...this.awaited.of(session), cut: this.#stopping || cut };
   }
 
   /** Return whether OpenClaw resumed a session's turn and that has called no tool yet. */

@@ -461,6 +461,20 @@ test("a turn that failed without a reason has failed all the same", () => {
   assert.deepEqual([error, failed], Array(2).fill("the gateway gave no reason"));
 });
 
+for (const [failoverReason, kind] of [
+  ["auth", "credentials"],
+  ["billing", "credentials"],
+  ["context_overflow", "refused"],
+  ["rate_limit", "passing"],
+  ["server_error", "passing"],
+  ["something new", null],
+])
+  test(`a turn that failed by ${failoverReason} is reported with its kind`, () => {
+    house.begin("r1");
+    house.end("r1", { phase: "error", error: "500", errorObservation: { failoverReason } });
+    assert.equal(told_of("turn_ended")[0].reason, kind);
+  });
+
 for (const [how, data, aborted, failed] of [
   ["well", { phase: "end" }, false, null],
   ["by somebody who stopped it", { phase: "end", aborted: true }, true, null],

@@ -74,6 +74,13 @@ test("what the agent said last is told at the end: its end, from a whole word on
   assert.equal(said, " done.");
 });
 
+for (const silent of ["NO_REPLY", "HEARTBEAT_OK"]) {
+  test(`a reply ${silent} is reported as no reply`, () => {
+    wrote("assistant", silent);
+    assert.equal(work.ended(MAIN).said, "");
+  });
+}
+
 test("what the user has said in a turn goes with its calls, also of its sub-agents", () => {
   const asked = () => told.findLast(({ kind }) => kind === "tool_started").request;
   calling("exec");
