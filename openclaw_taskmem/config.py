@@ -90,7 +90,9 @@ class Settings:
     wake_transport: str = "auto"
     """A transport's name, or `auto`: any that can work here."""
     wake_ack_seconds: float = 600.0
-    """Time after which a wait's wake is sent again if nobody has acted on it."""
+    """Time after which a wake of a wait or run is sent again if nobody has acted on it.
+
+    Each time it doubles. Alerts of stuck tasks are not sent again: the next one replaces them."""
     carry_on: bool = True
     """Whether an agent is told to go on when its turn ends before its task."""
     idle_pauses: tuple[float, ...] = (60.0, 240.0, 900.0)
@@ -169,7 +171,7 @@ class Settings:
     in_file: frozenset[str] = frozenset()
     """The names of the settings that are in the home's file."""
     warnings: tuple[str, ...] = ()
-    """A sentence for each entry that was not understood."""
+    """A sentence for each unknown entry of the file, and each variable that it overrides."""
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -180,9 +182,9 @@ class Settings:
     def look_roots(self) -> tuple[str, ...]:
         """The folders in which files to wait on may lie, besides the agent's own.
 
-        The home is one of them, as the doctor waits on a file there. Unless the user sets the
-        folders, `/tmp` and `/var/log` are included: most programs put temporary files there, and
-        logs.
+        The state folder is one of them, as the doctor waits on a file there. Unless the user sets
+        `artifact_roots`, so are `/tmp` and `/var/log`: most programs put temporary files and logs
+        there.
         """
         usual = () if self.artifact_roots else ("/tmp", "/var/log")  # noqa: S108
         return (*dict.fromkeys((*self.roots, str(self.home.folder), *usual)),)
@@ -204,7 +206,8 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
     """Read the settings, and put those of the file into `environ`.
 
     Raises:
-        SettingsInvalid: A value is invalid, or the file cannot be read.
+        SettingsInvalid: A value is invalid, the file cannot be read, or the state folder is not
+            ours.
     """
     try:
         home = find_home(environ)

@@ -73,7 +73,8 @@ class Home(NamedTuple):
         allowed, as root can read everything anyway.
 
         Raises:
-            HomeRefused: Something is another user's, or the folder's name is no UTF-8.
+            HomeRefused: Something is another user's or can be written by others, or the folder's
+                name is no UTF-8.
         """
         try:
             str(self.folder).encode()
@@ -120,7 +121,7 @@ def find_home(environ: Mapping[str, str]) -> Home:
     """Return the state folder (see `locate_home`); refuse one that is not ours.
 
     Raises:
-        HomeRefused: It, or a file in it, is another user's.
+        HomeRefused: As for `Home.require_own`.
     """
     home = locate_home(environ)
     home.require_own()
