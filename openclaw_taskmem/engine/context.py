@@ -1,7 +1,7 @@
 """The context of every use case: store, plug-ins, clock and policies.
 
-All writes go through `Context.commit`, which removes credentials and sets when each task is next
-checked for being stuck.
+All writes go through `Context.commit`, which removes credentials, sets when each task is next
+checked for being stuck, and settles the due wakes of tasks that end.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ Decision = tuple[Change, T]
 TRIES: Final = 8
 """How often a use case is tried before it raises `Conflict`.
 
-Within a daemon, calls on one task take turns; only another daemon on the same database can cause a
-conflict.
+Within a daemon, calls on one task take turns. A conflict comes from another daemon on the same
+database, or from a pass that commits without the task's lock, such as the outbox's.
 """
 MOST_KEPT: Final = 10_000
-"""Pending wakes of one task that are settled when it ends."""
+"""Due wakes of one task that are settled when it ends, at most."""
 TURNS: Final = 64
 """Number of locks that all tasks share; calls on different tasks rarely use the same one."""
 
@@ -74,6 +74,7 @@ class DueWork:
     wake_at: datetime | None
     lapse_at: datetime | None
     tell: bool
+    """True if hooks of plug-ins may have to be called."""
     say: bool
     """True if there may be a line for a user, or a turn to stop."""
     show: bool
@@ -99,7 +100,7 @@ class StorageUse:
 
 
 def new_id(kind: str, now: datetime) -> str:
-    """Return a new id, such as `task_06dq3z8v1h2k9f`; ids of one kind sort by the millisecond."""
+    """Return a new id, such as `task_1kjkb3q000bgeqtr`; ids of one kind sort by the millisecond."""
     millis = int(now.timestamp() * 1000)
     chance = secrets.randbits(5 * _CHANCE)
     return f"{kind}_{_encode_digits(millis, _TIME)}{_encode_digits(chance, _CHANCE)}"
@@ -200,7 +201,11 @@ class Context:
     )
 
     def commit(self, change: Change) -> None:
-        """Write a change, all or nothing, without credentials and with the tasks scheduled.
+        """Write all of a change or nothing; an empty one is ignored.
+
+        Credentials are removed, each task gets the time of its next stuck check, and due wakes of
+        tasks that end are settled. Events of the doctor's trials, and those of implicit tasks
+        other than questions, are left out.
 
         Raises:
             Conflict: Another writer changed one of the rows first.
@@ -256,7 +261,7 @@ class Context:
     ) -> T:
         """Read facts, decide about them, commit the change, and return the decision's result.
 
-        All three run again when another writer was first, so only `update` itself writes.
+        All of this is repeated when another writer was first, so `read` and `decide` write nothing.
 
         Args:
             subject: Id of the task or wait that it is about; it is locked.
@@ -316,7 +321,7 @@ class Context:
         )
 
     def find_task(self, task_id: str) -> TaskFacts | None:
-        """Return a task; None: its rows cannot be read.
+        """Return a task; None: no task has that id, or its rows cannot be read.
 
         Work for other tasks goes on without it; `taskmem doctor` names it.
         """
@@ -331,7 +336,10 @@ class Context:
 
 
 def _list_logged_events(change: Change) -> tuple[Event, ...]:
-    """Return the events of a change to log: none of the doctor's trial waits and sessions."""
+    """Return the events of a change to log.
+
+    Left out are those of the doctor's trial waits and sessions, and silent ones of implicit tasks.
+    """
     trials = {each.wait_id for each in change.waits if is_trial(each.session_key)}
     wakes = (wake for wake in change.wakes if is_trial(wake.session_key))
     trials |= {wake.wait_id for wake in wakes if wake.wait_id is not None}

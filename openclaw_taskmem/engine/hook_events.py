@@ -45,7 +45,15 @@ def set_start_position(context: Context) -> None:
 
 
 def call_hooks_for_events(context: Context) -> int:
-    """Call the hooks for the next events; return how many were read; 0: none are left."""
+    """Call the hooks for the next events; return how many were read; 0: none are left.
+
+    An event whose rows cannot be read is logged and skipped.
+
+    Raises:
+        StoreBusy: The store did not answer; the position stays where it was.
+        StoreFull: The same.
+        StoreUnavailable: The same.
+    """
     place = find_position(context) or 0
     fresh = context.store.find_events(EventQuery(after=place, limit=BATCH))
     if not fresh:

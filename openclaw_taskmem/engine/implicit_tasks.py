@@ -48,7 +48,8 @@ def note_call(
 ) -> None:
     """Note a call that belongs to no task; the third call of a user's turn opens one.
 
-    `request` is what the user said in the turn; None: no user began it.
+    `request` is what the user said in the turn; None: no user began it. Nothing is noted then, in a
+    background session, or if the setting `implicit_tasks` is off.
     """
     own = context.sessions.find_background_run(heard.session) is not None
     if request is None or not context.runs.implicit_tasks or own:

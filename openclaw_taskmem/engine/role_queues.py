@@ -28,7 +28,10 @@ PAGE: Final = 50
 
 
 def list_awaited(context: Context) -> Mapping[str, Run]:
-    """Return by task the runs that wait for somebody else to act, longest waiting first."""
+    """Return by task the runs of all homes that wait for somebody else to act.
+
+    The longest waiting comes first.
+    """
     states = (RunState.QUEUED, RunState.BLOCKED, RunState.REVIEW)
     limit = MOST
     while True:
@@ -43,7 +46,7 @@ def list_awaited(context: Context) -> Mapping[str, Run]:
 
 
 def find_role(context: Context, name: str) -> str:
-    """Return the role that a name means.
+    """Return the role that a name means: the name in lower case, without spaces around it.
 
     Older homes may have runs of roles with other characters; those are found by their exact names.
 

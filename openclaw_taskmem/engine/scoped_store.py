@@ -132,7 +132,7 @@ class ScopedStore:
         return self.whole.count_open(kind, by, limit, self.scope)
 
     def commit(self, change: Change) -> None:
-        """Write all of a change; new rows and events without a home get this one.
+        """Write all of a change; new rows, and events, whose home is None get this one.
 
         Only rows of this home are dropped by it.
         """
