@@ -46,7 +46,7 @@ FRESH: Final = timedelta(seconds=2)
 """How long a check counts."""
 DECOY_BYTES: Final = 6
 LATE_SECONDS: Final = 60.0
-"""How long after a completion the ledger takes in files of commands that have ended since."""
+"""When, after a completion, files of commands that have ended since are added to the ledger."""
 ANSWERED: Final = timedelta(minutes=10)
 """How long after a completion the agent's first answer is checked."""
 RUNS: Final = 50
@@ -65,8 +65,9 @@ class RequiredSet(Value):
     entries: tuple[LedgerEntry, ...]
     folders: tuple[WorkFolder, ...]
     folder: str | None
+    """Where relative names start; None: unknown."""
     boxed: bool
-    """True for an agent in a sandbox: no other folder may be looked at."""
+    """True for an agent in a sandbox: no folder but `folder` may be looked at."""
     hidden: tuple[RequiredArtifact, ...]
     """The required artifacts at which the caller may not look."""
 
@@ -130,7 +131,7 @@ def build_required_set(
 
 
 def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> bool:
-    """Whether a caller may not look at a required artifact."""
+    """Whether a required artifact is a command at whose record the caller may not look."""
     command = thing.kind == required_artifacts.COMMAND
     return command and look_policy.is_command_hidden(thing.subject, caller, context.looks)
 
@@ -192,7 +193,11 @@ def _claims_anything(context: Context, task: Task, said: str) -> bool:
 
 
 def describe_nothing_made(seen: CheckResult) -> str:
-    """Return the sentence that nothing was made; empty: something was, or not all was checked."""
+    """Return the sentence that nothing was made.
+
+    Empty: something was, a used folder could not be searched completely, or there is neither a run
+    nor a folder by which to tell.
+    """
     folders = {each.path for each in seen.sought.folders}
     made = [each for each in seen.entries if each.change or each.path in folders]
     proved = any(each.is_proved for each in seen.checked)
@@ -238,7 +243,10 @@ def _build_shown_prefixes(own: str | None) -> dict[str, str]:
 
 
 def merge_proof(proof: Change, change: Change, task: Task | None = None) -> Change:
-    """Merge the change that records a check into the change of an update."""
+    """Merge the change that records a check into the change of an update.
+
+    `task` is written instead of the update's tasks; None: those are.
+    """
     return change.model_copy(
         update={
             "tasks": (task,) if task else change.tasks,
@@ -256,7 +264,8 @@ def merge_proof(proof: Change, change: Change, task: Task | None = None) -> Chan
 def add_late_entries(context: Context, task_id: str) -> None:
     """Add to a completed task's ledger the files of commands that have ended since.
 
-    Nothing is added if its session has begun another run, which may have made them.
+    Nothing is added if the task is not completed any more, or if its session has begun another run,
+    which may have made them.
     """
     facts = context.store.read_task(task_id)
     run = find_last_run(context, task_id)

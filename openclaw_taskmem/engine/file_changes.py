@@ -174,7 +174,10 @@ class EvidenceChecker:
             yield os.path.join(folder.path, path), change, stamps
 
     def _find_named(self) -> Iterator[tuple[str, FileChange, datetime, int | None]]:
-        """Yield the files named by commands that may still run, and written since."""
+        """Yield the files that the run's commands name and that were written since the first one.
+
+        Some of these commands may still run, and their ends have reported nothing yet.
+        """
         since = min((f.since for f in self._folders if f.since), default=None)
         if since is not None:
             now, texts = self._context.clock.now(), [text for *_, text in self._calls]
@@ -226,7 +229,7 @@ class EvidenceChecker:
         return self._check_thing(thing, evidence.HIDDEN if hidden else None)
 
     def _locate_file(self, name: str, entries: Iterable[str]) -> str:
-        """Return the path of a file that is named without its folder."""
+        """Return the path of a file that is named without its folder; the name if none exists."""
         if name.startswith("~/"):
             return os.path.expanduser(name)
         ends = ledger.list_path_ends(name)
@@ -266,7 +269,10 @@ class EvidenceChecker:
     # --- what is only named ------------------------------------------------
 
     def look_up(self, named: Iterable[str], entries: Iterable[str]) -> dict[str, str]:
-        """Return why names cannot be verified; names that are found are left out."""
+        """Return why names cannot be verified; names that are found are left out.
+
+        Folders that could not be searched completely are included, each with the reason.
+        """
         paths = set(entries)
         doubts = {name: self._explain_missing_name(name, paths) for name in named}
         return {**self._unsure, **{name: why for name, why in doubts.items() if why is not None}}

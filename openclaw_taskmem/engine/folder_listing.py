@@ -29,8 +29,9 @@ _GIT: Final = (
 
 
 def list_files(folder: str, *, ignored: bool = False) -> FolderListing | None:
-    """Return the files of a folder with times and sizes; None: it cannot be listed.
+    """Return the files of a folder with times and sizes; None: it is no folder.
 
+    The listing is incomplete after `MOST` files or `SECONDS`, or if a name is no text.
     Files that git ignores are left out unless `ignored`; so are dot folders outside git, and
     OpenClaw's own files. Links are not followed.
     """

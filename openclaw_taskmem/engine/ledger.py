@@ -58,8 +58,9 @@ class UsedFolders(NamedTuple):
 def build_folder_rows(
     context: Context, task_id: str, paths: Iterable[str], *, command: bool
 ) -> tuple[WorkFolder, ...]:
-    """Return the rows of folders that a task begins to use; known ones are left out.
+    """Return the rows of folders that a task begins to use, or in which a command first runs.
 
+    Rows that would not change, and folders beyond `MOST_FOLDERS`, are left out.
     Pass them to `schedule_listing` once they are committed.
     """
     keys = [
@@ -135,7 +136,8 @@ def schedule_listing(
 def _list_initial_files(context: Context, new: WorkFolder, own: str | None) -> None:
     """Store which files a folder has before the work, if it may be looked at.
 
-    The work may have begun: files written since the task was registered count as new.
+    The work may have begun: files changed since the task was registered are left out, and so count
+    as new later. Nothing is stored of a folder that cannot be listed completely.
     """
     task_id, path = new.task_id, new.path
     facts = context.store.read_task(task_id)
