@@ -34,9 +34,11 @@ def handle_gateway_start(
 ) -> None:
     """Requeue the wakes that an earlier start of a gateway took without beginning a turn.
 
-    Wakes whose delivery failed while it was away become due soon. A known boot has only
-    reconnected; nothing is done. `others`: boots of other connected gateways, whose runs are left
-    alone.
+    Wakes whose delivery failed while it was away become due soon. Runs of the earlier start are
+    given time to be resumed by the gateway (`run_recovery.recover_gateway_runs`), answers on which
+    no agent has acted are sent again, and users are notified of what waits for them. A known boot
+    has only reconnected; nothing is done. `others`: boots of other connected gateways, whose runs
+    are left alone.
     """
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
@@ -143,7 +145,9 @@ def build_reminder(
     since: datetime | None = None,
     plain: bool = False,
 ) -> tuple[str, str] | None:
-    """Return the id and the packet of a session's open task; None: there is no news.
+    """Return the id and the packet of a session's open task.
+
+    None: it has none, or its agent has touched it after `since`.
 
     Args:
         context: The context of the use case.
@@ -179,9 +183,9 @@ def build_reminder(
 def _find_latest_task(
     context: Context, session_key: str, host: str | None, since: datetime | None
 ) -> str | None:
-    """Return a session's latest open task; if the user asks, also one in the background.
+    """Return a session's latest active task; an implicit one only if there is no other.
 
-    An implicit task left open by a crash comes last.
+    If there is none and the user asks, a background task that waits for the user is returned.
     """
     active = (TaskStatus.ACTIVE,)
     covered = list_own_tasks(context, session_key, host, active, implicit=True)

@@ -114,7 +114,15 @@ def list_own_tasks(
 def require_own_run(
     context: Context, facts: TaskFacts, caller: Caller, wish: str, token: int | None = None
 ) -> Run:
-    """Return the open run of a task; refuse a caller who may not write for that run."""
+    """Return the open run of a task; refuse a caller who may not write for that run.
+
+    `wish` says in a refusal what was not done.
+
+    Raises:
+        TaskEnded: The task has ended.
+        RunNotFound: The task has no open run.
+        TaskmemError: What `guard_task` and `run_ownership.guard_write` refuse.
+    """
     guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
     task_lifecycle.require_open(facts.task, wish)
     if facts.run is None:
@@ -244,7 +252,10 @@ def _is_away(context: Context, run: Run) -> bool:
 def begin_caller_run(
     context: Context, caller: Caller, now: datetime, task: Task
 ) -> RunTransition | None:
-    """Begin a caller's run on a task; None: the caller cannot own one."""
+    """Begin a caller's run on a task; None: the caller cannot own one.
+
+    For a user, a run is queued for the role of the last one (`requeue_for_last_role`).
+    """
     if caller.is_user:
         return requeue_for_last_role(context, task, now)
     return task_runs.begin_for_caller(
@@ -258,7 +269,7 @@ def begin_caller_run(
 
 
 def requeue_for_last_role(context: Context, task: Task, now: datetime) -> RunTransition | None:
-    """Begin a new run of an ended task, queued for the role of its last run.
+    """Begin a new run of a task without an open run, queued for the role of its last run.
 
     None: it had no run, or its last run was of a gateway's session, which is woken instead.
     """

@@ -102,7 +102,7 @@ def cancel_task(context: Context, task_id: str, reason: str, caller: Caller) -> 
 def abort_task(
     context: Context, task_id: str, reason: str, token: int | None, caller: Caller
 ) -> Task:
-    """Abort a task.
+    """End a task as failed because its own agent gives it up.
 
     Raises:
         RunNotFound: The task has no run; end it with task_update.
@@ -123,13 +123,15 @@ def abort_task(
 def hand_off_task(
     context: Context, task_id: str, to: str, *, note: str, token: int | None, caller: Caller
 ) -> tuple[Task, Run, Sequence[str]]:
-    """Hand a task's run to the user or another role; return the attached tasks that went along.
+    """Hand a task's run to the user or another role.
+
+    Return the task, the run, and the ids of the attached tasks that went along to the user.
 
     Raises:
         RunNotFound: The task has no run.
         Fenced: Another has claimed the run since.
         RunHeld: Another owns the run.
-        RunNotReady: It is in review, and the user has not spoken.
+        RunNotReady: It is in review, is to go to a role, and the user has not spoken.
     """
     was: dict[str, Run | None] = {}
 

@@ -112,7 +112,7 @@ class HistoryPosition(Value):
     """The position at which the next page of a task's history begins."""
 
     run: int
-    """Number of the run, counted from 1."""
+    """Number of the run among the task's newest `RUNS`, the oldest of which is 1."""
     before: int | None
     """Number of the checkpoint before which to read; None: from the run's newest."""
     left: int

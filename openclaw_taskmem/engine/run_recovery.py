@@ -56,7 +56,7 @@ _NOT_RESUMED: Final[Mapping[RunState, Collection[str]]] = {
 
 
 def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> int:
-    """Recover the runs whose lease has expired; return how many there were.
+    """Recover the runs whose lease has expired, at most `BATCH`; return how many there were.
 
     What was reset is logged as one event. Source: requirement D3.
     """
@@ -214,6 +214,9 @@ def recover_gateway_runs(
     context: Context, presence: GatewayPresence, others: Collection[str]
 ) -> None:
     """Give runs of an earlier start of a gateway time for its own recovery, before ours.
+
+    A run between turns with a due wake, and without sub-agents, was not interrupted: it gets no
+    such time, and is woken if commands that it awaited have ended with the gateway.
 
     `others`: boots of other connected gateways, whose runs are left alone. Source: requirements D2,
     E3.

@@ -96,6 +96,7 @@ def resume_task(
         TaskNotFound: No task has that id, or the session has none.
         InvalidArguments: Its agent has asked the user, and no answer is given.
         TaskEnded: The task is completed, and `reopen` is false.
+        NotAllowed: The caller has no right to it, or the user has cancelled it.
         RunHeld: Another session owns the run.
         RunNotReady: This would end the review without a word of the user.
     """
@@ -170,7 +171,9 @@ def claim_run(
     Raises:
         RunNotFound: Nothing is queued for the role.
         RunHeld: Another owns the run.
-        InvalidArguments: A task to attach is not in the backlog, or the caller's gateway reports
+        RunNotReady: The task is paused or in review.
+        TaskEnded: The task has ended.
+        InvalidArguments: A task to attach has ended or has a run, or the caller's gateway reports
             another role.
     """
     owner = caller.gateway_owner or Owner(
@@ -223,7 +226,10 @@ def _iterate_queue(context: Context, role: str) -> Iterator[Run]:
 
 
 def _assign_to_holder(context: Context, task: Task, run: Run, owner: Owner, caller: Caller) -> Task:
-    """Direct a task's wakes to the owner of its run; a session's task stays with that session."""
+    """Direct a task's wakes to the owner of its run.
+
+    If the run has no session, a session's task stays with that session.
+    """
     if run.session_key is None and task.session_key is not None:
         return task
     home = task.home if owner.session_key is None else context.store.home

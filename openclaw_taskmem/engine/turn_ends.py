@@ -29,8 +29,9 @@ from taskmem_hookspecs.errors import RunNotFound
 def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
     """Decide about the run on which a turn worked, and release the session's other runs.
 
-    If that run has ended or was taken away, the session's next run gets its turn. While a sub-agent
-    works, that waits for the turn that hears of the sub-agent's end. Source: requirement D6.
+    If that run has ended or was taken away, or the turn was stopped, the session's next run gets
+    its turn. While a sub-agent works, that waits for the turn that hears of the sub-agent's end.
+    Source: requirement D6.
     """
     if turn.said:
         evidence.check_first_answer(context, heard.session, turn.said)
@@ -108,7 +109,7 @@ def _keep_last_words(context: Context, found: Run, said: str) -> None:
 
 
 def _release_run(context: Context, found: Run) -> None:
-    """Release a run that the turn owned but did not work on last.
+    """Release a run that the turn owned but did not work on last, or any if it was stopped.
 
     End it if its task is implicit.
     """

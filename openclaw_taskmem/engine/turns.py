@@ -206,7 +206,7 @@ def record_call_end(
 
 
 def record_heartbeat(context: Context, heard: ReportContext) -> None:
-    """Renew the run of a session that is at work."""
+    """Claim the run of a session that is at work, or renew its lease."""
 
     def renew(_facts: TaskFacts, run: Run, _now: datetime) -> Decision[None]:
         moved = _take_run(context, run, heard)
