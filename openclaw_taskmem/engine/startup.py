@@ -39,7 +39,8 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
 
     Leases that are longer than possible are cut first. The tasks are rescheduled if the settings
     have changed since, if rows have times in the future, or if `force` says that the clock was set
-    back. In the last two cases their times, and those of unacknowledged wakes, are reduced to now.
+    back; else 0 is returned. In the last two cases their times are reduced to now, due wakes become
+    due now, and sent ones are sent again no later than if they had been sent now.
     """
     leased = RunQuery(states=run_recovery.MAY_LAPSE, limit=MOST_RUNS)
     for run in context.store.find_runs(leased):

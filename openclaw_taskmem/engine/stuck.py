@@ -62,7 +62,11 @@ def find_next_due(context: Context) -> datetime | None:
 def _check_task(
     context: Context, facts: TaskFacts, now: datetime, *, plain: bool
 ) -> Decision[str | None]:
-    """Decide whether a due task is stuck; return why it was handed to a role, if it was."""
+    """Decide whether a due task is stuck, and return the change that follows.
+
+    The result is the reason if the registrar is told that no agent of a role has claimed the task;
+    else None.
+    """
     task_id = facts.task.task_id
     verdict = stuck.judge_stuck(facts, now, context.stuck)
     due = stuck.compute_due_time(facts.task, context.stuck)

@@ -60,6 +60,7 @@ def read_overview(
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
+        NotAllowed: The caller may not read it.
     """
     facts = context.store.read_task(task_id or find_own_task(context, caller))
     guard_task(context, Act.READ, facts, caller)
@@ -78,7 +79,11 @@ def read_overview(
 def find_own_task(context: Context, caller: Caller) -> str:
     """Return the task of the caller's session: open, else failed, else paused.
 
-    Implicit tasks come after all open tasks that were registered.
+    Implicit tasks come after all open tasks that were registered, and tasks that the session has
+    handed off come last.
+
+    Raises:
+        TaskNotFound: The session has none, or is unknown.
     """
     session = caller.session_key
     if session is not None:
@@ -127,7 +132,11 @@ def list_all(
 def list_named(
     context: Context, task_ids: Iterable[str], limit: int, caller: Caller
 ) -> Sequence[Task]:
-    """Return the first `limit` of the named tasks that a caller may see, in that order."""
+    """Return the first `limit` of the named tasks that a caller may see, in that order.
+
+    Raises:
+        TaskNotFound: No task has one of the ids.
+    """
     tasks = (context.store.read_task(each).task for each in task_ids)
     return [*islice(list_visible(context, tasks, caller), limit)]
 

@@ -192,6 +192,7 @@ def write_update(context: Context, task_id: str, wish: UpdateRequest) -> UpdateR
         EvidenceMissing: It is to be completed, and a required artifact is missing.
         LimitReached: An agent adds a message, and the thread is full.
         Conflict: On every try another writer was first, or the required artifacts changed.
+        TaskmemError: What else `admit_update` refuses.
     """
     seen: CheckResult | None = None
     for _ in range(TRIES):
@@ -308,6 +309,7 @@ def answer_query(
 
     Raises:
         TaskNotFound: No task has that id.
+        NotAllowed: The caller may not read it.
     """
     acknowledge_task(context, task_id, caller)
     facts = context.store.read_task(task_id)
@@ -338,7 +340,12 @@ def _summarize_task(context: Context, known: QueryFacts, query: str, found: Sear
 
 
 def acknowledge_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:
-    """Acknowledge the wakes of a task that a call on it answers; return the task's facts."""
+    """Acknowledge the wakes of a task that a call on it answers; return the task's facts.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        NotAllowed: The caller may not read it.
+    """
 
     def settle(facts: TaskFacts, now: datetime) -> Decision[TaskFacts]:
         facts = guard_task(context, Act.READ, facts, caller)

@@ -321,7 +321,7 @@ def _confine_target(context: Context, target: Target, caller: Caller) -> Target:
 def _decide_on_wait(
     context: Context, wait_id: str, decide: Callable[[WaitFacts, datetime], Decision[T]]
 ) -> T:
-    """Read a wait with its task and wakes, and decide, with its task locked."""
+    """Read a wait with its task and wakes, and decide, with its task (or else itself) locked."""
     first = context.store.read_wait(wait_id)
     owed = WakeQuery(states=OWED, wait_id=wait_id)
 

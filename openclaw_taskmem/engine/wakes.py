@@ -39,7 +39,7 @@ def hold_nothing(session_key: str | None) -> None:
 def claim_deliveries(
     context: Context, holds: Holds = hold_nothing, on_the_way: Collection[str | None] = ()
 ) -> Sequence[Delivery]:
-    """Claim the messages to send now, at most one per session, and return them.
+    """Claim the messages to send now, at most one per session and host, and return them.
 
     Args:
         context: The context of the use case.
@@ -209,7 +209,7 @@ def settle_failed(
 ) -> None:
     """Record that a delivery failed; its wakes stay due.
 
-    `retry_seconds`: when the transport expects to work again; None: unknown.
+    `retry_seconds`: in how many seconds the transport expects to work again; None: unknown.
     """
 
     def decide_failure(current: Sequence[Wake], now: datetime) -> Change:
