@@ -1,7 +1,7 @@
 """Run health checks and verifiers of plug-ins, each in its own event loop.
 
-A health check also has its own thread, so one that blocks delays no other. An exception becomes a
-row like any other.
+Each also has a thread of its own, so one that blocks is left behind. A health check's exception
+becomes a row like any other; a failed verifier gives no finding.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def run_check(
         plugin: Name of the check's plug-in, for the row of a failure.
         check: The check.
         checkup: The context that the check gets.
-        seconds: Seconds until its next row; None: as the contract says.
+        seconds: Seconds until its next row; None: `COSTLY_SECONDS` if it costs something, else
+            `SECONDS`.
         tidy_seconds: Seconds to clean up.
     """
     silence = seconds or (COSTLY_SECONDS if check.costs else SECONDS)

@@ -97,7 +97,7 @@ class PluginHost:
         return bool(self._list_listeners(hook))
 
     def call_hook(self, hook: str, **values: object) -> None:
-        """Call a hook of each plug-in, one by one; three failures in a row mute a plug-in."""
+        """Call a hook of each plug-in; after three failures in a row, this hook skips that one."""
         for plugin in self._list_listeners(hook):
             call = self._build_call(plugin, hook, values)
             try:
@@ -210,7 +210,7 @@ class PluginHost:
         return next(self._iterate_answers("agent_host", validation.is_host), None)
 
     def read_session_names(self, host: AgentHost | None) -> SessionNames:
-        """Return how a host names its own sessions; none are: nobody says, or nonsense."""
+        """Return how a host names its own sessions; without a valid answer, it has none."""
         if not isinstance(host, NamingHost):
             return SessionNames()
         names = self.call_part(host, "describe_sessions", validation.read_session_names, host)
@@ -228,6 +228,7 @@ class PluginHost:
         seconds: float | None = None,
     ) -> validation.Judges:
         """Return all judges of a condition, in the order in which to ask them, and advice."""
+        # `seconds`: how long each plug-in may take; None: as for other hooks.
         hook, words = "wait_judge", condition.sentence
         asked: dict[str, object] = {"target": target, "wake_when": words}
         asked |= {"condition": condition, "reader": reader}

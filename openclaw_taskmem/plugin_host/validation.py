@@ -1,4 +1,8 @@
-"""Validate what plug-ins return; anything invalid raises `TypeError`."""
+"""Validate what plug-ins return.
+
+Functions named `require_…` return a valid answer and raise `TypeError` for any other, unless they
+say otherwise; those named `is_…` or `are_…` return whether it is valid.
+"""
 
 from __future__ import annotations
 
@@ -90,6 +94,7 @@ def require_packet(answer: object, facts: ResumeFacts) -> ResumePacket:
     """Return a packet after validating all fields, its task and its wake.
 
     Raises:
+        TypeError: It is no packet.
         ValueError: A field is invalid, or it is of another task or wake.
     """
     if not isinstance(answer, ResumePacket):
@@ -157,11 +162,11 @@ def is_sensor(answer: object) -> TypeGuard[Sensor]:
 
 
 class Judges(NamedTuple):
-    """The judges of a wait, and advice where there are none."""
+    """The judges of a condition, and why plug-ins do not judge it, or not yet."""
 
     found: tuple[Judge, ...]
     advice: tuple[str, ...]
-    """Sentences that say what would let other judges decide it."""
+    """Sentences that say what would let other judges decide it, and which plug-ins have failed."""
     refusal: ConditionUnclear | None
     """Why the target can never have one of the condition's forms; None: it can have all."""
     late: tuple[str, ...] = ()
