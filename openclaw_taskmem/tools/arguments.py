@@ -25,13 +25,14 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 def prepare_arguments(
     arguments: Mapping[str, object], schema: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], int]:
-    """Remove lone surrogates and credentials from arguments; return them and the number removed.
+    """Mask credentials in arguments; return the arguments and the number of credentials.
 
-    A text is converted if the `schema` asks for another type, such as a number. Only credentials
-    are counted.
+    Lone surrogates are replaced by U+FFFD. A text is converted if the `schema` asks for another
+    type, such as a number.
 
     Raises:
-        InvalidArguments: They are nested too deeply, too many, or contain NUL.
+        InvalidArguments: They are nested too deeply, too many, or no JSON, or a text is too long or
+            contains NUL.
     """
     _check_value_count(arguments)
     given = cast("dict[str, JsonValue]", _clean_value(dict(arguments), DEPTH))

@@ -39,7 +39,7 @@ PROFILES: Final = ("default", "runs", "all")
 
 
 def answer_call(context: Context, name: str, given: Mapping[str, object], caller: Caller) -> Answer:
-    """Call a tool and return its answer.
+    """Call a tool and return its answer; renew the lease of the caller's run.
 
     Raises:
         TaskmemError: The call was refused; the text says why and what to do.

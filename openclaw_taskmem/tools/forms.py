@@ -1,4 +1,4 @@
-"""What each tool takes: the forms that its JSON schema comes from.
+"""The forms of the tools' arguments; each tool's JSON schema is built from its form.
 
 Limits: name 200 characters, 200 steps of 500, message and metadata 64 KiB.
 Source: design §5.

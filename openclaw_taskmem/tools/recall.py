@@ -1,4 +1,4 @@
-"""The tool that searches recorded history, if a plug-in has some. Source: G2."""
+"""The tool that searches recorded history, if a plug-in has some. Source: requirement G2."""
 
 from __future__ import annotations
 

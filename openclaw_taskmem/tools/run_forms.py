@@ -1,4 +1,4 @@
-"""What each tool on runs takes."""
+"""The forms of the arguments of the tools on runs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def task_resume(context: Context, form: run_forms.TaskResume, caller: Caller) ->
 
 
 def task_step_done(context: Context, form: run_forms.TaskStepDone, caller: Caller) -> Answer:
-    """Record the outcome of a step."""
+    """Record the outcome of a step, or grant it more calls."""
     wish = run_steps.StepOutcome(
         step=form.step,
         outcome=form.outcome,
@@ -221,7 +221,10 @@ def _show_left(run: Run, left: HandoffNotes) -> dict[str, JsonValue]:
 
 
 def show_words(words: Sequence[str], task_id: str) -> dict[str, JsonValue]:
-    """Return the user's messages on a task: each on one line and clipped."""
+    """Return the newest `SAID` of the user's messages: each on one line and clipped.
+
+    If that is not all, the answer says how to read the rest. Empty: there are no messages.
+    """
     if not words:
         return {}
     said = [to_plain_line(each) for each in words]

@@ -25,7 +25,7 @@ from openclaw_taskmem.tools.tool import Answer, describe_progress
 from taskmem_hookspecs import InvalidArguments, LedgerEntry, Message, Run, Task
 
 LINES: Final = 30
-"""Lines of `do_not_redo` and of `unknown_outcome` in the answer of `task_status`."""
+"""Lines of `do_not_redo` and of `unknown_outcome` in the answer of `task_status`, at most."""
 _PLACE: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,9})\.([0-9]{1,9})")
 
 

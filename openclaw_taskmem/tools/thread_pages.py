@@ -1,7 +1,7 @@
 """Cut a thread into pages: what one answer shows, and how to get the rest.
 
-A page has at most ten messages, or 6 KB. A message over 3 KB is shown in part, with the call that
-reads the whole message part by part.
+A page has at most ten messages and 6 KiB of JSON. A message over 3 KiB is shown in part, with the
+call that reads the whole message part by part.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _PLACE: Final = re.compile(r"([0-9]{1,15})\.([0-9]{1,15})")
 
 
 def parse_position(after: str | None) -> tuple[int | None, int]:
-    """Return the newest message id and the number of entries already shown.
+    """Return the id of the newest message to search, and the number of entries already shown.
 
-    `after` None: (None, 0), that is, the whole thread from its start.
+    `after` None: (None, 0), that is, the whole thread, and nothing was shown yet.
 
     Raises:
         InvalidArguments: It is not a position from `more`.

@@ -96,7 +96,7 @@ def show_by_id(
     """Return a task or a wait with all that belongs to it, or a wake.
 
     A task's thread is shown by pages, newest first; pass `earlier` as `before` for the page before.
-    `earlier` is None on the last one.
+    `earlier` is None on the page with the task's first message.
 
     Args:
         context: The context of the use case.
@@ -182,14 +182,14 @@ def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
 
 
 def list_waits(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the open waits, newest first; with `all` also those that have ended."""
+    """Return the open waits of all homes, newest first; with `all` also those that have ended."""
     status = None if params.get("all") else WaitStatus.WATCHING
     query = WaitQuery(status=status, limit=_read_limit(params))
     return [_format_wait(context, wait) for wait in context.store.whole.find_waits(query)]
 
 
 def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
-    """Return the wakes that are due or sent, newest first; with `all` every wake."""
+    """Return the wakes of all homes that are due or sent, newest first; with `all` every wake."""
     states = None if params.get("all") else reachability.OWED
     found = context.store.whole.find_wakes(WakeQuery(states=states, limit=_read_limit(params)))
     return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
@@ -204,7 +204,10 @@ def _explain_hold(wake: Wake, holds: Holds) -> str | None:
 
 
 def list_runs(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the open runs, newest first; with `all` every run."""
+    """Return the open runs of all homes, newest first; with `all` also those that have ended.
+
+    `task_id`: only the runs of this task. Without it, runs of implicit tasks are left out.
+    """
     states = None if params.get("all") else OPEN_STATES
     task_id = _read_task_id(params)
     query = RunQuery(states=states, task_id=task_id, limit=_read_limit(params))
@@ -234,7 +237,7 @@ def _format_run(run: Run, task_name: str) -> View:
 
 
 def list_events(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the newest events of the log, oldest first."""
+    """Return the newest events of the log, oldest first; `task_id`: only those of this task."""
     query = EventQuery(task_id=_read_task_id(params), limit=_read_limit(params))
     return _format_events(context, query)
 

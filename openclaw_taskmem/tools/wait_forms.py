@@ -1,4 +1,4 @@
-"""What the tools on waits take."""
+"""The forms of the arguments of the tools on waits."""
 
 from __future__ import annotations
 
