@@ -97,9 +97,9 @@ class Link:
             timeout: The longest wait in seconds; None: no limit.
 
         Raises:
-            LinkError: With the daemon's own name and sentence if it refused; `daemon_unavailable`
-                if it ended or did not answer in time, and then the call may or may not have been
-                done.
+            LinkError: With the daemon's own name and sentence if it refused; `invalid_arguments`
+                if the call is over `MAX_LINE`, and was not sent; `daemon_unavailable` if it ended
+                or did not answer in time, and then the call may or may not have been done.
         """
         self._last_id += 1
         ask = {"id": self._last_id, "method": method, "params": dict(params)}

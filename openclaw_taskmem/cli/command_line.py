@@ -24,7 +24,10 @@ ENDED_TOO = click.option("--all", "ended_too", is_flag=True, help="Include ended
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 NOT_RUNNING = 3
-"""Exit status of `taskmem status` if no daemon answers (yet)."""
+"""Exit status of `taskmem status` if no daemon runs, or it is starting or ending.
+
+It is 1 if a process holds the home and does not answer.
+"""
 
 
 class _ErrorReportingGroup(click.Group):
@@ -70,7 +73,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; the console script calls this."""
+    """Run a command by click; `cli.main` calls this for all but the relay and the daemon."""
     cli(prog_name="taskmem")
 
 

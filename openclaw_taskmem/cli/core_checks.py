@@ -27,8 +27,9 @@ from taskmem_hookspecs.errors import SettingsInvalid
 Document = Mapping[str, Any]
 
 FRESH: Final = timedelta(minutes=1)
-"""How long a wake may be due before a failed delivery counts as a failure."""
+"""Age of the oldest due wake up to which a failed delivery is a warning, and no failure."""
 RECENT: Final = timedelta(days=1)
+"""How long an unanswered wake is reported."""
 AHEAD: Final = timedelta(seconds=5)
 """How far ahead of the clock an event may be, as daemons on other machines write, too."""
 BUILT: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -258,7 +259,10 @@ def check_readers(readers: Sequence[Document]) -> Iterator[HealthRow]:
 
 
 def check_retention(keeps: Document) -> Iterator[HealthRow]:
-    """Check whether the database is too large though nothing more may be dropped."""
+    """Warn of a database that is too large, and from which nothing more may be dropped.
+
+    Of one that homes share nothing is dropped to make room.
+    """
     taken, most = keeps["bytes"], keeps["most_bytes"]
     policy = KeepPolicy(days=keeps["days"], most_bytes=most)
     if taken is not None and keeps.get("shared") and taken > most:
@@ -328,7 +332,10 @@ def _format_wake_count(number: int) -> str:
 
 
 def check_clock(newest: str | None, now: datetime) -> HealthRow:
-    """Compare the clock with the newest event's time, and with this version's."""
+    """Check that the clock is neither before the newest event nor before `BUILT`.
+
+    `newest`: the event's time in ISO 8601; None: there is no event.
+    """
     cure = "Have the system set its clock by the network: timedatectl set-ntp true"
     if now < BUILT:
         return build_fail_row("clock", f"It shows {now:%Y-%m-%d}, which is long past.", cure)

@@ -47,7 +47,10 @@ def classify_presence(held: LockHolder | None, lived: float | None, now: float) 
 
 
 def check_presence(home: Home) -> DaemonPresence:
-    """Read the lock of a home whose daemon did not answer."""
+    """Return the state of a daemon that did not answer, from the lock of its home.
+
+    If the lock's holder is not named yet, it is read once more after `NAMED_SECONDS`.
+    """
     found = _check_presence_once(home)
     if found.state == "silent" and found.pid is None:
         time.sleep(NAMED_SECONDS)

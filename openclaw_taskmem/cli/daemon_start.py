@@ -77,7 +77,10 @@ class DaemonStart:
                 return
 
     def explain_failure(self) -> str | None:
-        """Say why the started daemon ended; None: another holds the home."""
+        """Say why the started daemon ended, or that it does not answer.
+
+        None: a process holds the home (see `daemon_presence`), or no daemon was started.
+        """
         if self._is_held() or self._child is None:
             return None
         if (status := self._child.poll()) is None:

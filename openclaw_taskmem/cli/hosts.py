@@ -25,8 +25,8 @@ HOST: Final = "TASKMEM_HOST"
 def find_host_variable(environ: Mapping[str, str]) -> str | None:
     """Return the variable that shows an agent's host; None: there is none.
 
-    If one host was started by another, both are shown, and it is unclear which is meant. Then it is
-    not OpenClaw, so that no wake is promised.
+    If one host was started by another, both have set theirs, and it is unclear which runs the
+    command. Then a host other than OpenClaw is assumed, so that no wake is promised.
     """
     shown = [name for name in HOSTS if environ.get(name)]
     return shown[-1] if shown else None
@@ -35,7 +35,11 @@ def find_host_variable(environ: Mapping[str, str]) -> str | None:
 def build_tool_call(
     tool: str, arguments: Mapping[str, object], environ: Mapping[str, str]
 ) -> dict[str, object]:
-    """Return the parameters of a tool call to the daemon: tool, arguments and host."""
+    """Return the parameters of a tool call to the daemon: tool, arguments and host.
+
+    A command that OpenClaw, or no known host, runs gets the session and host that the environment
+    names.
+    """
     shown = find_host_variable(environ)
     host = None if shown is None else HOSTS[shown]
     given = dict(arguments)

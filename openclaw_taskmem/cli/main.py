@@ -14,8 +14,8 @@ def main() -> None:
     """Run `taskmem` with the arguments of this process.
 
     Raises:
-        SystemExit: Always: with the command's status, 130 after Ctrl-C, or 1 if the reader of the
-            output has gone away.
+        SystemExit: Always: with the command's status, 130 after Ctrl-C, or 1 if the output cannot
+            be written, for example because its reader has gone away.
     """
     try:
         status = _run(sys.argv[1:])

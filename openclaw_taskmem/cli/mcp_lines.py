@@ -119,14 +119,17 @@ class McpMessage:
 
     @property
     def wants_daemon(self) -> bool:
-        """Whether it is worth starting a daemon for, which a notification is not."""
+        """Whether a daemon is started for it: for a request, and a line that is not MCP.
+
+        None is for a notification, nor for an answer to a daemon that is gone.
+        """
         return (self.method is None) == (self.id is None)
 
 
 def read_message(line: bytes) -> McpMessage:
     """Find a line's id and method, without parsing it if its field order allows that.
 
-    A line that is no JSON object, or has an id of another type, has neither.
+    A line that is no JSON object has neither; an id or method of another type counts as none.
     """
     if front := _FRONT.match(line):
         return McpMessage(line, json.loads(front[1]), _decode_method(front[2]))

@@ -112,7 +112,7 @@ class Relay:
         self._replay: McpMessage | None = None
 
     def serve(self, stdin: int, stdout: int) -> None:
-        """Relay until stdin ends and open requests are answered, for 10 s at most.
+        """Relay until stdin ends, and then until open requests are answered, for 10 s at most.
 
         Args:
             stdin: The descriptor to read from.
@@ -316,7 +316,11 @@ class Relay:
             self._refusal, self._refused_at = found, _now()
 
     def _next_retry_delay(self) -> float:
-        """Return the seconds until the next restart; each is longer than the last."""
+        """Return the seconds until the next restart.
+
+        The first is a fraction of `_SPREAD_SECONDS` that depends on the process; then the pause
+        doubles each time, up to `_LONGEST_REST`.
+        """
         tries, self._revivals = self._revivals, self._revivals + 1
         if not tries:
             return _SPREAD_SECONDS * (os.getpid() % _RELAYS) / _RELAYS
