@@ -130,11 +130,11 @@ class Settings:
     checkpoint_days: float = 7.0
     """Days for which checkpoints, also of open tasks, and implicit tasks are kept."""
     keep_days: float = 90.0
-    """Days for which ended events, waits and wakes are kept."""
+    """Days for which ended waits and wakes, and events of what has ended, are kept."""
     keep_mb: int = 2048
     """Size of the database in MiB above which the oldest of these are dropped earlier.
 
-    So are checkpoints of ended tasks. Nothing is, if several homes share the database."""
+    So are checkpoints of ended runs. Nothing is, if several homes share the database."""
     picture_days: float = 7.0
     """Days for which pictures of an ended wait are kept; 0: none are kept."""
     tools: str = "default"
