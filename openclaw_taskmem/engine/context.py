@@ -68,7 +68,11 @@ _CHANCE: Final = 7
 
 @dataclass(frozen=True, slots=True)
 class DueWork:
-    """The work that a commit has made due. Times are None if there is none of that kind."""
+    """The work that a commit has made due.
+
+    `stuck_at`, `wake_at` and `lapse_at` are the times of the first stuck check, due wake and end of
+    a lease among the written rows; None: there is none.
+    """
 
     stuck_at: datetime | None
     wake_at: datetime | None

@@ -46,7 +46,7 @@ FRESH: Final = timedelta(seconds=2)
 """How long a check counts."""
 DECOY_BYTES: Final = 6
 LATE_SECONDS: Final = 60.0
-"""When, after a completion, files of commands that have ended since are added to the ledger."""
+"""Seconds after a completion at which files of commands that have ended since are added."""
 ANSWERED: Final = timedelta(minutes=10)
 """How long after a completion the agent's first answer is checked."""
 RUNS: Final = 50
@@ -345,9 +345,10 @@ def _find_just_completed(context: Context, session_key: str) -> Run | None:
 
 
 def find_doubt_in_answer(context: Context, owner: Owner, said: str) -> tuple[str, str] | None:
-    """Return the task id and the question to its agent before its last words are delivered.
+    """Return a session's task and the question to its agent before its last words are delivered.
 
-    None: nothing that they name is missing; deliver them.
+    None: deliver them, as nothing that they name is missing, or as the session's run is not at work
+    on an active task that was registered.
     """
     open_ = context.find_session_runs(owner.session_key or "", owner.host)
     run = current_run.find_current_run(open_, owner)

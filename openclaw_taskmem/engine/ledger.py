@@ -32,7 +32,7 @@ MOST_USED: Final = 10_000
 
 
 class FileActivity(Value):
-    """What a tool call may have done to files, as its host reports it."""
+    """The files and folders that a tool call used or changed, as its host reports it."""
 
     call_id: str | None = None
     touched: tuple[FileTouch, ...] = ()

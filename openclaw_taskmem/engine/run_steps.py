@@ -75,6 +75,8 @@ def record_step_outcome(
 
 
 def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller: Caller) -> Task:
+    """Grant the current step of a segmented task its further calls, once."""
+
     def grant(facts: TaskFacts, now: datetime) -> Decision[Task]:
         run = require_own_run(context, facts, caller, NOTHING, wish.token)
         if not run.budget.segmented or caller.gateway_owner is None:
@@ -104,6 +106,7 @@ def _grant_more_calls(context: Context, task_id: str, wish: StepOutcome, caller:
 def _record_failed_step(
     context: Context, facts: TaskFacts, current: int, wish: StepOutcome, caller: Caller
 ) -> tuple[Task, Sequence[str]]:
+    """Mark a step as failed, or replace it and those after it by the remaining steps if given."""
     task_id = facts.task.task_id
     note = wish.note or "No reason was given."
     said = f"Step {current + 1} could not be done. {note}"

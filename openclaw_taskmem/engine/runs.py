@@ -291,6 +291,13 @@ def _add_resume_wake(
 def _take_up_run(
     context: Context, facts: TaskFacts, task: Task, caller: Caller, now: datetime
 ) -> RunTransition | None:
+    """Return the run as a resume leaves it: at work, owned by the caller, or queued.
+
+    None: the last run has ended, and nobody can own another.
+
+    Raises:
+        TaskmemError: What `run_ownership.guard_write` refuses.
+    """
     run = facts.run
     if run is None:
         return _begin_next_run(context, task, caller, now)

@@ -96,8 +96,8 @@ class ScopedStore:
     def read_bookmark(self, name: str) -> str | None:
         """Return the value of a bookmark of this home; None: it was never set.
 
-        A bookmark without a home was written by the first home while it was alone; other homes
-        cannot mistake it for news.
+        If this home has none, the one without a home is returned, which the first home wrote while
+        it was alone. It says nothing about rows of another home.
         """
         own = self.read_shared_bookmark(self._bookmark_key(name))
         return self.read_shared_bookmark(name) if own is None else own

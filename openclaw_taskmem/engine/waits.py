@@ -281,7 +281,8 @@ def set_deadlines(context: Context, left: Mapping[str, float]) -> None:
 def end_abandoned(context: Context) -> None:
     """End the waits of other homes that are long overdue: their daemon is gone.
 
-    Otherwise their tasks would never count as stuck.
+    The home was removed, for example, or its machine is off. Otherwise the tasks would never count
+    as stuck.
     """
     now = context.clock.now()
     for wait in context.store.whole.find_waits(WATCHED):

@@ -88,9 +88,10 @@ def _keep_undeliverable(context: Context, wakes: Sequence[Wake]) -> None:
 
 
 def find_next_due(context: Context, holds: Holds, horizon: timedelta) -> datetime | None:
-    """Return when to look again; None: when a hold ends, which is reported.
+    """Return when to look for due wakes again.
 
-    `horizon`: how far ahead to look for wakes of other sessions than those on hold.
+    None: no wake will be due, or only once a hold ends whose end is not known before it is
+    reported. `horizon`: how far ahead to look for wakes of sessions that are not on hold.
     """
     now = context.clock.now()
     first = find_first_due(context)

@@ -11,7 +11,7 @@ from taskmem_hookspecs.errors import NoProvider
 
 
 class TargetPreview(Value):
-    """What is known of a target before a wait on it is opened."""
+    """A target as it is before a wait on it is opened, and who can judge the condition."""
 
     start: str
     """The place at which a wait opened now starts to read."""
