@@ -12,7 +12,10 @@ from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.home import find_home
 
 GROUP: Final = "openclaw_taskmem.commands"
-"""The entry-point group of commands. `A.B` is command B of group A, shared by plug-ins."""
+"""The entry-point group of commands, each a `click.Command`.
+
+`A.B` is command B of group A, to which all plug-ins may add.
+"""
 _DOES: Final = {"setup": "Set up an agent's host"}
 """What the commands of a group have in common, for its help."""
 

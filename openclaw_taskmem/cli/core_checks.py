@@ -273,7 +273,7 @@ def check_retention(keeps: Document) -> Iterator[HealthRow]:
         yield build_warn_row("kept", f"{describe_full(taken, policy)}.", cure)
 
 
-# --- what is owed, and the clock ----------------------------------------------
+# --- wakes, and the clock -----------------------------------------------------
 
 
 def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:

@@ -1,6 +1,6 @@
 """Find out why no daemon answers for a home: it is absent, starting, ending or silent.
 
-This is told from the lock and the process that holds it, never from how a call failed.
+The lock and the process that holds it show this; how a call failed does not.
 """
 
 from __future__ import annotations

@@ -264,6 +264,10 @@ class Relay:
     # From one daemon to the next.
 
     def _connect(self) -> None:
+        """Connect to the daemon, or start one; if that fails, refuse all queued requests.
+
+        Within `_RETRY_SECONDS` of a failure, none is started.
+        """
         ago = _now() - self._refused_at
         again = self._refusal is None or ago >= _RETRY_SECONDS
         try:
@@ -345,6 +349,11 @@ class Relay:
         return self._replay is not None and self._queue[0] is not self._replay
 
     def _drop_daemon(self) -> None:
+        """Close the connection, and queue again the messages that may be repeated.
+
+        Tool calls that were sent are refused: they may have been done. So is a message that has
+        lost more than `_LOSSES` daemons. A killed daemon is to be restarted.
+        """
         if not self._daemon:
             return
         self._daemon.close()

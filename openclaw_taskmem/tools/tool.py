@@ -20,7 +20,7 @@ Answer = dict[str, JsonValue]
 
 
 class RunlessAnswer(NamedTuple):
-    """An answer whose handler has just seen that the task has no open run."""
+    """An answer of a handler that has seen no open run of the task, so no lease is renewed."""
 
     answer: Answer
 

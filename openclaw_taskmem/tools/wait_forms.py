@@ -12,7 +12,7 @@ from taskmem_hookspecs.conditions import MAX_SIDES
 
 CONDITION_CHARS: Final = 2000
 LONGEST_WAIT: Final = 30 * 86_400
-"""Seconds that a wait may last, and that may lie between two looks."""
+"""Seconds that a wait may last, and that may lie between two looks, at most."""
 
 TargetText = Annotated[Filled, Field(max_length=5000)]
 Condition = Annotated[Stripped, Field(max_length=CONDITION_CHARS)]
