@@ -1,14 +1,17 @@
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import taskmem_hookspecs
-from taskmem_hookspecs import PROJECT, specs, testing
+from taskmem_hookspecs import PROJECT, errors, specs, testing
 
+DOCS = Path(__file__).parents[2] / "docs"
 ALLOWED = {
     "taskmem_hookspecs",
     "pluggy",
@@ -75,6 +78,16 @@ def test_what_tests_of_plugins_may_import_stays(text_snapshot):
 @pytest.mark.parametrize("package", [taskmem_hookspecs, testing])
 def test_every_public_name_is_there(package):
     assert [name for name in package.__all__ if not hasattr(package, name)] == []
+
+
+def test_every_error_that_authors_are_told_of_is_a_public_name():
+    raised = {name for name, item in vars(errors).items() if isinstance(item, type)}
+    sources = [inspect.getsource(importlib.import_module(name)) for name in modules()]
+    told = {name for text in sources for name in re.findall(r"^ +(\w+): ", text, re.MULTILINE)}
+    for page in ("hooks.md", "plugins.md"):
+        told |= set(re.findall(r"`(\w+)[`(]", (DOCS / page).read_text("utf-8")))
+    assert {"NotAllowed", "NoProvider"} <= told & raised
+    assert told & raised <= set(taskmem_hookspecs.__all__)
 
 
 def test_a_name_that_is_not_there_is_missed_as_usual():
