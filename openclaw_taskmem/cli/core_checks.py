@@ -21,6 +21,7 @@ from openclaw_taskmem.domain.reachability import ANY
 from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
 from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.manager import OURS, Plugin
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import SettingsInvalid
 
@@ -236,6 +237,29 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
         yield build_fail_row("plugins", f"None is on{left_out}.", cure)
     elif not ailing:
         yield build_ok_row("plugins", f"On: {', '.join(names)}{left_out}.")
+
+
+def check_plugin_versions(
+    loaded: Sequence[Document], installed: Sequence[Plugin]
+) -> Iterator[HealthRow]:
+    """Compare the plug-ins that the daemon has loaded with those that are installed now.
+
+    The daemon's own version, with the built-in plug-ins, is compared by `check_daemon`.
+    """
+    runs = {str(each["name"]): str(each.get("distribution") or "") for each in loaded}
+    here: dict[str, str] = {}
+    for plugin in installed:
+        here.setdefault(plugin.name, plugin.distribution)
+    for name in sorted({*runs, *here}):
+        old, new = runs.get(name, ""), here.get(name, "")
+        if old == new or f"{old or new} ".startswith(f"{OURS} "):
+            continue
+        detail = f"The daemon runs {old}, and {new} is installed."
+        if not new:
+            detail = f"The daemon runs {old}, which is not installed any more."
+        elif not old:
+            detail = f"{new} was installed after the daemon started."
+        yield build_warn_row(f"plugin.{name}.version", detail, _RESTART)
 
 
 def check_readers(readers: Sequence[Document]) -> Iterator[HealthRow]:

@@ -24,6 +24,7 @@ from openclaw_taskmem.domain.texts import format_count, to_one_line, to_printabl
 from openclaw_taskmem.home import Home, locate_home
 from openclaw_taskmem.plugin_host import checks
 from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.manager import Plugin
 from taskmem_hookspecs import Clock, HealthRow, HealthState, TaskmemError
 from taskmem_hookspecs.errors import DaemonUnavailable
 
@@ -172,7 +173,7 @@ def run_all_checks(
             status = answers.ask("status")
             transport, row = core_checks.check_transport(status, plugin_host, settings)
             yield row
-            yield from _check_daemon_answers(answers, clock)
+            yield from _check_daemon_answers(answers, clock, plugin_host.plugins)
             if status is not None and "readers" in status:
                 yield from core_checks.check_readers(cast("list[Any]", status["readers"]))
             if status is not None and "keeps" in status:
@@ -192,11 +193,14 @@ def run_all_checks(
             yield from core_checks.check_differences(status, settings, environ)
 
 
-def _check_daemon_answers(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
+def _check_daemon_answers(
+    answers: _Answers, clock: Clock, installed: Sequence[Plugin]
+) -> Iterator[HealthRow]:
     """Yield the rows of checks that need the daemon's answers."""
     plugins = answers.ask("plugins")
     if plugins is not None:
         yield from core_checks.check_plugins(plugins)
+        yield from core_checks.check_plugin_versions(plugins, installed)
     recent = answers.ask("wakes", all=True)
     owed = answers.ask("wakes", limit=MOST_OWED)
     if recent is not None and owed is not None:

@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 
 LOAD_SECONDS: Final = 10.0
 """Seconds in which a plug-in must be imported."""
-_OURS: Final = "openclaw-taskmem"
+OURS: Final = "openclaw-taskmem"
+"""The distribution of the core and the built-in plug-ins."""
 _ERROR_CHARACTERS: Final = 500
 
 
@@ -80,7 +81,7 @@ def find_entry_points() -> list[EntryPoint]:
                 _describe_distribution(dist),
                 format_error(error),
             )
-    return [entries[key] for key in sorted(entries, key=lambda key: (key[0], key[1] != _OURS))]
+    return [entries[key] for key in sorted(entries, key=lambda key: (key[0], key[1] != OURS))]
 
 
 def load_plugins(

@@ -23,6 +23,7 @@ from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.texts import format_count
 from openclaw_taskmem.home import Home, HomeRefused, find_home
 from openclaw_taskmem.plugin_host.facade import PluginHost
+from openclaw_taskmem.plugin_host.manager import Plugin
 from taskmem_hookspecs import HealthRow, HealthState, TaskmemError, hookimpl
 from tests.cli.fake_daemon import FakeDaemon
 from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_home
@@ -382,6 +383,36 @@ def test_no_plugin_at_all_fails():
     assert (row.id, row.state) == ("plugins", FAIL)
 
 
+def check_versions(loaded, installed):
+    rows = core_checks.check_plugin_versions(
+        [{"name": name, "distribution": dist} for name, dist in loaded.items()],
+        [Plugin(name=name, distribution=dist) for name, dist in installed.items()],
+    )
+    return {row.id: row for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("loaded", "installed", "said"),
+    [
+        ({"b": "tm-b 1.0"}, {"b": "tm-b 1.1"}, "The daemon runs tm-b 1.0, and tm-b 1.1 is inst"),
+        ({}, {"b": "tm-b 1.1"}, "tm-b 1.1 was installed after the daemon started."),
+        ({"b": "tm-b 1.0"}, {}, "The daemon runs tm-b 1.0, which is not installed any more."),
+    ],
+    ids=["upgraded", "installed", "removed"],
+)
+def test_a_plugin_that_changed_under_its_daemon_is_told(loaded, installed, said):
+    same = {"a": "tm-a 1.0", "by-hand": ""}
+    [(name, row)] = check_versions(same | loaded, same | installed).items()
+    assert (name, row.state) == ("plugin.b.version", WARN)
+    assert row.detail.startswith(said)
+    assert "taskmem daemon stop" in row.cure
+
+
+def test_built_in_plugins_have_the_version_of_the_daemon():
+    ours = {"evidence": "openclaw-taskmem 0.1"}
+    assert check_versions(ours, {"evidence": "openclaw-taskmem 0.2"}) == {}
+
+
 # --- wakes and the clock --------------------------------------------------------
 
 
@@ -449,7 +480,8 @@ def test_long_owed_wake_is_seen_behind_many_newer_wakes():
     def ask(method, **params):
         return {"wakes": newer if params.get("all") else [old]}.get(method)
 
-    rows = doctor._check_daemon_answers(SimpleNamespace(ask=ask), SimpleNamespace(now=lambda: NOW))
+    asked, clock = SimpleNamespace(ask=ask), SimpleNamespace(now=lambda: NOW)
+    rows = doctor._check_daemon_answers(asked, clock, [])
     assert next(rows).state is FAIL
 
 

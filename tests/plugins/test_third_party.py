@@ -137,6 +137,25 @@ def test_a_wake_goes_through_the_smallest_plugin(site, home, received_file, aske
         daemon.close()
 
 
+def test_the_doctor_names_a_plugin_that_was_upgraded(site, home):
+    settings = {"PYTHONPATH": str(site)}
+    daemon = Daemon(home, **settings)
+    try:
+        daemon.wait_until_it_serves()
+        [metadata] = site.glob("taskmem_ntfy-*/METADATA")
+        metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
+        _, out, _ = command(home, "doctor", "--json", "--no-proof", **settings)
+        rows = {row["id"]: row for row in json.loads(out)["rows"]}
+        assert (
+            rows["plugin.ntfy.version"]["detail"]
+            == "The daemon runs taskmem-ntfy 1.0, and taskmem-ntfy 1.1 is installed."
+        )
+        assert "taskmem daemon stop" in rows["plugin.ntfy.version"]["cure"]
+        assert "plugin.broken.version" not in rows
+    finally:
+        daemon.close()
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """The folder of the page's package, and the folder that it is installed into."""
