@@ -14,6 +14,8 @@ from taskmem_hookspecs import InvalidArguments, Target, Wait
 LONGEST: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
+BUILT_IN: Final = frozenset(("pty", "window", "screen", role_queue_target.SCHEME))
+"""Schemes that the core and the built-in plug-ins watch and judge."""
 LABEL_BYTES: Final = 80
 """Longest excerpt of a target's name in a line for people."""
 _NAMELESS: Final = ("task", "session", "wait")

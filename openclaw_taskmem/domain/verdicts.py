@@ -182,6 +182,47 @@ def build_sides_refusal(
     return refusal
 
 
+def build_scheme_refusal(
+    condition: Condition,
+    unread: Sequence[int],
+    scheme: str,
+    forms: Sequence[str],
+    advice: str = "",
+) -> ConditionUnclear:
+    """Build the refusal of sides that have no judge, for a target of a plug-in's own scheme.
+
+    `forms` are those that a judge takes for such a target; empty: no judge takes any.
+    """
+    named = name_sides(condition, unread)
+    why = (
+        f"Nobody here can judge {named} of {scheme}: targets, whatever the words: no judge takes "
+        "any form of condition for them, and none takes plain English. The plug-in that watches "
+        f"{scheme}: must bring a judge, too (its hook wait_judge); tell its author, or wait for "
+        "another target."
+    )
+    suggestion = ""
+    if forms:
+        words = " or ".join(
+            (suggest_form(side.words) if FORMS[0] in forms else forms[0])
+            if i in unread
+            else str(side)
+            for i, side in enumerate(condition.sides)
+        )
+        suggestion = "" if words == " or ".join(map(str, condition.sides)) else words
+        example = f" For example: {suggestion}." if suggestion else ""
+        why = (
+            f"Nobody here can judge {named} of {scheme}: targets. Their judges take: "
+            f"{', '.join(forms)}; join them by or / and.{example}"
+        )
+    refusal = ConditionUnclear(f"{why} {advice} Nothing was written.".replace("  ", " "))
+    refusal.details = {
+        "sides": [condition.sides[i].words for i in unread],
+        "forms": [*forms],
+        "suggestion": suggestion,
+    }
+    return refusal
+
+
 def suggest_form(words: str) -> str:
     """Suggest a form for a side that was not understood, using the text that it quotes.
 

@@ -254,7 +254,7 @@ class PluginHost:
             if plugin.last_error
         ]
         if not found and not advice:
-            advice.append(f"No plug-in judges such words of a {target.scheme}.")
+            advice.append(validation.describe_no_judge(target))
         return validation.Judges(tuple(found), tuple(advice), refusal, tuple(late))
 
     def record_failure(self, part: object, doing: str, error: BaseException) -> None:

@@ -43,6 +43,7 @@ from taskmem_hookspecs import (
     SelectiveTransport,
     Sensor,
     SessionNames,
+    Target,
     TaskStore,
     Value,
     WakeTransport,
@@ -171,6 +172,11 @@ class Judges(NamedTuple):
     """Why the target can never have one of the condition's forms; None: it can have all."""
     late: tuple[str, ...] = ()
     """Sentences naming plug-ins that did not answer in time and may judge it later."""
+
+
+def describe_no_judge(target: Target) -> str:
+    """Return the advice of a condition that no plug-in says anything about."""
+    return f"No plug-in judges such words of a {target.scheme}."
 
 
 def is_judge(answer: object) -> TypeGuard[Judge]:

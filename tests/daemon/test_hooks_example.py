@@ -59,7 +59,21 @@ async def test_a_tab_that_closes_is_told(example: ModuleType, tmp_path: Path) ->
 async def test_a_form_that_is_no_text_is_refused(example: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "News").write_text("Downloads")
     async with watch_world(("titles", example)) as room:
-        with pytest.raises(
-            ConditionUnclear, match='only texts of its title are judged: "text" app'
-        ):
+        with pytest.raises(ConditionUnclear) as refused:
             await room.wait("browser:News", wake_when="100 %")
+    assert 'only texts of its title are judged: "text" app' in str(refused.value)
+    assert refused.value.details["forms"] == ['"text" appears']
+    assert refused.value.details["suggestion"] == '"THE TEXT THAT IT PRINTS" appears'
+
+
+@pytest.mark.parametrize("words", ['"Done" appears', "it looks finished"])
+async def test_a_sensor_without_a_judge_is_told_to_bring_one(
+    example: ModuleType, tmp_path: Path, words: str
+) -> None:
+    (tmp_path / "News").write_text("Downloads")
+    del example.wait_judge
+    async with watch_world(("titles", example)) as room:
+        with pytest.raises(ConditionUnclear, match=r"its hook wait_judge") as refused:
+            await room.wait("browser:News", wake_when=words)
+    assert refused.value.details["suggestion"] == ""
+    assert "No plug-in judges such words" not in str(refused.value)

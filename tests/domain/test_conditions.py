@@ -13,6 +13,7 @@ from openclaw_taskmem.domain.conditions import parse_condition, read_signals
 from openclaw_taskmem.domain.verdicts import (
     add_reader_note,
     assign_judges,
+    build_scheme_refusal,
     build_sides_refusal,
     suggest_form,
 )
@@ -222,6 +223,35 @@ def test_a_refusal_shows_the_forms_and_a_way_out():
     assert refusal.details["sides"] == ["the deploy is live"]
     assert refusal.details["suggestion"] == ('"THE TEXT THAT IT PRINTS" appears or fails')
     assert refusal.details["forms"] == [*phrases.FORMS]
+
+
+def refuse_of_scheme(words, forms):
+    condition = parse_condition(words)
+    return build_scheme_refusal(condition, range(len(condition.sides)), "browser", forms, "Hm.")
+
+
+def test_a_scheme_without_a_judge_is_refused_without_other_words():
+    refusal = refuse_of_scheme('"Done" appears', [])
+    assert "must bring a judge, too (its hook wait_judge)" in str(refusal)
+    assert "For example" not in str(refusal)
+    assert (refusal.details["forms"], refusal.details["suggestion"]) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("words", "forms", "suggested"),
+    [
+        ("80 %", ['"text" appears', "exits"], '"THE TEXT THAT IT PRINTS" appears'),
+        ('"Done" appears', ["exits"], "exits"),
+        ('"Done" appears', ['"text" appears'], ""),
+    ],
+    ids=["text", "other-form", "same-words"],
+)
+def test_a_scheme_is_refused_with_the_forms_that_it_has(words, forms, suggested):
+    refusal = refuse_of_scheme(words, forms)
+    assert f"Their judges take: {', '.join(forms)}; join" in str(refusal)
+    assert (refusal.details["forms"], refusal.details["suggestion"]) == (forms, suggested)
+    assert ("For example" in str(refusal)) is bool(suggested)
+    assert str(refusal).endswith("Hm. Nothing was written.")
 
 
 @pytest.mark.parametrize(
