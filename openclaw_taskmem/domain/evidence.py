@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, ledger, notices
 from openclaw_taskmem.domain.ledger import CheckedClaim
+from openclaw_taskmem.domain.notices import NoticeKind
 from openclaw_taskmem.domain.task_update import Acceptance
 from openclaw_taskmem.domain.texts import format_count, quote_line, to_plain_line
 from taskmem_hookspecs import (
@@ -172,7 +173,7 @@ def build_refusal_notice(facts: TaskFacts, refusal: Refusal, now: datetime) -> t
     if run is None or refusal.doubt in task.doubts:
         return ()
     line = f"{notices.format_task_name(task)}: not completed yet. {refusal.missing}"
-    return (notices.build_notice("refused", task, run, line, now),)
+    return (notices.build_notice(NoticeKind.REFUSED, task, run, line, now),)
 
 
 def build_refusal_event(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:
@@ -246,7 +247,7 @@ def build_user_notices(
     told = [notices.build_write_verified(task, run, made, now)] if made else []
     if doubts:
         line = f"{notices.format_task_name(task)}: {doubts}"
-        told.append(notices.build_notice("unverified", task, run, line, now))
+        told.append(notices.build_notice(NoticeKind.UNVERIFIED, task, run, line, now))
     return tuple(told)
 
 

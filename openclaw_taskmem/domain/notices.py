@@ -32,10 +32,6 @@ CALLED_BYTES: Final = 40
 """Longest excerpt of a task's name in a command; its beginning is enough."""
 UNTIL_BYTES: Final = 200
 """Longest excerpt of a wait's condition in a line."""
-UNCLAIMED: Final = "unclaimed"
-"""A task waits to be claimed. Without a session, the main session is notified."""
-WORDS: Final = "words"
-"""The agent's own last words, which the session's chat shows already."""
 WORDS_BYTES: Final = 64_000
 COALESCED: Final = timedelta(seconds=5)
 """How long an entry waits for others to join its message."""
@@ -56,6 +52,41 @@ class Milestone(StrEnum):
     """It failed; the line says why."""
 
 
+class NoticeKind(StrEnum):
+    """The kinds of the other notices; an entry of the log has it as `about`."""
+
+    QUESTION = "question"
+    """The agent asks the user."""
+    STALE = "stale"
+    """The user is asked whether to resume a run that was interrupted long ago."""
+    PROMPT_CHANGED = "prompt_changed"
+    """The user is asked whether to resume a run whose agent's instructions have changed."""
+    CREDENTIALS = "credentials"
+    """The provider refused the API key or demands payment."""
+    REVIEW = "review"
+    """The user is asked to review the work."""
+    BLOCKED = "blocked"
+    """A run still waits for the user."""
+    RESUMED = "resumed"
+    """A run resumes after an interruption."""
+    CANCELLED = "cancelled"
+    """A task was cancelled."""
+    REFUSED = "refused"
+    """A completion was refused."""
+    UNVERIFIED = "unverified"
+    """A completion has something that could not be verified."""
+    UNCLAIMED = "unclaimed"
+    """A task waits to be claimed. Without a session, the main session is notified."""
+    STEP = "step"
+    """Steps of the plan are done."""
+    PROGRESS = "progress"
+    """The same, of a run in the background."""
+    WAITING = "waiting"
+    """A wait begins."""
+    WORDS = "words"
+    """The agent's own last words, which the session's chat shows already."""
+
+
 class Notify(StrEnum):
     """Notices that a user gets: the values of `TASKMEM_NOTIFY`."""
 
@@ -68,15 +99,22 @@ class Notify(StrEnum):
 
 
 ASKED: Final = frozenset(
-    {"question", "stale", "prompt_changed", "credentials", "review", "blocked"}
+    {
+        NoticeKind.QUESTION,
+        NoticeKind.STALE,
+        NoticeKind.PROMPT_CHANGED,
+        NoticeKind.CREDENTIALS,
+        NoticeKind.REVIEW,
+        NoticeKind.BLOCKED,
+    }
 )
 """Subjects of notices that ask the user something."""
-_QUESTIONS: Final = ASKED | {WORDS}
+_QUESTIONS: Final = ASKED | {NoticeKind.WORDS}
 """Subjects sent with every setting: questions to the user, and the agent's answer."""
-_IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, "unverified"})
+_IMPORTANT: Final = frozenset({Milestone.COMPLETED, Milestone.FAILED, NoticeKind.UNVERIFIED})
 
 
-SMALL: Final = frozenset({"step", "waiting"})
+SMALL: Final = frozenset({NoticeKind.STEP, NoticeKind.WAITING})
 """Subjects that a card shows; sent as lines only to the web chat, which has no cards."""
 SMALL_EVERY: Final = timedelta(minutes=1)
 """Shortest interval between two such lines in a session."""
@@ -162,7 +200,7 @@ def find_failure(event: Event, task: Task, run: Run | None) -> str:
 
 def is_silent(event: Event) -> bool:
     """True if an entry of an implicit task is not shown; only its questions are."""
-    return event.data.get("implicit") is True and _find_subject(event) != "question"
+    return event.data.get("implicit") is True and _find_subject(event) != NoticeKind.QUESTION
 
 
 def _is_urgent(event: Event) -> bool:
@@ -211,7 +249,7 @@ def build_last_words(run: Run | None, session_key: str, said: str, now: datetime
         task_id=run.task_id if run else None,
         run_id=run.run_id if run else None,
         data={
-            "about": WORDS,
+            "about": NoticeKind.WORDS,
             "session_key": told or session_key,
             "line": clip(said, WORDS_BYTES),
             "home": run.home if run else None,
@@ -231,9 +269,9 @@ def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime
     whole = format_count(len(task.plan), "step")
     line = f"{format_task_name(task)}: {len(task.done)} of {whole} done: {last}."
     if run.told_session is None:
-        return build_notice("step", task, run, line, now)
+        return build_notice(NoticeKind.STEP, task, run, line, now)
     stops = f"{line} /cancel {format_command_name(task)} stops it."
-    return build_notice("progress", task, run, stops, now)
+    return build_notice(NoticeKind.PROGRESS, task, run, stops, now)
 
 
 def build_wait_notices(
@@ -250,7 +288,7 @@ def build_wait_notices(
     until = clip(to_plain_line(wait.wake_when), UNTIL_BYTES).rstrip(".")
     line = f"{describe_target(wait.target)}: waiting, up to {longest}, until {until}."
     data: dict[str, JsonValue] = {
-        "about": "waiting",
+        "about": NoticeKind.WAITING,
         "session_key": session,
         "line": clip(line, LINE_BYTES),
         "home": run.home if run else task.home if task else wait.home,
@@ -290,9 +328,9 @@ def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:
     )
 
 
-def build_notice(about: str, task: Task, run: Run, line: str, now: datetime) -> Event:
-    """Build a notice's log entry; `about` is its kind."""
-    return _build_event(events.NOTICE, task, run, line, now, about=about)
+def build_notice(kind: NoticeKind, task: Task, run: Run, line: str, now: datetime) -> Event:
+    """Build a notice's log entry."""
+    return _build_event(events.NOTICE, task, run, line, now, about=kind)
 
 
 def format_task_name(task: Task) -> str:

@@ -24,7 +24,7 @@ from openclaw_taskmem.domain import (
     task_lifecycle,
     turns,
 )
-from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.notices import Milestone, NoticeKind
 from openclaw_taskmem.domain.run_events import (
     LeaseReleased,
     ProviderFailed,
@@ -301,7 +301,7 @@ def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
     told: tuple[Event, ...] = ()
     if course.line is not None:
         line = f"{notices.format_task_name(facts.task)}: {course.line}"
-        told = (notices.build_notice(course.why, facts.task, moved.run, line, now),)
+        told = (notices.build_notice(NoticeKind(course.why), facts.task, moved.run, line, now),)
     return build_run_change(facts, RunTransition(run=moved.run, events=(*moved.events, *told)), now)
 
 

@@ -18,7 +18,7 @@ from openclaw_taskmem.domain import (
     task_lifecycle,
 )
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.notices import Milestone, NoticeKind
 from openclaw_taskmem.domain.run_events import (
     HandedToRole,
     RunCancelled,
@@ -172,7 +172,7 @@ def build_cancellation(
     inside = caller.owner is not None and caller.owner.same(run.owner)
     stop = () if turn is None or inside else (notices.build_turn_stop(run, turn, now),)
     line = f"{notices.format_task_name(task)}: cancelled. {reason}".strip()
-    told = notices.build_notice("cancelled", task, moved.run, line, now)
+    told = notices.build_notice(NoticeKind.CANCELLED, task, moved.run, line, now)
     more: tuple[Event, ...] = (*stop, told)
     if caller.person and caller.session_key == told.data["session_key"]:
         more = stop  # the user reads the answer to the command in that chat
@@ -209,7 +209,7 @@ def build_user_handoff(
     moved = apply_events(run, SentToReview(), now=now)
     more = f", with {len(rest)} more" if rest else ""
     line = f"{notices.format_task_name(task)}: for you to review{more}. {note}".strip()
-    told = notices.build_notice("review", task, moved.run, line, now)
+    told = notices.build_notice(NoticeKind.REVIEW, task, moved.run, line, now)
     first = _build_change(facts, (task, message), moved, now, (told,))
     return Change(
         tasks=(*first.tasks, *(t for each in rest for t in each.tasks)),

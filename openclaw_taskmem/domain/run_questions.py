@@ -20,6 +20,7 @@ from openclaw_taskmem.domain import (
     task_lifecycle,
 )
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.notices import NoticeKind
 from openclaw_taskmem.domain.run_checkpoints import digest_text
 from openclaw_taskmem.domain.run_events import RoundCounted, UserAnswered, UserSpoke
 from openclaw_taskmem.domain.run_machine import apply_events
@@ -50,7 +51,7 @@ _ABOUT: Final[Mapping[str, str]] = {
     RunReason.HANDED_OFF: "Review",
     **dict.fromkeys(_INTERRUPTED, "Resume?"),
 }
-_TOLD: Final = frozenset({"review", *_INTERRUPTED})
+_TOLD: Final = frozenset({NoticeKind.REVIEW, *_INTERRUPTED})
 """Subjects of notices that put the question to the user."""
 
 
@@ -103,7 +104,7 @@ def _find_options(since: Sequence[Event]) -> tuple[str, ...]:
     """Return the options of the agent's last question; empty: it gave none."""
     for event in reversed(since):
         given = event.data.get("options")
-        if event.data.get("about") == RunReason.QUESTION and isinstance(given, list):
+        if event.data.get("about") == NoticeKind.QUESTION and isinstance(given, list):
             return tuple(map(str, given))
     return ()
 

@@ -22,6 +22,7 @@ from openclaw_taskmem.domain import (
     thread,
 )
 from openclaw_taskmem.domain.gateways import SETTLES
+from openclaw_taskmem.domain.notices import NoticeKind
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_continuation import Fail
 from openclaw_taskmem.domain.run_events import (
@@ -182,7 +183,7 @@ def describe_cut(run: Run | None, boot: str | None) -> str | None:
 def build_resumed_notice(task: Task, run: Run, now: datetime) -> Event:
     """Build the notice that a task resumes after an interruption."""
     line = f"{notices.format_task_name(task)}: resuming after an interruption."
-    return notices.build_notice("resumed", task, run, line, now)
+    return notices.build_notice(NoticeKind.RESUMED, task, run, line, now)
 
 
 def _judge_interrupted(
@@ -290,7 +291,7 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
     how = notices.format_resume_command(task, run)
     also = "continue or " if run.told_session is None else ""
     line = f"{notices.format_task_name(task)}: {because}. Say {also}{how} to go on."
-    told = notices.build_notice(why or RunReason.STALE, task, moved.run, line, now)
+    told = notices.build_notice(NoticeKind(why or RunReason.STALE), task, moved.run, line, now)
     # The user decides, so no wake may tell the agent to go on.
     gone = run_wakes.drop_open_run_wakes(facts)
     free = task.model_copy(update={"held_until": None})
@@ -352,7 +353,7 @@ def build_waiting_notice(task: Task, run: Run, now: datetime) -> Event:
     need = current_run.describe_need(run) or "your word"
     how = notices.format_resume_command(task, run)
     line = f"{notices.format_task_name(task)}: still waits for {need}. Say {how} to go on."
-    return notices.build_notice("blocked", task, run, line, now)
+    return notices.build_notice(NoticeKind.BLOCKED, task, run, line, now)
 
 
 def was_announced(run: Run, newest: Sequence[Event]) -> bool:

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.domain import current_run, events, notices, outbox, run_calls, run_registrars
 from openclaw_taskmem.domain.gateways import LONGEST_TURN
+from openclaw_taskmem.domain.notices import NoticeKind
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import format_count, format_duration
@@ -236,7 +237,7 @@ def alert_registrar(
     if session is not None and not gone and reaches(task.registrar_host, session):
         return _wake_registrar(facts, alerted, said, wake_id, now)
     line = f"{notices.format_task_name(task)} {said}"
-    told = notices.build_notice(notices.UNCLAIMED, task, run, line, now)
+    told = notices.build_notice(NoticeKind.UNCLAIMED, task, run, line, now)
     # If its session is gone, the main session is told.
     whose = {"session_key": None if gone else session, "home": task.registrar_home}
     told = told.model_copy(update={"data": {**told.data, **whose}})

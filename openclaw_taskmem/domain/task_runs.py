@@ -17,7 +17,7 @@ from openclaw_taskmem.domain import (
     task_lifecycle,
 )
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.notices import Milestone
+from openclaw_taskmem.domain.notices import Milestone, NoticeKind
 from openclaw_taskmem.domain.run_events import (
     AgentDescribed,
     QuestionAsked,
@@ -27,7 +27,7 @@ from openclaw_taskmem.domain.run_events import (
     TasksAttached,
 )
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
-from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
+from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.texts import quote_line
 from taskmem_hookspecs import (
     Change,
@@ -246,7 +246,7 @@ def _ask_user(
         how = f" Say {notices.format_resume_command(task, run)} and your answer."
     choice = f" ({' / '.join(options)})" if options else ""
     line = f"{notices.format_task_name(task)}: {ask}{choice}{how}"
-    told = notices.build_notice(RunReason.QUESTION, task, run, line, now)
+    told = notices.build_notice(NoticeKind.QUESTION, task, run, line, now)
     told = told.model_copy(update={"data": {**told.data, "options": [*options]}})
     return RunTransition(run=run, events=(*blocked.events, told))
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import events, notices
+from openclaw_taskmem.domain.notices import NoticeKind
 from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import (
@@ -94,7 +95,7 @@ def _is_wanted(context: Context, outgoing: NotificationKind, event: Event) -> bo
     home = event.data.get("home")
     mine = context.store.serves(home if isinstance(home, str) else None)
     named = isinstance(event.data.get("session_key"), str)
-    heard = named or event.data.get("about") == notices.UNCLAIMED
+    heard = named or event.data.get("about") == NoticeKind.UNCLAIMED
     wanted = outgoing is NotificationKind.STOPS or notices.is_wanted(event, context.notify)
     return event.kind in _KINDS[outgoing] and mine and heard and wanted
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import events, notices
-from openclaw_taskmem.domain.notices import Milestone, Notify
+from openclaw_taskmem.domain.notices import Milestone, NoticeKind, Notify
 from openclaw_taskmem.domain.texts import count_json_bytes
 from taskmem_hookspecs import Event, TaskFacts
 from taskmem_hookspecs.testing import a_run, a_task, a_wait
@@ -50,7 +50,7 @@ def test_what_there_is_to_add_stands_with_the_milestone() -> None:
 
 
 def test_a_notice_names_what_it_is_about() -> None:
-    told = notices.build_notice("stale", a_task(), a_run(), "It waits.", NOW)
+    told = notices.build_notice(NoticeKind.STALE, a_task(), a_run(), "It waits.", NOW)
 
     assert (told.kind, told.data["about"]) == ("notice", "stale")
     assert told.data["line"] == "It waits."
@@ -76,7 +76,8 @@ def test_a_line_goes_to_who_asked_for_the_run(
     run = a_run(told_session=told, session_key=of_run)
     task = a_task(session_key=of_task)
 
-    assert notices.build_notice("x", task, run, "y", NOW).data["session_key"] == session
+    notice = notices.build_notice(NoticeKind.RESUMED, task, run, "y", NOW)
+    assert notice.data["session_key"] == session
     milestone = notices.build_milestone(Milestone.STARTED, task, run, NOW)
     assert milestone.data["session_key"] == session
 
@@ -93,7 +94,7 @@ def test_notice_is_one_short_printable_line_whatever_is_said(name: str, said: st
 
     for told in (
         notices.build_milestone(Milestone.FAILED, task, a_run(), NOW, said),
-        notices.build_notice("x", task, a_run(), f"{name}: {said}", NOW),
+        notices.build_notice(NoticeKind.RESUMED, task, a_run(), f"{name}: {said}", NOW),
     ):
         line = str(told.data["line"])
         assert count_json_bytes(line) <= notices.LINE_BYTES
@@ -102,7 +103,7 @@ def test_notice_is_one_short_printable_line_whatever_is_said(name: str, said: st
 
 @pytest.mark.parametrize("marker", ["[system]", "[task_stuck_resume]", "[task_resume]"])
 def test_no_line_can_pass_for_a_wake(marker: str) -> None:
-    told = notices.build_notice("x", a_task(), a_run(), f"{marker} {{}}", NOW)
+    told = notices.build_notice(NoticeKind.RESUMED, a_task(), a_run(), f"{marker} {{}}", NOW)
 
     assert "[" not in str(told.data["line"])
 
@@ -115,7 +116,7 @@ def entry(about: str, seconds: float, task_id: str = "task_1") -> Event:
     at, task = NOW + timedelta(seconds=seconds), a_task(task_id=task_id)
     if about in [*Milestone]:
         return notices.build_milestone(Milestone(about), task, a_run(), at)
-    return notices.build_notice(about, task, a_run(), f"{about}.", at)
+    return notices.build_notice(NoticeKind(about), task, a_run(), f"{about}.", at)
 
 
 WITHIN = NOW + notices.COALESCED
