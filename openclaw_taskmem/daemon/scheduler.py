@@ -291,7 +291,7 @@ class BackgroundLoops:
     async def _send_to_transport(self, delivery: Delivery) -> Callable[[], None]:
         """Deliver a message; return the function that saves the outcome."""
         context, transport = self._context, self._transport
-        limit = context.outbox.lease_seconds / 2
+        limit = context.outbox.claim_seconds / 2
         failed = partial(wakes.settle_failed, context, delivery)
         try:
             async with asyncio.timeout(limit):

@@ -36,7 +36,7 @@ class OutboxPolicy(Value):
     """Most messages a minute to one session; OpenClaw defers the sixth turn of a minute."""
     first_retry_seconds: float = 5.0
     longest_retry_seconds: float = 300.0
-    lease_seconds: float = 300.0
+    claim_seconds: float = 300.0
     """Longest duration of one delivery; then the wake counts as not delivered."""
     lines: int = 20
     """Most wakes of waits in one message."""
@@ -113,7 +113,7 @@ def claim_due_wakes(
 
     `tasks` has the tasks of stuck wakes that can be read; `sent` has when messages went to the
     session within the last minute. That limit does not apply to wakes of runs. The claim sets each
-    `due_at` to the end of a lease: other daemons leave the wakes alone, and after a crash they are
+    `due_at` to its own end: other daemons leave the wakes alone, and after a crash they are
     due again.
     """
     over = tuple(filter(None, (_close_if_stale(wake, tasks) for wake in due)))
@@ -136,20 +136,20 @@ def claim_due_wakes(
     if not open_:
         return WakeClaim(change=Change(wakes=settled, events=log))
     chosen = _choose_wakes(open_, tasks, policy)
-    leased = tuple(
+    claimed = tuple(
         wake.model_copy(
             update={
                 "attempts": wake.attempts + 1,
                 "delivery_id": delivery_id,
                 "last_error": None,
-                "due_at": now + timedelta(seconds=policy.lease_seconds),
+                "due_at": now + timedelta(seconds=policy.claim_seconds),
             }
         )
         for wake in chosen
     )
-    stored = tuple(wake.model_copy(update={"version": wake.version + 1}) for wake in leased)
+    stored = tuple(wake.model_copy(update={"version": wake.version + 1}) for wake in claimed)
     return WakeClaim(
-        change=Change(wakes=(*settled, *leased), events=log),
+        change=Change(wakes=(*settled, *claimed), events=log),
         delivery=Delivery(
             delivery_id=delivery_id,
             wakes=stored,

@@ -16,7 +16,7 @@ from openclaw_taskmem.domain import (
     plan,
     required_artifacts,
     run_budget,
-    run_ownership,
+    run_claims,
     task_lifecycle,
     task_metadata,
 )
@@ -73,8 +73,8 @@ def revise_plan(
     """
     before, run = facts.task, facts.run
     task_lifecycle.require_open(before, "its plan stays as it is")
-    run_ownership.guard_token(before.task_id, run, token, "its plan stays as it is")
-    run_ownership.guard_write(run, caller, token, "its plan stays as it is")
+    run_claims.guard_token(before.task_id, run, token, "its plan stays as it is")
+    run_claims.guard_write(run, caller, token, "its plan stays as it is")
     left_out: tuple[str, ...] = ()
     if run is not None and run.budget.segmented:
         over = plan.count_leading_done(plan.remap_marks(before.plan, before.done, new_plan).done)

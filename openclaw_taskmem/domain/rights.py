@@ -2,7 +2,7 @@
 
 A caller's relation to a task is its tie; `TABLE` has what each tie allows, and
 `docs/who-may-do-what.md` prints it. Who may write for an open run and claim it also depends on the
-run's state: see `domain/run_ownership.py`. Source: requirements D1 and E1.
+run's state: see `domain/run_claims.py`. Source: requirements D1 and E1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain import run_ownership
+from openclaw_taskmem.domain import run_claims
 from openclaw_taskmem.domain.callers import AGENT, Caller
 from openclaw_taskmem.domain.reachability import GATEWAY, is_other_gateway, is_same_host
 from openclaw_taskmem.domain.texts import format_duration
@@ -154,7 +154,7 @@ def guard_act(
     waits = held.run is not None and held.run.state.is_waiting
     told = token is None and (waits or tie is Tie.HOST)
     if act is Act.WRITE and not told:
-        run_ownership.guard_write(held.run, caller, token, wish)
+        run_claims.guard_write(held.run, caller, token, wish)
     said = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
     held_by = act is Act.TAKE_UP or (act is Act.WRITE and told)
     error = RunHeld if held_by else NotAllowed
@@ -192,9 +192,7 @@ def _is_holder(caller: Caller, held: TaskHolder, token: int | None) -> bool:
     if known is None or known.owner is None:
         return False
     given = held.run is not None and token is not None
-    return known.owner.same(caller.owner) or (
-        given and run_ownership.has_claim(known, caller, token)
-    )
+    return known.owner.same(caller.owner) or (given and run_claims.has_claim(known, caller, token))
 
 
 def _is_session(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
@@ -285,7 +283,7 @@ def _describe_way(act: Act, caller: Caller, task: Task, held: TaskHolder, tie: T
     run = held.run
     queued = run is not None and run.state is RunState.QUEUED
     if run is not None and not held.away and _is_for_role(run, caller):
-        return f"{run_ownership.describe_claim(run)} first"
+        return f"{run_claims.describe_claim(run)} first"
     if held.gone and run is not None and run.state.is_waiting:
         return "call task_resume first, for its agent is gone"
     if held.gone and not queued:
@@ -304,4 +302,4 @@ def _is_for_role(run: Run | None, caller: Caller) -> bool:
     """True if a run is queued for a caller. Only a gateway knows its agents' roles."""
     if run is None or run.state is not RunState.QUEUED:
         return False
-    return caller.gateway_owner is None or run_ownership.is_for_owner(run, caller.gateway_owner)
+    return caller.gateway_owner is None or run_claims.is_for_owner(run, caller.gateway_owner)

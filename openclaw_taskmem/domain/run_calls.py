@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from openclaw_taskmem.domain import run_ownership
+from openclaw_taskmem.domain import run_claims
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_events import (
     LeaseReleased,
@@ -80,7 +80,7 @@ def note_call(run: Run, caller: Caller, token: int | None, now: datetime, policy
 
     A sub-agent's call leaves a resting run without a lease.
     """
-    if not run_ownership.has_claim(run, caller, token):
+    if not run_claims.has_claim(run, caller, token):
         return run
     seen = apply_events(run, OwnerSeen(), now=now, policy=policy)
     return (seen if run.lease_until is not None else begin_turn_or_rest(seen, caller, now)).run

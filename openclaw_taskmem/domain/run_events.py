@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar, Final
 
-from openclaw_taskmem.domain import run_checkpoints, run_fields, run_ownership
+from openclaw_taskmem.domain import run_checkpoints, run_claims, run_fields
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.run_fields import Fields
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
@@ -64,7 +64,7 @@ class RunClaimed(RunEvent, to=_RUNNING):
     owner: Owner
 
     def change(self, run: Run, now: datetime, policy: RunPolicy) -> Fields:
-        run_ownership.guard_claim(run, self.owner)
+        run_claims.guard_claim(run, self.owner)
         session = self.owner.session_key
         here = run.session_key is not None and run.session_key == session
         return {

@@ -7,7 +7,7 @@
 | blocked, review | the last owner | none      |
 
 A run that has ended takes no event; reopening its task begins a new run. Each change of state and
-each claim adds an entry to the event log. `run_events` has the events, `run_ownership` decides who
+each claim adds an entry to the event log. `run_events` has the events, `run_claims` decides who
 may claim a run and write for it.
 
 [1] For a few seconds after a gateway's start it has one, for the gateway's own recovery.

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from openclaw_taskmem.domain import run_defaults
 from taskmem_hookspecs import Value
 
 
@@ -53,37 +54,37 @@ class RunReason(StrEnum):
 class RunPolicy(Value):
     """Limits and intervals of runs. Times in seconds unless stated otherwise."""
 
-    lease_seconds: float = 300.0
+    lease_seconds: float = run_defaults.LEASE_SECONDS
     """Lease of an owner since it was last seen. Longer than OpenClaw's own retries of a provider,
     which take 134 s."""
-    fresh_seconds: float = 3600.0
+    fresh_seconds: float = run_defaults.FRESH_SECONDS
     """Longest time since its owner was seen after which an interrupted run still resumes by itself.
     Source: requirement E3."""
     tries: int = 2
     """Consecutive resumes, OpenClaw's own included, after which a run fails."""
-    carry_on: bool = True
+    carry_on: bool = run_defaults.CARRY_ON
     """Wake the run's session when a turn ends before its task does."""
-    idle_pauses: tuple[float, ...] = (60.0, 240.0, 900.0)
+    idle_pauses: tuple[float, ...] = run_defaults.IDLE_PAUSES
     """Rests after consecutive turns without progress. A run stalls after as many reminders."""
-    question_seconds: float = 120.0
+    question_seconds: float = run_defaults.QUESTION_SECONDS
     """The first of these rests if the agent's last words end in a question mark."""
-    max_rounds: int = 200
+    max_rounds: int = run_defaults.MAX_ROUNDS
     """Rounds after which a run fails; counted anew when the user speaks."""
-    max_hours: float = 48.0
+    max_hours: float = run_defaults.MAX_HOURS
     """Working hours after which a run fails; counted anew when the user speaks."""
-    provider_retries: int = 3
+    provider_retries: int = run_defaults.PROVIDER_RETRIES
     """Consecutive turns that may fail because of the provider before the run fails."""
-    provider_rest_seconds: float = 90.0
+    provider_rest_seconds: float = run_defaults.PROVIDER_REST_SECONDS
     """Rest before the first retry; four times as long before each further one."""
-    step_calls: int = 3
+    step_calls: int = run_defaults.STEP_TOOLS
     """Tool calls that each step of a segmented task may make."""
-    step_bonus: int = 2
+    step_bonus: int = run_defaults.STEP_BONUS
     """Further calls of a step, granted once on request."""
     background: int = 3
     """Most runs in the background at once; each session may have one."""
-    checkpoint_days: float = 7.0
+    checkpoint_days: float = run_defaults.CHECKPOINT_DAYS
     """Days after which checkpoints and implicit tasks are dropped."""
-    implicit_tasks: bool = True
+    implicit_tasks: bool = run_defaults.IMPLICIT_TASKS
     """Open an implicit task for a user's turn of several calls without a task."""
 
     def lease_until(self, now: datetime) -> datetime:

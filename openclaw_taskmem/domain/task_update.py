@@ -11,7 +11,7 @@ from datetime import datetime
 from openclaw_taskmem.domain import (
     events,
     outbox,
-    run_ownership,
+    run_claims,
     step_phrases,
     task_lifecycle,
     task_runs,
@@ -143,7 +143,7 @@ def apply_update(
     """
     before = facts.task
     resting = before.status.terminal and wish.status in (None, before.status)
-    counts = run_ownership.guard_call(
+    counts = run_claims.guard_call(
         before.task_id,
         facts.run,
         wish.caller,
@@ -195,7 +195,7 @@ def apply_update(
     queued = any(run.state is RunState.QUEUED for run in worked.runs)
     sent_back = wish.caller.is_user and waited and queued
     run = next(iter(worked.runs), facts.run)
-    may_go_on = run_ownership.can_write(run, wish.caller, wish.token)
+    may_go_on = run_claims.can_write(run, wish.caller, wish.token)
     updated = updated.model_copy(
         update={
             "sent_back": sent_back,

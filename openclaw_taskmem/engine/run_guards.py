@@ -12,8 +12,8 @@ from openclaw_taskmem.domain import (
     reachability,
     rights,
     run_calls,
+    run_claims,
     run_handoff_notes,
-    run_ownership,
     run_wakes,
     task_lifecycle,
     task_runs,
@@ -121,7 +121,7 @@ def require_own_run(
     Raises:
         TaskEnded: The task has ended.
         RunNotFound: The task has no open run.
-        TaskmemError: What `guard_task` and `run_ownership.guard_write` refuse.
+        TaskmemError: What `guard_task` and `run_claims.guard_write` refuse.
     """
     guard_task(context, Act.WRITE, facts, caller, token=token, wish=wish)
     task_lifecycle.require_open(facts.task, wish)
@@ -129,7 +129,7 @@ def require_own_run(
         raise RunNotFound(
             f"{facts.task.task_id} has no run, so nobody holds it; claim it with task_claim first."
         )
-    run_ownership.guard_write(facts.run, caller, token, wish)
+    run_claims.guard_write(facts.run, caller, token, wish)
     return facts.run
 
 
@@ -312,7 +312,7 @@ def renew_lease(context: Context, task_id: str, caller: Caller, token: int | Non
         renewed = tuple(
             run_calls.note_call(run, caller, token, now, context.runs)
             for run in runs
-            if run_ownership.has_claim(run, caller, token) and now - run.seen_at >= fresh
+            if run_claims.has_claim(run, caller, token) and now - run.seen_at >= fresh
         )
         return Change(runs=renewed), None
 

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import (
+    run_claims,
     run_handoff,
     run_handoff_notes,
-    run_ownership,
     run_registrars,
     task_lifecycle,
     task_runs,
@@ -192,8 +192,8 @@ def find_unheard(
     if run is None or not caller.in_turn:
         return (), ()
     elsewhere = caller.gateway_owner is None and not caller.person
-    goes_on = elsewhere and run_ownership.can_write(run, caller, token)
-    if not (goes_on or run_ownership.has_claim(run, caller, token)):
+    goes_on = elsewhere and run_claims.can_write(run, caller, token)
+    if not (goes_on or run_claims.has_claim(run, caller, token)):
         return (), ()
     said, shown = _read_unheard(context, run), context.shown.get(run.run_id, 0)
     heard = [message for message in said if message.message_id <= shown]
@@ -224,7 +224,7 @@ def note_heard(context: Context, task_id: str, words: str | None, caller: Caller
     def note(facts: TaskFacts, now: datetime) -> Decision[None]:
         run = facts.run
         told = run is not None and context.sessions.is_own(run.session_key)
-        if run is None or not (told or run_ownership.has_claim(run, caller, None)):
+        if run is None or not (told or run_claims.has_claim(run, caller, None)):
             return Change(), None
         unheard = _read_unheard(context, run)
         if [message.content for message in unheard] != [words]:

@@ -13,7 +13,7 @@ from openclaw_taskmem.domain import (
     outbox,
     packet,
     run_calls,
-    run_ownership,
+    run_claims,
     run_questions,
     run_reminders,
     run_wakes,
@@ -296,7 +296,7 @@ def _take_up_run(
     None: the last run has ended, and nobody can own another.
 
     Raises:
-        TaskmemError: What `run_ownership.guard_write` refuses.
+        TaskmemError: What `run_claims.guard_write` refuses.
     """
     run = facts.run
     if run is None:
@@ -306,13 +306,13 @@ def _take_up_run(
     at_work = run.state is RunState.RUNNING
     gone = waits and run_recovery.has_holder_ended(context, run)
     if at_work or not (_is_parent_session(run, caller) or gone):
-        run_ownership.guard_write(run, caller, None, NOT_TAKEN)
+        run_claims.guard_write(run, caller, None, NOT_TAKEN)
     if at_work:
         return forgiven
     owner = caller.owner
     if owner is not None:
         same = run.session_key == owner.session_key
-        if run_ownership.is_owned_by(run, owner) if waits else same:
+        if run_claims.is_owned_by(run, owner) if waits else same:
             return task_runs.take_up_for_caller(forgiven.run, caller, now, context.runs)
     if waits:
         return apply_events(forgiven, RunRequeued(), now=now)

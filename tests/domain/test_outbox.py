@@ -45,15 +45,15 @@ def claim(*due: Wake, sent: tuple[datetime, ...] = (), **task: object) -> WakeCl
     )
 
 
-def test_what_is_due_is_leased_before_it_goes_out() -> None:
+def test_what_is_due_is_claimed_before_it_goes_out() -> None:
     claimed = claim(stuck_wake())
 
-    (leased,) = claimed.change.wakes
-    assert leased.attempts == 1
-    assert leased.due_at == NOW + timedelta(seconds=POLICY.lease_seconds)
-    assert leased.state is WakeState.DUE
+    (wake,) = claimed.change.wakes
+    assert wake.attempts == 1
+    assert wake.due_at == NOW + timedelta(seconds=POLICY.claim_seconds)
+    assert wake.state is WakeState.DUE
     assert claimed.delivery is not None
-    assert claimed.delivery.wakes[0].version == leased.version + 1
+    assert claimed.delivery.wakes[0].version == wake.version + 1
 
 
 def test_wakes_of_a_session_share_one_message_stuck_wake_first() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from openclaw_taskmem.domain import run_calls, run_ownership
+from openclaw_taskmem.domain import run_calls, run_claims
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_events import (
     LeaseReleased,
@@ -473,10 +473,10 @@ class AnyLife(RuleBasedStateMachine):
         token = self.tokens[place % len(self.tokens)]
         holder = self.run.owner
         if token == self.run.token and holder is not None and holder.same(owner):
-            run_ownership.guard_write(self.run, Caller(owner=owner), token, "nothing")
+            run_claims.guard_write(self.run, Caller(owner=owner), token, "nothing")
         else:
             with pytest.raises((Fenced, RunHeld)):
-                run_ownership.guard_write(self.run, Caller(owner=owner), token, "nothing")
+                run_claims.guard_write(self.run, Caller(owner=owner), token, "nothing")
 
     @invariant()
     def only_what_runs_is_worked_on(self) -> None:

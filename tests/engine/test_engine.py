@@ -276,7 +276,7 @@ def test_unsettled_claim_of_a_wake_is_due_again_after_its_lease(world: World) ->
     world.sweep()
     assert len(world.claim()) == 1
 
-    world.clock.tick(world.context.outbox.lease_seconds - 1)
+    world.clock.tick(world.context.outbox.claim_seconds - 1)
     assert world.claim() == []
     world.clock.tick(1)
     (again,) = world.claim()

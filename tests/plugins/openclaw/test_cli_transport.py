@@ -283,7 +283,7 @@ def test_of_all_that_is_printed_only_the_end_is_kept(openclaw):
 
 
 def test_cli_call_ends_before_the_wake_counts_as_lost():
-    assert OutboxPolicy().lease_seconds / 2 > SECONDS
+    assert OutboxPolicy().claim_seconds / 2 > SECONDS
 
 
 # --- what is left running -----------------------------------------------------

@@ -282,7 +282,7 @@ def test_webhook_time_limits_fit_within_a_delivery(openclaw):
     transport = WebhookTransport(openclaw.environ, carrier)
     asyncio.run(transport.deliver(a_wake()))
     assert limits == [dict.fromkeys(("connect", "read", "write", "pool"), webhook.SECONDS)]
-    assert OutboxPolicy().lease_seconds / 2 > sum(limits[0].values())
+    assert OutboxPolicy().claim_seconds / 2 > sum(limits[0].values())
 
 
 def test_an_answer_that_is_cut_off_is_none(openclaw):

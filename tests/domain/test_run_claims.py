@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from openclaw_taskmem.domain import run_ownership
+from openclaw_taskmem.domain import run_claims
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_events import RunClaimed, RunRequeued
 from openclaw_taskmem.domain.run_machine import apply_events
@@ -62,7 +62,7 @@ FOR_OTHERS: Final = a_run(role="builder")
     ],
 )
 def test_who_may_write_for_a_run(run: Run | None, caller: Caller, token: int | None) -> None:
-    run_ownership.guard_write(run, caller, token, "nothing was written")
+    run_claims.guard_write(run, caller, token, "nothing was written")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_who_may_not_write_for_a_run_and_what_they_are_told(
     caller: Caller, token: int | None, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=r"run_1 .*, so nothing was written; ") as caught:
-        run_ownership.guard_write(a_leased_run(), caller, token, "nothing was written")
+        run_claims.guard_write(a_leased_run(), caller, token, "nothing was written")
 
     if error is RunHeld:
         assert "main in session agent:main:main" in str(caught.value)
@@ -94,7 +94,7 @@ def test_the_token_of_a_persons_claim_is_of_no_use_to_an_agent() -> None:
     run = a_leased_run(owner=Owner(role="builder"))
 
     with pytest.raises(RunHeld, match="a token counts only from who claimed it"):
-        run_ownership.guard_write(run, THE_OTHER, 4, "nothing was written")
+        run_claims.guard_write(run, THE_OTHER, 4, "nothing was written")
 
 
 @pytest.mark.parametrize("token", [0, 5])
@@ -109,7 +109,7 @@ def test_a_token_that_no_claim_has_had_is_called_unknown(
     caller: Caller, way: str, token: int
 ) -> None:
     with pytest.raises(Fenced) as caught:
-        run_ownership.guard_write(a_leased_run(), caller, token, "nothing was written")
+        run_claims.guard_write(a_leased_run(), caller, token, "nothing was written")
 
     said = str(caught.value)
     assert said.startswith(f"The token {token} is unknown for run_1 of task_1, so ")
@@ -122,7 +122,7 @@ def test_whose_claim_was_taken_back_is_told_so() -> None:
     lost = a_leased_run().model_copy(update=queued)
 
     with pytest.raises(Fenced) as caught:
-        run_ownership.guard_write(lost, THE_OWNER, lost.token, "nothing was written")
+        run_claims.guard_write(lost, THE_OWNER, lost.token, "nothing was written")
 
     assert str(caught.value) == (
         "Your claim of run_1 has ended, so nothing was written; nobody holds it by "
@@ -134,7 +134,7 @@ def test_who_gave_it_to_the_user_is_not_told_to_hold_it_still() -> None:
     run = a_leased_run().model_copy(update={"state": RunState.REVIEW})
 
     with pytest.raises(Fenced, match="it waits for the user now"):
-        run_ownership.guard_write(run, THE_OWNER, run.token - 1, "nothing was written")
+        run_claims.guard_write(run, THE_OWNER, run.token - 1, "nothing was written")
 
 
 @pytest.mark.parametrize("run", WAITS)
@@ -146,9 +146,9 @@ def test_nobody_else_writes_for_what_waits_for_the_user(run: Run, caller: Caller
         "claim it then with task_claim"
     )
     with pytest.raises(RunHeld, match=said):
-        run_ownership.guard_write(run, caller, None, "nothing was written")
+        run_claims.guard_write(run, caller, None, "nothing was written")
     with pytest.raises(Fenced):
-        run_ownership.guard_write(run, caller, 3, "nothing was written")
+        run_claims.guard_write(run, caller, 3, "nothing was written")
 
 
 def test_refusal_for_a_perhaps_ended_process_names_both_ways_on() -> None:
@@ -156,21 +156,21 @@ def test_refusal_for_a_perhaps_ended_process_names_both_ways_on() -> None:
     run = a_leased_run(state=RunState.BLOCKED, owner=worker, session_key=None)
 
     with pytest.raises(RunHeld, match="call task_resume if that agent has ended, or"):
-        run_ownership.guard_write(run, THE_OTHER, None, "nothing was written")
+        run_claims.guard_write(run, THE_OTHER, None, "nothing was written")
 
 
 @pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
 def test_only_a_person_writes_for_a_waiting_run_never_held(state: RunState) -> None:
     with pytest.raises(RunHeld, match="only its own session goes on with it"):
-        run_ownership.guard_write(a_run(state=state), NOBODY, None, "nothing was written")
-    run_ownership.guard_write(a_run(state=state), A_PERSON, None, "nothing was written")
+        run_claims.guard_write(a_run(state=state), NOBODY, None, "nothing was written")
+    run_claims.guard_write(a_run(state=state), A_PERSON, None, "nothing was written")
 
 
 @pytest.mark.parametrize("caller", [THE_OWNER, NOBODY])
 def test_no_other_role_writes_for_a_run_queued_for_a_role(caller: Caller) -> None:
     said = "run_1 is queued for the role builder, so nothing was written; claim it"
     with pytest.raises(RunHeld, match=said):
-        run_ownership.guard_write(FOR_OTHERS, caller, None, "nothing was written")
+        run_claims.guard_write(FOR_OTHERS, caller, None, "nothing was written")
 
 
 def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
@@ -178,7 +178,7 @@ def test_a_token_is_of_no_use_once_its_run_was_taken_back() -> None:
     back = apply_events(first, RunRequeued(why=RunReason.RESET), now=DAWN).run
 
     with pytest.raises(Fenced, match="nobody holds it by now: claim it with"):
-        run_ownership.guard_write(back, THE_OWNER, first.token, "nothing was written")
+        run_claims.guard_write(back, THE_OWNER, first.token, "nothing was written")
 
 
 @pytest.mark.parametrize("state", [RunState.BLOCKED, RunState.REVIEW])
@@ -197,10 +197,10 @@ def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
     second = apply_events(again, RunClaimed(owner=OTHER), now=NOW).run
 
     with pytest.raises(Fenced):
-        run_ownership.guard_write(second, THE_OWNER, first.token, "nothing was written")
+        run_claims.guard_write(second, THE_OWNER, first.token, "nothing was written")
     with pytest.raises(RunHeld):
-        run_ownership.guard_write(second, THE_OWNER, None, "nothing was written")
-    run_ownership.guard_write(second, THE_OTHER, second.token, "nothing was written")
+        run_claims.guard_write(second, THE_OWNER, None, "nothing was written")
+    run_claims.guard_write(second, THE_OTHER, second.token, "nothing was written")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_the_token_of_a_claim_is_of_no_use_after_the_next() -> None:
 )
 def test_only_who_may_have_a_token_is_told_to_give_it(caller: Caller, way: str) -> None:
     with pytest.raises(RunHeld) as caught:
-        run_ownership.guard_write(a_leased_run(), caller, None, "nothing was written")
+        run_claims.guard_write(a_leased_run(), caller, None, "nothing was written")
 
     assert str(caught.value).endswith(way)
 
@@ -220,4 +220,4 @@ def test_only_who_may_have_a_token_is_told_to_give_it(caller: Caller, way: str) 
 def test_an_agent_that_holds_a_run_is_told_by_its_process() -> None:
     owner = Owner(role="agent", process="4711:9")
 
-    assert run_ownership.describe_owner(owner) == "an agent (process 4711)"
+    assert run_claims.describe_owner(owner) == "an agent (process 4711)"
