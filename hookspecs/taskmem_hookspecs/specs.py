@@ -121,6 +121,15 @@ def wait_sensor(target: Target) -> Sensor | None:
 
 
 @hookspec
+def wait_target_forms() -> Sequence[str] | None:
+    """Called when the tools are listed for an agent.
+
+    Return a line for each form of target of its own that `wait_sensor` watches, such as
+    `browser:NAME, a tab by its title`; the description of `smart_wait` shows it to agents.
+    """
+
+
+@hookspec
 def wait_judge(
     target: Target, wake_when: str, condition: Condition, reader: Reader | None
 ) -> Judge | None:

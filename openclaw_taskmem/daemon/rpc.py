@@ -36,7 +36,7 @@ from openclaw_taskmem.engine import (
 )
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.tools import catalog, views
-from openclaw_taskmem.tools.tool import Answer, Tool
+from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
 from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError
 from taskmem_hookspecs.errors import UnknownTool
 
@@ -340,7 +340,7 @@ class Dispatcher:
     def _select_tools(self, profile: object) -> tuple[Tool, ...]:
         known = profile if profile in catalog.PROFILES else self._settings.tools
         recalls = bool(self._context.plugin_host.find_recall_sources())
-        return catalog.list_offered(str(known), recalls=recalls)
+        return add_targets(self._context, catalog.list_offered(str(known), recalls=recalls))
 
     def _show_task(self, params: Params) -> JsonValue:
         before = params.get("before")

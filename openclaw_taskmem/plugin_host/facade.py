@@ -175,7 +175,7 @@ class PluginHost:
                 return opened[0]
         raise NoProvider(
             f"No plug-in opens the database {url.split(':', 1)[0]}:…; install one, or "
-            f"unset TASKMEM_DATABASE_URL. {self._describe_plugins()}"
+            f"unset TASKMEM_DATABASE_URL. {plugin_manager.describe_plugins(self._plugins)}"
         )
 
     def find_wake_transport(self, name: str) -> WakeTransport:
@@ -193,7 +193,8 @@ class PluginHost:
         known = {found.name for probe in probes for found in self._find_wake_transports(probe)}
         known.discard(ANY)
         if not known:
-            raise NoProvider(f"No plug-in carries wakes; install one. {self._describe_plugins()}")
+            loaded = plugin_manager.describe_plugins(self._plugins)
+            raise NoProvider(f"No plug-in carries wakes; install one. {loaded}")
         raise SettingsInvalid(
             f"TASKMEM_WAKE_TRANSPORT is {name!r}, and no plug-in has such a "
             f"transport; use {ANY} or one of: {', '.join(sorted(known))}."
@@ -219,6 +220,10 @@ class PluginHost:
     def find_sensors(self, target: Target) -> Sequence[Sensor]:
         """Return all sensors that may watch a target, in the order in which to ask them."""
         return tuple(self._iterate_answers("wait_sensor", validation.is_sensor, target=target))
+
+    def list_target_forms(self) -> Sequence[str]:
+        """Return a line for each form of target that plug-ins add."""
+        return (*chain(*self._iterate_answers("wait_target_forms", validation.are_forms)),)
 
     def collect_judges(
         self,
@@ -391,9 +396,3 @@ class PluginHost:
         except TookTooLong as error:
             self._hanging[name] = error.call
             raise
-
-    def _describe_plugins(self) -> str:
-        """List the loaded plug-ins and the errors of those that have failed."""
-        names = ", ".join(plugin.name for plugin in self._list_active()) or "none"
-        ailing = "".join(f"; {p.name}: {p.last_error}" for p in self._plugins if p.last_error)
-        return f"Loaded plug-ins: {names}{ailing}."

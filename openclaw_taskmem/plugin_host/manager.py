@@ -48,6 +48,13 @@ class Plugin:
         log.warning("plug-in %s failed; %s", self.name, self.last_error)
 
 
+def describe_plugins(plugins: Sequence[Plugin]) -> str:
+    """List the loaded plug-ins and the errors of those that have failed."""
+    names = ", ".join(plugin.name for plugin in plugins if plugin.hooks) or "none"
+    ailing = "".join(f"; {p.name}: {p.last_error}" for p in plugins if p.last_error)
+    return f"Loaded plug-ins: {names}{ailing}."
+
+
 class Core:
     """Registered like a plug-in, and called last."""
 

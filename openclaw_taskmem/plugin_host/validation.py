@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, TypeGuard, TypeVar, cast
 
 from pydantic import ValidationError
 
+from openclaw_taskmem.domain import targets
 from taskmem_hookspecs import (
     AgentHost,
     ConditionUnclear,
@@ -57,6 +58,7 @@ WATCH: Final = ("here", "end", "look", "wait_for_change", "close")
 """The methods of a `Watch`."""
 LONGEST_ANSWER: Final = 20_000
 """Characters of a reader's answer, at most."""
+_TARGET_FORM: Final = re.compile(r"([a-z_][a-z0-9_]*):\S.{0,200}")
 _READER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 LARGEST_JPEG: Final = 2 * 1024 * 1024
 """Bytes of a picture, at most."""
@@ -160,6 +162,17 @@ def _is_name(text: object) -> bool:
 def is_sensor(answer: object) -> TypeGuard[Sensor]:
     """Whether an answer is a `Sensor`."""
     return isinstance(answer, Sensor)
+
+
+def are_forms(answer: object) -> TypeGuard[Sequence[str]]:
+    """Whether it is a sequence of lines that each begin with a target of a plug-in's own scheme."""
+    return are_names(answer) and all(map(_is_form, answer))
+
+
+def _is_form(line: str) -> bool:
+    """Whether a line begins with a scheme, not a built-in one, and fits into a description."""
+    found = _TARGET_FORM.fullmatch(line)
+    return found is not None and line.isprintable() and found[1] not in targets.BUILT_IN
 
 
 class Judges(NamedTuple):

@@ -6,10 +6,10 @@ Source: design §5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import NoneType
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 from pydantic import (
     AfterValidator,
@@ -325,6 +325,17 @@ def build_schema(form: type[Form]) -> dict[str, JsonValue]:
     assert isinstance(compact, dict)  # noqa: S101 - a schema is an object
     compact.pop("description", None)
     return compact
+
+
+def add_to_description(
+    schema: Mapping[str, JsonValue], argument: str, lines: Sequence[str]
+) -> dict[str, JsonValue]:
+    """Return a copy of a schema, with lines added to what it says of an argument."""
+    properties = cast("dict[str, JsonValue]", schema["properties"])
+    field = cast("dict[str, JsonValue]", properties[argument])
+    told = "\n".join((str(field["description"]), *lines))
+    named: dict[str, JsonValue] = {argument: {**field, "description": told}}
+    return {**schema, "properties": {**properties, **named}}
 
 
 def _compact_schema(value: JsonValue) -> JsonValue:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pydantic import JsonValue
@@ -37,10 +37,22 @@ class Tool:
     looks: Callable[[Mapping[str, object]], bool] = lambda _: False
     """Whether a call with these arguments looks at targets or artifacts, which may take seconds."""
 
+    targets: tuple[str, ...] = ()
+    """Lines on targets that plug-ins add, for the description of `target`."""
+
     @property
     def input_schema(self) -> dict[str, JsonValue]:
         """The JSON schema of the arguments."""
-        return forms.build_schema(self.form)
+        schema = forms.build_schema(self.form)
+        return forms.add_to_description(schema, "target", self.targets) if self.targets else schema
+
+
+def add_targets(context: Context, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Describe the targets that plug-ins add in the tool that opens waits."""
+    lines = (*context.plugin_host.list_target_forms(),)
+    return tuple(
+        replace(tool, targets=lines) if tool.name == "smart_wait" else tool for tool in tools
+    )
 
 
 def describe_progress(task: Task) -> Answer:

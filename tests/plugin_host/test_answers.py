@@ -220,6 +220,21 @@ def test_names_of_transports_that_are_nonsense_are_left_out(names):
     assert row(plugin_host, "bad").last_error.startswith("wake_transport_names: TypeError")
 
 
+@pytest.mark.parametrize(
+    "forms",
+    [
+        *("mail:FOLDER", [None], ["mail"], ["mail:"], ["Mail:FOLDER"], ["pty:NAME, mine"]),
+        *(["mail:A\nB"], ["mail:" + "x" * 300], ["mail:FOLDER", "new mail"]),
+    ],
+)
+def test_forms_of_targets_that_are_nonsense_are_left_out(forms):
+    bad = plugin(wait_target_forms=lambda: forms)
+    good = plugin(wait_target_forms=lambda: ["browser:NAME, a tab"])
+    plugin_host = seams_of(bad=bad, good=good)
+    assert plugin_host.list_target_forms() == ("browser:NAME, a tab",)
+    assert row(plugin_host, "bad").last_error.startswith("wait_target_forms: TypeError")
+
+
 @pytest.mark.parametrize("name", ["auto", "stdout"])
 def test_where_nobody_carries_wakes_the_operator_is_told(name):
     with pytest.raises(NoProvider, match="No plug-in carries wakes; install one"):

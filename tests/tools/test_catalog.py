@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.tools import catalog
-from taskmem_hookspecs import EventQuery, InvalidArguments, Message, TaskmemError, WaitStatus
+from openclaw_taskmem.tools.tool import add_targets
+from taskmem_hookspecs import (
+    EventQuery,
+    InvalidArguments,
+    Message,
+    TaskmemError,
+    WaitStatus,
+    hookimpl,
+)
 from taskmem_hookspecs.errors import ReservedKey, TaskEnded, UnknownTool
 from tests.support.world import PLAN, World
 
@@ -36,6 +44,26 @@ def test_a_schema_is_made_once_and_a_call_does_not_change_it(world: World) -> No
 
     assert catalog.find_tool("task_update").input_schema is schema
     assert json.dumps(schema) == before
+
+
+def test_targets_of_plugins_are_described_with_the_tool() -> None:
+    class Browser:
+        @staticmethod
+        @hookimpl
+        def wait_target_forms() -> list[str]:
+            return ["browser:NAME, a tab", "mail:FOLDER, new mail"]
+
+    plain = catalog.list_offered("default", recalls=False)
+    world = World(plugins=[("browser", Browser())])
+    told = add_targets(world.context, plain)
+    by_name = {tool.name: tool.input_schema for tool in told}
+    properties: Any = by_name["smart_wait"]["properties"]
+    built_in, *added = properties["target"]["description"].split("\n")
+    assert added == ["browser:NAME, a tab", "mail:FOLDER, new mail"]
+    assert built_in.startswith("pty:NAME, ")
+    assert built_in.endswith(", queue:ROLE")
+    without = [tool.input_schema for tool in add_targets(World().context, plain)]
+    assert json.dumps(without) == json.dumps([tool.input_schema for tool in plain])
 
 
 def names_offered(profile: str, *, recalls: bool) -> set[str]:
