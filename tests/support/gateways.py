@@ -1,6 +1,6 @@
 """A stand-in for the plug-in in the gateway: its door, and sessions that take wakes.
 
-It answers as `gateway/door.js` and `sessions.js` do, or as rudely as it is told.
+It answers as `gateway/request_server.js` and `sessions.js` do, or as rudely as it is told.
 """
 
 from __future__ import annotations

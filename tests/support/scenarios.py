@@ -175,7 +175,7 @@ class _Job:
     every: timedelta | None = None
 
     def is_awaited(self, now: datetime) -> bool:
-        """Whether the plug-in reports it as awaited, as `gateway/awaited.js` does."""
+        """Whether the plug-in reports it as awaited, as `gateway/background_work.js` does."""
         if self.kind != "automation":
             return True
         if self.every is None:

@@ -1,115 +1,115 @@
 // Show a session's user the progress card of its newest task, and buttons for open questions.
 import { AsyncLocalStorage } from "node:async_hooks";
-import { Kept } from "./kept.js";
-import { readSession, request } from "./requests.js";
+import { BoundedMap } from "./bounded_map.js";
+import { readSession, request } from "./gateway_requests.js";
 
 const MOST_SESSIONS = 1_000;
-const MOST_ASKED = 1_000;
+const MOST_QUESTIONS = 1_000;
 const BUTTON_MS = 24 * 3_600_000; // after which the gateway removes buttons, and we ask again
 const ANSWER = "answer"; // id of the only question of each request
 const HEADER = 12; // characters of a header that the gateway accepts
 
 export class Cards {
-  #cards = new Kept(MOST_SESSIONS); // session → { mine: whether its card is ours, revision }
-  #newest = new Map(); // session → the newest view, until it is shown
-  #showing = new Map(); // session → promise of the view in progress: one at a time
+  #cardBySession = new BoundedMap(MOST_SESSIONS); // session → { mine: whether its card is ours, revision }
+  #newestViews = new Map(); // session → the newest view, until it is shown
+  #showingViews = new Map(); // session → promise of the view in progress: one at a time
   #buttons = new Map(); // key → { session, question, asked: promise of { id, cancel } }
-  #over = new Kept(MOST_ASKED); // keys of questions that are answered, dismissed, or shown as a line
-  #warned = new Set(); // subjects of warnings in the log: one each for a start
-  #outside = AsyncLocalStorage.snapshot(); // runs code outside the current request (see #ask)
-  #gateway; // the context of a gateway method: its `questionManager` and `broadcast`
+  #closedQuestions = new BoundedMap(MOST_QUESTIONS); // keys of questions that are answered, dismissed, or shown as a line
+  #warnedSubjects = new Set(); // subjects of warnings in the log: one each for a start
+  #runOutside = AsyncLocalStorage.snapshot(); // runs code outside the current request (see #ask)
+  #gatewayContext; // the context of a gateway method: its `questionManager` and `broadcast`
 
   constructor({ api, tell }) {
     Object.assign(this, { api, tell });
   }
 
   /** Return why users cannot be shown cards and buttons; undefined: they can. */
-  async lacks(session) {
+  async checkSupport(session) {
     const why = (error) => String(error?.message ?? error);
     const card = request("progressCard.get", { sessionKey: session });
-    return { cards: await card.then(() => undefined, why), buttons: await this.#questions().then(() => undefined, why) };
+    return { cards: await card.then(() => undefined, why), buttons: await this.#getQuestionContext().then(() => undefined, why) };
   }
 
   /** Keep the context that the gateway gives to a method of ours: only this way can a plug-in reach
    * the gateway's questions. */
-  enter(context) {
-    this.#gateway = context;
+  setGatewayContext(context) {
+    this.#gatewayContext = context;
   }
 
   /** Remove all buttons; the next instance asks the questions again. */
   close() {
-    for (const [key, button] of [...this.#buttons]) void this.#withdraw(key, button);
+    for (const [key, button] of [...this.#buttons]) void this.#removeButtons(key, button);
   }
 
   /** Return whether a session's user sees a card of ours. */
-  shows(session) {
-    return this.#cards.get(session)?.mine === true;
+  hasOwnCard(session) {
+    return this.#cardBySession.get(session)?.mine === true;
   }
 
   /** Show a session's view; of views that come meanwhile, only the newest is shown. */
-  show({ session_key: session, ...view }) {
-    this.#newest.set(session, view);
-    const showing = this.#showing.get(session) ?? this.#show(session).finally(() => this.#showing.delete(session));
-    this.#showing.set(session, showing);
+  showView({ session_key: session, ...view }) {
+    this.#newestViews.set(session, view);
+    const showing = this.#showingViews.get(session) ?? this.#showNewest(session).finally(() => this.#showingViews.delete(session));
+    this.#showingViews.set(session, showing);
     return showing;
   }
 
-  async #show(session) {
+  async #showNewest(session) {
     let answer = {};
-    while (this.#newest.has(session)) {
-      const { card, questions, newest_event: upto } = this.#newest.get(session);
-      this.#newest.delete(session);
+    while (this.#newestViews.has(session)) {
+      const { card, questions, newest_event: upto } = this.#newestViews.get(session);
+      this.#newestViews.delete(session);
       if (!readSession(this.api, session)) return { refused: `The gateway has no session ${session}.` };
       const keys = questions.map(({ key }) => key);
       const known = [...this.#buttons].filter(([, { session: whose, question }]) => whose === session && question.newest_event <= upto);
-      for (const [key, button] of known) if (!keys.includes(key)) await this.#withdraw(key, button);
-      for (const question of questions) await this.ask(session, question);
-      answer = await this.#put(session, card).catch((error) => this.#refused(error));
+      for (const [key, button] of known) if (!keys.includes(key)) await this.#removeButtons(key, button);
+      for (const question of questions) await this.askQuestion(session, question);
+      answer = await this.#putCard(session, card).catch((error) => this.#logRefusal(error));
     }
     return answer;
   }
 
   /** Log an error by which the gateway refuses a card for good; throw any other, so that the daemon
    * tries again. */
-  #refused(error) {
+  #logRefusal(error) {
     if (!error.gatewayCode || error.gatewayCode === "UNAVAILABLE") throw error;
     this.#warn("cards", `no card can be shown (${error.message})`);
     return {};
   }
 
   #warn(about, what) {
-    if (!this.#warned.has(about)) this.api.logger.warn(`taskmem: ${what}; run: taskmem doctor`);
-    this.#warned.add(about);
+    if (!this.#warnedSubjects.has(about)) this.api.logger.warn(`taskmem: ${what}; run: taskmem doctor`);
+    this.#warnedSubjects.add(about);
   }
 
   /** Put a card, or remove ours if `card` is null; a card that the agent itself has put since its
    * task began stays. */
-  async #put(session, card) {
+  async #putCard(session, card) {
     const { card: there } = await request("progressCard.get", { sessionKey: session });
-    const known = this.#cards.get(session);
-    const mine = there !== null && (known ? there.revision === known.revision : titled(there) === titled(card));
+    const known = this.#cardBySession.get(session);
+    const mine = there !== null && (known ? there.revision === known.revision : readTitle(there) === readTitle(card));
     if (there && !mine && (!card || there.updatedAt > Date.parse(card.since))) {
-      this.#cards.set(session, { mine: false });
+      this.#cardBySession.set(session, { mine: false });
       return {};
     }
     if (!card && !mine) return {};
     const wanted = card ? { markdown: card.markdown, plan: card.plan } : {};
-    if (card && mine && same(there, wanted)) {
-      this.#cards.set(session, { mine, revision: there.revision });
+    if (card && mine && isSame(there, wanted)) {
+      this.#cardBySession.set(session, { mine, revision: there.revision });
       return {};
     }
     const { card: put } = await request("progressCard.put", { sessionKey: session, ...wanted });
-    if (put) this.#cards.set(session, { mine: true, revision: put.revision });
-    else this.#cards.delete(session);
+    if (put) this.#cardBySession.set(session, { mine: true, revision: put.revision });
+    else this.#cardBySession.delete(session);
     return {};
   }
 
   /** Give a question its buttons; returns the gateway's id of it, or undefined if it gets none. */
-  async ask(session, question) {
+  async askQuestion(session, question) {
     const { key } = question;
-    if (this.#over.has(key)) return undefined;
+    if (this.#closedQuestions.has(key)) return undefined;
     const button = this.#buttons.get(key) ?? { session, question };
-    button.asked ??= this.#ask(button);
+    button.asked ??= this.#registerQuestion(button);
     this.#buttons.set(key, button);
     try {
       return (await button.asked).id;
@@ -117,48 +117,48 @@ export class Cards {
       // The question is shown as a line instead.
       this.#warn("buttons", `questions have no buttons (${error.message})`);
       this.#buttons.delete(key);
-      this.#over.set(key, true);
+      this.#closedQuestions.set(key, true);
       return undefined;
     }
   }
 
   /** Register a question with the gateway, outside of the current request: a stopping gateway would
    * wait for the end of that. */
-  async #ask(button) {
+  async #registerQuestion(button) {
     const { session, question: { header, text, options } } = button;
-    const { questionManager, broadcast } = await this.#questions();
+    const { questionManager, broadcast } = await this.#getQuestionContext();
     const choices = { options: options.map((label) => ({ label })), ...(options.length && { isOther: true }) };
     const questions = [{ questionId: ANSWER, header: header.slice(0, HEADER), question: text, ...choices }];
     const [, agentId] = session.split(":");
-    const heard = { sessionKeys: [session], agentId };
+    const audience = { sessionKeys: [session], agentId };
     const onResolved = (event) => {
-      broadcast("question.resolved", event, heard);
-      this.#ended(button, event);
+      broadcast("question.resolved", event, audience);
+      this.#handleQuestionEnd(button, event);
     };
-    const record = this.#outside(() => questionManager.request({ questions, agentId, sessionKey: session, timeoutMs: BUTTON_MS, onResolved }));
-    broadcast("question.requested", record, heard);
+    const record = this.#runOutside(() => questionManager.request({ questions, agentId, sessionKey: session, timeoutMs: BUTTON_MS, onResolved }));
+    broadcast("question.requested", record, audience);
     return { id: record.id, cancel: () => questionManager.cancel(record.id, this.api.id) };
   }
 
-  async #questions() {
+  async #getQuestionContext() {
     await request("taskmem.questions", {});
-    if (!this.#gateway?.questionManager) throw new Error("this OpenClaw lets no plug-in ask");
-    return this.#gateway;
+    if (!this.#gatewayContext?.questionManager) throw new Error("this OpenClaw lets no plug-in ask");
+    return this.#gatewayContext;
   }
 
   /** Handle that a question was answered, dismissed or cancelled, or that its time is up; in the
    * last case ask it again. */
-  #ended(button, { status, answers }) {
+  #handleQuestionEnd(button, { status, answers }) {
     const { key } = button.question;
     if (status === "answered") this.tell({ kind: "question_answered", key, answer: answers.answers[ANSWER][0] });
     else if (this.#buttons.get(key) !== button) return; // we removed it
     this.#buttons.delete(key);
-    if (status === "expired") void this.ask(button.session, button.question);
-    else this.#over.set(key, true);
+    if (status === "expired") void this.askQuestion(button.session, button.question);
+    else this.#closedQuestions.set(key, true);
   }
 
   /** Remove a question's buttons; it may be asked again later. */
-  async #withdraw(key, { asked }) {
+  async #removeButtons(key, { asked }) {
     this.#buttons.delete(key);
     const { cancel } = await asked.catch(() => ({}));
     try {
@@ -171,14 +171,14 @@ export class Cards {
 
 /** Return a question's buttons as part of a channel message: channels that have buttons show them
  * below the line. */
-export function buttons(questionId, { options, text }) {
+export function buildButtons(questionId, { options, text }) {
   if (options.length === 0) return {};
   const choices = options.map((label) => ({ label, action: { type: "question", questionId, optionValue: label } }));
   return { presentation: { blocks: [{ type: "text", text }, { type: "buttons", buttons: choices }] }, presentationTextMode: "fallback" };
 }
 
 /** Return the first line of a card's text, which names its task. */
-const titled = (card) => card?.markdown?.split("\n")[0];
+const readTitle = (card) => card?.markdown?.split("\n")[0];
 
 /** Return whether a card has the wanted text and plan already. */
-const same = ({ markdown, steps = [] }, wanted) => markdown === wanted.markdown && JSON.stringify(steps) === JSON.stringify(wanted.plan);
+const isSame = ({ markdown, steps = [] }, wanted) => markdown === wanted.markdown && JSON.stringify(steps) === JSON.stringify(wanted.plan);

@@ -3,16 +3,16 @@
 import { randomUUID } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { Awaited } from "./awaited.js";
+import { BackgroundWork } from "./background_work.js";
 import { Cards } from "./cards.js";
 import { registerCommands } from "./commands.js";
-import { Daemon, DaemonError, within } from "./daemon.js";
-import { Door } from "./door.js";
-import { Kept } from "./kept.js";
+import { DaemonClient, DaemonError, withTimeout } from "./daemon_client.js";
+import { RequestServer } from "./request_server.js";
+import { BoundedMap } from "./bounded_map.js";
 import { Notices } from "./notices.js";
-import { Reader } from "./reader.js";
+import { ModelReader } from "./model_reader.js";
 import { Sessions, STOPPING } from "./sessions.js";
-import { ending, origin, texts, Work } from "./work.js";
+import { takeEnd, findOrigin, extractText, SessionReports } from "./session_reports.js";
 
 const read = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"));
 const { id, name, description, version } = read("./openclaw.plugin.json");
@@ -21,7 +21,7 @@ const tools = read("./tools.json");
 const TOOL_MS = 60_000;
 const PROMPT_MS = 13; // time limit for a packet; we may delay a turn by 15 ms in all
 const COMMAND_MS = 2_000;
-const KEPT_MS = 150; // time limit for saving earlier reports before a tool call or an answer
+const REPORTS_MS = 150; // time limit for saving earlier reports before a tool call or an answer
 const RECOVERY_MS = 5_000; // the same before the first call of a resumed turn: it may have to stop
 const MOST_SESSIONS = 1_000;
 const FINALIZE_MS = 2_000;
@@ -30,57 +30,57 @@ const STOP_MS = 500; // time limit of calls to the daemon once the gateway is st
 const CARRY_ON = /^\s*(continue|\/resume)\s*$/i;
 
 // Turns load this module anew, so the one started instance is kept in a global.
-const STARTED = Symbol.for("openclaw-taskmem");
-const started = () => globalThis[STARTED];
+const INSTANCE = Symbol.for("openclaw-taskmem");
+const getInstance = () => globalThis[INSTANCE];
 
 export default {
   id,
   name,
   description,
   register(api) {
-    for (const tool of tools) api.registerTool((ctx) => offered(tool, ctx), { name: tool.name });
+    for (const tool of tools) api.registerTool((ctx) => buildTool(tool, ctx), { name: tool.name });
     // Register these only if the operator chose them: with the first, the gateway streams no answer
     // of any session; the second serves the recording of commands alone.
-    const chosen = { ...(holdsBack(api.pluginConfig) && { before_agent_finalize: finalized }), ...(Awaited.isRecording(api) && { resolve_exec_env: hosted }) };
-    for (const [hook, heard] of Object.entries({ ...hooks, ...chosen })) api.on(hook, (event, ctx) => observed(hook, heard, event, ctx));
+    const chosen = { ...(holdsBack(api.pluginConfig) && { before_agent_finalize: checkFinalAnswer }), ...(BackgroundWork.isRecording(api) && { resolve_exec_env: recordHost }) };
+    for (const [hook, handler] of Object.entries({ ...hooks, ...chosen })) api.on(hook, (event, ctx) => handleHook(hook, handler, event, ctx));
     if (api.registrationMode !== "full") return;
-    const instance = new Instance(api);
+    const instance = new GatewayPlugin(api);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });
-    api.on("gateway_start", (_, ctx) => attempt(() => instance.until(ctx?.abortSignal)));
+    api.on("gateway_start", (_, ctx) => runSafely(() => instance.watchAbort(ctx?.abortSignal)));
     api.agent.events.registerAgentEventSubscription({
       id,
       streams: ["lifecycle"],
-      handle: (event) => attempt(() => started()?.sessions.lifecycle(event)),
+      handle: (event) => runSafely(() => getInstance()?.sessions.handleLifecycle(event)),
     });
     api.registerGatewayMethod("taskmem.questions", ({ context, respond }) => {
-      started()?.cards.enter(context);
+      getInstance()?.cards.setGatewayContext(context);
       respond(true, {});
     }, { scope: "operator.questions" });
-    registerCommands(api, started);
+    registerCommands(api, getInstance);
   },
 };
 
-class Instance {
-  #ending = new AbortController();
-  #cutting; // timer that ends our turns again and again while the gateway stops
+class GatewayPlugin {
+  #stopSignal = new AbortController();
+  #stopTimer; // timer that ends our turns again and again while the gateway stops
   boot = randomUUID();
   startedAt = performance.now();
-  news = new Kept(MOST_SESSIONS); // session → when its agent may have lost its context
-  fetched = new Kept(MOST_SESSIONS); // session → { found, since }: found is a promise of what goes before its prompt
-  greeted = new Kept(MOST_SESSIONS); // sessions that had a turn since this start
-  given = new Kept(MOST_SESSIONS); // sessions whose next turn gets a packet by /resume
-  revised = new Kept(MOST_SESSIONS); // ids of gateway runs of which an answer was held back
+  contextLostAt = new BoundedMap(MOST_SESSIONS); // session → when its agent may have lost its context
+  fetchedContexts = new BoundedMap(MOST_SESSIONS); // session → { found, since }: found is a promise of what goes before its prompt
+  greetedSessions = new BoundedMap(MOST_SESSIONS); // sessions that had a turn since this start
+  packetGiven = new BoundedMap(MOST_SESSIONS); // sessions whose next turn gets a packet by /resume
+  revisedRuns = new BoundedMap(MOST_SESSIONS); // ids of gateway runs of which an answer was held back
 
   constructor(api) {
     const { command = ["taskmem"] } = api.pluginConfig ?? {};
     this.api = api;
     this.command = command;
     const ask = (...call) => this.daemon.call(...call);
-    this.work = new Work({ api, version, runner: command, own: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.tell(event) });
-    this.cards = new Cards({ api, tell: (event) => this.daemon?.tell(event) });
+    this.reports = new SessionReports({ api, version, runner: command, ownTools: new Set(tools.map(({ name }) => name)), ask, tell: (event) => this.daemon?.queueEvent(event) });
+    this.cards = new Cards({ api, tell: (event) => this.daemon?.queueEvent(event) });
     this.notices = new Notices({ api, cards: this.cards });
-    this.reader = new Reader({ api, id });
-    this.sessions = new Sessions({ api, id, work: this.work, tell: (event) => this.daemon?.tell(event) });
+    this.reader = new ModelReader({ api, id });
+    this.sessions = new Sessions({ api, id, reports: this.reports, tell: (event) => this.daemon?.queueEvent(event) });
   }
 
   start({ stateDir, getCron }) {
@@ -88,56 +88,56 @@ class Instance {
     this.home = home;
     this.host = readHost(stateDir);
     const { logger } = this.api;
-    const heard = (said, events) => attempt(() => this.heard(said, events));
-    this.daemon = new Daemon({ command: this.command, home, hello: () => this.hello(), known: () => this.open(), heard, logger });
-    this.daemon.keep();
-    globalThis[STARTED] = this;
-    attempt(() => this.work.awaited.scheduled(getCron?.()));
+    const onAnswer = (answer, events) => runSafely(() => this.handleAnswer(answer, events));
+    this.daemon = new DaemonClient({ command: this.command, home, buildHello: () => this.buildHello(), onConnected: () => this.openServer(), onAnswer, logger });
+    this.daemon.stayConnected();
+    globalThis[INSTANCE] = this;
+    runSafely(() => this.reports.backgroundWork.refreshAutomations(getCron?.()));
   }
 
   /** Return the event that tells a daemon about this gateway before it sends a wake. */
-  hello() {
+  buildHello() {
     const { main, running } = this.sessions;
-    return { kind: "gateway", boot: this.boot, host: this.host, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.work.fingerprints(), at_work: this.work.allStillRunning() };
+    return { kind: "gateway", boot: this.boot, host: this.host, age: performance.now() - this.startedAt, transport: "openclaw-plugin", version, main, running, fingerprints: this.reports.computeFingerprints(), at_work: this.reports.listAllRunning() };
   }
 
   /** End the turns that the daemon's answer to a report names, unless they are over: the report of
    * their start may be late. */
-  heard({ stop = [] }, events) {
+  handleAnswer({ stop = [] }, events) {
     const begun = (session) => events.find(({ kind, session_key }) => kind === "turn_started" && session_key === session)?.run_id;
-    return this.work.stop(stop.filter((session) => begun(session) === this.sessions.current(session)));
+    return this.reports.stopTurns(stop.filter((session) => begun(session) === this.sessions.findRun(session)));
   }
 
   /** Return whether a session's turn is at least `age` milliseconds old; a younger one is a later
    * turn. A turn of unknown start is as old as this instance. */
   isOlder(session, age) {
-    return performance.now() - (this.sessions.began(session) ?? this.startedAt) >= age;
+    return performance.now() - (this.sessions.findRunStart(session) ?? this.startedAt) >= age;
   }
 
   /** Open our socket beside the daemon's. */
-  open() {
-    this.door ??= new Door(() => join(dirname(this.daemon.path), "openclaw.sock"), this.handlers, this.api.logger);
-    this.door.open();
+  openServer() {
+    this.requestServer ??= new RequestServer(() => join(dirname(this.daemon.path), "openclaw.sock"), this.handlers, this.api.logger);
+    this.requestServer.open();
   }
 
   handlers = {
-    wake: this.#beginning(({ host, ...wake }) => (host && host !== this.host ? { elsewhere: true } : this.sessions.wake(wake))),
-    open: this.#beginning(({ session_key, message }) => this.sessions.run(session_key, message)),
+    wake: this.#refuseWhenStopping(({ host, ...wake }) => (host && host !== this.host ? { elsewhere: true } : this.sessions.deliverWake(wake))),
+    open: this.#refuseWhenStopping(({ session_key, message }) => this.sessions.startTurn(session_key, message)),
     version: () => ({ version, boot: this.boot }),
-    read: this.#beginning((question, signal) => this.reader.read(question, AbortSignal.any([signal, this.#ending.signal]))),
-    reader: () => this.reader.facts(),
-    lacks: async () => ({ lacks: [...(await this.notices.lacks()), ...(await this.work.awaited.lacks())], shown: await this.cards.lacks(this.sessions.main) }),
-    say: this.#beginning(({ session_key, ...notice }) => this.notices.tell(session_key ?? this.sessions.main, notice)),
-    show: this.#beginning((view) => this.cards.show(view)),
-    stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.work.stop([session_key]) : undefined }),
-    exec: (command) => this.work.awaited.facts(command),
-    seen: ({ session_key }) => this.sessions.seen(session_key),
+    read: this.#refuseWhenStopping((question, signal) => this.reader.askModel(question, AbortSignal.any([signal, this.#stopSignal.signal]))),
+    reader: () => this.reader.describeModels(),
+    lacks: async () => ({ lacks: [...(await this.notices.listMissingFunctions()), ...(await this.reports.backgroundWork.listMissingFunctions())], shown: await this.cards.checkSupport(this.sessions.main) }),
+    say: this.#refuseWhenStopping(({ session_key, ...notice }) => this.notices.sendNotice(session_key ?? this.sessions.main, notice)),
+    show: this.#refuseWhenStopping((view) => this.cards.showView(view)),
+    stop: async ({ session_key, age }) => ({ stopped: this.isOlder(session_key, age) ? await this.reports.stopTurns([session_key]) : undefined }),
+    exec: (command) => this.reports.backgroundWork.describeCommand(command),
+    seen: ({ session_key }) => this.sessions.getHookCounts(session_key),
     close: async ({ session_key }) => this.api.runtime.subagent.deleteSession({ sessionKey: session_key }),
   };
 
   /** Return a handler that throws while the gateway is stopping, because it would wait for whatever
    * is begun. */
-  #beginning(begin) {
+  #refuseWhenStopping(begin) {
     return async (...given) => {
       if (this.sessions.stopping) throw new Error(STOPPING);
       return begin(...given);
@@ -145,62 +145,62 @@ class Instance {
   }
 
   /** Once the signal says that the gateway stops, begin nothing more, and end our turns. */
-  until(signal) {
-    if (signal?.aborted) this.#ends();
-    else signal?.addEventListener("abort", () => this.#ends(), { once: true });
+  watchAbort(signal) {
+    if (signal?.aborted) this.#beginStop();
+    else signal?.addEventListener("abort", () => this.#beginStop(), { once: true });
   }
 
-  #ends() {
-    this.sessions.stops();
-    this.#ending.abort();
-    this.daemon?.hasten(STOP_MS);
+  #beginStop() {
+    this.sessions.beginStop();
+    this.#stopSignal.abort();
+    this.daemon?.limitCalls(STOP_MS);
     // Repeat: a turn may begin late, or be too young to be ended.
-    const cut = () => attempt(() => this.work.cut(() => this.sessions.cancel()));
-    cut();
-    this.#cutting = setInterval(cut, CUT_MS).unref();
+    const stopTurns = () => runSafely(() => this.reports.stopOwnTurns(() => this.sessions.cancelTurns()));
+    stopTurns();
+    this.#stopTimer = setInterval(stopTurns, CUT_MS).unref();
   }
 
   async stop() {
-    this.sessions.stops();
-    this.#ending.abort();
-    clearInterval(this.#cutting);
-    this.work.stops();
-    this.daemon.tell({ kind: "gateway_stopped", boot: this.boot });
-    this.door?.close();
+    this.sessions.beginStop();
+    this.#stopSignal.abort();
+    clearInterval(this.#stopTimer);
+    this.reports.beginStop();
+    this.daemon.queueEvent({ kind: "gateway_stopped", boot: this.boot });
+    this.requestServer?.close();
     this.cards.close();
     await new Promise((done) => setTimeout(done, 50));
     this.daemon.close();
-    if (started() === this) delete globalThis[STARTED];
+    if (getInstance() === this) delete globalThis[INSTANCE];
   }
 
   /** Fetch what goes before a prompt when the user's row is written, a second before the prompt is
    * built: the open task's packet, if the agent may have lost its context or the user asks for it;
    * the agent's open questions, if a user wrote. */
-  prepare({ message }, { sessionKey }) {
+  fetchContext({ message }, { sessionKey }) {
     if (message?.role !== "user") return;
-    const since = this.news.get(sessionKey) ?? (this.greeted.has(sessionKey) ? undefined : this.startedAt);
-    const asked = CARRY_ON.test(texts(message.content));
+    const since = this.contextLostAt.get(sessionKey) ?? (this.greetedSessions.has(sessionKey) ? undefined : this.startedAt);
+    const asked = CARRY_ON.test(extractText(message.content));
     const wanted = [];
-    if (origin(message) === "user" && !asked) wanted.push(["question", { session_key: sessionKey }]);
-    if (since !== undefined || asked) wanted.push(["packet", { session_key: sessionKey, at_work: this.work.stillRunning(sessionKey), age: asked ? null : performance.now() - since }]);
+    if (findOrigin(message) === "user" && !asked) wanted.push(["question", { session_key: sessionKey }]);
+    if (since !== undefined || asked) wanted.push(["packet", { session_key: sessionKey, at_work: this.reports.listRunning(sessionKey), age: asked ? null : performance.now() - since }]);
     const found = Promise.all(wanted.map(([method, params]) => this.daemon.call(method, params, COMMAND_MS)));
     found.catch(() => undefined);
-    this.fetched.set(sessionKey, { found, since });
+    this.fetchedContexts.set(sessionKey, { found, since });
   }
 
   /** Return what goes before a prompt; a packet that is late goes before the next prompt. */
-  async context(_, { sessionKey }) {
-    const { found, since } = this.fetched.get(sessionKey) ?? {};
-    for (const each of [this.fetched, this.news]) each.delete(sessionKey);
-    this.greeted.set(sessionKey, true);
-    const given = this.given.delete(sessionKey) || this.sessions.hasPacket(sessionKey);
+  async buildContext(_, { sessionKey }) {
+    const { found, since } = this.fetchedContexts.get(sessionKey) ?? {};
+    for (const each of [this.fetchedContexts, this.contextLostAt]) each.delete(sessionKey);
+    this.greetedSessions.set(sessionKey, true);
+    const given = this.packetGiven.delete(sessionKey) || this.sessions.hasPacket(sessionKey);
     if (!found || given) return undefined;
     try {
-      const parts = await within(found, PROMPT_MS, "The packet is late.");
+      const parts = await withTimeout(found, PROMPT_MS, "The packet is late.");
       const text = parts.map((part) => part.text).filter(Boolean).join("\n\n");
       return text ? { prependContext: text } : undefined;
     } catch {
-      if (since !== undefined) this.news.set(sessionKey, since);
+      if (since !== undefined) this.contextLostAt.set(sessionKey, since);
       return undefined;
     }
   }
@@ -218,35 +218,35 @@ function readHost(stateDir) {
   } catch {
     // The file exists already, or cannot be written.
   }
-  attempt(() => unlinkSync(fresh));
-  const known = attempt(() => readFileSync(file, "utf8").trim());
+  runSafely(() => unlinkSync(fresh));
+  const known = runSafely(() => readFileSync(file, "utf8").trim());
   return known ? `openclaw:${known}` : "openclaw";
 }
 
 /** Return whether answers are held back for a check; the environment overrides set-up. */
 function holdsBack({ holdBack = false } = {}) {
-  const said = process.env.TASKMEM_HOLD_BACK?.trim();
-  return said ? /^(1|on|true|yes)$/i.test(said) : holdBack;
+  const setting = process.env.TASKMEM_HOLD_BACK?.trim();
+  return setting ? /^(1|on|true|yes)$/i.test(setting) : holdBack;
 }
 
 /** Ask the model once for another answer if the daemon refuses this one, because it names something
  * that is not found. The gateway ignores that if the turn has changed anything. */
-async function finalized({ daemon, revised }, { runId, lastAssistantMessage: said }, { sessionKey }) {
-  if (revised.has(runId)) return undefined;
-  await daemon.kept(KEPT_MS);
-  const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: ending(said, 8_000) }, FINALIZE_MS);
+async function checkFinalAnswer({ daemon, revisedRuns }, { runId, lastAssistantMessage: answer }, { sessionKey }) {
+  if (revisedRuns.has(runId)) return undefined;
+  await daemon.awaitReports(REPORTS_MS);
+  const { refused } = await daemon.call("finalize", { session_key: sessionKey, said: takeEnd(answer, 8_000) }, FINALIZE_MS);
   if (!refused) return undefined;
-  revised.set(runId, true);
-  const retry = { instruction: `${refused} You said: ${said.slice(-500)}`, idempotencyKey: `taskmem:${runId}`, maxAttempts: 1 };
+  revisedRuns.set(runId, true);
+  const retry = { instruction: `${refused} You said: ${answer.slice(-500)}`, idempotencyKey: `taskmem:${runId}`, maxAttempts: 1 };
   return { action: "revise", reason: "It names what is found nowhere.", retry };
 }
 
 /** Note where the session's next command runs; return what is added to its environment. */
-const hosted = ({ work, host }, event, ctx) => work.awaited.hosted(event, ctx, host);
+const recordHost = ({ reports, host }, event, ctx) => reports.backgroundWork.recordHost(event, ctx, host);
 
 /** Call a function and return its result; undefined if it throws or rejects, for no error of ours
  * may reach the gateway. */
-function attempt(what) {
+function runSafely(what) {
   try {
     const answer = what();
     return typeof answer?.catch === "function" ? answer.catch(() => undefined) : answer;
@@ -256,57 +256,57 @@ function attempt(what) {
 }
 
 /** Count a hook, and pass its event to our handler, if an instance was started. */
-function observed(hook, heard, event, ctx) {
-  return attempt(() => {
-    const here = started();
-    here?.sessions.fired(hook, ctx?.sessionKey);
-    return here && heard(here, event, ctx);
+function handleHook(hook, handler, event, ctx) {
+  return runSafely(() => {
+    const here = getInstance();
+    here?.sessions.countHook(hook, ctx?.sessionKey);
+    return here && handler(here, event, ctx);
   });
 }
 
 const hooks = {
-  message_received: ({ work }, _, ctx) => work.received(ctx),
+  message_received: ({ reports }, _, ctx) => reports.recordMessage(ctx),
   before_message_write: (here, event, ctx) => {
-    here.work.written(event, ctx);
-    here.prepare(event, ctx);
-    return here.sessions.written(event.message);
+    here.reports.recordRow(event, ctx);
+    here.fetchContext(event, ctx);
+    return here.sessions.hideRow(event.message);
   },
-  before_prompt_build: (here, event, ctx) => here.context(event, ctx),
-  before_tool_call: async ({ daemon, work, home }, event, ctx) => {
-    await daemon.kept(work.isResuming(ctx.sessionKey) ? RECOVERY_MS : KEPT_MS);
-    const blockReason = await work.blocked(event, ctx);
+  before_prompt_build: (here, event, ctx) => here.buildContext(event, ctx),
+  before_tool_call: async ({ daemon, reports, home }, event, ctx) => {
+    await daemon.awaitReports(reports.isResuming(ctx.sessionKey) ? RECOVERY_MS : REPORTS_MS);
+    const blockReason = await reports.findBlockReason(event, ctx);
     if (blockReason) return { block: true, blockReason };
-    work.calls(event, ctx);
-    const params = await work.awaited.wrapped(event, ctx, home);
+    reports.reportCallStart(event, ctx);
+    const params = await reports.backgroundWork.wrapCommand(event, ctx, home);
     return params && { params };
   },
-  after_tool_call: ({ work }, event, ctx) => work.called(event, ctx),
-  subagent_spawned: ({ work }, _, ctx) => work.spawned(ctx),
-  subagent_ended: ({ work }, event) => work.gone(event),
-  cron_reconciled: ({ work }, { enabled }, { getCron }) => work.awaited.scheduled(enabled ? getCron?.() : undefined),
-  cron_changed: ({ work }, _, { getCron }) => work.awaited.scheduled(getCron?.()),
-  gateway_stop: ({ work }) => work.stops(),
-  session_start: ({ daemon, news }, _, { sessionKey }) => {
-    news.set(sessionKey, performance.now());
-    daemon.tell({ kind: "session_started", session_key: sessionKey });
+  after_tool_call: ({ reports }, event, ctx) => reports.reportCallEnd(event, ctx),
+  subagent_spawned: ({ reports }, _, ctx) => reports.recordSpawn(ctx),
+  subagent_ended: ({ reports }, event) => reports.recordSubAgentEnd(event),
+  cron_reconciled: ({ reports }, { enabled }, { getCron }) => reports.backgroundWork.refreshAutomations(enabled ? getCron?.() : undefined),
+  cron_changed: ({ reports }, _, { getCron }) => reports.backgroundWork.refreshAutomations(getCron?.()),
+  gateway_stop: ({ reports }) => reports.beginStop(),
+  session_start: ({ daemon, contextLostAt }, _, { sessionKey }) => {
+    contextLostAt.set(sessionKey, performance.now());
+    daemon.queueEvent({ kind: "session_started", session_key: sessionKey });
   },
-  session_end: ({ daemon, greeted }, { reason }, { sessionKey }) => {
-    greeted.delete(sessionKey);
-    daemon.tell({ kind: "session_ended", session_key: sessionKey, reason });
+  session_end: ({ daemon, greetedSessions }, { reason }, { sessionKey }) => {
+    greetedSessions.delete(sessionKey);
+    daemon.queueEvent({ kind: "session_ended", session_key: sessionKey, reason });
   },
   model_call_ended: ({ sessions, reader }, { runId, outcome, provider }) => {
     if (outcome !== "completed") return;
-    sessions.answered(runId);
-    reader.answered(provider);
+    sessions.handleAnswered(runId);
+    reader.recordAnswer(provider);
   },
-  after_compaction: ({ daemon, news }, _, { sessionKey }) => {
-    news.set(sessionKey, performance.now());
-    daemon.tell({ kind: "compacted", session_key: sessionKey });
+  after_compaction: ({ daemon, contextLostAt }, _, { sessionKey }) => {
+    contextLostAt.set(sessionKey, performance.now());
+    daemon.queueEvent({ kind: "compacted", session_key: sessionKey });
   },
 };
 
 /** Return one of our tools for a session; its calls are forwarded to the daemon. */
-function offered({ name: tool, description: does, parameters, direct }, { sessionKey, agentId, workspaceDir, sandboxed }) {
+function buildTool({ name: tool, description: does, parameters, direct }, { sessionKey, agentId, workspaceDir, sandboxed }) {
   return {
     name: tool,
     label: tool,
@@ -314,18 +314,18 @@ function offered({ name: tool, description: does, parameters, direct }, { sessio
     parameters,
     ...(direct && { catalogMode: "direct-only" }),
     async execute(callId, given) {
-      let said;
+      let answer;
       try {
-        const here = started();
+        const here = getInstance();
         if (!here) throw new DaemonError("daemon_unavailable", "The plug-in is just starting; call again.");
-        const root = here.work.root(sessionKey);
-        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.current(sessionKey), call_id: callId, folder: workspaceDir, ...(sandboxed && { sandboxed }), at_work: here.work.stillRunning(root), ...here.work.request(root) };
-        said = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
-        here.sessions.fired("tool", sessionKey);
+        const root = here.reports.findRoot(sessionKey);
+        const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, run_id: here.sessions.findRun(sessionKey), call_id: callId, folder: workspaceDir, ...(sandboxed && { sandboxed }), at_work: here.reports.listRunning(root), ...here.reports.describeRequest(root) };
+        answer = await here.daemon.call("call", { tool, arguments: given ?? {}, ...by }, TOOL_MS);
+        here.sessions.countHook("tool", sessionKey);
       } catch (error) {
-        said = error.said ?? { error: error.name, message: error.message };
+        answer = error.answer ?? { error: error.name, message: error.message };
       }
-      return { content: [{ type: "text", text: JSON.stringify(said) }], details: { ok: !said.error } };
+      return { content: [{ type: "text", text: JSON.stringify(answer) }], details: { ok: !answer.error } };
     },
   };
 }

@@ -1,9 +1,9 @@
 // Send notices to users: on their channel, else in the session's web chat.
-import { buttons } from "./cards.js";
-import { Kept } from "./kept.js";
-import { canRequest, readSession, request, showLine } from "./requests.js";
+import { buildButtons } from "./cards.js";
+import { BoundedMap } from "./bounded_map.js";
+import { canRequest, readSession, request, showLine } from "./gateway_requests.js";
 
-const MOST_TOLD = 1_000;
+const MOST_NOTICES = 1_000;
 const OURS = "taskmem:"; // prefix of the names under which the gateway sends our messages
 /** The gateway remembers what it sent for us for longer than the daemon repeats a notice. */
 const RECEIPTS = { idPrefix: OURS, maxAgeMs: 48 * 3_600_000, maxEntries: 5_000 };
@@ -11,7 +11,7 @@ const MOST_TRIES = 1_000; // tries by the gateway's own recovery; the daemon giv
 // Upper bounds of how long a gateway that ended keeps its claim on a message that it was about to
 // send (one minute), or was preparing (five).
 const CLAIM_MS = 90_000;
-const MAKING_MS = 310_000;
+const PREPARING_MS = 310_000;
 const AGAIN = "Sent once more, as it may not have arrived:\n\n"; // before a text that may have been sent
 const NOT_SENT = "OPENCLAW_PLATFORM_MESSAGE_NOT_DISPATCHED";
 const OUT_OF_REACH = ["connect", "getaddrinfo"]; // system calls that fail before anything is sent
@@ -20,9 +20,9 @@ const OUT_OF_REACH = ["connect", "getaddrinfo"]; // system calls that fail befor
 const outbound = () => import("openclaw/plugin-sdk/channel-outbound").catch(() => ({}));
 
 export class Notices {
-  #told = new Kept(MOST_TOLD); // keys of notices that were sent
+  #sentKeys = new BoundedMap(MOST_NOTICES); // keys of notices that were sent
   #sending = new Map(); // key of a notice that is being sent → its promise
-  #taken = new Kept(MOST_TOLD); // name of a message that is claimed → when we first saw that
+  #claimedSince = new BoundedMap(MOST_NOTICES); // name of a message that is claimed → when we first saw that
 
   constructor({ api, cards }) {
     Object.assign(this, { api, cards });
@@ -30,13 +30,13 @@ export class Notices {
 
   /** Send a notice to the user of a session, once for each key. Returns `{}`, or `{ refused }` if
    * there is no such session; rejects if it must be tried again. */
-  async tell(session, { key, ...notice }) {
-    if (this.#told.has(key)) return {};
-    const going = this.#sending.get(key) ?? this.#tell(session, notice, `${OURS}${key}`);
-    this.#sending.set(key, going);
+  async sendNotice(session, { key, ...notice }) {
+    if (this.#sentKeys.has(key)) return {};
+    const sending = this.#sending.get(key) ?? this.#sendOnce(session, notice, `${OURS}${key}`);
+    this.#sending.set(key, sending);
     try {
-      const done = await going;
-      this.#told.set(key, true);
+      const done = await sending;
+      this.#sentKeys.set(key, true);
       return done;
     } finally {
       this.#sending.delete(key);
@@ -44,20 +44,20 @@ export class Notices {
   }
 
   /** Return the names of the gateway's functions that notices need and that it lacks. */
-  async lacks() {
+  async listMissingFunctions() {
     const { sendDurableMessageBatch } = await outbound();
     return Object.entries({ sendDurableMessageBatch, callGatewayTool: await canRequest() }).filter(([, there]) => !there).map(([name]) => name);
   }
 
-  async #tell(session, { text, without_card: more, in_chat: inChat, question }, name) {
+  async #sendOnce(session, { text, without_card: more, in_chat: inChat, question }, name) {
     const entry = readSession(this.api, session);
     if (!entry) return { refused: `The gateway has no session ${session}.` };
     const { kind, context } = entry.delivery ?? {};
-    const asked = question && (await this.cards.ask(session, question));
-    const below = asked ? buttons(asked, question) : {};
-    const away = kind === "external" && context?.channel && context.to;
-    if (away && (!text || (await this.#send(context, text, name, below)))) return {};
-    const message = (!this.cards.shows(session) && more) || text;
+    const asked = question && (await this.cards.askQuestion(session, question));
+    const below = asked ? buildButtons(asked, question) : {};
+    const onChannel = kind === "external" && context?.channel && context.to;
+    if (onChannel && (!text || (await this.#sendToChannel(context, text, name, below)))) return {};
+    const message = (!this.cards.hasOwnCard(session) && more) || text;
     if (inChat || asked || !message) return {};
     await showLine(session, message);
     return {};
@@ -65,9 +65,9 @@ export class Notices {
 
   /** Send a text, with `below` after its last part, to the channel of the user's last message;
    * returns false if that channel accepts nothing any more. */
-  async #send(context, text, name, below) {
+  async #sendToChannel(context, text, name, below) {
     const { sendDurableMessageBatch: send } = await outbound();
-    if (!send) return this.#plainly(context, text, name);
+    if (!send) return this.#sendByRequest(context, text, name);
     const { channel, to, accountId, threadId } = context;
     const cfg = this.api.runtime.config.current();
     const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId }) };
@@ -80,7 +80,7 @@ export class Notices {
       return deliver({ ...payload, text: AGAIN + payload.text.replace(AGAIN, "") }, `${deliveryIntentId}/again`);
     };
     // Each part has its own name: if one fails, those before it are not sent again.
-    const parts = await this.#parts(cfg, context, text);
+    const parts = await this.#splitText(cfg, context, text);
     for (const [number, part] of parts.entries()) {
       const last = number === parts.length - 1;
       if (!(await deliver({ text: part, ...(last && below) }, `${name}/${number}`))) return false;
@@ -92,12 +92,12 @@ export class Notices {
    * channel accepts nothing; throws if it must be tried again. A message that was certainly not
    * sent is tried again if the gateway holds it under its name. */
   async #isSettled(context, error, name) {
-    const held = error?.queueCustody === "held";
+    const isHeld = error?.queueCustody === "held";
     if (isUnsent(error)) {
-      if (held) throw error;
+      if (isHeld) throw error;
       return false;
     }
-    if (isTaken(error) ? this.#isClaimed(name, held ? CLAIM_MS : MAKING_MS) : error?.queueCustody === undefined) throw error;
+    if (isTaken(error) ? this.#isClaimed(name, isHeld ? CLAIM_MS : PREPARING_MS) : error?.queueCustody === undefined) throw error;
     if (await this.#isClosed(context)) return false;
     this.#warn(context.channel, error);
     return true;
@@ -106,8 +106,8 @@ export class Notices {
   /** Return whether the claim on a message may still be released, because sending it may not have
    * begun; `longest` is the time after which it is not, in milliseconds. */
   #isClaimed(name, longest) {
-    const since = this.#taken.get(name) ?? performance.now();
-    this.#taken.set(name, since);
+    const since = this.#claimedSince.get(name) ?? performance.now();
+    this.#claimedSince.set(name, since);
     return performance.now() - since < longest;
   }
 
@@ -124,7 +124,7 @@ export class Notices {
 
   /** Send a text by the request `send` of an older gateway, which remembers less; returns false if
    * it refuses the channel. */
-  async #plainly({ channel, to, accountId, threadId }, message, name) {
+  async #sendByRequest({ channel, to, accountId, threadId }, message, name) {
     const route = { channel, to, ...(accountId && { accountId }), ...(threadId !== undefined && { threadId: String(threadId) }) };
     try {
       await request("send", { ...route, message, idempotencyKey: name });
@@ -139,7 +139,7 @@ export class Notices {
   }
 
   /** Return a text in parts of the length that a channel accepts, cut as the gateway would. */
-  async #parts(cfg, { channel, accountId }, text) {
+  async #splitText(cfg, { channel, accountId }, text) {
     const { outbound: adapters, text: cutting } = this.api.runtime.channel ?? {};
     const adapter = await adapters?.loadAdapter(channel);
     if (!adapter?.chunker || !cutting) return [text];

@@ -1,7 +1,7 @@
 // Track the turns that run in the gateway's sessions, put wakes before turns, and start turns.
 import { randomUUID } from "node:crypto";
-import { Kept } from "./kept.js";
-import { readSession, showLine } from "./requests.js";
+import { BoundedMap } from "./bounded_map.js";
+import { readSession, showLine } from "./gateway_requests.js";
 
 const KEPT_MS = 24 * 3_600_000; // how long a wake waits for a turn
 const HEARTBEAT_MS = 3_000; // time limit for the result of a heartbeat; one without is taken to run
@@ -22,35 +22,35 @@ const FAILURES = new Map([ // OpenClaw's name for a failure → its kind (measur
 export const STOPPING = "the gateway is stopping";
 
 // Not the wall clock, which may be set while a turn runs.
-const now = () => performance.now();
-const lines = (text) => text.split("\n");
+const readClock = () => performance.now();
+const splitLines = (text) => text.split("\n");
 /** Return whether the gateway is about to resume a session's turn that a restart has cut. */
-function isToRecover({ status, abortedLastRun, mainRestartRecovery: recovery, restartRecoveryRuns: runs } = {}) {
+function isAwaitingRecovery({ status, abortedLastRun, mainRestartRecovery: recovery, restartRecoveryRuns: runs } = {}) {
   return status === "running" && !recovery?.tombstone && Boolean(abortedLastRun || recovery || runs?.length);
 }
 /** Return whether one text contains all lines of another. */
-const says = (one, other) => one !== undefined && lines(other).every((line) => lines(one).includes(line));
+const containsLines = (one, other) => one !== undefined && splitLines(other).every((line) => splitLines(one).includes(line));
 
 export class Sessions {
   stopping = false;
   #runs = new Map(); // id of a running gateway run → { session, began, answered }
-  #owed = new Map(); // session → Map(key of a wake → { delivery, since, text, line, expires })
-  #done = new Kept(MOST_DONE); // key of a wake that a turn took → its text
-  #asked = new Kept(MOST_SESSIONS); // run id of a turn that we started → its session
-  #begun = new Kept(MOST_DONE); // run ids of turns that have begun
-  #since = now(); // start of this instance
-  #waking = new Map(); // session → promise of its last wake
-  #starting = new Kept(MOST_SESSIONS); // session → when we started a turn that has not ended
-  #shown = new Kept(MOST_DONE); // keys of wakes whose line the chat shows
-  #hidden = new Kept(MOST_DONE); // keys of our turns' first rows, for which the chat shows the line
-  #fired = new Kept(MOST_SESSIONS); // session → Map(hook → count), for taskmem doctor
+  #pendingWakes = new Map(); // session → Map(key of a wake → { delivery, since, text, line, expires })
+  #takenWakes = new BoundedMap(MOST_DONE); // key of a wake that a turn took → its text
+  #startedRuns = new BoundedMap(MOST_SESSIONS); // run id of a turn that we started → its session
+  #begunRuns = new BoundedMap(MOST_DONE); // run ids of turns that have begun
+  #startedAt = readClock(); // start of this instance
+  #wakesInProgress = new Map(); // session → promise of its last wake
+  #startingSince = new BoundedMap(MOST_SESSIONS); // session → when we started a turn that has not ended
+  #shownLines = new BoundedMap(MOST_DONE); // keys of wakes whose line the chat shows
+  #hiddenRows = new BoundedMap(MOST_DONE); // keys of our turns' first rows, for which the chat shows the line
+  #hookCounts = new BoundedMap(MOST_SESSIONS); // session → Map(hook → count), for taskmem doctor
 
-  constructor({ api, id, tell, work }) {
-    Object.assign(this, { api, id, tell, work });
+  constructor({ api, id, tell, reports }) {
+    Object.assign(this, { api, id, tell, reports });
   }
 
   /** Begin no turn any more, because the gateway is stopping and waits for whatever runs. */
-  stops() {
+  beginStop() {
     this.stopping = true;
   }
 
@@ -59,13 +59,13 @@ export class Sessions {
   }
 
   /** Return the id of the running gateway run of a session; undefined: none is known. */
-  current(session) {
+  findRun(session) {
     return [...this.#runs].findLast(([, run]) => run.session === session)?.[0];
   }
 
   /** Return when the running run of a session began, by `now()`; undefined: none is known. */
-  began(session) {
-    return this.#runs.get(this.current(session))?.began;
+  findRunStart(session) {
+    return this.#runs.get(this.findRun(session))?.began;
   }
 
   /** The session for wakes that name none: the main one of the default agent. */
@@ -77,147 +77,147 @@ export class Sessions {
   }
 
   /** Return a session's full key; `main` and `global` stand for the main session. */
-  #named(session) {
+  #resolveKey(session) {
     const name = session.toLowerCase();
     if (name.startsWith("agent:")) return name;
     return ["main", "global"].includes(name) ? this.main : `${this.main.split(":", 2).join(":")}:${name}`;
   }
 
-  fired(hook, session) {
+  countHook(hook, session) {
     if (!session) return;
-    const counts = this.#fired.get(session) ?? new Map();
-    this.#fired.set(session, counts.set(hook, (counts.get(hook) ?? 0) + 1));
+    const counts = this.#hookCounts.get(session) ?? new Map();
+    this.#hookCounts.set(session, counts.set(hook, (counts.get(hook) ?? 0) + 1));
   }
 
   /** Return how often each hook has fired for a session. */
-  seen(session) {
-    return Object.fromEntries(this.#fired.get(session) ?? []);
+  getHookCounts(session) {
+    return Object.fromEntries(this.#hookCounts.get(session) ?? []);
   }
 
   /** Return whether a wake puts a packet before the session's next prompt. */
   hasPacket(session) {
-    const texts = [...(this.#owed.get(session)?.values() ?? []), ...this.#waiting(session)].map(({ text }) => text);
+    const texts = [...(this.#pendingWakes.get(session)?.values() ?? []), ...this.#listInjections(session)].map(({ text }) => text);
     return texts.some((text) => PACKET.test(text));
   }
 
   /** Handle the gateway's event that a run has started or ended. */
-  lifecycle({ runId, sessionKey, data }) {
+  handleLifecycle({ runId, sessionKey, data }) {
     if (data.phase === "start" && sessionKey) {
-      this.fired("agent_event", sessionKey);
+      this.countHook("agent_event", sessionKey);
       if (this.#runs.has(runId)) return;
-      this.#runs.set(runId, { session: sessionKey, began: now() });
-      this.#begun.set(runId, true);
-      this.tell({ kind: "turn_started", run_id: runId, ...this.work.began(sessionKey), running: this.running });
-    } else if (data.executionSettled) this.#ended(runId, data);
+      this.#runs.set(runId, { session: sessionKey, began: readClock() });
+      this.#begunRuns.set(runId, true);
+      this.tell({ kind: "turn_started", run_id: runId, ...this.reports.beginTurn(sessionKey), running: this.running });
+    } else if (data.executionSettled) this.#handleEnded(runId, data);
   }
 
   /** Handle that a model has answered in a run: the wakes put before its turn have arrived. */
-  answered(runId) {
+  handleAnswered(runId) {
     const run = this.#runs.get(runId);
     if (!run) return;
     run.answered = true;
-    const deliveries = this.#taken(run, true);
+    const deliveries = this.#takeDeliveries(run, true);
     if (deliveries.length > 0) this.tell({ kind: "answered", session_key: run.session, deliveries });
   }
 
-  #ended(runId, { phase, error, aborted, errorObservation }) {
+  #handleEnded(runId, { phase, error, aborted, errorObservation }) {
     const run = this.#runs.get(runId);
     if (!run) return;
     this.#runs.delete(runId);
-    this.#starting.delete(run.session);
-    this.fired("turn_ended", run.session);
+    this.#startingSince.delete(run.session);
+    this.countHook("turn_ended", run.session);
     const fault = phase === "error" || error ? String(error ?? "the gateway gave no reason") : null;
     const failed = run.answered ? null : (fault ?? (aborted ? "it was aborted" : null));
     let deliveries = [];
     try {
-      deliveries = this.#taken(run, !failed);
+      deliveries = this.#takeDeliveries(run, !failed);
     } finally {
       const verdict = { aborted: Boolean(aborted), failed: phase === "error" && !aborted ? fault : null, reason: FAILURES.get(errorObservation?.failoverReason) ?? null };
-      this.tell({ kind: "turn_ended", ...this.work.ended(run.session), ...verdict, running: this.running, error: failed, deliveries });
+      this.tell({ kind: "turn_ended", ...this.reports.endTurn(run.session), ...verdict, running: this.running, error: failed, deliveries });
     }
   }
 
   /** Return and forget the delivery ids of the wakes that a turn took: those put before it began
    * that wait no more. Expired ones are only forgotten. */
-  #taken({ session, began }, arrived) {
-    const owed = this.#owed.get(session);
-    if (!owed) return [];
-    const waiting = this.#waiting(session).map(({ key }) => key);
-    const gone = [...owed].filter(([key, { since }]) => since <= began && !waiting.includes(key));
-    for (const [key] of gone) owed.delete(key);
-    if (owed.size === 0) this.#owed.delete(session);
+  #takeDeliveries({ session, began }, arrived) {
+    const pending = this.#pendingWakes.get(session);
+    if (!pending) return [];
+    const waiting = this.#listInjections(session).map(({ key }) => key);
+    const gone = [...pending].filter(([key, { since }]) => since <= began && !waiting.includes(key));
+    for (const [key] of gone) pending.delete(key);
+    if (pending.size === 0) this.#pendingWakes.delete(session);
     const taken = gone.filter(([, { expires }]) => Date.now() < expires);
-    if (arrived) for (const [key, { text }] of taken) this.#done.set(key, text);
+    if (arrived) for (const [key, { text }] of taken) this.#takenWakes.set(key, text);
     return taken.map(([, { delivery }]) => delivery);
   }
 
   /** Put a wake before the next turn of its session, and start one. Handles the wakes of a session
    * one at a time, since each must see the one before it. Returns `turn` (how the turn starts),
    * `refused`, `recovers` or `waits_for`. */
-  async wake(asked) {
+  async deliverWake(asked) {
     if (![asked.key, asked.delivery_id, asked.text, asked.message].every((each) => typeof each === "string")) throw new Error("this is no wake");
-    const session = this.#named(asked.session_key ?? "main");
-    const before = this.#waking.get(session);
-    const done = (async () => (await before?.catch(() => undefined), this.#wake(session, asked)))();
-    this.#waking.set(session, done);
-    return done.finally(() => this.#waking.get(session) === done && this.#waking.delete(session));
+    const session = this.#resolveKey(asked.session_key ?? "main");
+    const before = this.#wakesInProgress.get(session);
+    const done = (async () => (await before?.catch(() => undefined), this.#deliverOne(session, asked)))();
+    this.#wakesInProgress.set(session, done);
+    return done.finally(() => this.#wakesInProgress.get(session) === done && this.#wakesInProgress.delete(session));
   }
 
-  async #wake(session, { key, delivery_id: delivery, text, message: line }) {
+  async #deliverOne(session, { key, delivery_id: delivery, text, message: line }) {
     const entry = readSession(this.api, session);
     const known = entry !== undefined;
     // A turn that we start before the gateway resumes its own would fail, and spoil that one.
-    if (now() - this.#since < RECOVERY_MS && isToRecover(entry) && !this.running.includes(session)) return { recovers: session };
+    if (readClock() - this.#startedAt < RECOVERY_MS && isAwaitingRecovery(entry) && !this.running.includes(session)) return { recovers: session };
     if (!known && session !== this.main && !session.includes(OURS)) return { refused: `The gateway has no session ${session}.` };
-    if (says(this.#done.get(key), text)) {
+    if (containsLines(this.#takenWakes.get(key), text)) {
       // It has arrived, but the daemon was killed before it heard so.
       this.tell({ kind: "answered", session_key: session, deliveries: [delivery] });
       return { turn: "taken before" };
     }
     // A repeated wake may say more than before; then it follows the one that waits or runs.
-    const [first] = this.#waiting(session);
-    if (first && !(first.key === key && says(first.text, text))) {
-      await this.#turn(session, first.key, this.#owed.get(session)?.get(first.key)?.line ?? ANOTHER);
+    const [first] = this.#listInjections(session);
+    if (first && !(first.key === key && containsLines(first.text, text))) {
+      await this.#startAnyTurn(session, first.key, this.#pendingWakes.get(session)?.get(first.key)?.line ?? ANOTHER);
       return { waits_for: first.key };
     }
-    const before = this.#owed.get(session)?.get(key);
+    const before = this.#pendingWakes.get(session)?.get(key);
     if (before && !first && this.running.includes(session)) {
-      if (!says(before.text, text)) return { waits_for: key };
+      if (!containsLines(before.text, text)) return { waits_for: key };
       before.delivery = delivery;
       return { turn: "running" };
     }
-    const since = now(); // before it is put: a turn that begins meanwhile may take it
+    const since = readClock(); // before it is put: a turn that begins meanwhile may take it
     // A session without an entry, such as a main one before its first turn, is created by a turn.
-    const there = first !== undefined || (known && (await this.#put(session, key, text)));
-    if (!this.#owed.has(session)) this.#owed.set(session, new Map());
-    this.#owed.get(session).set(key, { delivery, since, text, line, expires: Date.now() + KEPT_MS });
-    if (there) return { turn: await this.#turn(session, key, line) };
-    return { turn: await this.#bring(session, key, line, text) };
+    const there = first !== undefined || (known && (await this.#injectText(session, key, text)));
+    if (!this.#pendingWakes.has(session)) this.#pendingWakes.set(session, new Map());
+    this.#pendingWakes.get(session).set(key, { delivery, since, text, line, expires: Date.now() + KEPT_MS });
+    if (there) return { turn: await this.#startAnyTurn(session, key, line) };
+    return { turn: await this.#startTurnWithText(session, key, line, text) };
   }
 
   /** Put a text before the session's next turn; returns false if the operator forbids it. */
-  async #put(session, key, text) {
+  async #injectText(session, key, text) {
     const injection = { sessionKey: session, text, idempotencyKey: key, placement: "prepend_context", ttlMs: KEPT_MS };
     const { enqueued } = await this.api.session.workflow.enqueueNextTurnInjection(injection);
-    return enqueued || this.#waiting(session).some((each) => each.key === key);
+    return enqueued || this.#listInjections(session).some((each) => each.key === key);
   }
 
   /** Start an ordinary turn with the wake in its message, as it could not be put before a turn. */
-  async #bring(session, key, line, text) {
+  async #startTurnWithText(session, key, line, text) {
     try {
-      if (this.#awaited(session)) throw new Error("a turn that was asked for earlier has not begun");
-      return await this.#ordinary(session, key, line, text);
+      if (this.#isTurnAwaited(session)) throw new Error("a turn that was asked for earlier has not begun");
+      return await this.#startOrdinaryTurn(session, key, line, text);
     } catch (error) {
-      this.#owed.get(session)?.delete(key);
+      this.#pendingWakes.get(session)?.delete(key);
       throw error;
     }
   }
 
   /** Start an ordinary turn, or if that fails, one by a heartbeat; returns which. */
-  async #turn(session, key, line) {
-    if (this.#awaited(session)) return "started before";
+  async #startAnyTurn(session, key, line) {
+    if (this.#isTurnAwaited(session)) return "started before";
     try {
-      return await this.#ordinary(session, key, line);
+      return await this.#startOrdinaryTurn(session, key, line);
     } catch (error) {
       if (this.stopping) throw error;
       const heart = this.api.runtime.system.runHeartbeatOnce({ reason: "taskmem", sessionKey: session });
@@ -228,22 +228,22 @@ export class Sessions {
   }
 
   /** Return whether a turn that we started has yet to begin, in at most START_MS, or runs. */
-  #awaited(session) {
-    const asked = this.#starting.get(session);
-    return asked !== undefined && (now() - asked < START_MS || this.running.includes(session));
+  #isTurnAwaited(session) {
+    const asked = this.#startingSince.get(session);
+    return asked !== undefined && (readClock() - asked < START_MS || this.running.includes(session));
   }
 
   /** Start a turn of which the chat shows one line, in our name if possible. */
-  async #ordinary(session, key, line, text) {
-    this.#starting.set(session, now());
-    const shown = await this.#show(session, key, line);
+  async #startOrdinaryTurn(session, key, line, text) {
+    this.#startingSince.set(session, readClock());
+    const shown = await this.#showLineOnce(session, key, line);
     try {
-      const asked = await this.run(session, [text, `${MARK}${line || ANOTHER}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
+      const asked = await this.startTurn(session, [text, `${MARK}${line || ANOTHER}`].filter(Boolean).join("\n\n"), shown || Boolean(text));
       void this.#watchStart(session, asked?.runId);
-      if (text) await this.#show(session, key, line); // now the session may exist
+      if (text) await this.#showLineOnce(session, key, line); // now the session may exist
       return "ordinary";
     } catch (error) {
-      this.#starting.delete(session);
+      this.#startingSince.delete(session);
       throw error;
     }
   }
@@ -252,23 +252,23 @@ export class Sessions {
   async #watchStart(session, runId) {
     const given = { status: "unknown" };
     const { status, error } = runId ? await this.api.runtime.subagent.waitForRun({ runId, timeoutMs: START_MS }).catch(() => given) : given;
-    if (status !== "error" || this.stopping || this.#begun.has(runId)) return;
+    if (status !== "error" || this.stopping || this.#begunRuns.has(runId)) return;
     await new Promise((done) => setTimeout(done, TELL_MS).unref());
-    this.#starting.delete(session);
-    const owed = this.#owed.get(session) ?? new Map();
-    const deliveries = [...owed.values()].map(({ delivery }) => delivery);
+    this.#startingSince.delete(session);
+    const pending = this.#pendingWakes.get(session) ?? new Map();
+    const deliveries = [...pending.values()].map(({ delivery }) => delivery);
     // Forget wakes that were in that turn's message alone: no other turn has them.
-    const waiting = this.#waiting(session).map(({ key }) => key);
-    for (const key of [...owed.keys()]) if (!waiting.includes(key)) owed.delete(key);
+    const waiting = this.#listInjections(session).map(({ key }) => key);
+    for (const key of [...pending.keys()]) if (!waiting.includes(key)) pending.delete(key);
     this.tell({ kind: "turn_not_started", session_key: session, deliveries, error: String(error || "the gateway gave no reason") });
   }
 
   /** Show a wake's line in the chat, once, if it has one; returns false if that fails. */
-  async #show(session, key, line) {
-    if (line === "" || this.#shown.has(key)) return true;
+  async #showLineOnce(session, key, line) {
+    if (line === "" || this.#shownLines.has(key)) return true;
     try {
       await showLine(session, line);
-      this.#shown.set(key, true);
+      this.#shownLines.set(key, true);
       return true;
     } catch {
       return false; // for example, there is no such session yet
@@ -277,37 +277,37 @@ export class Sessions {
 
   /** Start an ordinary turn. The gateway delivers nothing of it; the daemon sends its last reply to
    * the user. `hidden`: do not show its first row, which has the role `user`. */
-  async run(session, message, hidden = false) {
+  async startTurn(session, message, hidden = false) {
     if (this.stopping) throw new Error(STOPPING);
     const idempotencyKey = `taskmem:${randomUUID()}`;
-    if (hidden) this.#hidden.set(`${idempotencyKey}:user`, true);
-    this.#asked.set(idempotencyKey, session);
+    if (hidden) this.#hiddenRows.set(`${idempotencyKey}:user`, true);
+    this.#startedRuns.set(idempotencyKey, session);
     return this.api.runtime.subagent.run({ sessionKey: session, message, deliver: false, idempotencyKey });
   }
 
   /** Cancel the turns that we started, also those that have not begun. To the gateway each is a
    * sub-agent's run, which is not settled if it merely ends while the gateway waits to stop. */
-  async cancel() {
+  async cancelTurns() {
     const { tasks, config } = this.api.runtime;
     const runs = tasks?.runs.bindSession({ sessionKey: this.main });
-    for (const [run] of runs ? [...this.#asked] : []) {
+    for (const [run] of runs ? [...this.#startedRuns] : []) {
       const task = runs.resolve(run);
-      if (!["queued", "running"].includes(task?.status)) this.#asked.delete(run);
+      if (!["queued", "running"].includes(task?.status)) this.#startedRuns.delete(run);
       else await runs.cancel({ taskId: task.id, cfg: config.current() });
     }
   }
 
   /** Return a row of the conversation as it must be written: a hidden one is for the model alone;
    * undefined: unchanged. */
-  written(message) {
-    if (!this.#hidden.has(message?.idempotencyKey)) return undefined;
+  hideRow(message) {
+    if (!this.#hiddenRows.has(message?.idempotencyKey)) return undefined;
     return { message: { ...message, display: false } };
   }
 
   /** Return the key and text of our injections that no turn has taken yet, except expired ones. */
-  #waiting(session) {
-    const kept = readSession(this.api, session)?.pluginNextTurnInjections?.[this.id] ?? [];
-    const fresh = kept.filter(({ createdAt, ttlMs }) => !(Date.now() - createdAt > ttlMs));
+  #listInjections(session) {
+    const injections = readSession(this.api, session)?.pluginNextTurnInjections?.[this.id] ?? [];
+    const fresh = injections.filter(({ createdAt, ttlMs }) => !(Date.now() - createdAt > ttlMs));
     return fresh.map(({ idempotencyKey, text }) => ({ key: idempotencyKey, text }));
   }
 }

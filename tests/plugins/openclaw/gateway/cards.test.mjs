@@ -33,11 +33,11 @@ function openclaw() {
       stored = markdown ? { markdown, steps: plan, revision: (stored?.revision ?? 0) + 1, updatedAt: Date.now() } : null;
       return { card: stored };
     },
-    "taskmem.questions": () => request.run("a request", () => cards.enter(context)),
+    "taskmem.questions": () => request.run("a request", () => cards.setGatewayContext(context)),
   };
 }
 
-const show = (card, questions = [], newest_event = QUESTION.newest_event) => cards.show({ session_key: MAIN, card, questions, newest_event });
+const show = (card, questions = [], newest_event = QUESTION.newest_event) => cards.showView({ session_key: MAIN, card, questions, newest_event });
 const end = (id, status, answer) => asked.find((each) => each.id === id).onResolved({ id, status, ...(answer && { answers: { answers: { answer: [answer] } } }) });
 
 beforeEach(() => {
@@ -55,18 +55,18 @@ beforeEach(() => {
 test("a card is put, changed and taken away, and put once only", async () => {
   await show(CARD);
   await show(CARD);
-  assert.equal(cards.shows(MAIN), true);
+  assert.equal(cards.hasOwnCard(MAIN), true);
   await show(LATER);
   await show(null);
   assert.deepEqual(puts.map(({ plan }) => plan), [CARD.plan, LATER.plan, undefined]);
-  assert.equal(cards.shows(MAIN), false);
+  assert.equal(cards.hasOwnCard(MAIN), false);
 });
 
 test("what the agent has put since its task began stays", async () => {
   stored = { markdown: "Mine", revision: 7, updatedAt: Date.parse(CARD.since) + 1 };
   await show(CARD);
   await show(null);
-  assert.deepEqual([puts, cards.shows(MAIN)], [[], false]);
+  assert.deepEqual([puts, cards.hasOwnCard(MAIN)], [[], false]);
   stored.updatedAt -= 1;
   await show(CARD);
   assert.equal(puts.length, 1);
@@ -94,7 +94,7 @@ test("of views that come while one is put the newest alone follows", async () =>
 test("a card that cannot be put now is an error, and a session that is not there refused", async () => {
   house.methods["progressCard.put"] = () => Promise.reject(Object.assign(new Error("busy"), { gatewayCode: "UNAVAILABLE" }));
   await assert.rejects(show(CARD), /busy/);
-  const { refused } = await cards.show({ session_key: "agent:main:gone", card: CARD, questions: [] });
+  const { refused } = await cards.showView({ session_key: "agent:main:gone", card: CARD, questions: [] });
   assert.match(refused, /no session agent:main:gone/);
 });
 
@@ -102,13 +102,13 @@ test("a card that this gateway never takes is left out, and its operator warned 
   house.methods["progressCard.get"] = () => Promise.reject(Object.assign(new Error("unknown method"), { gatewayCode: "INVALID_REQUEST" }));
   await show(CARD, [QUESTION]);
   await show(LATER);
-  assert.deepEqual([puts, cards.shows(MAIN), asked.length], [[], false, 1]);
+  assert.deepEqual([puts, cards.hasOwnCard(MAIN), asked.length], [[], false, 1]);
   assert.equal(house.warned.length, 1);
 });
 
 test("a question is asked once, with free words beside its options", async () => {
-  const [id] = await Promise.all([cards.ask(MAIN, QUESTION), show(null, [QUESTION])]);
-  assert.equal(await cards.ask(MAIN, QUESTION), id);
+  const [id] = await Promise.all([cards.askQuestion(MAIN, QUESTION), show(null, [QUESTION])]);
+  assert.equal(await cards.askQuestion(MAIN, QUESTION), id);
   const [{ questions, agentId, sessionKey }] = asked;
   assert.deepEqual([asked.length, agentId, sessionKey], [1, "main", MAIN]);
   assert.deepEqual(questions, [{ questionId: "answer", header: "Resume?", question: "Shall it go on?", options: [{ label: "Resume" }, { label: "Leave it" }], isOther: true }]);
@@ -116,7 +116,7 @@ test("a question is asked once, with free words beside its options", async () =>
 });
 
 test("a question belongs to no request that a stopping gateway waits for", async () => {
-  await request.run("a request", () => cards.ask(MAIN, QUESTION));
+  await request.run("a request", () => cards.askQuestion(MAIN, QUESTION));
   assert.equal(asked[0].within, undefined);
 });
 
@@ -132,7 +132,7 @@ test("an answer is told once, and its question asked no more", async () => {
 test("a question whose time is up is asked anew, and one put aside is not", async () => {
   await show(null, [QUESTION]);
   end("id-1", "expired");
-  await cards.ask(MAIN, QUESTION);
+  await cards.askQuestion(MAIN, QUESTION);
   assert.equal(asked.length, 2);
   end("id-2", "cancelled");
   await show(null, [QUESTION]);
@@ -145,7 +145,7 @@ test("a question that is over loses its buttons, and so does each at the end", a
   const over = () => heard.filter(([event]) => event === "question.resolved").map(([, id]) => id);
   assert.deepEqual(over(), ["id-2"]);
   cards.close();
-  await cards.ask(MAIN, { ...QUESTION, key: "3" });
+  await cards.askQuestion(MAIN, { ...QUESTION, key: "3" });
   assert.deepEqual(over(), ["id-2", "id-1"]);
 });
 
@@ -159,23 +159,23 @@ test("a question whose buttons were taken away is asked anew when it is open aga
 });
 
 test("what was drawn before a question was asked leaves its buttons", async () => {
-  await cards.ask(MAIN, QUESTION);
+  await cards.askQuestion(MAIN, QUESTION);
   await show(CARD, [], QUESTION.newest_event - 1);
   assert.deepEqual(heard.map(([event]) => event), ["question.requested"]);
 });
 
 test("where nothing can be asked there are no buttons, then or later", async () => {
   const enter = house.methods["taskmem.questions"];
-  house.methods["taskmem.questions"] = () => cards.enter({});
-  assert.equal(await cards.ask(MAIN, QUESTION), undefined);
+  house.methods["taskmem.questions"] = () => cards.setGatewayContext({});
+  assert.equal(await cards.askQuestion(MAIN, QUESTION), undefined);
   assert.match(house.warned[0], /have no buttons .*lets no plug-in ask.*taskmem doctor/);
   house.methods["taskmem.questions"] = enter;
-  assert.equal(await cards.ask(MAIN, QUESTION), undefined);
+  assert.equal(await cards.askQuestion(MAIN, QUESTION), undefined);
   assert.deepEqual(asked, []);
 });
 
 test("what users cannot be shown is known, with the reason", async () => {
-  assert.deepEqual(await cards.lacks(MAIN), { cards: undefined, buttons: undefined });
+  assert.deepEqual(await cards.checkSupport(MAIN), { cards: undefined, buttons: undefined });
   for (const method of ["progressCard.get", "taskmem.questions"]) delete house.methods[method];
-  assert.deepEqual(await cards.lacks(MAIN), { cards: "unknown method: progressCard.get", buttons: "unknown method: taskmem.questions" });
+  assert.deepEqual(await cards.checkSupport(MAIN), { cards: "unknown method: progressCard.get", buttons: "unknown method: taskmem.questions" });
 });

@@ -9,7 +9,7 @@ function at_home(answer) {
   const house = gateway();
   const asked = [];
   const call = async (method, params) => (asked.push([method, params]), answer());
-  registerCommands(house.api, () => ({ daemon: { call }, given: new Map(), work: { stillRunning: (session) => [session] } }));
+  registerCommands(house.api, () => ({ daemon: { call }, packetGiven: new Map(), reports: { listRunning: (session) => [session] } }));
   return { ...house, asked, obeys: (command, args) => house.commands[command].handler({ sessionKey: MAIN, agentId: "main", args }) };
 }
 

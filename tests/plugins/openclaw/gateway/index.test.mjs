@@ -7,7 +7,7 @@ import { mock, test } from "node:test";
 import { daemon, folder, gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
 const { default: plugin } = await load("index.js");
-const STARTED = Symbol.for("openclaw-taskmem");
+const INSTANCE = Symbol.for("openclaw-taskmem");
 const said_by_user = (content) => [{ message: { role: "user", content } }, { sessionKey: MAIN }];
 const turn = (runId = "r1", sessionKey = MAIN) => [{}, { sessionKey, runId }];
 
@@ -41,7 +41,7 @@ async function at_home(test, { started = true, packet = "the packet", says = {},
 async function prompted(house, content, runId = "r1") {
   const before = house.asked().length;
   house.hooks.before_message_write(...said_by_user(content));
-  if (globalThis[STARTED].fetched.has(MAIN)) await globalThis[STARTED].fetched.get(MAIN).found.catch(() => {});
+  if (globalThis[INSTANCE].fetchedContexts.has(MAIN)) await globalThis[INSTANCE].fetchedContexts.get(MAIN).found.catch(() => {});
   const given = await house.hooks.before_prompt_build(...turn(runId));
   return { given: given?.prependContext, asked: house.asked().slice(before) };
 }
@@ -180,7 +180,7 @@ test("a session's turn that ends while a sub-agent runs says so, until that has 
     house.begin(runId);
     house.end(runId);
     await house.there.until((d) => d.events().some((event) => event.run_id === runId));
-    await globalThis[STARTED].daemon.kept(1_000);
+    await globalThis[INSTANCE].daemon.awaitReports(1_000);
     return house.there.events().findLast(({ kind }) => kind === "turn_ended").children;
   };
   house.hooks.subagent_spawned({}, { childSessionKey: child, requesterSessionKey: MAIN });
@@ -236,7 +236,7 @@ test("a packet that could not be put there comes when the turn's prompt is built
 test("a row that is for the model alone is written so", async (t) => {
   const house = await at_home(t);
   sdk.callGatewayTool = async () => {};
-  await globalThis[STARTED].sessions.wake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." });
+  await globalThis[INSTANCE].sessions.deliverWake({ session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." });
   const message = { role: "user", content: "[taskmem] Deploy: on.", idempotencyKey: `${house.turns[0].idempotencyKey}:user` };
   assert.deepEqual(house.hooks.before_message_write({ message }, { sessionKey: MAIN }), { message: { ...message, display: false } });
 });
@@ -283,7 +283,7 @@ test("when the gateway stops, the daemon is told, and the instance is gone", asy
   const house = await at_home(t);
   await house.service.stop();
   assert.equal(house.there.events().at(-1).kind, "gateway_stopped");
-  assert.equal(globalThis[STARTED], undefined);
+  assert.equal(globalThis[INSTANCE], undefined);
 });
 
 for (const when of ["before", "after"])
@@ -293,10 +293,10 @@ for (const when of ["before", "after"])
     const house = await at_home(t);
     house.hooks.gateway_start({}, { abortSignal: stop.signal });
     stop.abort();
-    const { handlers } = globalThis[STARTED];
+    const { handlers } = globalThis[INSTANCE];
     for (const ask of ["wake", "open", "say", "read"]) await assert.rejects(handlers[ask]({}), /the gateway is stopping/);
     assert.deepEqual([house.turns, house.beats], [[], []]);
-    const { version, boot } = globalThis[STARTED].hello();
+    const { version, boot } = globalThis[INSTANCE].buildHello();
     assert.deepEqual(handlers.version(), { version, boot });
     // What goes on ends as ever, and is told.
     house.begin("r1");
@@ -372,8 +372,8 @@ test("a question that a model is asked when the gateway is to stop is given up",
   const house = await at_home(t);
   const stop = new AbortController();
   house.hooks.gateway_start({}, { abortSignal: stop.signal });
-  const { reader, handlers } = globalThis[STARTED];
-  reader.read = async (_, signal) => signal;
+  const { reader, handlers } = globalThis[INSTANCE];
+  reader.askModel = async (_, signal) => signal;
   const asked = await handlers.read({}, new AbortController().signal);
   assert.equal(asked.aborted, false);
   stop.abort();
@@ -386,9 +386,9 @@ test("a plug-in that is loaded anew before the old one has stopped stays", async
   plugin.register(newer.api);
   newer.service.start({ stateDir: house.state });
   t.after(() => newer.service.stop());
-  const there = globalThis[STARTED];
+  const there = globalThis[INSTANCE];
   await house.service.stop();
-  assert.equal(globalThis[STARTED], there);
+  assert.equal(globalThis[INSTANCE], there);
 });
 
 test("a call beyond its step's budget is not made, reads why, and is not told; ours are made", async (t) => {
@@ -413,7 +413,7 @@ for (const [whose, row, ms] of [
     await told(house, "turn_started");
     const call = calling(house);
     mock.timers.tick(ms - 1);
-    globalThis[STARTED].daemon.call("status", {}, 60_000).catch(() => {});
+    globalThis[INSTANCE].daemon.call("status", {}, 60_000).catch(() => {});
     await house.there.until(() => house.asked("status").length === 1);
     assert.equal(house.asked("budget").length, 0);
     mock.timers.tick(1);
@@ -480,7 +480,7 @@ test("an answer waits until what went before it is kept, and for the daemon, and
   house.there.answer = () => undefined;
   await told(house, "turn_started");
   const answer = house.hooks.before_agent_finalize({ runId: "r1", lastAssistantMessage: "done" }, { sessionKey: MAIN });
-  globalThis[STARTED].daemon.call("status", {}, 60_000).catch(() => {});
+  globalThis[INSTANCE].daemon.call("status", {}, 60_000).catch(() => {});
   await house.there.until(() => house.asked("status").length === 1);
   assert.equal(house.asked("finalize").length, 0);
   mock.timers.tick(150);
@@ -535,7 +535,7 @@ test("a turn that cannot be stopped troubles nobody", async (t) => {
 
 test("at the daemon's word a line is shown and a turn is stopped, in the session that it names or the main one", async (t) => {
   const house = await at_home(t);
-  const { handlers } = globalThis[STARTED];
+  const { handlers } = globalThis[INSTANCE];
   const done = [];
   sdk.callGatewayTool = async (_, __, { sessionKey, message }) => void done.push([sessionKey, message]);
   sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
@@ -550,7 +550,7 @@ test("at the daemon's word a line is shown and a turn is stopped, in the session
 
 test("a turn that began after the daemon wanted its session's stopped goes on", async (t) => {
   const house = await at_home(t);
-  const { handlers } = globalThis[STARTED];
+  const { handlers } = globalThis[INSTANCE];
   sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
   sdk.abortAgentHarnessRun = () => true;
   const elapsed = (ms) => {
@@ -570,7 +570,7 @@ test("a turn that began after the daemon wanted its session's stopped goes on", 
 
 test("a turn that began before the plug-in was there is as old as the plug-in", async (t) => {
   const house = await at_home(t);
-  const { handlers, startedAt } = globalThis[STARTED];
+  const { handlers, startedAt } = globalThis[INSTANCE];
   sdk.resolveActiveEmbeddedRunSessionId = (session) => session;
   sdk.abortAgentHarnessRun = () => true;
   mock.method(performance, "now", () => startedAt + 1_000);
@@ -584,7 +584,7 @@ test("a background command is recorded where the operator allows it, and told as
   const house = await at_home(t, { config: { recordCommands: true } });
   sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
   const env = house.hooks.resolve_exec_env({ host: "gateway" }, { sessionKey: MAIN });
-  assert.deepEqual(env, { TASKMEM_SESSION_KEY: MAIN, TASKMEM_HOST: globalThis[STARTED].host });
+  assert.deepEqual(env, { TASKMEM_SESSION_KEY: MAIN, TASKMEM_HOST: globalThis[INSTANCE].host });
   assert.equal(house.hooks.resolve_exec_env({ host: "sandbox" }, { sessionKey: OTHER }), undefined);
   const event = { toolName: "exec", toolCallId: "c1", params: { command: "make", background: true } };
   const { params } = await house.hooks.before_tool_call(event, { sessionKey: MAIN });
@@ -615,14 +615,14 @@ test("who asks for a packet or calls a tool says what runs in the session, and s
 
 test("a wake for an agent of another OpenClaw is not taken, and which this one is stays", async (t) => {
   const house = await at_home(t);
-  const { handlers, host } = globalThis[STARTED];
+  const { handlers, host } = globalThis[INSTANCE];
   assert.match(host, /^openclaw:[0-9a-f-]{36}$/);
-  assert.equal(globalThis[STARTED].hello().host, host);
+  assert.equal(globalThis[INSTANCE].buildHello().host, host);
   const wake = { session_key: MAIN, key: "k", delivery_id: "d", text: "the packet", message: "Deploy: on." };
   assert.deepEqual(await handlers.wake({ ...wake, host: "openclaw:another" }), { elsewhere: true });
   assert.equal(house.waiting(MAIN).length, 0);
   for (const own of [host, null]) assert.ok((await handlers.wake({ ...wake, host: own })).turn);
   await house.service.stop();
   house.service.start({ stateDir: house.state });
-  assert.equal(globalThis[STARTED].host, host);
+  assert.equal(globalThis[INSTANCE].host, host);
 });

@@ -8,7 +8,7 @@ const PHONE = { channel: "phone", to: "phone:1", accountId: "default", threadId:
 let house, notices, phone, done, asked, carded;
 const QUESTION = { key: "q", header: "Review", text: "It is for you to review.", options: ["Accept", "Send back"] };
 
-const tell = (more = {}, session = MAIN) => notices.tell(session, { text: "It is done.", key: "1", in_chat: false, ...more });
+const tell = (more = {}, session = MAIN) => notices.sendNotice(session, { text: "It is done.", key: "1", in_chat: false, ...more });
 const texts = () => phone.sent.map(([, , text]) => text);
 const gone = (code, message) => Object.assign(new Error(message), { gatewayCode: code });
 
@@ -16,7 +16,7 @@ beforeEach(() => {
   house = gateway();
   asked = undefined;
   carded = [];
-  notices = new Notices({ api: house.api, cards: { ask: async () => asked, shows: (session) => carded.includes(session) } });
+  notices = new Notices({ api: house.api, cards: { askQuestion: async () => asked, hasOwnCard: (session) => carded.includes(session) } });
   house.sessions.get(MAIN).delivery = { kind: "external", context: PHONE };
   phone = channel();
   done = phone.sent;
@@ -237,7 +237,7 @@ test("a session that is not there is refused, and any other trouble is one", asy
 });
 
 test("an older gateway is asked by its own request to send", async () => {
-  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
+  notices = new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } });
   const asked = [];
   sdk.callGatewayTool = async (method, _, params) => void asked.push([method, params]);
   await tell();
@@ -245,7 +245,7 @@ test("an older gateway is asked by its own request to send", async () => {
 });
 
 test("an older gateway that may have sent it is not asked again", async () => {
-  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
+  notices = new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } });
   sdk.callGatewayTool = async () => Promise.reject(gone("UNAVAILABLE", "the line broke"));
   assert.deepEqual(await tell(), {});
   assert.match(house.warned[0], /may not have been sent: the line broke/);
@@ -258,7 +258,7 @@ for (const [what, error] of [
   ["did not allow it yet", gone("FORBIDDEN", "missing scope")],
 ])
   test(`an older gateway that ${what} is asked again by the same name`, async () => {
-    notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
+    notices = new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } });
     const names = [];
     sdk.callGatewayTool = async (_, __, { idempotencyKey }) => {
       names.push(idempotencyKey);
@@ -270,7 +270,7 @@ for (const [what, error] of [
   });
 
 test("where an older gateway has no such channel the web chat shows it", async () => {
-  notices = new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } });
+  notices = new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } });
   const chat = sdk.callGatewayTool;
   sdk.callGatewayTool = async (method, ...rest) => (method === "send" ? Promise.reject(gone("INVALID_REQUEST", "unsupported channel")) : chat(method, ...rest));
   await tell();
@@ -278,8 +278,8 @@ test("where an older gateway has no such channel the web chat shows it", async (
 });
 
 test("it says what a gateway does not offer", async () => {
-  assert.deepEqual(await notices.lacks(), []);
-  assert.deepEqual(await new older.Notices({ api: house.api, cards: { ask: async () => undefined, shows: () => false } }).lacks(), ["sendDurableMessageBatch"]);
+  assert.deepEqual(await notices.listMissingFunctions(), []);
+  assert.deepEqual(await new older.Notices({ api: house.api, cards: { askQuestion: async () => undefined, hasOwnCard: () => false } }).listMissingFunctions(), ["sendDurableMessageBatch"]);
 });
 
 test("what is asked by buttons in the web chat needs no line besides", async () => {

@@ -13,15 +13,15 @@ function move_in(options) {
     if (!house.sessions.has(sessionKey)) throw new Error("session not found");
     shown.push(message);
   };
-  const work = { began: (session_key) => ({ session_key }), ended: (session_key) => ({ session_key, calls: 2 }) };
-  sessions = new Sessions({ api: house.api, id: "taskmem", work, tell: (event) => told.push(event) });
-  house.api.agent.events.registerAgentEventSubscription({ handle: (event) => sessions.lifecycle(event) });
+  const reports = { beginTurn: (session_key) => ({ session_key }), endTurn: (session_key) => ({ session_key, calls: 2 }) };
+  sessions = new Sessions({ api: house.api, id: "taskmem", reports, tell: (event) => told.push(event) });
+  house.api.agent.events.registerAgentEventSubscription({ handle: (event) => sessions.handleLifecycle(event) });
 }
 
 beforeEach(() => move_in());
 
 const wake = (more = {}) =>
-  sessions.wake({ session_key: MAIN, key: "wake-1", delivery_id: "delivery-1", text: "the packet", message: "Carry on.", ...more });
+  sessions.deliverWake({ session_key: MAIN, key: "wake-1", delivery_id: "delivery-1", text: "the packet", message: "Carry on.", ...more });
 const told_of = (kind) => told.filter((event) => event.kind === kind);
 
 test("a wake waits before the next turn, and an ordinary turn is asked for", async () => {
@@ -34,7 +34,7 @@ test("it has arrived when a model has answered in the turn that took it, and is 
   await wake();
   house.begin("r1");
   assert.deepEqual(told_of("answered"), []);
-  sessions.answered("r1");
+  sessions.handleAnswered("r1");
   house.end("r1");
   assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-1"]]);
   assert.deepEqual(told_of("turn_ended").map(({ deliveries, error }) => [deliveries, error]), [[[], null]]);
@@ -43,7 +43,7 @@ test("it has arrived when a model has answered in the turn that took it, and is 
 test("what waits still has not arrived by a turn that could not take it", async () => {
   house.begin("earlier");
   await wake();
-  sessions.answered("earlier");
+  sessions.handleAnswered("earlier");
   house.end("earlier");
   assert.deepEqual(told_of("answered"), []);
   assert.deepEqual(told_of("turn_ended")[0].deliveries, []);
@@ -57,7 +57,7 @@ test("a turn that begins while the wake is put there has taken it", async () => 
     return done;
   };
   await wake();
-  sessions.answered("r1");
+  sessions.handleAnswered("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
 });
 
@@ -75,10 +75,10 @@ test("a turn that failed has taken the wake, and it has not arrived", async () =
 test("a turn that failed after a model had answered is no failure", async () => {
   await wake();
   house.begin("r1");
-  sessions.answered("r1");
+  sessions.handleAnswered("r1");
   house.end("r1", { error: "late" });
   house.begin("r2");
-  sessions.answered("r2");
+  sessions.handleAnswered("r2");
   house.end("r2", { aborted: true });
   assert.deepEqual(told_of("turn_ended").map(({ error }) => error), [null, null]);
 });
@@ -105,7 +105,7 @@ test("what has arrived and says more now is brought again", async () => {
   house.end("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-2", text: "the packet\nand more" }), { turn: "ordinary" });
   assert.deepEqual(house.begin("r2"), ["the packet\nand more"]);
-  sessions.answered("r2");
+  sessions.handleAnswered("r2");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
 });
 
@@ -115,7 +115,7 @@ test("a wake that comes again with more follows the one that waits or runs", asy
   assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
   house.begin("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-3", text: "one\nthree" }), { waits_for: "wake-1" });
-  sessions.answered("r1");
+  sessions.handleAnswered("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
 });
 
@@ -123,7 +123,7 @@ test("what an earlier start put before the next turn is not put there again", as
   house.waiting(MAIN).push({ idempotencyKey: "wake-1", text: "the packet", createdAt: Date.now(), ttlMs: 1e6 });
   assert.deepEqual(await wake(), { turn: "ordinary" });
   assert.deepEqual(house.begin("r1"), ["the packet"]);
-  sessions.answered("r1");
+  sessions.handleAnswered("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
 });
 
@@ -131,7 +131,7 @@ test("a wake whose turn runs is told under its new delivery, and not put there a
   await wake();
   house.begin("r1");
   assert.deepEqual(await wake({ delivery_id: "delivery-2" }), { turn: "running" });
-  sessions.answered("r1");
+  sessions.handleAnswered("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-2"]);
 });
 
@@ -204,7 +204,7 @@ test("what only a turn that did not begin would have brought is taken by no othe
   mock.timers.reset();
   assert.deepEqual(told_of("turn_not_started").map(({ deliveries }) => deliveries), [["delivery-1"]]);
   house.begin("of the user");
-  sessions.answered("of the user");
+  sessions.handleAnswered("of the user");
   assert.deepEqual(told_of("answered"), []);
 });
 
@@ -292,9 +292,9 @@ test("where a heartbeat is skipped, too, the wake says both reasons", async () =
 });
 
 test("a turn that cannot be started because the gateway stops is started by no heartbeat", async () => {
-  house.run = async () => (sessions.stops(), assert.fail("draining"));
+  house.run = async () => (sessions.beginStop(), assert.fail("draining"));
   await assert.rejects(wake(), /draining/);
-  await assert.rejects(sessions.run(OTHER, "Go on."), /the gateway is stopping/);
+  await assert.rejects(sessions.startTurn(OTHER, "Go on."), /the gateway is stopping/);
   assert.deepEqual(house.beats, []);
 });
 
@@ -303,15 +303,15 @@ test("turns that we asked for are called off at the gateway, and those that are 
   const status = (run) => (run === house.turns[0].idempotencyKey ? "running" : "succeeded");
   const resolve = (run) => ({ id: `row of ${run}`, status: status(run) });
   house.api.runtime.tasks = { runs: { bindSession: ({ sessionKey }) => ({ resolve, cancel: async ({ taskId }) => called_off.push([sessionKey, taskId]) }) } };
-  await sessions.run(OTHER, "Go on.");
-  await sessions.run(MAIN, "Go on.");
-  await sessions.cancel();
+  await sessions.startTurn(OTHER, "Go on.");
+  await sessions.startTurn(MAIN, "Go on.");
+  await sessions.cancelTurns();
   assert.deepEqual(called_off, [[MAIN, `row of ${house.turns[0].idempotencyKey}`]]);
 });
 
 test("a gateway that cannot call off a turn is asked nothing", async () => {
-  await sessions.run(MAIN, "Go on.");
-  assert.equal(await sessions.cancel(), undefined);
+  await sessions.startTurn(MAIN, "Go on.");
+  assert.equal(await sessions.cancelTurns(), undefined);
 });
 
 test("a heartbeat that takes long is under way", async () => {
@@ -332,7 +332,7 @@ test("where nothing may be put before prompts, the turn's message brings the tex
   await wake();
   assert.deepEqual(house.turns.map(({ message }) => message), ["the packet\n\n[taskmem] Carry on."]);
   house.begin("r1");
-  sessions.answered("r1");
+  sessions.handleAnswered("r1");
   assert.deepEqual(told_of("answered")[0].deliveries, ["delivery-1"]);
 });
 
@@ -340,7 +340,7 @@ test("a turn that ran already when the message was sent has not taken it", async
   move_in({ allowed: false });
   house.begin("earlier");
   await wake();
-  sessions.answered("earlier");
+  sessions.handleAnswered("earlier");
   house.end("earlier");
   assert.deepEqual(told_of("answered"), []);
 });
@@ -359,7 +359,7 @@ test("an injection that has expired waits no more, and no turn has taken it", as
   mock.timers.tick(24 * 3_600_000 + 1);
   assert.deepEqual(await wake({ key: "wake-2", delivery_id: "delivery-2" }), { turn: "started before" });
   house.begin("r1");
-  sessions.answered("r1");
+  sessions.handleAnswered("r1");
   assert.deepEqual(told_of("answered").map(({ deliveries }) => deliveries), [["delivery-2"]]);
   mock.timers.reset();
 });
@@ -402,8 +402,8 @@ test("the chat shows a wake's line in our name, and its turn's first row to the 
   await wake();
   assert.deepEqual(shown, ["Carry on."]);
   const written = row(house.turns[0]);
-  assert.deepEqual(sessions.written(written), { message: { ...written, display: false } });
-  for (const other of [undefined, { role: "user" }, row({ idempotencyKey: "taskmem:another" })]) assert.equal(sessions.written(other), undefined);
+  assert.deepEqual(sessions.hideRow(written), { message: { ...written, display: false } });
+  for (const other of [undefined, { role: "user" }, row({ idempotencyKey: "taskmem:another" })]) assert.equal(sessions.hideRow(other), undefined);
 });
 
 test("a wake that is sent again shows its line once", async () => {
@@ -412,19 +412,19 @@ test("a wake that is sent again shows its line once", async () => {
   house.end("r1", { error: "no model" });
   await wake();
   assert.deepEqual([shown, house.turns.length], [["Carry on."], 2]);
-  assert.ok(sessions.written(row(house.turns[1])));
+  assert.ok(sessions.hideRow(row(house.turns[1])));
 });
 
 test("where the line cannot be shown, the first row is", async () => {
   sdk.callGatewayTool = async () => Promise.reject(new Error("not allowed"));
   await wake();
-  assert.equal(sessions.written(row(house.turns[0])), undefined);
+  assert.equal(sessions.hideRow(row(house.turns[0])), undefined);
 });
 
 test("a wake without a line is not seen, and its turn's first row neither", async () => {
   await wake({ message: "" });
   assert.deepEqual(shown, []);
-  assert.ok(sessions.written(row(house.turns[0])));
+  assert.ok(sessions.hideRow(row(house.turns[0])));
   assert.equal(house.turns[0].message, "[taskmem] The agent goes on.");
 });
 
@@ -432,7 +432,7 @@ test("what a turn brings for its model is never shown, and its line once it has 
   house.sessions.delete(MAIN);
   house.run = async (run) => void (house.turns.push(run), house.sessions.set(MAIN, {}));
   await wake({ session_key: null });
-  assert.ok(sessions.written(row(house.turns[0])));
+  assert.ok(sessions.hideRow(row(house.turns[0])));
   assert.deepEqual(shown, ["Carry on."]);
 });
 
@@ -483,7 +483,7 @@ for (const [how, data, aborted, failed] of [
 ])
   test(`a turn that ended ${how} is told so, also where a model had answered`, () => {
     house.begin("r1");
-    sessions.answered("r1");
+    sessions.handleAnswered("r1");
     house.end("r1", data);
     const [ended] = told_of("turn_ended");
     assert.deepEqual([ended.aborted, ended.failed, ended.error], [aborted, failed, null]);
@@ -508,9 +508,9 @@ test("a start that is told twice is one", () => {
 });
 
 test("hooks are counted for a hundred sessions at most", () => {
-  for (let n = 0; n < 150; n++) sessions.fired("before_prompt_build", `agent:main:${n}`);
-  sessions.fired("before_prompt_build", undefined);
-  sessions.fired("before_prompt_build", "agent:main:149");
-  assert.deepEqual(sessions.seen("agent:main:0"), {});
-  assert.deepEqual(sessions.seen("agent:main:149"), { before_prompt_build: 2 });
+  for (let n = 0; n < 150; n++) sessions.countHook("before_prompt_build", `agent:main:${n}`);
+  sessions.countHook("before_prompt_build", undefined);
+  sessions.countHook("before_prompt_build", "agent:main:149");
+  assert.deepEqual(sessions.getHookCounts("agent:main:0"), {});
+  assert.deepEqual(sessions.getHookCounts("agent:main:149"), { before_prompt_build: 2 });
 });

@@ -1,7 +1,7 @@
 // A map that keeps only its newest entries.
 
 /** Holds at most `most` entries: it drops the one that was set longest ago. */
-export class Kept extends Map {
+export class BoundedMap extends Map {
   constructor(most) {
     super();
     this.most = most;

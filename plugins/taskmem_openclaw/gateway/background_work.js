@@ -3,20 +3,20 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { basename } from "node:path";
-import { Kept } from "./kept.js";
-import { listCommands } from "./requests.js";
+import { BoundedMap } from "./bounded_map.js";
+import { listCommands } from "./gateway_requests.js";
 
 const MOST_COMMANDS = 1_000;
-const MOST_AWAITED = 100; // commands that one report names
-const GLANCE_MS = 2_000; // interval of looks at running commands
+const MOST_LISTED = 100; // commands that one report names
+const CHECK_MS = 2_000; // interval of looks at running commands
 const LONGEST_MS = 3_600_000; // how soon an automation must be due, and how young a repeated one must be
 const EVENT_DRIVEN = ["on-exit", "stream"]; // kinds of schedules without a known due time
 const EVERY_LINE = 1_000_000; // more lines than any command's output has
 const SHELL_ONLY = { includeBaseCodingTools: false, includeShellTools: true, includeChannelTools: false, includeOpenClawTools: false, includePluginTools: false };
-const CUT = "[earlier output was discarded"; // how OpenClaw begins a text whose beginning it has cut
+const TRUNCATED = "[earlier output was discarded"; // how OpenClaw begins a text whose beginning it has cut
 
 /** Return an automation's name for people. */
-const named = ({ id, name }) => `automation ${name || id}`.slice(0, 200);
+const nameAutomation = ({ id, name }) => `automation ${name || id}`.slice(0, 200);
 
 /** Return whether an automation runs, or will within the hour. A repeated or event-driven one that
  * does not run counts only in the first hour after it was made. */
@@ -30,20 +30,20 @@ function isAwaited({ enabled, schedule, state = {}, createdAtMs = 0 }) {
   return due && (young || schedule?.kind === "at");
 }
 
-export class Awaited {
-  #commands = new Kept(MOST_COMMANDS); // name → { session that runs it, root, about, since, runs, recording }
-  #hosts = new Kept(MOST_COMMANDS); // session → host on which its next command runs
-  #wrapped = new Kept(MOST_COMMANDS); // id of a call → { command, recording }
-  #jobs = new Map(); // id → an automation that an agent made, as the scheduler last listed it
-  #looking; // timer of the next look
+export class BackgroundWork {
+  #commandByName = new BoundedMap(MOST_COMMANDS); // name → { session that runs it, root, about, since, runs, recording }
+  #hostBySession = new BoundedMap(MOST_COMMANDS); // session → host on which its next command runs
+  #wrappedCalls = new BoundedMap(MOST_COMMANDS); // id of a call → { command, recording }
+  #automations = new Map(); // id → an automation that an agent made, as the scheduler last listed it
+  #checkTimer; // timer of the next look
   #stopped = false;
-  #outside = AsyncLocalStorage.snapshot(); // runs looks outside of the tool call that begins them, whose authority ends with it
+  #runOutside = AsyncLocalStorage.snapshot(); // runs looks outside of the tool call that begins them, whose authority ends with it
 
   /** `runner` is the command that runs `taskmem`; `boot` is when the gateway started, in epoch
-   * milliseconds: an older row is not a command of its. `ended(session, name, how)` is called for
-   * each command and automation that ends; `root` returns the session that a session works for. */
-  constructor({ api, runner, ended, root = (session) => session, boot = Math.round(performance.timeOrigin) }) {
-    Object.assign(this, { api, runner, ended, root, boot });
+   * milliseconds: an older row is not a command of its. `onEnded(session, name, how)` is called for
+   * each command and automation that ends; `findRoot` returns the session that a session works for. */
+  constructor({ api, runner, onEnded, findRoot = (session) => session, boot = Math.round(performance.timeOrigin) }) {
+    Object.assign(this, { api, runner, onEnded, findRoot, boot });
   }
 
   /** Return whether the operator allows the recording of commands; never on Windows. */
@@ -52,152 +52,152 @@ export class Awaited {
   }
 
   /** Return the names of OpenClaw's functions that show a command's output and that it lacks. */
-  async lacks() {
+  async listMissingFunctions() {
     const { createOpenClawCodingTools } = await import("openclaw/plugin-sdk/agent-harness").catch(() => ({}));
     return createOpenClawCodingTools ? [] : ["createOpenClawCodingTools"];
   }
 
   /** Note on which host the session's next command runs. Returns what `taskmem call` needs in its
    * environment, the session and this OpenClaw; undefined: it does not run in the gateway. */
-  hosted({ host }, { sessionKey }, openclaw) {
-    this.#hosts.set(sessionKey, host);
-    return host === "gateway" ? { TASKMEM_SESSION_KEY: this.root(sessionKey), TASKMEM_HOST: openclaw } : undefined;
+  recordHost({ host }, { sessionKey }, openclaw) {
+    this.#hostBySession.set(sessionKey, host);
+    return host === "gateway" ? { TASKMEM_SESSION_KEY: this.findRoot(sessionKey), TASKMEM_HOST: openclaw } : undefined;
   }
 
   /** Return changed arguments of a tool call, so that its command is recorded; undefined: none. */
-  async wrapped({ toolName, toolCallId, params }, { sessionKey }, home) {
+  async wrapCommand({ toolName, toolCallId, params }, { sessionKey }, home) {
     const { command, background, host = "auto", env } = params ?? {};
-    if (!Awaited.isRecording(this.api) || toolName !== "exec" || background !== true || !command) return undefined;
-    if (this.#hosts.get(sessionKey) !== "gateway" || !["auto", "gateway"].includes(host)) return undefined;
+    if (!BackgroundWork.isRecording(this.api) || toolName !== "exec" || background !== true || !command) return undefined;
+    if (this.#hostBySession.get(sessionKey) !== "gateway" || !["auto", "gateway"].includes(host)) return undefined;
     if (await this.#isSandboxed(sessionKey)) return undefined;
-    const recording = `${word(command)}-${randomUUID().slice(0, 4)}`;
-    this.#wrapped.set(toolCallId, { command, recording });
+    const recording = `${nameRecording(command)}-${randomUUID().slice(0, 4)}`;
+    this.#wrappedCalls.set(toolCallId, { command, recording });
     // "$0" is the shell that OpenClaw starts.
-    const run = `${this.runner.map(quoted).join(" ")} run --name ${recording} -- "$0" -c ${quoted(command)}`;
+    const run = `${this.runner.map(quoteWord).join(" ")} run --name ${recording} -- "$0" -c ${quoteWord(command)}`;
     return { ...params, command: run, env: { ...env, TASKMEM_HOME: home } };
   }
 
   /** Return the event of a call with the command as the agent gave it. */
-  unwrapped(event) {
-    const { command } = this.#wrapped.get(event.toolCallId) ?? {};
+  unwrapEvent(event) {
+    const { command } = this.#wrappedCalls.get(event.toolCallId) ?? {};
     return command ? { ...event, params: { ...event.params, command } } : event;
   }
 
   /** Note from a tool's result that a command runs on in the background, or has ended. */
-  called(session, about, { toolCallId, result }) {
+  recordResult(session, about, { toolCallId, result }) {
     const { status, sessionId: name } = result?.details ?? {};
-    const { recording } = this.#wrapped.get(toolCallId) ?? {};
-    this.#wrapped.delete(toolCallId);
-    const known = this.#commands.get(name);
+    const { recording } = this.#wrappedCalls.get(toolCallId) ?? {};
+    this.#wrappedCalls.delete(toolCallId);
+    const known = this.#commandByName.get(name);
     if (status !== "running") {
       if (known && status) known.runs = false;
     } else if (name && !known?.runs) {
-      const command = { session, root: this.root(session), about, since: performance.now(), runs: true };
-      this.#commands.set(name, { ...command, recording });
-      if (!this.#stopped) this.#looking ??= this.#outside(setTimeout, () => this.#look(), GLANCE_MS).unref();
+      const command = { session, root: this.findRoot(session), about, since: performance.now(), runs: true };
+      this.#commandByName.set(name, { ...command, recording });
+      if (!this.#stopped) this.#checkTimer ??= this.#runOutside(setTimeout, () => this.#checkCommands(), CHECK_MS).unref();
     }
   }
 
   /** List the automations anew, and report those that have ended; without `cron` there are none. */
-  async scheduled(cron) {
+  async refreshAutomations(cron) {
     const all = (await cron?.list({ includeDisabled: true })) ?? [];
-    const before = this.#jobs;
-    this.#jobs = new Map(all.flatMap((job) => (job.owner?.sessionKey ? [[job.id, job]] : [])));
+    const before = this.#automations;
+    this.#automations = new Map(all.flatMap((job) => (job.owner?.sessionKey ? [[job.id, job]] : [])));
     for (const [id, job] of before) {
-      const now = this.#jobs.get(id);
+      const now = this.#automations.get(id);
       if (job.enabled === false || now?.enabled) continue;
       const { lastRunStatus, lastError } = now?.state ?? {};
-      this.ended(this.#of(job), named(job), lastError ?? lastRunStatus ?? "it is over");
+      this.onEnded(this.#findRootSession(job), nameAutomation(job), lastError ?? lastRunStatus ?? "it is over");
     }
   }
 
   /** Return, in words, the running commands and the automations that a session may wait for. */
-  of(session) {
-    const commands = this.commands(session).slice(-MOST_AWAITED);
-    const jobs = [...this.#jobs.values()].filter((job) => this.#of(job) === session && isAwaited(job));
-    return { awaited: commands.map(({ name, about }) => `${name} (${about})`), scheduled: jobs.map(named) };
+  listAwaited(session) {
+    const commands = this.listRunning(session).slice(-MOST_LISTED);
+    const jobs = [...this.#automations.values()].filter((job) => this.#findRootSession(job) === session && isAwaited(job));
+    return { awaited: commands.map(({ name, about }) => `${name} (${about})`), scheduled: jobs.map(nameAutomation) };
   }
 
   /** Return the running background commands of a session, with their ages in milliseconds. */
-  commands(session) {
+  listRunning(session) {
     const now = performance.now();
-    const its = this.#running.filter(([, { root }]) => root === session);
-    return its.map(([name, { about, since }]) => ({ kind: "command", name, about, age: now - since }));
+    const own = this.#runningCommands.filter(([, { root }]) => root === session);
+    return own.map(([name, { about, since }]) => ({ kind: "command", name, about, age: now - since }));
   }
 
   /** The sessions with running background commands. */
   get sessions() {
-    return new Set(this.#running.map(([, { root }]) => root));
+    return new Set(this.#runningCommands.map(([, { root }]) => root));
   }
 
   /** Return what the gateway shows of a command, with its text only if that was cut or its length
    * is not `size`; the name of its recording, if there is one; or what runs, if it is unknown. */
-  async facts({ name, size }) {
-    const known = this.#commands.get(name) ?? {};
+  async describeCommand({ name, size }) {
+    const known = this.#commandByName.get(name) ?? {};
     const { recording, session } = known;
     if (recording) return { boot: this.boot, recording };
-    const shown = session && (await this.#shown(session, name, size));
+    const shown = session && (await this.#readOutput(session, name, size));
     if (shown) return { boot: this.boot, shown };
     const called = ({ sourceId }) => sourceId === name;
-    const running = await this.#listed();
+    const running = await this.#listRunningRows();
     const row = running.find(called) ?? (await listCommands({ sessionKey: session })).find(called);
     if (!row) return { boot: this.boot, running: running.map(({ sourceId }) => sourceId) };
-    this.#commands.set(name, Object.assign(known, { session: row.sessionKey }));
+    this.#commandByName.set(name, Object.assign(known, { session: row.sessionKey }));
     const { status, terminalSummary, error, startedAt } = row;
-    return { boot: this.boot, row: { status, terminalSummary, error, startedAt }, shown: await this.#shown(row.sessionKey, name, size) };
+    return { boot: this.boot, row: { status, terminalSummary, error, startedAt }, shown: await this.#readOutput(row.sessionKey, name, size) };
   }
 
   stop() {
     this.#stopped = true;
-    clearTimeout(this.#looking);
+    clearTimeout(this.#checkTimer);
   }
 
   /** Return the rows that the gateway lists as running, without those that an earlier one left. */
-  async #listed() {
+  async #listRunningRows() {
     return (await listCommands({ status: "running" })).filter(({ startedAt }) => startedAt >= this.boot);
   }
 
-  get #running() {
-    return [...this.#commands].filter(([, { runs }]) => runs);
+  get #runningCommands() {
+    return [...this.#commandByName].filter(([, { runs }]) => runs);
   }
 
   /** Return the root session of the session in which an automation was made. */
-  #of({ owner }) {
-    return this.root(owner.sessionKey.toLowerCase());
+  #findRootSession({ owner }) {
+    return this.findRoot(owner.sessionKey.toLowerCase());
   }
 
   /** Ask the gateway which commands still run, and report how the others ended. */
-  async #look() {
+  async #checkCommands() {
     try {
-      const listed = new Set((await this.#listed()).map(({ sourceId }) => sourceId));
-      for (const [name, command] of this.#running.filter(([name]) => !listed.has(name))) {
+      const listed = new Set((await this.#listRunningRows()).map(({ sourceId }) => sourceId));
+      for (const [name, command] of this.#runningCommands.filter(([name]) => !listed.has(name))) {
         const row = (await listCommands({ sessionKey: command.session })).find(({ sourceId }) => sourceId === name);
         // It may have begun after the list was made, or its agent has seen its end meanwhile.
         if (row?.status === "running" || !command.runs) continue;
         command.runs = false;
-        this.ended(command.root, name, row?.terminalSummary ?? row?.status ?? "ended");
+        this.onEnded(command.root, name, row?.terminalSummary ?? row?.status ?? "ended");
       }
     } catch {
       // The next look may succeed.
     } finally {
-      this.#looking = this.#running.length && !this.#stopped ? setTimeout(() => this.#look(), GLANCE_MS).unref() : undefined;
+      this.#checkTimer = this.#runningCommands.length && !this.#stopped ? setTimeout(() => this.#checkCommands(), CHECK_MS).unref() : undefined;
     }
   }
 
   /** Return what OpenClaw's `process` tool says of a command; undefined: it does not know it, or we
    * cannot get the tool. */
-  async #shown(session, name, size) {
-    const details = await this.#log(session, name).catch(() => undefined);
+  async #readOutput(session, name, size) {
+    const details = await this.#readProcessLog(session, name).catch(() => undefined);
     if (details?.sessionId !== name) return undefined;
     const { status, exitCode, exitSignal, exitReason, lastOutputAt, output = "", totalLines = 0, totalChars = 0 } = details;
-    const cut = output.startsWith(CUT);
+    const cut = output.startsWith(TRUNCATED);
     // OpenClaw adds its own lines for the model before and after the output.
     const lines = output.split("\n").slice(cut ? 2 : 0).slice(0, totalLines).join("\n");
     const text = totalChars > lines.length ? `${lines}\n` : lines;
     return { status, exitCode, exitSignal, exitReason, lastOutputAt, size: totalChars, cut, ...((cut || totalChars !== size) && { text }) };
   }
 
-  async #log(session, name) {
+  async #readProcessLog(session, name) {
     const { createOpenClawCodingTools } = await import("openclaw/plugin-sdk/agent-harness");
     const asked = { config: this.api.runtime.config.current(), sessionKey: session, toolConstructionPlan: SHELL_ONLY, wrapBeforeToolCallHook: false };
     const tool = createOpenClawCodingTools(asked).find((each) => each.name === "process");
@@ -216,7 +216,7 @@ export class Awaited {
 }
 
 /** Quote a text as one word for a POSIX shell. */
-const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+const quoteWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
 /** Return the beginning of a recording's name: the program that the command runs. */
-const word = (command) => basename(command.trim().split(/\s/, 1)[0]).replace(/[^\w-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 48) || "command";
+const nameRecording = (command) => basename(command.trim().split(/\s/, 1)[0]).replace(/[^\w-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 48) || "command";

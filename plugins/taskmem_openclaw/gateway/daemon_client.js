@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 const OPENING = `${JSON.stringify({ taskmem: 1, face: "gateway" })}\n`;
 const HELLO_MS = 15_000; // time limit for the daemon's answer to a report
 const START_MS = 30_000; // time limit of the command that starts a daemon
-const RESTS_MS = [250, 1_000, 5_000, 15_000, 60_000]; // delays before each further attempt
+const RETRY_MS = [250, 1_000, 5_000, 15_000, 60_000]; // delays before each further attempt
 const MOST_REPORTS = 500;
 const BATCH = 50; // events in one report
 const MOST_BYTES = 1024 * 1024; // size of a line that the daemon accepts
@@ -18,43 +18,43 @@ const CALLS = ["tool_started", "tool_called"];
 const ABSENT = ["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]; // no daemon runs, or it ended while we connected
 
 export class DaemonError extends Error {
-  constructor(name, message, said) {
+  constructor(name, message, answer) {
     super(message);
     this.name = name;
-    this.said = said; // the daemon's own answer, with details such as forms and sides
+    this.answer = answer; // the daemon's own answer, with details such as forms and sides
   }
 }
 
-let told = 0; // number of the last event; by their numbers the daemon handles none twice
+let lastNumber = 0; // number of the last event; by their numbers the daemon handles none twice
 
-const unavailable = (sentence) => new DaemonError("daemon_unavailable", sentence);
-const stopped = () => new DaemonError("closed", "The plug-in has stopped.");
+const buildUnavailable = (sentence) => new DaemonError("daemon_unavailable", sentence);
+const buildStopped = () => new DaemonError("closed", "The plug-in has stopped.");
 const GONE = "The daemon ended as it was being reached; nothing was done. Call again, and one is started.";
 const CUT_OFF = "The daemon ended while this call was running; it may or may not have been done. Look with task_list before repeating it.";
 const TOO_LONG = "The call is more than 1 MiB or 100,000 values; shorten it.";
 const STRANGER = "Something that is not a taskmem daemon answers on its socket. See: taskmem doctor";
 
-export class Daemon {
+export class DaemonClient {
   #socket;
   #opening; // promise of the connection: being opened, or open
   #calls = new Map(); // id → { resolve, reject, socket, lost }: requests without an answer
-  #waiting = new Set(); // functions that reject the calls in progress
-  #longest = Infinity; // milliseconds that a call may take
-  #number = 0; // id of the last request
+  #pendingRejects = new Set(); // functions that reject the calls in progress
+  #longestCall = Infinity; // milliseconds that a call may take
+  #lastId = 0; // id of the last request
   #reports = []; // events that are not reported yet
-  #telling; // promise of the end of reporting, while it is in progress
+  #reporting; // promise of the end of reporting, while it is in progress
   #refusals = 0;
-  #rest; // timer of the next attempt
+  #retryTimer; // timer of the next attempt
   #failures = 0;
-  #starts = false; // whether a daemon is being started or waited for
-  #unstartable; // { why no daemon started, since when, until when none is started }
+  #isStarting = false; // whether a daemon is being started or waited for
+  #startFailure; // { why no daemon started, since when, until when none is started }
   #closing = new AbortController();
 
-  /** `command` runs `taskmem`; `home` is its home. `hello()` returns the first event for a daemon
-   * that was reached; `known()` is called once that event was accepted, and `heard(answer, events)`
+  /** `command` runs `taskmem`; `home` is its home. `buildHello()` returns the first event for a daemon
+   * that was reached; `onConnected()` is called once that event was accepted, and `onAnswer(answer, events)`
    * after each report. */
-  constructor({ command, home, hello, known, heard = () => undefined, logger }) {
-    Object.assign(this, { command, home, hello, known, heard, logger });
+  constructor({ command, home, buildHello, onConnected, onAnswer = () => undefined, logger }) {
+    Object.assign(this, { command, home, buildHello, onConnected, onAnswer, logger });
   }
 
   /** Path of the daemon's socket; our own is beside it. Throws if there is none. */
@@ -68,90 +68,90 @@ export class Daemon {
    * does not answer in time. */
   call(method, params, ms) {
     return new Promise((resolve, reject) => {
-      this.#waiting.add(reject);
-      const done = this.#call(method, params, Math.min(ms, this.#longest));
-      done.then(resolve, reject).finally(() => this.#waiting.delete(reject));
+      this.#pendingRejects.add(reject);
+      const done = this.#sendCall(method, params, Math.min(ms, this.#longestCall));
+      done.then(resolve, reject).finally(() => this.#pendingRejects.delete(reject));
     });
   }
 
-  async #call(method, params, ms) {
+  async #sendCall(method, params, ms) {
     const ends = performance.now() + ms;
-    const unreached = () => `The daemon was not reached within ${ms} ms${this.#starts ? " and is being started; call again in a few seconds" : ""}; nothing was done.`;
-    const socket = await within(this.#reach(), ms, unreached);
+    const unreached = () => `The daemon was not reached within ${ms} ms${this.#isStarting ? " and is being started; call again in a few seconds" : ""}; nothing was done.`;
+    const socket = await withTimeout(this.#ensureConnected(), ms, unreached);
     const late = `The daemon did not answer ${method} within ${ms} ms; it may or may not have been done.`;
-    return this.#ask(socket, method, params, ends - performance.now(), { late, lost: CUT_OFF });
+    return this.#sendRequest(socket, method, params, ends - performance.now(), { late, lost: CUT_OFF });
   }
 
   /** Queue an event to report, in order; never throws. The queue holds at most `MOST_REPORTS`. */
-  tell(event) {
-    this.#reports.push({ ...event, number: ++told });
+  queueEvent(event) {
+    this.#reports.push({ ...event, number: ++lastNumber });
     if (this.#reports.length > MOST_REPORTS) {
       // Drop tool calls first: they are many, and least is lost with one.
       const least = this.#reports.findIndex(({ kind }) => CALLS.includes(kind));
       this.#reports.splice(Math.max(0, least), 1);
     }
-    this.#flush();
+    this.#startReporting();
   }
 
   /** Wait until the daemon has saved all queued events, at most that many milliseconds. */
-  async kept(ms) {
-    if (this.#telling) await within(this.#telling, ms, "The daemon is late.").catch(() => undefined);
+  async awaitReports(ms) {
+    if (this.#reporting) await withTimeout(this.#reporting, ms, "The daemon is late.").catch(() => undefined);
   }
 
   /** Connect to a daemon, started if needed, and try again until that succeeds. */
-  keep() {
-    this.#reach().then(
+  stayConnected() {
+    this.#ensureConnected().then(
       () => {
         this.#failures = 0;
-        this.#flush();
+        this.#startReporting();
       },
       (error) => {
         if (this.#closed) return;
-        const ms = RESTS_MS[Math.min(this.#failures++, RESTS_MS.length - 1)];
+        const ms = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
         if (this.#failures === 1) this.logger.warn(`taskmem: ${error.message}`);
-        this.#later(ms);
+        this.#retryLater(ms);
       },
     );
   }
 
   /** From now on let no call take longer than that many milliseconds, nor those in progress. */
-  hasten(ms) {
-    this.#longest = ms;
-    const late = unavailable("The gateway stops, and the daemon did not answer; it may or may not have been done. Look with task_list before repeating it.");
-    const waiting = [...this.#waiting];
+  limitCalls(ms) {
+    this.#longestCall = ms;
+    const late = buildUnavailable("The gateway stops, and the daemon did not answer; it may or may not have been done. Look with task_list before repeating it.");
+    const waiting = [...this.#pendingRejects];
     setTimeout(() => waiting.forEach((reject) => reject(late)), ms).unref();
   }
 
   /** Close the connection; reject calls in progress, and abort the start of a daemon. */
   close() {
     this.#closing.abort();
-    clearTimeout(this.#rest);
+    clearTimeout(this.#retryTimer);
     this.#socket?.end();
-    for (const reject of this.#waiting) reject(stopped());
+    for (const reject of this.#pendingRejects) reject(buildStopped());
   }
 
   get #closed() {
     return this.#closing.signal.aborted;
   }
 
-  #later(ms) {
+  #retryLater(ms) {
     if (this.#closed) return;
-    clearTimeout(this.#rest);
-    this.#rest = setTimeout(() => this.keep(), ms);
-    this.#rest.unref();
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = setTimeout(() => this.stayConnected(), ms);
+    this.#retryTimer.unref();
   }
 
-  #flush() {
-    this.#telling ??= this.#report().finally(() => (this.#telling = undefined));
+  #startReporting() {
+    this.#reporting ??= this.#reportQueued().finally(() => (this.#reporting = undefined));
   }
 
-  async #report() {
+  async #reportQueued() {
     let size = BATCH;
     try {
       while (this.#reports.length > 0) {
-        const socket = await this.#reach();
+        const socket = await this.#ensureConnected();
         const events = this.#reports.splice(0, size);
-        const error = await this.#ask(socket, "report", { events }, HELLO_MS).then((said) => void this.heard(said, events), (refusal) => refusal);
+        const error = await this.#sendRequest(socket, "report", { events }, HELLO_MS).then((answer) => void this.onAnswer(answer, events), (refusal) => refusal);
         if (!error) this.#refusals = 0;
         else if (events.length === 1 && error.name !== "daemon_unavailable" && (error.name === "invalid_arguments" || ++this.#refusals >= REFUSALS)) {
           this.#refusals = 0;
@@ -166,36 +166,36 @@ export class Daemon {
       }
     } catch {
       // A lost connection is opened again by `#lost`; otherwise try again here.
-      if (this.#socket) this.#later(RESTS_MS[1]);
+      if (this.#socket) this.#retryLater(RETRY_MS[1]);
     }
   }
 
-  #reach() {
-    if (this.#closed) return Promise.reject(stopped());
-    this.#opening ??= this.#open().catch((error) => {
+  #ensureConnected() {
+    if (this.#closed) return Promise.reject(buildStopped());
+    this.#opening ??= this.#openConnection().catch((error) => {
       this.#opening = undefined;
       throw error;
     });
     return this.#opening;
   }
 
-  async #open() {
+  async #openConnection() {
     const startOne = async (error) => {
       if (!ABSENT.includes(error.code)) throw error;
-      await this.#start();
+      await this.#startDaemon();
       return this.#connect();
     };
-    const socket = await this.#connect().catch(startOne).catch((error) => Promise.reject(explain(error)));
+    const socket = await this.#connect().catch(startOne).catch((error) => Promise.reject(explainError(error)));
     try {
-      await this.#ask(socket, "report", { events: [this.hello()] }, HELLO_MS);
-      if (this.#closed) throw stopped();
-      this.known();
+      await this.#sendRequest(socket, "report", { events: [this.buildHello()] }, HELLO_MS);
+      if (this.#closed) throw buildStopped();
+      this.onConnected();
     } catch (error) {
       socket.destroy();
       throw error;
     }
     this.#socket = socket;
-    setImmediate(() => this.#flush());
+    setImmediate(() => this.#startReporting());
     return socket;
   }
 
@@ -211,49 +211,49 @@ export class Daemon {
         const lines = (rest + text).split("\n");
         rest = lines.pop();
         try {
-          for (const said of lines.map((line) => JSON.parse(line))) {
-            if (open) this.#heard(said);
-            else if (said.taskmem === 1) resolved(((open = true), socket));
+          for (const message of lines.map((line) => JSON.parse(line))) {
+            if (open) this.#handleAnswer(message);
+            else if (message.taskmem === 1) resolved(((open = true), socket));
             else {
-              reject(said.error ? new DaemonError(said.error, said.message) : unavailable(STRANGER));
+              reject(message.error ? new DaemonError(message.error, message.message) : buildUnavailable(STRANGER));
               socket.destroy();
             }
           }
         } catch {
-          reject(unavailable(STRANGER));
+          reject(buildUnavailable(STRANGER));
           socket.destroy();
         }
       });
       socket.on("close", () => {
         reject(Object.assign(new Error("It has hung up."), { code: "EPIPE" }));
-        this.#lost(socket);
+        this.#handleLost(socket);
       });
     });
   }
 
-  #lost(socket) {
+  #handleLost(socket) {
     for (const [id, call] of this.#calls) {
       if (call.socket !== socket) continue;
       this.#calls.delete(id);
-      call.reject(unavailable(call.lost));
+      call.reject(buildUnavailable(call.lost));
     }
     if (socket !== this.#socket) return;
     this.#socket = this.#opening = undefined;
-    this.#later(RESTS_MS[0]);
+    this.#retryLater(RETRY_MS[0]);
   }
 
-  #ask(socket, method, params, ms, { late = "The daemon does not answer. See: taskmem doctor", lost = GONE } = {}) {
-    const id = ++this.#number;
+  #sendRequest(socket, method, params, ms, { late = "The daemon does not answer. See: taskmem doctor", lost = GONE } = {}) {
+    const id = ++this.#lastId;
     const line = `${JSON.stringify({ id, method, params })}\n`;
     if (Buffer.byteLength(line) > MOST_BYTES || line.split(",").length > MOST_COMMAS + 1) return Promise.reject(new DaemonError("invalid_arguments", TOO_LONG));
     const answer = new Promise((resolve, reject) => {
       this.#calls.set(id, { resolve, reject, socket, lost });
       socket.write(line);
     });
-    return within(answer, ms, late).finally(() => this.#calls.delete(id));
+    return withTimeout(answer, ms, late).finally(() => this.#calls.delete(id));
   }
 
-  #heard({ id, result, error }) {
+  #handleAnswer({ id, result, error }) {
     const call = this.#calls.get(id);
     if (error) call?.reject(new DaemonError(error.error, error.message, error));
     else call?.resolve(result);
@@ -261,39 +261,39 @@ export class Daemon {
 
   /** Start a daemon, which outlives the gateway. The command waits for one that is starting or
    * ending. After a failure none is started for a while: rejects with the earlier reason. */
-  #start() {
-    const { why, since, until } = this.#unstartable ?? {};
+  #startDaemon() {
+    const { why, since, until } = this.#startFailure ?? {};
     const now = performance.now();
-    if (now < until) return Promise.reject(unavailable(`${Math.round((now - since) / 1000)} s ago: ${why}`));
+    if (now < until) return Promise.reject(buildUnavailable(`${Math.round((now - since) / 1000)} s ago: ${why}`));
     const [program, ...args] = [...this.command, "daemon", "--detach"];
     const env = { ...process.env, TASKMEM_HOME: this.home };
-    this.#starts = true;
+    this.#isStarting = true;
     return new Promise((resolve, reject) => {
       execFile(program, args, { env, timeout: START_MS, signal: this.#closing.signal }, (failure, _, stderr) => {
-        this.#starts = false;
-        if (this.#closed) return reject(stopped());
+        this.#isStarting = false;
+        if (this.#closed) return reject(buildStopped());
         if (!failure) return resolve();
-        const said = stderr?.trim() || `The daemon could not be started (${failure.message.trim()}).`;
+        const reason = stderr?.trim() || `The daemon could not be started (${failure.message.trim()}).`;
         const since = performance.now();
-        this.#unstartable = { why: `${said} See: taskmem doctor`, since, until: since + RESTS_MS[Math.min(this.#failures, RESTS_MS.length - 1)] };
-        reject(unavailable(this.#unstartable.why));
+        this.#startFailure = { why: `${reason} See: taskmem doctor`, since, until: since + RETRY_MS[Math.min(this.#failures, RETRY_MS.length - 1)] };
+        reject(buildUnavailable(this.#startFailure.why));
       });
     });
   }
 }
 
 /** Turn a system error of a connection into a `DaemonError`; return a `DaemonError` as it is. */
-function explain(error) {
+function explainError(error) {
   if (error instanceof DaemonError) return error;
-  return unavailable(ABSENT.includes(error.code) ? GONE : `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`);
+  return buildUnavailable(ABSENT.includes(error.code) ? GONE : `The daemon's socket cannot be used (${error.code}). See: taskmem doctor`);
 }
 
 /** Return a promise's result; reject with a `DaemonError` after `ms` milliseconds. `sentence` is
  * its message, or a function that returns it. */
-export function within(promise, ms, sentence) {
+export function withTimeout(promise, ms, sentence) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(unavailable(typeof sentence === "function" ? sentence() : sentence)), ms);
+    timer = setTimeout(() => reject(buildUnavailable(typeof sentence === "function" ? sentence() : sentence)), ms);
     timer.unref();
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));

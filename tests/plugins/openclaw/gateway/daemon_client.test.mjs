@@ -6,17 +6,17 @@ import { join } from "node:path";
 import { mock, test } from "node:test";
 import { daemon, folder, kinds, load } from "./stand_ins.mjs";
 
-const { Daemon, within } = await load("daemon.js");
+const { DaemonClient, withTimeout } = await load("daemon_client.js");
 const LONG = 60_000;
 
 function line(test, home, more = {}) {
   const warned = [];
   const known = [];
-  const made = new Daemon({
+  const made = new DaemonClient({
     command: ["/bin/false"],
     home,
-    hello: () => ({ kind: "gateway", boot: "b" }),
-    known: () => known.push(true),
+    buildHello: () => ({ kind: "gateway", boot: "b" }),
+    onConnected: () => known.push(true),
     logger: { warn: (said) => warned.push(said) },
     ...more,
   });
@@ -40,7 +40,7 @@ test("a daemon is told of the gateway before anything else, and then it is known
 
 test("reports come in order, on one connection", async (t) => {
   const { here, there } = await both(t);
-  for (let n = 0; n < 120; n++) here.tell({ kind: `k${n}` });
+  for (let n = 0; n < 120; n++) here.queueEvent({ kind: `k${n}` });
   await there.until((d) => kinds(d.events()).length === 120);
   assert.deepEqual(kinds(there.events()), Array.from({ length: 120 }, (_, n) => `k${n}`));
   assert.equal(there.sockets.length, 1);
@@ -49,10 +49,10 @@ test("reports come in order, on one connection", async (t) => {
 test("what is told while no daemon runs is told when one does, the last five hundred", async (t) => {
   const home = folder(t);
   const here = line(t, home);
-  for (let n = 0; n < 600; n++) here.tell({ kind: `k${n}` });
+  for (let n = 0; n < 600; n++) here.queueEvent({ kind: `k${n}` });
   await assert.rejects(here.call("packet", {}, LONG), /could not be started/);
   const there = await daemon(t, home);
-  here.keep();
+  here.stayConnected();
   await there.until((d) => kinds(d.events()).includes("k599"));
   const told = kinds(there.events());
   assert.equal(told.length, 500);
@@ -65,7 +65,7 @@ const holds = ({ params }, kind) => params.events?.some((event) => event.kind ==
 test("a report that is no report is given up and said so, and those around it are told", async (t) => {
   const { here, there } = await both(t);
   there.answer = (asked) => (holds(asked, "bad") ? refused("invalid_arguments") : { result: {} });
-  for (const kind of ["first", "bad", "good"]) here.tell({ kind });
+  for (const kind of ["first", "bad", "good"]) here.queueEvent({ kind });
   await there.until((d) => kinds(d.events()).at(-1) === "good" && d.received.at(-1).params.events.length === 1);
   const alone = there.received.filter(({ params }) => params.events.length === 1);
   assert.deepEqual(kinds(alone.flatMap(({ params }) => params.events)), ["first", "bad", "good"]);
@@ -76,7 +76,7 @@ test("what is longer than a daemon takes is refused here, and reports go one by 
   const { here, there } = await both(t);
   await assert.rejects(here.call("call", { x: "x".repeat(1024 * 1024) }, LONG), /more than 1 MiB/);
   await assert.rejects(here.call("call", { x: Array(100_002).fill(0) }, LONG), { name: "invalid_arguments" });
-  for (const kind of ["a", "b", "c"]) here.tell({ kind, words: "x".repeat(400_000) });
+  for (const kind of ["a", "b", "c"]) here.queueEvent({ kind, words: "x".repeat(400_000) });
   await there.until((d) => kinds(d.events()).length === 3);
   assert.ok(there.received.every(({ method, params }) => method === "report" && params.events.length === 1));
 });
@@ -89,8 +89,8 @@ test("what is told again keeps its number, and what is told later has a higher o
     lost = false;
     there.sockets[0].destroy();
   };
-  here.tell({ kind: "first" });
-  here.tell({ kind: "second" });
+  here.queueEvent({ kind: "first" });
+  here.queueEvent({ kind: "second" });
   const numbers = (kind) => there.events().filter((each) => each.kind === kind).map(({ number }) => number);
   await there.until(() => numbers("first").length === 2 && numbers("second").length > 0);
   assert.equal(new Set(numbers("first")).size, 1);
@@ -104,8 +104,8 @@ test("what a daemon in trouble cannot take is told again, in order", async (t) =
   const { here, there } = await both(t);
   let busy = true;
   there.answer = (asked) => (busy && holds(asked, "first") ? refused("store_busy") : { result: {} });
-  here.tell({ kind: "first" });
-  here.tell({ kind: "second" });
+  here.queueEvent({ kind: "first" });
+  here.queueEvent({ kind: "second" });
   await there.until((d) => d.received.length === 3);
   await here.call("status", {}, LONG);
   busy = false;
@@ -117,10 +117,10 @@ test("what a daemon in trouble cannot take is told again, in order", async (t) =
 test("a report that is refused for ever does not hold up the others for ever", async (t) => {
   const { here, there } = await both(t);
   there.answer = (asked) => (holds(asked, "bad") ? refused("store_busy") : { result: {} });
-  here.tell({ kind: "bad" });
-  here.tell({ kind: "good" });
+  here.queueEvent({ kind: "bad" });
+  here.queueEvent({ kind: "good" });
   for (let n = 0; n < 30 && here.warned.length === 0; n++) {
-    here.keep();
+    here.stayConnected();
     await here.call("status", {}, LONG);
   }
   await there.until((d) => kinds(d.events()).at(-1) === "good");
@@ -134,7 +134,7 @@ test("a line that breaks, however often, loses no report", async (t) => {
     if (!holds(asked, "told") || left-- <= 0) return { result: {} };
     there.sockets.at(-1).destroy();
   };
-  here.tell({ kind: "told" });
+  here.queueEvent({ kind: "told" });
   await there.until((d) => left < 0 && d.received.length > 0);
   assert.deepEqual(here.warned, []);
 });
@@ -142,16 +142,16 @@ test("a line that breaks, however often, loses no report", async (t) => {
 test("where too much is told, calls of tools go first", async (t) => {
   const home = folder(t);
   const here = line(t, home);
-  here.tell({ kind: "turn_ended" });
-  for (let n = 0; n < 600; n++) here.tell({ kind: n % 2 ? "tool_called" : "tool_started" });
-  for (let n = 0; n < 499; n++) here.tell({ kind: "session_ended" });
+  here.queueEvent({ kind: "turn_ended" });
+  for (let n = 0; n < 600; n++) here.queueEvent({ kind: n % 2 ? "tool_called" : "tool_started" });
+  for (let n = 0; n < 499; n++) here.queueEvent({ kind: "session_ended" });
   const there = await daemon(t, home);
-  here.keep();
+  here.stayConnected();
   await there.until((d) => kinds(d.events()).length === 500);
   assert.deepEqual(kinds(there.events()).slice(0, 2), ["turn_ended", "session_ended"]);
 });
 
-for (const broken of ["hello", "known"])
+for (const broken of ["buildHello", "onConnected"])
   test(`where ${broken}() fails, the connection is closed, and made again after a rest`, async (t) => {
     mock.timers.enable({ apis: ["setTimeout"] });
     t.after(() => mock.timers.reset());
@@ -168,7 +168,7 @@ test("a hello that is refused is said again only after ever longer rests", async
   there.answer = () => refused("invalid_arguments");
   const closed = () => Promise.all(there.sockets.map((socket) => socket.closed || new Promise((done) => socket.on("close", done))));
   for (const [n, rest] of [250, 1_000, 5_000].entries()) {
-    if (n === 0) here.keep();
+    if (n === 0) here.stayConnected();
     await there.until((d) => d.received.length === n + 1);
     await closed();
     mock.timers.tick(rest - 1);
@@ -295,7 +295,7 @@ test("it is warned of once, however often it is tried", async (t) => {
   t.after(() => mock.timers.reset());
   const here = line(t, folder(t));
   for (let n = 0; n < 3; n++) {
-    here.keep();
+    here.stayConnected();
     await here.call("call", {}, LONG).catch(() => {});
   }
   assert.equal(here.warned.length, 1);
@@ -354,7 +354,7 @@ test("one that is closed while it starts a daemon ends the start, and calls it n
   t.after(() => begun.close());
   const script = `require("net").connect(${JSON.stringify(join(home, "begun.sock"))})`;
   const here = line(t, home, { command: [process.execPath, "-e", script, "--"] });
-  here.keep();
+  here.stayConnected();
   const call = here.call("status", {}, LONG);
   const [starting] = await once(begun, "connection");
   const ended = once(starting.resume(), "close");
@@ -380,7 +380,7 @@ test("where the gateway stops, calls of before and after wait no longer than is 
   t.after(() => mock.timers.reset());
   there.answer = () => undefined;
   const before = here.call("before", {}, LONG);
-  here.hasten(500);
+  here.limitCalls(500);
   const after = here.call("after", {}, LONG);
   await there.until((d) => d.received.at(-1).method === "after");
   mock.timers.tick(500);
@@ -390,10 +390,10 @@ test("where the gateway stops, calls of before and after wait no longer than is 
 
 test("what the daemon answers to a report is heard, and to a greeting or a call is not", async (t) => {
   const heard = [];
-  const { here, there } = await both(t, { heard: (...said) => heard.push(said) });
+  const { here, there } = await both(t, { onAnswer: (...said) => heard.push(said) });
   there.answer = ({ method }) => ({ result: { to: method } });
-  here.tell({ kind: "turn_started" });
-  await here.kept(LONG);
+  here.queueEvent({ kind: "turn_started" });
+  await here.awaitReports(LONG);
   await here.call("call", {}, LONG);
   assert.deepEqual(heard, [[{ to: "report" }, there.events().slice(1)]]);
 });
@@ -402,10 +402,10 @@ test("what went before is kept once the daemon has said so, and not before", asy
   const { here, there } = await both(t);
   let said;
   there.answer = (asked) => (holds(asked, "told") ? void (said = () => there.sockets[0].write(`{"id":${asked.id},"result":{}}\n`)) : { result: {} });
-  await here.kept(LONG);
-  here.tell({ kind: "told" });
+  await here.awaitReports(LONG);
+  here.queueEvent({ kind: "told" });
   let kept = false;
-  const waiting = here.kept(LONG).then(() => (kept = true));
+  const waiting = here.awaitReports(LONG).then(() => (kept = true));
   await there.until((d) => d.received.some((asked) => holds(asked, "told")));
   await here.call("status", {}, LONG);
   assert.equal(kept, false);
@@ -418,14 +418,14 @@ test("nobody waits longer for what is not kept than was said", async (t) => {
   t.after(() => mock.timers.reset());
   const { here, there } = await both(t);
   there.answer = (asked) => (holds(asked, "told") ? undefined : { result: {} });
-  here.tell({ kind: "told" });
+  here.queueEvent({ kind: "told" });
   await there.until((d) => d.received.length === 2);
-  const waiting = here.kept(150);
+  const waiting = here.awaitReports(150);
   mock.timers.tick(150);
   assert.equal(await waiting, undefined);
 });
 
 test("what comes in time is not late", async () => {
-  assert.equal(await within(Promise.resolve(7), LONG, "late"), 7);
-  await assert.rejects(within(Promise.reject(new Error("no")), LONG, "late"), /no/);
+  assert.equal(await withTimeout(Promise.resolve(7), LONG, "late"), 7);
+  await assert.rejects(withTimeout(Promise.reject(new Error("no")), LONG, "late"), /no/);
 });

@@ -6,57 +6,57 @@ import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 
 const LONGEST = 8_000_000; // characters of a request, such as a question with its pictures
-const LOOK_MS = 5_000; // interval of the checks that our file is still there
-const MOST_DOORS = 4; // sockets, and so gateways, of one home
+const CHECK_MS = 5_000; // interval of the checks that our file is still there
+const MOST_SOCKETS = 4; // sockets, and so gateways, of one home
 
 /** The first socket of a home on which no other gateway listens. If its file is removed, it is
  * opened again, until `close`. */
-export class Door {
+export class RequestServer {
   #server;
-  #guests = new Set(); // open connections
+  #connections = new Set(); // open connections
   #file; // device and inode of our socket's file
-  #looking; // promise of the check in progress, of which there is one at a time
-  #watch;
+  #checking; // promise of the check in progress, of which there is one at a time
+  #checkTimer;
   #warned = false;
   #closed = false;
 
-  /** `where()` returns the first socket's path at each check. `handlers` maps a request's `ask` to
+  /** `findPath()` returns the first socket's path at each check. `handlers` maps a request's `ask` to
    * a function of its other fields and a signal; its result is the answer. */
-  constructor(where, handlers, logger) {
-    Object.assign(this, { where, handlers, logger });
-    this.#watch = setInterval(() => this.open(), LOOK_MS).unref();
+  constructor(findPath, handlers, logger) {
+    Object.assign(this, { findPath, handlers, logger });
+    this.#checkTimer = setInterval(() => this.open(), CHECK_MS).unref();
   }
 
   /** Open the socket unless it is open; never take one on which another process listens. */
   open() {
-    this.#looking ??= this.#look()
+    this.#checking ??= this.#openFreeSocket()
       .catch((error) => {
         if (!this.#warned) this.logger.warn(`taskmem: no wake gets in (${error.message}); run: taskmem doctor`);
         this.#warned = true;
       })
-      .finally(() => (this.#looking = undefined));
+      .finally(() => (this.#checking = undefined));
   }
 
   close() {
     this.#closed = true;
-    clearInterval(this.#watch);
+    clearInterval(this.#checkTimer);
     this.#server?.close();
-    for (const socket of this.#guests) socket.unref(); // requests in progress are answered, but do not keep the process alive
+    for (const socket of this.#connections) socket.unref(); // requests in progress are answered, but do not keep the process alive
     if (this.#isOurs()) rmSync(this.path, { force: true });
   }
 
-  async #look() {
-    const first = this.where();
-    for (let number = 1; number <= MOST_DOORS; number++) {
+  async #openFreeSocket() {
+    const first = this.findPath();
+    for (let number = 1; number <= MOST_SOCKETS; number++) {
       const path = number === 1 ? first : first.replace(/\.sock$/, `-${number}.sock`);
       if (path === this.path && this.#isOurs()) return;
-      if (!(await answers(path))) return this.#openAt(path);
+      if (!(await isListening(path))) return this.#listenAt(path);
     }
   }
 
-  async #openAt(path) {
+  async #listenAt(path) {
     this.#server?.close();
-    const server = createServer((socket) => this.#serve(socket));
+    const server = createServer((socket) => this.#serveConnection(socket));
     // Node removes the path at which a server listened, even if another's file is there by then. So
     // listen at a draft, and rename it.
     const draft = join(dirname(path), `.${randomUUID().slice(0, 8)}`);
@@ -65,7 +65,7 @@ export class Door {
       if (this.#closed) return void server.close();
       chmodSync(draft, 0o600);
       if (this.#isOurs()) rmSync(this.path, { force: true }); // it listened at a later path until now
-      this.#file = mark(draft);
+      this.#file = identifyFile(draft);
       renameSync(draft, path);
       Object.assign(this, { path });
       this.#server = server.unref();
@@ -78,22 +78,22 @@ export class Door {
 
   #isOurs() {
     try {
-      return this.path !== undefined && mark(this.path) === this.#file;
+      return this.path !== undefined && identifyFile(this.path) === this.#file;
     } catch {
       return false;
     }
   }
 
-  #serve(socket) {
+  #serveConnection(socket) {
     const hungUp = new AbortController();
     let pieces = [];
     let length = 0;
     socket.setEncoding("utf8");
     socket.on("error", () => socket.destroy());
-    this.#guests.add(socket);
+    this.#connections.add(socket);
     if (this.#closed) socket.unref();
     socket.on("close", () => {
-      this.#guests.delete(socket);
+      this.#connections.delete(socket);
       hungUp.abort();
     });
     socket.on("data", (text) => {
@@ -103,13 +103,13 @@ export class Door {
       else pieces = [rest];
       length = rest?.length ?? length + text.length;
       if (length > LONGEST) socket.destroy();
-      for (const line of lines) void this.#answer(line, hungUp.signal).then((said) => socket.write(`${said}\n`));
+      for (const line of lines) void this.#answerLine(line, hungUp.signal).then((answer) => socket.write(`${answer}\n`));
     });
   }
 
   /** Return the answer to a line, `{ failed }` if its handler throws. `signal` tells the handler
    * that the other end hung up. */
-  async #answer(line, signal) {
+  async #answerLine(line, signal) {
     try {
       const { ask, ...given } = JSON.parse(line);
       if (!Object.hasOwn(this.handlers, ask)) throw new Error(`the plug-in knows no ${ask}`);
@@ -120,13 +120,13 @@ export class Door {
   }
 }
 
-const mark = (path) => {
+const identifyFile = (path) => {
   const { dev, ino } = statSync(path);
   return `${dev}:${ino}`;
 };
 
 /** Return a promise of whether a process listens at a path. */
-function answers(path) {
+function isListening(path) {
   return new Promise((done) => {
     const socket = connect(path, () => (socket.destroy(), done(true)));
     socket.on("error", () => done(false)).unref();

@@ -6,16 +6,16 @@ import { dirname, join } from "node:path";
 import { mock, test } from "node:test";
 import { folder, load } from "./stand_ins.mjs";
 
-const { Door } = await load("door.js");
+const { RequestServer } = await load("request_server.js");
 const there = (path) => existsSync(path) && statSync(path).isSocket();
 
 async function until(fulfilled) {
   while (!fulfilled()) await new Promise((done) => setImmediate(done));
 }
 
-async function door(test, handlers, path = join(folder(test), "openclaw.sock")) {
+async function serve(test, handlers, path = join(folder(test), "openclaw.sock")) {
   const warned = [];
-  const made = new Door(() => path, handlers, { warn: (line) => warned.push(line) });
+  const made = new RequestServer(() => path, handlers, { warn: (line) => warned.push(line) });
   test.after(() => made.close());
   made.open();
   await until(() => made.path || warned.length);
@@ -35,17 +35,17 @@ async function said(path, text, lines = 1) {
 }
 
 test("a request is answered by the handler of its name", async (t) => {
-  const { path } = await door(t, { add: async ({ a, b }) => ({ sum: a + b }) });
+  const { path } = await serve(t, { add: async ({ a, b }) => ({ sum: a + b }) });
   assert.deepEqual(await said(path, '{"ask":"add","a":1,"b":2}\n'), [{ sum: 3 }]);
 });
 
 test("nobody else on the machine may knock", async (t) => {
-  const { path } = await door(t, {});
+  const { path } = await serve(t, {});
   assert.equal(statSync(path).mode & 0o777, 0o600);
 });
 
 test("whatever is asked is answered, also nonsense", async (t) => {
-  const { path } = await door(t, {
+  const { path } = await serve(t, {
     nothing: () => undefined,
     fail: () => {
       throw new Error("it broke");
@@ -60,7 +60,7 @@ test("whatever is asked is answered, also nonsense", async (t) => {
 });
 
 test("requests may come in pieces, and several on one connection", async (t) => {
-  const { path } = await door(t, { echo: ({ word }) => ({ word }) });
+  const { path } = await serve(t, { echo: ({ word }) => ({ word }) });
   const socket = connect(path).setEncoding("utf8");
   socket.write('{"ask":"echo",');
   await once(socket, "connect");
@@ -73,7 +73,7 @@ test("requests may come in pieces, and several on one connection", async (t) => 
 });
 
 test("who sends a line without an end is shown out", async (t) => {
-  const { path } = await door(t, {});
+  const { path } = await serve(t, {});
   const socket = connect(path);
   socket.on("error", () => {});
   const shown_out = new Promise((done) => socket.on("close", done));
@@ -85,7 +85,7 @@ test("a door that cannot be opened is told of once, and opened when it can be", 
   mock.timers.enable({ apis: ["setInterval"] });
   t.after(() => mock.timers.reset());
   const home = join(folder(t), "home");
-  const { made, warned } = await door(t, { ask: () => ({}) }, join(home, "openclaw.sock"));
+  const { made, warned } = await serve(t, { ask: () => ({}) }, join(home, "openclaw.sock"));
   made.open();
   await until(() => warned.length);
   mkdirSync(home);
@@ -102,7 +102,7 @@ for (const [what, ruin] of [
   test(`a door that is ${what} is opened again`, async (t) => {
     mock.timers.enable({ apis: ["setInterval"] });
     t.after(() => mock.timers.reset());
-    const { path, made } = await door(t, { ping: () => ({ pong: true }) });
+    const { path, made } = await serve(t, { ping: () => ({ pong: true }) });
     ruin(path);
     mock.timers.tick(5_000);
     await until(() => there(path));
@@ -112,8 +112,8 @@ for (const [what, ruin] of [
 test("where somebody is at home already, he stays, and his door is not taken away", async (t) => {
   mock.timers.enable({ apis: ["setInterval"] });
   t.after(() => mock.timers.reset());
-  const { path } = await door(t, { who: () => ({ who: "first" }) });
-  const second = new Door(() => path, { who: () => ({ who: "second" }) }, { warn: assert.fail });
+  const { path } = await serve(t, { who: () => ({ who: "first" }) });
+  const second = new RequestServer(() => path, { who: () => ({ who: "second" }) }, { warn: assert.fail });
   second.open();
   assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "first" }]);
   second.close();
@@ -123,8 +123,8 @@ test("where somebody is at home already, he stays, and his door is not taken awa
 test("of two gateways of one home the other is asked when the first is gone", async (t) => {
   mock.timers.enable({ apis: ["setInterval"] });
   t.after(() => mock.timers.reset());
-  const { path, made } = await door(t, { who: () => ({ who: "first" }) });
-  const second = new Door(() => path, { who: () => ({ who: "second" }) }, { warn: assert.fail });
+  const { path, made } = await serve(t, { who: () => ({ who: "first" }) });
+  const second = new RequestServer(() => path, { who: () => ({ who: "second" }) }, { warn: assert.fail });
   t.after(() => second.close());
   second.open();
   assert.deepEqual(await said(path, '{"ask":"who"}\n'), [{ who: "first" }]);
@@ -136,10 +136,10 @@ test("of two gateways of one home the other is asked when the first is gone", as
 });
 
 test("of several gateways of one home each has a door of its own", async (t) => {
-  const { path } = await door(t, {});
+  const { path } = await serve(t, {});
   const others = ["openclaw-2.sock", "openclaw-3.sock"].map((name) => join(dirname(path), name));
   for (const other of others) {
-    const made = new Door(() => path, { who: () => ({ who: other }) }, { warn: assert.fail });
+    const made = new RequestServer(() => path, { who: () => ({ who: other }) }, { warn: assert.fail });
     t.after(() => made.close());
     made.open();
     await until(() => there(other));
@@ -148,7 +148,7 @@ test("of several gateways of one home each has a door of its own", async (t) => 
 });
 
 test("a door that is closed leaves nothing behind", async (t) => {
-  const { path, made } = await door(t, {});
+  const { path, made } = await serve(t, {});
   made.close();
   assert.deepEqual(readdirSync(dirname(path)), []);
 });
@@ -158,7 +158,7 @@ test("a handler is told when nobody waits for its answer any more", async (t) =>
   const begun = new Promise((done) => {
     t.told = (signal) => done((given = signal));
   });
-  const { path } = await door(t, { slow: (_, signal) => (t.told(signal), new Promise(() => {})) });
+  const { path } = await serve(t, { slow: (_, signal) => (t.told(signal), new Promise(() => {})) });
   const socket = connect(path);
   socket.write('{"ask":"slow"}\n');
   await begun;
@@ -168,7 +168,7 @@ test("a handler is told when nobody waits for its answer any more", async (t) =>
 });
 
 test("a request of some megabytes arrives whole, in pieces", async (t) => {
-  const { path } = await door(t, { size: ({ jpeg }) => ({ length: jpeg.length }) });
+  const { path } = await serve(t, { size: ({ jpeg }) => ({ length: jpeg.length }) });
   const request = (jpeg) => `${JSON.stringify({ ask: "size", jpeg })}\n`;
   const big = "x".repeat(5_000_000);
   assert.deepEqual(await said(path, request(big) + request("y"), 2), [{ length: 5_000_000 }, { length: 1 }]);

@@ -12,7 +12,7 @@ const MOST_TOUCHED = 1_000; // files of one call: the daemon refuses a report wi
 
 /** Return `touched`, the files that a call has changed, and `folders`, the folders that it used,
  * both as absolute paths; `command`: it may have changed anything in those folders. */
-export function deeds({ toolName, params, result, error }, workspace) {
+export function describeFileEffects({ toolName, params, result, error }, workspace) {
   const details = result?.details ?? {};
   const absolute = (path) => (path.startsWith("~/") ? join(homedir(), path.slice(2)) : resolve(workspace ?? "/", path));
   const touch = (change) => (path) => ({ path: absolute(path), change });

@@ -3,9 +3,9 @@ import { homedir } from "node:os";
 import { test } from "node:test";
 import { load } from "./stand_ins.mjs";
 
-const { deeds } = await load("deeds.js");
+const { describeFileEffects } = await load("file_effects.js");
 const HERE = "/work/agent";
-const told = (toolName, params, details, more = {}) => deeds({ toolName, params, result: { details }, ...more }, HERE);
+const told = (toolName, params, details, more = {}) => describeFileEffects({ toolName, params, result: { details }, ...more }, HERE);
 
 for (const [tool, params, details, touched] of [
   ["write", { path: "out/a.md" }, { changed: true, created: true }, [{ path: `${HERE}/out/a.md`, change: "created" }]],
@@ -53,6 +53,6 @@ test("what is read changes nothing, and its folder was used", () => {
 });
 
 test("without a workspace only whole paths are told", () => {
-  assert.deepEqual(deeds({ toolName: "write", params: { path: "a.md" } }, undefined), { folders: [], touched: [] });
-  assert.deepEqual(deeds({ toolName: "exec", params: {} }, undefined), { command: true, folders: [] });
+  assert.deepEqual(describeFileEffects({ toolName: "write", params: { path: "a.md" } }, undefined), { folders: [], touched: [] });
+  assert.deepEqual(describeFileEffects({ toolName: "exec", params: {} }, undefined), { command: true, folders: [] });
 });

@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, mock, test } from "node:test";
 import { gateway, load, MAIN, OTHER, sdk } from "./stand_ins.mjs";
 
-const { Awaited } = await load("awaited.js");
+const { BackgroundWork } = await load("background_work.js");
 const RUNNING = { result: { details: { status: "running", sessionId: "calm-cove" } } };
 const HOUR = 3_600_000;
-let awaited, ended, rows, asked, looked;
+let work, ended, rows, asked, looked;
 
 beforeEach(() => {
   mock.timers.enable({ apis: ["setTimeout"] });
   [ended, rows, asked, looked] = [[], [], [], undefined];
-  awaited = new Awaited({ ended: (...end) => ended.push(end), boot: 1_000 });
+  work = new BackgroundWork({ onEnded: (...end) => ended.push(end), boot: 1_000 });
   sdk.callGatewayTool = async (_, __, { sessionKey, status }) => {
     asked.push(sessionKey ?? status);
     await looked?.();
@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  awaited.stop();
+  work.stop();
   mock.timers.reset();
 });
 
@@ -30,18 +30,18 @@ async function glance() {
 }
 
 test("a command in the background is awaited in its session", () => {
-  awaited.called(MAIN, "make all", RUNNING);
-  assert.deepEqual(awaited.of(MAIN).awaited, ["calm-cove (make all)"]);
-  assert.deepEqual(awaited.of(OTHER).awaited, []);
+  work.recordResult(MAIN, "make all", RUNNING);
+  assert.deepEqual(work.listAwaited(MAIN).awaited, ["calm-cove (make all)"]);
+  assert.deepEqual(work.listAwaited(OTHER).awaited, []);
 });
 
 test("a call that has ended, or runs under no name, is not awaited", () => {
-  for (const details of [undefined, {}, { status: "completed" }, { status: "running" }, { status: "completed", sessionId: "calm-cove" }]) awaited.called(MAIN, "ls", { result: { details } });
-  assert.deepEqual(awaited.of(MAIN).awaited, []);
+  for (const details of [undefined, {}, { status: "completed" }, { status: "running" }, { status: "completed", sessionId: "calm-cove" }]) work.recordResult(MAIN, "ls", { result: { details } });
+  assert.deepEqual(work.listAwaited(MAIN).awaited, []);
 });
 
 test("the end that the gateway's list shows is told once", async () => {
-  awaited.called(MAIN, "make all", RUNNING);
+  work.recordResult(MAIN, "make all", RUNNING);
   rows = [{ kind: "exec", sourceId: "calm-cove", status: "running", startedAt: 1_500 }];
   await glance();
   assert.deepEqual([ended, asked], [[], ["running"]]);
@@ -49,39 +49,39 @@ test("the end that the gateway's list shows is told once", async () => {
   await glance();
   await glance();
   assert.deepEqual(ended, [[MAIN, "calm-cove", "code 2"]]);
-  assert.deepEqual(awaited.of(MAIN).awaited, []);
+  assert.deepEqual(work.listAwaited(MAIN).awaited, []);
   assert.deepEqual(asked, ["running", "running", MAIN]);
 });
 
 test("what the gateway's list no longer has, has ended", async () => {
-  awaited.called(MAIN, "make all", RUNNING);
+  work.recordResult(MAIN, "make all", RUNNING);
   rows = [{ kind: "cron", sourceId: "calm-cove", status: "running" }];
   await glance();
   assert.deepEqual(ended, [[MAIN, "calm-cove", "ended"]]);
 });
 
 test("a sub-agent's command is looked for in its session, and awaited in its parent's", async () => {
-  awaited.root = (session) => (session === OTHER ? MAIN : session);
-  awaited.called(OTHER, "make all", RUNNING);
-  assert.deepEqual([awaited.of(MAIN).awaited.length, awaited.of(OTHER).awaited.length], [1, 0]);
+  work.findRoot = (session) => (session === OTHER ? MAIN : session);
+  work.recordResult(OTHER, "make all", RUNNING);
+  assert.deepEqual([work.listAwaited(MAIN).awaited.length, work.listAwaited(OTHER).awaited.length], [1, 0]);
   await glance();
   assert.deepEqual([asked, ended], [["running", OTHER], [[MAIN, "calm-cove", "ended"]]]);
 });
 
 test("a command that began while a list was made has not ended", async () => {
-  awaited.called(MAIN, "make all", RUNNING);
+  work.recordResult(MAIN, "make all", RUNNING);
   looked = () => (rows = asked.length === 1 ? [] : [{ kind: "exec", sourceId: "calm-cove", status: "running" }]);
   await glance();
-  assert.deepEqual([ended, awaited.of(MAIN).awaited.length], [[], 1]);
+  assert.deepEqual([ended, work.listAwaited(MAIN).awaited.length], [[], 1]);
 });
 
 test("a report names a hundred commands at most, the newest", () => {
-  for (let number = 0; number < 101; number += 1) awaited.called(MAIN, "ls", { result: { details: { status: "running", sessionId: `c${number}` } } });
-  assert.deepEqual([awaited.of(MAIN).awaited.length, awaited.of(MAIN).awaited.at(-1)], [100, "c100 (ls)"]);
+  for (let number = 0; number < 101; number += 1) work.recordResult(MAIN, "ls", { result: { details: { status: "running", sessionId: `c${number}` } } });
+  assert.deepEqual([work.listAwaited(MAIN).awaited.length, work.listAwaited(MAIN).awaited.at(-1)], [100, "c100 (ls)"]);
 });
 
 test("what an earlier start has left under the same name is another command", async () => {
-  awaited.called(MAIN, "make all", RUNNING);
+  work.recordResult(MAIN, "make all", RUNNING);
   rows = [{ kind: "exec", sourceId: "calm-cove", status: "failed", terminalSummary: "code 2", startedAt: 1_500 }, { kind: "exec", sourceId: "calm-cove", status: "running", startedAt: 500 }];
   await glance();
   assert.deepEqual(ended, [[MAIN, "calm-cove", "code 2"]]);
@@ -89,12 +89,12 @@ test("what an earlier start has left under the same name is another command", as
 
 test("an end is told once, also where its command is looked at meanwhile", async () => {
   sdk.createOpenClawCodingTools = () => [];
-  awaited.called(MAIN, "make all", RUNNING);
+  work.recordResult(MAIN, "make all", RUNNING);
   rows = [{ kind: "exec", sourceId: "calm-cove", sessionKey: MAIN, status: "failed", startedAt: 1_500 }];
   looked = async () => {
     if (asked.length !== 2) return;
     looked = undefined;
-    await awaited.facts({ name: "calm-cove", size: 0 });
+    await work.describeCommand({ name: "calm-cove", size: 0 });
   };
   await glance();
   await glance();
@@ -102,20 +102,20 @@ test("an end is told once, also where its command is looked at meanwhile", async
 });
 
 test("an end that the agent has seen itself is not told", async () => {
-  awaited.called(MAIN, "make all", RUNNING);
-  awaited.called(MAIN, "calm-cove", { result: { details: { status: "completed", sessionId: "calm-cove" } } });
+  work.recordResult(MAIN, "make all", RUNNING);
+  work.recordResult(MAIN, "calm-cove", { result: { details: { status: "completed", sessionId: "calm-cove" } } });
   await glance();
-  assert.deepEqual([ended, awaited.of(MAIN).awaited], [[], []]);
+  assert.deepEqual([ended, work.listAwaited(MAIN).awaited], [[], []]);
 });
 
 test("a gateway that fails to answer is asked again", async () => {
-  awaited.called(MAIN, "make all", RUNNING);
+  work.recordResult(MAIN, "make all", RUNNING);
   looked = () => {
     looked = undefined;
     throw new Error("busy");
   };
   await glance();
-  assert.deepEqual([ended, awaited.of(MAIN).awaited.length], [[], 1]);
+  assert.deepEqual([ended, work.listAwaited(MAIN).awaited.length], [[], 1]);
   await glance();
   assert.equal(ended.length, 1);
 });
@@ -141,43 +141,43 @@ for (const [what, given, is] of [
   ["nobody's in a session", job("at", { nextRunAtMs: NOW + 60_000 }, { owner: undefined }), false],
 ])
   test(`an automation that is ${what} is ${is ? "" : "not "}awaited`, async () => {
-    await awaited.scheduled(cron(given));
-    assert.deepEqual([awaited.of(MAIN).scheduled, awaited.of(OTHER).scheduled], [is ? ["automation Mail"] : [], []]);
+    await work.refreshAutomations(cron(given));
+    assert.deepEqual([work.listAwaited(MAIN).scheduled, work.listAwaited(OTHER).scheduled], [is ? ["automation Mail"] : [], []]);
   });
 
 test("an automation of a sub-agent is its session's", async () => {
-  awaited = new Awaited({ ended: () => {}, root: (session) => (session === OTHER ? MAIN : session) });
-  await awaited.scheduled(cron(job("at", { nextRunAtMs: NOW + 60_000 }, { owner: { sessionKey: OTHER } })));
-  assert.deepEqual(awaited.of(MAIN).scheduled, ["automation Mail"]);
+  work = new BackgroundWork({ onEnded: () => {}, findRoot: (session) => (session === OTHER ? MAIN : session) });
+  await work.refreshAutomations(cron(job("at", { nextRunAtMs: NOW + 60_000 }, { owner: { sessionKey: OTHER } })));
+  assert.deepEqual(work.listAwaited(MAIN).scheduled, ["automation Mail"]);
 });
 
 test("the end of an automation is told once", async () => {
   const due = job("at", { nextRunAtMs: NOW + 60_000 });
-  await awaited.scheduled(cron(due));
-  await awaited.scheduled(cron({ ...due, state: { runningAtMs: NOW } }));
+  await work.refreshAutomations(cron(due));
+  await work.refreshAutomations(cron({ ...due, state: { runningAtMs: NOW } }));
   assert.deepEqual(ended, []);
-  await awaited.scheduled(cron({ ...due, enabled: false, state: { lastRunStatus: "ok" } }));
-  await awaited.scheduled(cron());
+  await work.refreshAutomations(cron({ ...due, enabled: false, state: { lastRunStatus: "ok" } }));
+  await work.refreshAutomations(cron());
   assert.deepEqual(ended, [[MAIN, "automation Mail", "ok"]]);
 });
 
 test("an automation that is removed has ended", async () => {
-  await awaited.scheduled(cron(job("every", { nextRunAtMs: NOW + 60_000 })));
-  await awaited.scheduled(undefined);
+  await work.refreshAutomations(cron(job("every", { nextRunAtMs: NOW + 60_000 })));
+  await work.refreshAutomations(undefined);
   assert.deepEqual(ended, [[MAIN, "automation Mail", "it is over"]]);
 });
 
 test("a command is awaited however long it runs", (t) => {
   const now = performance.now();
-  awaited.called(MAIN, "serve", RUNNING);
+  work.recordResult(MAIN, "serve", RUNNING);
   t.mock.method(performance, "now", () => now + 10 * HOUR);
-  assert.equal(awaited.of(MAIN).awaited.length, 1);
+  assert.equal(work.listAwaited(MAIN).awaited.length, 1);
 });
 
 describe("what is shown of commands", () => {
   const NAME = "calm-cove";
   const NOTE = "[earlier output was discarded at the retention cap and cannot be recovered]\n\n";
-  let awaited, rows, asked, details, logged, tools;
+  let work, rows, asked, details, logged, tools;
 
   beforeEach(() => {
     [rows, asked, logged, details] = [[], [], [], { status: "failed" }];
@@ -186,13 +186,13 @@ describe("what is shown of commands", () => {
     sdk.createOpenClawCodingTools = (options) => (asked.push(options.sessionKey), tools);
     sdk.callGatewayTool = async (method, _, { status }) => (asked.push(method), { tasks: rows.filter((row) => !status || row.status === status) });
     sdk.resolveSandboxRuntimeStatus = () => ({ sandboxed: false });
-    awaited = new Awaited({ api: gateway().api, boot: 1_000, runner: ["/opt/task mem"] });
-    awaited.api.pluginConfig = { recordCommands: true };
+    work = new BackgroundWork({ api: gateway().api, boot: 1_000, runner: ["/opt/task mem"] });
+    work.api.pluginConfig = { recordCommands: true };
   });
 
   const show = (more) => (details = { status: "running", sessionId: NAME, output: "one\ntwo", totalLines: 2, totalChars: 8, ...more });
-  const leave = () => awaited.called(MAIN, "make", { result: { details: { status: "running", sessionId: NAME } } });
-  const facts = (size = 0) => awaited.facts({ name: NAME, size });
+  const leave = () => work.recordResult(MAIN, "make", { result: { details: { status: "running", sessionId: NAME } } });
+  const facts = (size = 0) => work.describeCommand({ name: NAME, size });
 
   test("a command that a call has left running is shown, and no list is asked", async () => {
     show({ lastOutputAt: 1_000, idleMs: 5 });
@@ -206,7 +206,7 @@ describe("what is shown of commands", () => {
 
   test("a call that ended, or ran under no name, leaves nothing behind", async () => {
     show();
-    for (const result of [undefined, {}, { status: "running" }, { status: "completed", sessionId: NAME }]) awaited.called(MAIN, "make", { result: { details: result } });
+    for (const result of [undefined, {}, { status: "running" }, { status: "completed", sessionId: NAME }]) work.recordResult(MAIN, "make", { result: { details: result } });
     assert.deepEqual(await facts(), { boot: 1_000, running: [] });
   });
 
@@ -268,16 +268,16 @@ describe("what is shown of commands", () => {
   });
 
   test("an OpenClaw that gives no tool to look with is named", async () => {
-    assert.deepEqual(await awaited.lacks(), []);
-    const older = await load("awaited.js?older");
-    assert.deepEqual(await new older.Awaited({}).lacks(), ["createOpenClawCodingTools"]);
+    assert.deepEqual(await work.listMissingFunctions(), []);
+    const older = await load("background_work.js?older");
+    assert.deepEqual(await new older.BackgroundWork({}).listMissingFunctions(), ["createOpenClawCodingTools"]);
   });
 
   // --- recording -----------------------------------------------------------------
 
   const CALL = { toolName: "exec", toolCallId: "c1", params: { command: "make -j4 'it all'", background: true, env: { A: "1" } } };
-  const wrapped = (more = {}, event = CALL) => awaited.wrapped({ ...event, params: { ...event.params, ...more } }, { sessionKey: MAIN }, "/data");
-  const hosted = (host) => awaited.hosted({ host }, { sessionKey: MAIN });
+  const wrapped = (more = {}, event = CALL) => work.wrapCommand({ ...event, params: { ...event.params, ...more } }, { sessionKey: MAIN }, "/data");
+  const hosted = (host) => work.recordHost({ host }, { sessionKey: MAIN });
 
   test("a background command is run by the recorder, in the same shell, for the same home", async () => {
     hosted("gateway");
@@ -292,8 +292,8 @@ describe("what is shown of commands", () => {
     hosted("gateway");
     const params = await wrapped();
     const event = { ...CALL, params, result: { details: { status: "running", sessionId: NAME } } };
-    assert.equal(awaited.unwrapped(event).params.command, CALL.params.command);
-    awaited.called(MAIN, "make", event);
+    assert.equal(work.unwrapEvent(event).params.command, CALL.params.command);
+    work.recordResult(MAIN, "make", event);
     const { recording } = await facts();
     assert.ok(params.command.includes(` --name ${recording} `));
   });
@@ -320,7 +320,7 @@ describe("what is shown of commands", () => {
   test("without the operator's leave nothing is recorded", async () => {
     hosted("gateway");
     for (const config of [undefined, {}, { recordCommands: false }, { recordCommands: "yes" }]) {
-      awaited.api.pluginConfig = config;
+      work.api.pluginConfig = config;
       assert.equal(await wrapped(), undefined);
     }
   });

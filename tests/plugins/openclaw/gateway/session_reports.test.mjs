@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { beforeEach, mock, test } from "node:test";
 import { folder, gateway, imported, load, MAIN, OTHER, sdk, SOURCE } from "./stand_ins.mjs";
 
-const { Work } = await load("work.js");
+const { SessionReports } = await load("session_reports.js");
 const CHILD = "agent:main:subagent:1";
 const TASK = "agent:main:taskmem:1";
-let house, told, asked, answer, stopped, work;
+let house, told, asked, answer, stopped, reports;
 
 function move_in(options) {
   house = gateway(options);
@@ -15,33 +15,33 @@ function move_in(options) {
   asked = [];
   stopped = [];
   answer = () => ({ budget: null });
-  work = new Work({
+  reports = new SessionReports({
     api: house.api,
     version: "1",
-    own: new Set(["task_update"]),
+    ownTools: new Set(["task_update"]),
     ask: async (...call) => (asked.push(call), answer(...call)),
     tell: (event) => told.push(event),
   });
   sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
   sdk.abortAgentHarnessRun = (id) => (stopped.push(id), true);
-  return work;
+  return reports;
 }
 
 beforeEach(() => move_in());
 
-const wrote = (role, content, session = MAIN, more = {}) => work.written({ message: { role, content, ...more } }, { sessionKey: session });
-const received = (session = MAIN) => work.received({ sessionKey: session });
+const wrote = (role, content, session = MAIN, more = {}) => reports.recordRow({ message: { role, content, ...more } }, { sessionKey: session });
+const received = (session = MAIN) => reports.recordMessage({ sessionKey: session });
 const ctx = (sessionKey = MAIN) => ({ sessionKey, agentId: "main" });
-const calling = (toolName, params = {}, sessionKey = MAIN) => work.calls({ toolName, params, toolCallId: "c1" }, ctx(sessionKey));
-const called = (toolName, more = {}, sessionKey = MAIN) => work.called({ toolName, params: {}, toolCallId: "c1", ...more }, ctx(sessionKey));
-const blocked = (toolName = "exec", sessionKey = MAIN, toolCallId = "b1") => work.blocked({ toolName, toolCallId }, ctx(sessionKey));
-const calls = (session = MAIN) => work.ended(session).calls;
+const calling = (toolName, params = {}, sessionKey = MAIN) => reports.reportCallStart({ toolName, params, toolCallId: "c1" }, ctx(sessionKey));
+const called = (toolName, more = {}, sessionKey = MAIN) => reports.reportCallEnd({ toolName, params: {}, toolCallId: "c1", ...more }, ctx(sessionKey));
+const blocked = (toolName = "exec", sessionKey = MAIN, toolCallId = "b1") => reports.findBlockReason({ toolName, toolCallId }, ctx(sessionKey));
+const calls = (session = MAIN) => reports.endTurn(session).calls;
 
 // The first test, for what is imported stays so.
 test("nothing of the gateway's is imported before there is a turn to stop", async () => {
-  for (const none of [undefined, []]) assert.equal(await work.stop(none), undefined);
+  for (const none of [undefined, []]) assert.equal(await reports.stopTurns(none), undefined);
   assert.deepEqual(imported, []);
-  await work.stop([MAIN]);
+  await reports.stopTurns([MAIN]);
   assert.deepEqual(imported, ["openclaw/plugin-sdk/agent-harness"]);
 });
 
@@ -55,14 +55,14 @@ for (const [by, row, expected] of [
 ])
   test(`a turn that ${by} began says so, at its beginning and at its end`, () => {
     wrote("user", "go on", MAIN, row);
-    assert.deepEqual([work.began(MAIN).origin, work.ended(MAIN).origin], [expected, expected]);
+    assert.deepEqual([reports.beginTurn(MAIN).origin, reports.endTurn(MAIN).origin], [expected, expected]);
   });
 
 test("a turn that no row began is of another origin, also after one of the user's", () => {
   wrote("user", "hello");
-  work.began(MAIN);
-  work.ended(MAIN);
-  assert.equal(work.began(MAIN).origin, "other");
+  reports.beginTurn(MAIN);
+  reports.endTurn(MAIN);
+  assert.equal(reports.beginTurn(MAIN).origin, "other");
 });
 
 test("what the agent said last is told at the end: its end, from a whole word on", () => {
@@ -70,14 +70,14 @@ test("what the agent said last is told at the end: its end, from a whole word on
   wrote("assistant", [{ type: "text", text: `${"x".repeat(600)} done.` }]);
   wrote("assistant", []);
   wrote("user", "thanks");
-  const { said } = work.ended(MAIN);
+  const { said } = reports.endTurn(MAIN);
   assert.equal(said, " done.");
 });
 
 for (const silent of ["NO_REPLY", "HEARTBEAT_OK"]) {
   test(`a reply ${silent} is reported as no reply`, () => {
     wrote("assistant", silent);
-    assert.equal(work.ended(MAIN).said, "");
+    assert.equal(reports.endTurn(MAIN).said, "");
   });
 }
 
@@ -87,17 +87,17 @@ test("what the user has said in a turn goes with its calls, also of its sub-agen
   assert.equal("request" in told[0], false);
   wrote("user", "/cancel Wash up");
   wrote("user", "Bake it.");
-  work.began(MAIN);
+  reports.beginTurn(MAIN);
   wrote("user", "Do not repeat it.", MAIN, { provenance: { sourceTool: "heartbeat" } });
   received();
   wrote("user", "With salt.");
   calling("exec");
   assert.equal(asked(), "Bake it.\nWith salt.");
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   wrote("user", "Knead.", CHILD);
   calling("exec", {}, CHILD);
   assert.equal(asked(), "Bake it.\nWith salt.");
-  work.ended(MAIN);
+  reports.endTurn(MAIN);
   calling("exec");
   assert.equal(asked(), undefined);
   wrote("user", "x".repeat(3_000));
@@ -120,14 +120,14 @@ test("what is neither the user's nor the agent's is no message", () => {
 test("turns of sessions that go on at once do not mix", async () => {
   wrote("user", "one");
   wrote("user", "two", OTHER, { provenance: {} });
-  work.began(MAIN);
-  work.began(OTHER);
+  reports.beginTurn(MAIN);
+  reports.beginTurn(OTHER);
   calling("exec");
   wrote("assistant", "of one");
   wrote("assistant", "of two", OTHER);
   calling("exec", {}, OTHER);
   calling("exec", {}, OTHER);
-  const ends = [work.ended(MAIN), work.ended(OTHER)].map(({ origin, said, calls }) => [origin, said, calls]);
+  const ends = [reports.endTurn(MAIN), reports.endTurn(OTHER)].map(({ origin, said, calls }) => [origin, said, calls]);
   assert.deepEqual(ends, [["user", "of one", 1], ["other", "of two", 2]]);
 });
 
@@ -171,7 +171,7 @@ for (const [params, about] of [
   });
 
 test("the beginning of a call without an id is not told, for its end could not be: it counts", () => {
-  work.calls({ toolName: "exec" }, ctx());
+  reports.reportCallStart({ toolName: "exec" }, ctx());
   assert.deepEqual(told, []);
   assert.equal(calls(), 1);
 });
@@ -240,40 +240,40 @@ test("a wrapper around calls is none itself", async () => {
 
 test("the end of a turn says whether we stopped it, also where it comes at once", async () => {
   const ends = [];
-  const turn = async () => (work.began(MAIN), await work.stop([MAIN]), ends.push(work.ended(MAIN).stopped));
+  const turn = async () => (reports.beginTurn(MAIN), await reports.stopTurns([MAIN]), ends.push(reports.endTurn(MAIN).stopped));
   await turn();
   sdk.abortAgentHarnessRun = () => false;
   await turn();
-  work.began(MAIN);
+  reports.beginTurn(MAIN);
   sdk.abortAgentHarnessRun = () => true;
-  await work.stop([MAIN]);
+  await reports.stopTurns([MAIN]);
   sdk.abortAgentHarnessRun = () => false; // it is being stopped already
   await turn();
-  sdk.abortAgentHarnessRun = () => (ends.push(work.ended(MAIN).stopped), true);
+  sdk.abortAgentHarnessRun = () => (ends.push(reports.endTurn(MAIN).stopped), true);
   await turn();
-  work.began(MAIN);
-  ends.push(work.ended(MAIN).stopped);
+  reports.beginTurn(MAIN);
+  ends.push(reports.endTurn(MAIN).stopped);
   assert.deepEqual(ends, [true, false, true, true, false, false]);
 });
 
 test("the work of a sub-agent counts for the session that spawned it, also of its sub-agents", () => {
   const [second, third] = ["agent:main:subagent:2", "agent:main:subagent:3"];
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
-  work.spawned({ childSessionKey: second, requesterSessionKey: CHILD });
-  work.spawned({ childSessionKey: third, requesterSessionKey: second });
-  assert.deepEqual([CHILD, second, third, MAIN, OTHER].map((session) => work.root(session)), [MAIN, MAIN, MAIN, MAIN, OTHER]);
+  reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  reports.recordSpawn({ childSessionKey: second, requesterSessionKey: CHILD });
+  reports.recordSpawn({ childSessionKey: third, requesterSessionKey: second });
+  assert.deepEqual([CHILD, second, third, MAIN, OTHER].map((session) => reports.findRoot(session)), [MAIN, MAIN, MAIN, MAIN, OTHER]);
   calling("exec", {}, third);
   called("exec", {}, third);
   assert.deepEqual(told.map(({ session_key }) => session_key), [MAIN, MAIN]);
 });
 
 test("what sub-agents call, or anybody between two turns, is no call of a turn", () => {
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   calling("exec");
-  work.began(MAIN);
+  reports.beginTurn(MAIN);
   assert.equal(calls(), 0);
   calling("exec", {}, CHILD);
-  work.began(MAIN);
+  reports.beginTurn(MAIN);
   calling("exec", {}, CHILD);
   calling("exec");
   assert.deepEqual([calls(), calls(CHILD)], [1, 2]);
@@ -281,37 +281,37 @@ test("what sub-agents call, or anybody between two turns, is no call of a turn",
 
 test("the work of another agent's sub-agent is that of the agent that spawned it", () => {
   const coder = "agent:coder:subagent:1";
-  work.spawned({ childSessionKey: coder, requesterSessionKey: MAIN });
-  work.calls({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
-  work.called({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
-  const { agent_id, folder, fingerprint } = work.began(MAIN);
+  reports.recordSpawn({ childSessionKey: coder, requesterSessionKey: MAIN });
+  reports.reportCallStart({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
+  reports.reportCallEnd({ toolName: "exec", toolCallId: "c1" }, { sessionKey: coder, agentId: "coder" });
+  const { agent_id, folder, fingerprint } = reports.beginTurn(MAIN);
   for (const each of told) assert.deepEqual([each.agent_id, each.folder, each.fingerprint], [agent_id, folder, fingerprint]);
 });
 
 test("a session that a task has to itself is nobody's sub-agent", () => {
-  work.spawned({ childSessionKey: TASK, requesterSessionKey: MAIN });
-  work.spawned({ childSessionKey: CHILD });
-  work.spawned({});
-  assert.deepEqual([TASK, CHILD].map((session) => work.root(session)), [TASK, CHILD]);
+  reports.recordSpawn({ childSessionKey: TASK, requesterSessionKey: MAIN });
+  reports.recordSpawn({ childSessionKey: CHILD });
+  reports.recordSpawn({});
+  assert.deepEqual([TASK, CHILD].map((session) => reports.findRoot(session)), [TASK, CHILD]);
 });
 
 test("the end of a turn says how many sub-agents of its session still run, their own among them", () => {
   const [second, third] = ["agent:main:subagent:2", "agent:main:subagent:3"];
-  const children = () => [MAIN, OTHER].map((session) => work.ended(session).children);
+  const children = () => [MAIN, OTHER].map((session) => reports.endTurn(session).children);
   assert.deepEqual(children(), [0, 0]);
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
-  work.spawned({ childSessionKey: second, requesterSessionKey: CHILD });
-  work.spawned({ childSessionKey: third, requesterSessionKey: OTHER });
+  reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  reports.recordSpawn({ childSessionKey: second, requesterSessionKey: CHILD });
+  reports.recordSpawn({ childSessionKey: third, requesterSessionKey: OTHER });
   assert.deepEqual(children(), [2, 1]);
-  work.ended(CHILD);
+  reports.endTurn(CHILD);
   assert.deepEqual(children(), [1, 1]);
-  work.began(CHILD); // it hears of its own
+  reports.beginTurn(CHILD); // it hears of its own
   assert.deepEqual(children(), [2, 1]);
-  work.ended(CHILD);
-  work.gone({ targetSessionKey: second });
-  work.gone({ targetSessionKey: third });
-  work.gone({});
-  work.began(MAIN);
+  reports.endTurn(CHILD);
+  reports.recordSubAgentEnd({ targetSessionKey: second });
+  reports.recordSubAgentEnd({ targetSessionKey: third });
+  reports.recordSubAgentEnd({});
+  reports.beginTurn(MAIN);
   assert.deepEqual(children(), [0, 0]);
 });
 
@@ -320,9 +320,9 @@ test("a sub-agent that is carried on after a restart counts for the session that
   house.sessions.set(CHILD, { spawnedBy: MAIN });
   house.sessions.set(second, { spawnedBy: CHILD });
   house.sessions.set(stray, {});
-  work.began(second);
-  assert.deepEqual([CHILD, second, stray].map((session) => work.root(session)), [MAIN, MAIN, stray]);
-  assert.equal(work.ended(MAIN).children, 1);
+  reports.beginTurn(second);
+  assert.deepEqual([CHILD, second, stray].map((session) => reports.findRoot(session)), [MAIN, MAIN, stray]);
+  assert.equal(reports.endTurn(MAIN).children, 1);
   calling("exec", {}, second);
   assert.equal(told[0].session_key, MAIN);
 });
@@ -332,30 +332,30 @@ test("a sub-agent of which the gateway cannot say who spawned it counts for itse
   const { getSessionEntry: entry } = session;
   const asked = [];
   session.getSessionEntry = ({ sessionKey }) => (asked.push(sessionKey), assert.fail("EIO"));
-  assert.equal(work.began(CHILD).session_key, CHILD);
+  assert.equal(reports.beginTurn(CHILD).session_key, CHILD);
   for (let n = 0; n < 3; n++) calling("exec", {}, CHILD);
   assert.deepEqual([asked, told.map(({ session_key }) => session_key)], [[CHILD], [CHILD, CHILD, CHILD]]);
   session.getSessionEntry = entry;
   house.sessions.set(CHILD, { spawnedBy: MAIN });
-  work.began(CHILD);
-  assert.equal(work.root(CHILD), MAIN);
+  reports.beginTurn(CHILD);
+  assert.equal(reports.findRoot(CHILD), MAIN);
 });
 
 test("a sub-agent of whose end nobody told counts as gone after a day", (t) => {
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   t.after(() => mock.restoreAll());
   for (const [hours, children] of [[23, 1], [25, 0]]) {
     const later = performance.now() + hours * 3_600_000;
     mock.method(performance, "now", () => later);
-    assert.equal(work.ended(MAIN).children, children);
+    assert.equal(reports.endTurn(MAIN).children, children);
     mock.restoreAll();
   }
 });
 
 test("sub-agents that spawned each other have a root all the same", () => {
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: `${CHILD}1` });
-  work.spawned({ childSessionKey: `${CHILD}1`, requesterSessionKey: CHILD });
-  assert.ok(work.root(CHILD).startsWith(CHILD));
+  reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: `${CHILD}1` });
+  reports.recordSpawn({ childSessionKey: `${CHILD}1`, requesterSessionKey: CHILD });
+  assert.ok(reports.findRoot(CHILD).startsWith(CHILD));
 });
 
 test("a step may make as many calls as its budget has left; then each reads why not", async () => {
@@ -402,7 +402,7 @@ test("a budget that was asked for before one of our own tools answered is not ke
 test("a session without a budget is asked for once a turn", async () => {
   for (let n = 0; n < 3; n++) assert.equal(await blocked(), undefined);
   assert.equal(asked.length, 1);
-  work.began(MAIN);
+  reports.beginTurn(MAIN);
   await blocked();
   assert.equal(asked.length, 2);
 });
@@ -422,7 +422,7 @@ for (const ours of ["task_update", "taskmem__task_update"])
   });
 
 test("a sub-agent spends the budget of the session that spawned it", async () => {
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   answer = () => ({ budget: { left: 1, reason: "no more" } });
   assert.equal(await blocked("exec", CHILD), undefined);
   assert.equal(await blocked("exec", MAIN), "no more");
@@ -437,15 +437,15 @@ test("where the daemon cannot say what is left, the call is made, and it is aske
 });
 
 test("turns are stopped by what the gateway calls their sessions", async () => {
-  assert.equal(await work.stop([MAIN, OTHER]), true);
+  assert.equal(await reports.stopTurns([MAIN, OTHER]), true);
   assert.deepEqual(stopped, [`id of ${MAIN}`, `id of ${OTHER}`]);
 });
 
 test("a turn that is stopped calls no more tools, and is stopped again if it was too young for that", async () => {
-  work.began(MAIN);
-  work.began(OTHER);
+  reports.beginTurn(MAIN);
+  reports.beginTurn(OTHER);
   sdk.resolveActiveEmbeddedRunSessionId = () => undefined;
-  assert.equal(await work.stop([MAIN]), undefined);
+  assert.equal(await reports.stopTurns([MAIN]), undefined);
   sdk.resolveActiveEmbeddedRunSessionId = (session) => `id of ${session}`;
   assert.match(await blocked(), /this turn is stopped/);
   called("exec", { toolCallId: "b1" });
@@ -459,40 +459,40 @@ test("a turn that is stopped calls no more tools, and is stopped again if it was
 });
 
 test("a call that asks for its budget while its turn is stopped is not made", async () => {
-  work.began(MAIN);
+  reports.beginTurn(MAIN);
   let say;
   answer = () => new Promise((done) => (say = done));
   const asking = blocked();
-  await work.stop([MAIN]);
+  await reports.stopTurns([MAIN]);
   say({ budget: { left: 1, reason: "no more" } });
   assert.match(await asking, /this turn is stopped/);
   await new Promise(setImmediate);
 });
 
 test("from the moment that a turn is to be stopped it calls none, and the next one does", async () => {
-  work.began(MAIN);
-  const stopping = work.stop([MAIN]);
+  reports.beginTurn(MAIN);
+  const stopping = reports.stopTurns([MAIN]);
   assert.match(await blocked(), /this turn is stopped/);
   await stopping;
-  work.began(MAIN);
+  reports.beginTurn(MAIN);
   assert.equal(await blocked(), undefined);
-  work.ended(MAIN);
-  await work.stop([MAIN]);
+  reports.endTurn(MAIN);
+  await reports.stopTurns([MAIN]);
   assert.equal(await blocked(), undefined);
 });
 
 test("where no turn runs none is stopped, which is not the same as one that cannot be", async () => {
   sdk.abortAgentHarnessRun = () => false;
-  assert.equal(await work.stop([MAIN]), false);
+  assert.equal(await reports.stopTurns([MAIN]), false);
   sdk.resolveActiveEmbeddedRunSessionId = () => undefined;
-  assert.equal(await work.stop([MAIN]), undefined);
+  assert.equal(await reports.stopTurns([MAIN]), undefined);
 });
 
 test("the last words of a round of ours are told whole, and that they were cut is said", () => {
   const ends = (text, idempotencyKey) => {
-    work.written({ message: { role: "user", content: "go", idempotencyKey } }, { sessionKey: MAIN });
-    work.written({ message: { role: "assistant", content: text } }, { sessionKey: MAIN });
-    return work.ended(MAIN).words;
+    reports.recordRow({ message: { role: "user", content: "go", idempotencyKey } }, { sessionKey: MAIN });
+    reports.recordRow({ message: { role: "assistant", content: text } }, { sessionKey: MAIN });
+    return reports.endTurn(MAIN).words;
   };
   assert.equal(ends("x".repeat(16_000), "taskmem:1"), "x".repeat(16_000));
   assert.match(ends("x".repeat(16_001), "taskmem:2"), /x{16000}\n\[… cut after 16000 characters\]$/);
@@ -505,44 +505,44 @@ for (const [how, ...said] of [
 ])
   test(`what a user says by ${how} into a round of ours is theirs, and the round stays ours`, () => {
     wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
-    work.began(MAIN);
+    reports.beginTurn(MAIN);
     for (const each of said) each();
     calling("exec");
     assert.equal(told[0].request, "How far is it?");
     wrote("assistant", "Half of it is done.");
-    const { origin, words } = work.ended(MAIN);
+    const { origin, words } = reports.endTurn(MAIN);
     assert.deepEqual({ origin, words }, { origin: "user", words: "Half of it is done." });
   });
 
 test("a row that the gateway writes to ask a provider again is not the user's", () => {
   received(); // what is said before a round is another turn's
   wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
-  work.began(MAIN);
+  reports.beginTurn(MAIN);
   wrote("user", "go on", MAIN);
   calling("exec");
   assert.equal("request" in told[0], false);
-  assert.equal(work.ended(MAIN).origin, "taskmem");
+  assert.equal(reports.endTurn(MAIN).origin, "taskmem");
 });
 
 test("a turn that ends while the gateway stops was cut", () => {
-  assert.equal(work.ended(MAIN).cut, false);
-  work.stops();
-  assert.equal(work.ended(MAIN).cut, true);
+  assert.equal(reports.endTurn(MAIN).cut, false);
+  reports.beginStop();
+  assert.equal(reports.endTurn(MAIN).cut, true);
 });
 
 test("of the turns that go on, those that we began are cut, and no other", async () => {
   wrote("user", "go on", MAIN, { idempotencyKey: "taskmem:1:user" });
   wrote("user", "hello", OTHER);
-  await work.cut(async () => void stopped.push("called off"));
+  await reports.stopOwnTurns(async () => void stopped.push("called off"));
   assert.deepEqual(stopped, ["called off", `id of ${MAIN}`]);
-  assert.deepEqual([work.ended(MAIN).cut, work.ended(OTHER).cut], [true, false]);
+  assert.deepEqual([reports.endTurn(MAIN).cut, reports.endTurn(OTHER).cut], [true, false]);
 });
 
 test("work is told also where the gateway cannot say in which folder", () => {
   house.api.runtime.agent.resolveAgentWorkspaceDir = () => assert.fail("no such agent");
   calling("exec");
   assert.deepEqual([told[0].session_key, told[0].folder], [MAIN, undefined]);
-  assert.equal(work.ended(MAIN).calls, 1);
+  assert.equal(reports.endTurn(MAIN).calls, 1);
 });
 
 test("whatever shape a message, a call or an outcome has, it is told", () => {
@@ -561,32 +561,32 @@ function workspace(test, agents = { entries: { main: { model: "m" }, coder: {} }
   const file = (name, text, agent = "main") => writeFileSync(join(path, agent, name), text);
   return { path, agents, file };
 }
-const print = (agent = "main") => work.fingerprints()[agent];
+const print = (agent = "main") => reports.computeFingerprints()[agent];
 
 test("each agent has a fingerprint; where none is configured, there is main", (t) => {
   workspace(t);
-  assert.deepEqual(Object.keys(work.fingerprints()), ["main", "coder"]);
+  assert.deepEqual(Object.keys(reports.computeFingerprints()), ["main", "coder"]);
   assert.notEqual(print("main"), print("coder"));
   move_in({ agents: { entries: { main: {}, coder: {} } } });
   assert.notEqual(print("main"), print("coder"));
   move_in({ agents: {} });
-  assert.deepEqual(Object.keys(work.fingerprints()), ["main"]);
-  assert.equal(work.began(MAIN).fingerprint, print());
+  assert.deepEqual(Object.keys(reports.computeFingerprints()), ["main"]);
+  assert.equal(reports.beginTurn(MAIN).fingerprint, print());
 });
 
 test("an agent is the same in its session's key, however its name is written in the configuration", () => {
   const agents = { entries: { Coder: { model: "m" } } };
   move_in({ agents });
-  const { coder } = work.fingerprints();
-  assert.equal(work.began("agent:coder:main").fingerprint, coder);
+  const { coder } = reports.computeFingerprints();
+  assert.equal(reports.beginTurn("agent:coder:main").fingerprint, coder);
   agents.entries.Coder.model = "n";
-  assert.notEqual(work.began("agent:coder:main").fingerprint, coder);
+  assert.notEqual(reports.beginTurn("agent:coder:main").fingerprint, coder);
 });
 
 for (const [what, change] of [
   ["a prompt file that changed", ({ file }) => file("AGENTS.md", "other words")],
   ["another model", ({ agents }) => (agents.entries.main.model = "n")],
-  ["another version of ours", () => (work.version = "2")],
+  ["another version of ours", () => (reports.version = "2")],
 ])
   test(`${what} changes the fingerprint`, (t) => {
     const there = workspace(t);
@@ -606,7 +606,7 @@ for (const name of ["AGENTS.md", "SOUL.md", "TOOLS.md"])
 
 test("a model that all agents have shapes the prompts of those without their own", (t) => {
   const { agents } = workspace(t);
-  const before = work.fingerprints();
+  const before = reports.computeFingerprints();
   agents.defaults.model = "e";
   assert.equal(print("main"), before.main);
   assert.notEqual(print("coder"), before.coder);
@@ -637,9 +637,9 @@ test("what runs for a session is listed: commands of its background and sub-agen
   const second = "agent:main:subagent:2";
   const now = 1_000; // whole, so that differences are
   t.mock.method(performance, "now", () => now);
-  work.spawned({ childSessionKey: CHILD, requesterSessionKey: MAIN });
+  reports.recordSpawn({ childSessionKey: CHILD, requesterSessionKey: MAIN });
   called("sessions_spawn", { params: { task: "Compare prices" }, result: { details: { status: "accepted", childSessionKey: CHILD } } });
-  work.spawned({ childSessionKey: second, requesterSessionKey: CHILD });
+  reports.recordSpawn({ childSessionKey: second, requesterSessionKey: CHILD });
   called("sessions_spawn", { params: { task: "Never" }, result: { details: { status: "error", childSessionKey: second } } });
   called("exec", { params: { command: "make all" }, result: { details: { status: "running", sessionId: "calm-cove" } } });
   t.mock.method(performance, "now", () => now + 5_000);
@@ -648,12 +648,12 @@ test("what runs for a session is listed: commands of its background and sub-agen
     { kind: "sub_agent", name: CHILD, about: "Compare prices", age: 5_000 },
     { kind: "sub_agent", name: second, about: "", age: 5_000 },
   ];
-  assert.deepEqual(work.stillRunning(MAIN), expected);
-  assert.deepEqual(work.allStillRunning(), { [MAIN]: expected });
-  assert.deepEqual([work.stillRunning(OTHER), work.stillRunning(undefined)], [[], []]);
-  assert.deepEqual(work.ended(MAIN).at_work, expected);
+  assert.deepEqual(reports.listRunning(MAIN), expected);
+  assert.deepEqual(reports.listAllRunning(), { [MAIN]: expected });
+  assert.deepEqual([reports.listRunning(OTHER), reports.listRunning(undefined)], [[], []]);
+  assert.deepEqual(reports.endTurn(MAIN).at_work, expected);
   called("process", { result: { details: { status: "completed", sessionId: "calm-cove" } } });
-  for (const child of [CHILD, second]) work.gone({ targetSessionKey: child });
-  assert.deepEqual([work.stillRunning(MAIN), work.allStillRunning()], [[], {}]);
-  work.stops();
+  for (const child of [CHILD, second]) reports.recordSubAgentEnd({ targetSessionKey: child });
+  assert.deepEqual([reports.listRunning(MAIN), reports.listAllRunning()], [[], {}]);
+  reports.beginStop();
 });
