@@ -59,6 +59,14 @@ def test_what_is_answered_is_in_the_database_that_is_there(daemon, by: str):
     assert found == (["Found", "Known"] if by == "replacement" else ["Found"])
 
 
+def has_read_its_log(daemon) -> bool:
+    """Whether every reader of the daemon's event log has read and noted the newest event."""
+    ((newest,),) = rows(daemon.home, "SELECT max(id) FROM events")
+    places = dict(rows(daemon.home, "SELECT name, value FROM bookmarks"))
+    places.pop("stuck_policy")
+    return len(places) == 4 and set(places.values()) == {str(newest)}
+
+
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, None])
 def test_a_copy_that_is_written_over_the_database_stays_whole(daemon, end):
     for name in ("One", "Two"):
@@ -69,6 +77,8 @@ def test_a_copy_that_is_written_over_the_database_stays_whole(daemon, end):
         opened.execute("VACUUM INTO ?", (str(copy),))
     for number in range(60):
         daemon.register(f"Later {number}", plan=["x" * 300] * 20)
+    # A copy into which the daemon writes at that moment is damaged: SQLite cannot tell.
+    until(lambda: has_read_its_log(daemon), "the daemon writes nothing by itself")
     shutil.copyfile(copy, database)
     for name in ("taskmem.db-wal", "taskmem.db-shm"):
         database.with_name(name).unlink()

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from openclaw_taskmem.domain.callers import Caller
@@ -173,7 +174,8 @@ class World:
 
     def look_anyway(self, task_id: str) -> None:
         """Look at a task although nothing says that it is due."""
-        stuck._check_task(self.context, task_id, plain=False)
+        check = partial(stuck._check_task, self.context, plain=False)
+        self.context.update_task(task_id, check)
 
     # --- looking ----------------------------------------------------------------
 
