@@ -7,7 +7,6 @@
     ├── InvalidArguments      a value is not accepted
     │   └── ReservedKey       metadata would overwrite the task's own keys
     ├── TaskEnded             the task is completed, failed or cancelled
-    ├── WaitEnded             the wait has ended
     ├── RunHeld               another owner has claimed the run
     ├── RunNotReady           the run is not in a state for that
     ├── Fenced                another owner has claimed the run since
@@ -84,10 +83,6 @@ class ReservedKey(InvalidArguments):
 
 class TaskEnded(TaskmemError):
     """The task is completed, failed or cancelled, and the call needs an open one."""
-
-
-class WaitEnded(TaskmemError):
-    """The wait has ended, and the call needs one that is watching."""
 
 
 class RunHeld(TaskmemError):
