@@ -33,7 +33,7 @@ from openclaw_taskmem.daemon.server import MOST_FACES, SocketServer
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
-from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.look_policy import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy

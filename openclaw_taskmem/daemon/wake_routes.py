@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.config import Settings, list_chosen
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
 from openclaw_taskmem.domain import reachability
-from openclaw_taskmem.domain.gateways import GatewayPresence, find_transport
+from openclaw_taskmem.domain.gateway_presence import GatewayPresence, find_transport
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.validation import build_reach_test

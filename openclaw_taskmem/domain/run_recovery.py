@@ -21,7 +21,6 @@ from openclaw_taskmem.domain import (
     run_wakes,
     thread,
 )
-from openclaw_taskmem.domain.gateways import SETTLES
 from openclaw_taskmem.domain.notices import NoticeKind
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_continuation import Fail
@@ -37,6 +36,7 @@ from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.stuck import HELD
 from openclaw_taskmem.domain.texts import format_count, format_duration, quote_line, to_plain_line
+from openclaw_taskmem.domain.wake_holds import SETTLES
 from taskmem_hookspecs import (
     Change,
     Event,

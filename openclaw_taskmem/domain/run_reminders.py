@@ -1,18 +1,19 @@
-"""Write the one-line messages that tell an agent to go on with its task.
+"""Choose the task to remind an agent of, and write the line that tells it to go on.
 
 The agent still has its context, so it needs no packet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.domain import current_run
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import clip, quote_line, quote_step, to_plain_line
-from taskmem_hookspecs import Run, Task
+from taskmem_hookspecs import Run, Task, TaskStatus
 
 NAME_BYTES: Final = 160
 """Longest excerpt of a task's or a step's name."""
@@ -123,3 +124,20 @@ def _format_name(task: Task) -> str:
 
 def _format_line(task: Task, said: str) -> str:
     return f"[system] task_continue ({task.task_id}): {said} {_ELSE}"
+
+
+def find_open_task(tasks: Iterable[Task], session_key: str, since: datetime | None) -> Task | None:
+    """Return the active task to remind a session's agent of; None: there is none.
+
+    It is the one touched last. `since` is when the agent may have forgotten it: if the task was
+    touched later, no reminder is needed. None: the agent asked for a reminder.
+    """
+    open_ = [
+        task
+        for task in tasks
+        if task.session_key == session_key and task.status is TaskStatus.ACTIVE
+    ]
+    latest = max(open_, key=lambda task: (task.updated_at, task.task_id), default=None)
+    if latest is not None and since is not None and latest.updated_at > since:
+        return None
+    return latest

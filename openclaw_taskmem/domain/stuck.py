@@ -14,11 +14,11 @@ from typing import Final
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import current_run, events, notices, outbox, run_calls, run_registrars
-from openclaw_taskmem.domain.gateways import LONGEST_TURN
 from openclaw_taskmem.domain.notices import NoticeKind
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import format_count, format_duration
+from openclaw_taskmem.domain.wake_holds import LONGEST_TURN
 from taskmem_hookspecs import (
     Change,
     Event,

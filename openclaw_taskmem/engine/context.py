@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import events, notices, outbox, reachability, redaction, rights, stuck
-from openclaw_taskmem.domain.gateways import RunningWork
+from openclaw_taskmem.domain.gateway_presence import RunningWork
 from openclaw_taskmem.domain.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.look_policy import LookPolicy
 from openclaw_taskmem.domain.notices import Notify

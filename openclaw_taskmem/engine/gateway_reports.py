@@ -7,9 +7,17 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Final
 
-from openclaw_taskmem.domain import current_run, gateways, outbox, packet, run_reminders, texts
+from openclaw_taskmem.domain import (
+    current_run,
+    gateway_presence,
+    outbox,
+    packet,
+    run_reminders,
+    texts,
+    wake_holds,
+)
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.reachability import OWED
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_recovery import describe_cut
@@ -43,7 +51,7 @@ def handle_gateway_start(
     known = (context.store.read_bookmark(BOOT) or "").splitlines()
     if presence.boot in known:
         return
-    due = presence.started_at + gateways.SETTLES
+    due = presence.started_at + wake_holds.SETTLES
     owed = _find_owed_wakes(context)
     sent = [
         wake
@@ -62,7 +70,7 @@ def handle_gateway_start(
     _update_by_subject(context, resting, lambda current, _: _cap_due_time(current, due))
     run_recovery.recover_gateway_runs(context, presence, others)
     # Notices are committed with the bookmark, so a repeat sends them only once.
-    boots = "\n".join([*known, presence.boot][-gateways.BOOTS :])
+    boots = "\n".join([*known, presence.boot][-gateway_presence.BOOTS :])
     mark = context.store.make_bookmark(BOOT, boots)
     waiting = run_recovery.list_waiting_runs(context)
     for run in waiting:
@@ -191,7 +199,7 @@ def _find_latest_task(
     covered = list_own_tasks(context, session_key, host, active, implicit=True)
     own = [*islice(chain(list_own_tasks(context, session_key, host, active), covered), 1)]
     if own or since is not None:
-        task = gateways.find_open_task(own, session_key, since)
+        task = run_reminders.find_open_task(own, session_key, since)
         return task.task_id if task else None
     every = list_background_runs(context, session_key, host)
     waiting = (run.task_id for run in every if run.state.is_waiting)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import current_run, events, run_gateway_work, run_recovery, thread
-from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.run_events import LeaseReleased, LeaseSet, ResumeTried
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.run_policy import RunReason

@@ -9,7 +9,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import rights, run_budget
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateways import RunningWork
+from openclaw_taskmem.domain.gateway_presence import RunningWork
 from openclaw_taskmem.domain.rights import Act, TaskHolder
 from openclaw_taskmem.domain.run_budget import Budget
 from openclaw_taskmem.engine import packets

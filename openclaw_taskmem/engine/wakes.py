@@ -12,8 +12,8 @@ from itertools import chain
 from typing import Final
 
 from openclaw_taskmem.domain import outbox, reachability, wake_lines
-from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.domain.outbox import Delivery
+from openclaw_taskmem.domain.wake_holds import Hold
 from openclaw_taskmem.domain.wake_lines import WakeFacts
 from openclaw_taskmem.engine.context import Context
 from taskmem_hookspecs import FOREVER, Change, Run, Task, Wake, WakeCause, WakeQuery, WakeState

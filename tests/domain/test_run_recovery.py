@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import run_recovery, stuck
-from openclaw_taskmem.domain.gateways import SETTLES
 from openclaw_taskmem.domain.run_events import RunClaimed
 from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_machine import apply_events
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.run_recovery import LapseAction, LapseVerdict, OwnerStatus
+from openclaw_taskmem.domain.wake_holds import SETTLES
 from taskmem_hookspecs import (
     Change,
     Event,

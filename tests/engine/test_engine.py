@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain import notices, packet
-from openclaw_taskmem.domain.gateways import Hold
 from openclaw_taskmem.domain.stuck import StuckPolicy
+from openclaw_taskmem.domain.wake_holds import Hold
 from openclaw_taskmem.engine import hook_events, startup, stuck, waits, wakes
 from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import (

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from openclaw_taskmem.domain.gateways import Hold
+from openclaw_taskmem.domain.wake_holds import Hold
 from openclaw_taskmem.engine import wakes
 from tests.support.world import World
 

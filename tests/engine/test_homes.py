@@ -11,7 +11,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
     evidence,

@@ -9,7 +9,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateways import RunningWork
+from openclaw_taskmem.domain.gateway_presence import RunningWork
 from openclaw_taskmem.domain.look_policy import LookPolicy
 from taskmem_hookspecs import Claim, Finding, Verdict, hookimpl
 from taskmem_hookspecs.errors import EvidenceMissing, NotAllowed

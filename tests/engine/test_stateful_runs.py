@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from openclaw_taskmem.domain import events, run_calls
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.gateways import GatewayPresence
+from openclaw_taskmem.domain.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.run_recovery import MAY_LAPSE
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import run_recovery, startup

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from openclaw_taskmem.domain import notices
-from openclaw_taskmem.domain.gateways import RunningWork
+from openclaw_taskmem.domain.gateway_presence import RunningWork
 from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.engine import host_notifications
 from openclaw_taskmem.engine.host_notifications import NotificationKind

@@ -7,13 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openclaw_taskmem.domain.gateways import (
-    LONGEST_TURN,
-    SETTLES,
-    GatewayPresence,
-    find_hold,
-    find_open_task,
-)
+from openclaw_taskmem.domain.gateway_presence import GatewayPresence
+from openclaw_taskmem.domain.run_reminders import find_open_task
+from openclaw_taskmem.domain.wake_holds import LONGEST_TURN, SETTLES, find_hold
 from taskmem_hookspecs import Task, TaskStatus
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
