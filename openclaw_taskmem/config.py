@@ -47,7 +47,7 @@ _OF_OPENCLAW: Final = (
     "OPENCLAW_GATEWAY_PORT",
 )
 """OpenClaw's own variables, by which the built-in plug-ins locate it."""
-FINDS_OPENCLAW: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OF_OPENCLAW})
+OPENCLAW_LOCATORS: Final = frozenset({f"{PREFIX}OPENCLAW_BIN", *_OF_OPENCLAW})
 """Variables that count only while no gateway of OpenClaw is connected."""
 _KEYS: Final = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """Variables that may contain a key for Gemini."""
@@ -246,7 +246,7 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
     return Settings(home=home, in_file=in_file, warnings=tuple(odd), **values)
 
 
-def list_chosen(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+def list_changed_settings(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
     """Return by variable each setting that is not the default, without credentials.
 
     Settings that each caller makes for itself are left out. `environ`: the environment into which

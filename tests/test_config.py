@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openclaw_taskmem.config import list_chosen, load_settings
+from openclaw_taskmem.config import list_changed_settings, load_settings
 from taskmem_hookspecs.errors import SettingsInvalid
 
 
@@ -78,7 +78,7 @@ def test_listed_settings_are_the_chosen_ones_without_secrets(tmp_path):
         "GEMINI_API_KEY": "hidden-word",
         "OPENCLAW_STATE_DIR": "/o",
     }
-    chosen = list_chosen(load_settings(environ), environ)
+    chosen = list_changed_settings(load_settings(environ), environ)
     assert "hidden-word" not in str(chosen)
     assert chosen.pop("TASKMEM_DATABASE_URL").startswith("postgresql://me:")
     assert chosen == {

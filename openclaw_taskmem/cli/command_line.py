@@ -256,9 +256,9 @@ def show(*, any_id: str, as_json: bool, pictures: bool) -> None:
 @click.option("--because", help="Your reason; it is stored with the task.")
 def accept(*, task: str, because: str | None) -> None:
     """Complete TASK, whose completion was refused. For persons only."""
-    from openclaw_taskmem.cli.hosts import explain_refusal
+    from openclaw_taskmem.cli.hosts import explain_not_a_person
 
-    if why := explain_refusal(os.environ):
+    if why := explain_not_a_person(os.environ):
         _fail(why)
     click.echo(_call_daemon("accept", id=task, because=because)["message"])
 

@@ -50,7 +50,7 @@ def build_tool_call(
     return {"tool": tool, "arguments": given, "host": host}
 
 
-def explain_refusal(environ: Mapping[str, str]) -> str | None:
+def explain_not_a_person(environ: Mapping[str, str]) -> str | None:
     """Return why a command does not seem to come from a person; None: it does.
 
     Any program with a shell can make a terminal: this only prevents mistakes, and the log names the

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openclaw_taskmem.config import FINDS_OPENCLAW, PREFIX, Settings, list_chosen, load_settings
+from openclaw_taskmem.config import (
+    OPENCLAW_LOCATORS,
+    PREFIX,
+    Settings,
+    list_changed_settings,
+    load_settings,
+)
 from taskmem_hookspecs.errors import SettingsInvalid
 
 
@@ -39,8 +45,8 @@ def find_differences(
     """
     if "settings" not in status:
         return
-    used, here = status["settings"], list_chosen(settings, environ)
-    moot = FINDS_OPENCLAW if status.get("gateways") else frozenset[str]()
+    used, here = status["settings"], list_changed_settings(settings, environ)
+    moot = OPENCLAW_LOCATORS if status.get("gateways") else frozenset[str]()
     for name in sorted({*used, *here} - moot):
         theirs, ours = used.get(name), here.get(name)
         if theirs == ours or (ours is None and not name.startswith(PREFIX)):

@@ -29,7 +29,7 @@ from openclaw_taskmem.domain.wake_holds import Hold
 from openclaw_taskmem.engine import gateway_reports as engine
 from openclaw_taskmem.engine import session_views
 from openclaw_taskmem.engine.context import Context
-from openclaw_taskmem.engine.event_dedupe import EventCursor, read_cursor
+from openclaw_taskmem.engine.event_cursors import EventCursor, read_cursor
 from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, StoreBusy, StoreFull, StoreUnavailable, TaskmemError
 from taskmem_hookspecs.errors import Conflict
@@ -38,7 +38,7 @@ W = TypeVar("W", bound=gateway_events.SessionActivity)
 
 log = logging.getLogger(__name__)
 
-OLDEST: Final = 1e12
+LARGEST_AGE_MS: Final = 1e12
 """Maximum age of a gateway that is believed, in milliseconds (about thirty years)."""
 _LATER: Final = (Conflict, StoreBusy, StoreFull, StoreUnavailable)
 """Store errors after which the gateway reports the event again."""
@@ -263,7 +263,7 @@ class Gateways:
                 kind=each.kind,
                 name=each.name,
                 about=each.about,
-                since=now - timedelta(milliseconds=min(each.age, OLDEST)),
+                since=now - timedelta(milliseconds=min(each.age, LARGEST_AGE_MS)),
             )
             for each in said
         )
@@ -315,7 +315,7 @@ class Gateways:
         self, connection: object, event: gateway_events.GatewayStarted
     ) -> None:
         # Its clock may differ from ours, so it reports an age.
-        age = timedelta(milliseconds=min(event.age, OLDEST))
+        age = timedelta(milliseconds=min(event.age, LARGEST_AGE_MS))
         known = GatewayPresence(
             boot=event.boot,
             transport=event.transport,

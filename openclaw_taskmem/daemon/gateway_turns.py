@@ -17,7 +17,7 @@ from taskmem_hookspecs import ConversationMessage
 
 _PREFIX: Final = "taskmem__"
 """Prefix that a host adds to the names of our tools."""
-LONGEST: Final = 1e9
+LONGEST_CALL_MS: Final = 1e9
 """Maximum duration of a call that is believed, in milliseconds (about eleven days)."""
 _OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
@@ -26,7 +26,7 @@ def handle_turn_start(
     context: Context, heard: ReportContext, event: gateway_events.TurnStarted
 ) -> bool:
     """Record that a turn has begun; return False if it must be stopped."""
-    implicit_tasks.end_earlier_turns(context, heard, event.origin)
+    implicit_tasks.end_left_tasks(context, heard, event.origin)
     return turns.record_turn_start(context, heard, event.origin)
 
 
@@ -39,12 +39,12 @@ def handle_call_start(
     task.
     """
     if _is_own_tool(event.tool):
-        turns.record_heartbeat(context, heard)
+        turns.claim_or_renew_run(context, heard)
     else:
         entry = CallStartEntry(
             call_id=event.call_id, tool=event.tool, about=event.about, method=event.method
         )
-        if not turns.record_call_start(context, heard, entry, _build_deed(event)):
+        if not turns.record_call_start(context, heard, entry, _build_file_activity(event)):
             implicit_tasks.note_call(context, heard, entry, event.request)
 
 
@@ -53,7 +53,7 @@ def handle_call_end(
 ) -> None:
     """Record how a tool call ended; for our own tools, only that the session is active."""
     if not event.call_id or _is_own_tool(event.tool):
-        turns.record_heartbeat(context, heard)
+        turns.claim_or_renew_run(context, heard)
         return
     entry = CallEndEntry(
         call_id=event.call_id,
@@ -67,7 +67,7 @@ def handle_call_end(
         said=tuple(ConversationMessage(role=line.role, text=line.text) for line in event.said),
     )
     call = CallDigests(given=event.given, result=event.result)
-    if not turns.record_call_end(context, heard, entry, call, _build_deed(event)):
+    if not turns.record_call_end(context, heard, entry, call, _build_file_activity(event)):
         implicit_tasks.note_call_end(context, heard, entry)
 
 
@@ -102,7 +102,9 @@ def handle_awaited_end(
     turn_ends.resume_awaiting_run(context, heard, event.name, event.how)
 
 
-def _build_deed(event: gateway_events.ToolStarted | gateway_events.ToolCalled) -> FileActivity:
+def _build_file_activity(
+    event: gateway_events.ToolStarted | gateway_events.ToolCalled,
+) -> FileActivity:
     """Return what the call may have changed in files."""
     deed = FileActivity(
         call_id=event.call_id or None,
@@ -113,7 +115,9 @@ def _build_deed(event: gateway_events.ToolStarted | gateway_events.ToolCalled) -
     if isinstance(event, gateway_events.ToolStarted):
         return deed
     touched = tuple(FileTouch(path=t.path, change=t.change) for t in event.touched)
-    return deed.model_copy(update={"touched": touched, "seconds": min(event.ms, LONGEST) / 1000})
+    return deed.model_copy(
+        update={"touched": touched, "seconds": min(event.ms, LONGEST_CALL_MS) / 1000}
+    )
 
 
 def _is_own_tool(tool: str) -> bool:

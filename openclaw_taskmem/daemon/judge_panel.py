@@ -30,7 +30,7 @@ from taskmem_hookspecs import Clock, Condition, Frame, Judge, JudgeUnavailable, 
 
 SOONEST: Final = 0.05
 """Minimum delay before a judge is asked again, in seconds."""
-LONGEST_WISH: Final = 300.0
+LONGEST_RETRY_SECONDS: Final = 300.0
 """Maximum retry delay that an unavailable judge can ask for, in seconds."""
 Blame = Callable[[object, str, BaseException], None]
 """Called with a plug-in's object, the hook it failed in, and the error."""
@@ -132,10 +132,10 @@ class JudgePanel:
     async def _ask_judge(self, entry: _JudgeState, look: Look) -> JudgeReply:
         if entry.busy:
             # Its last call was cancelled, and may still run.
-            return entry.build_refusal("it was still being asked when time was up", None)
+            return entry.build_unjudged_reply("it was still being asked when time was up", None)
         rest = entry.rests_until - self._clock.monotonic()
         if rest > 0:
-            return entry.build_refusal(entry.trouble, rest)
+            return entry.build_unjudged_reply(entry.trouble, rest)
         frame = await look(entry.place)
         if not self._needs_ruling(entry, frame):
             return entry.build_reply(frame, self._clock.monotonic())
@@ -147,7 +147,7 @@ class JudgePanel:
             entry.record_failure(error, self._seconds, self._clock.monotonic())
             if not isinstance(error, JudgeUnavailable):
                 self._blame(entry.judge, "wait_judge", error)
-            return entry.build_refusal(entry.trouble, entry.last_rest)
+            return entry.build_unjudged_reply(entry.trouble, entry.last_rest)
         entry.record_ruling(frame, ruling, self._clock.monotonic())
         return entry.build_reply(frame, self._clock.monotonic())
 
@@ -215,7 +215,9 @@ class _JudgeState:
         self.failures += 1
         self.busy = False
         wanted = read_retry_after(error) if isinstance(error, JudgeUnavailable) else None
-        self.last_rest = max(compute_retry_delay(self.failures), min(wanted or 0.0, LONGEST_WISH))
+        self.last_rest = max(
+            compute_retry_delay(self.failures), min(wanted or 0.0, LONGEST_RETRY_SECONDS)
+        )
         self.rests_until = now + self.last_rest
         if isinstance(error, TimeoutError):
             self.trouble = f"no answer within {seconds:g} s"
@@ -224,7 +226,7 @@ class _JudgeState:
         else:
             self.trouble = format_error(error)
 
-    def build_refusal(self, trouble: str | None, again: float | None) -> JudgeReply:
+    def build_unjudged_reply(self, trouble: str | None, again: float | None) -> JudgeReply:
         """Return a reply that says why it was not asked, and when it will be."""
         return JudgeReply(
             judge=self.judge.name, sides=self.sides, since=self.since, trouble=trouble, again=again

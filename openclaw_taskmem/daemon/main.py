@@ -70,11 +70,11 @@ def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
     """
     logfile.set_up_logging()
     # Reserve half of them for files that the daemon itself opens.
-    faces = min(MOST_FACES, allow_descriptors() // 2)
+    faces = min(MOST_FACES, raise_descriptor_limit() // 2)
     asyncio.run(serve_one_home(load_settings(environ), SystemClock(), lock, faces))
 
 
-def allow_descriptors(most: int = MOST_DESCRIPTORS) -> int:
+def raise_descriptor_limit(most: int = MOST_DESCRIPTORS) -> int:
     """Raise this process's limit of open files; return the limit, at most `most`.
 
     Hosts may leak relays, and macOS's default of 256 is soon used up.
@@ -139,7 +139,7 @@ async def serve_one_home(
     def nudge(due: DueWork) -> None:
         room.follow(due.waits, due.roles, due.queued_for)
         if loops is not None:
-            loops.take_due(due)
+            loops.wake_loops(due)
 
     def free() -> None:
         if loops is not None:

@@ -50,7 +50,7 @@ QUEUE_SHARE: Final = 0.5
 """Share of that time that may pass before the question is sent."""
 ASK_SECONDS: Final = 10.0
 """How long a use case waits for an answer."""
-MEND: Final = (
+CURE: Final = (
     "See that its provider is there and takes the key; it is asked again by itself. "
     "Until it answers, give wake_when in the forms of docs/conditions.md"
 )
@@ -191,9 +191,9 @@ class Readers:
         if told.readiness is Readiness.READY and refusal is not None:
             state, detail, cure = "spent", refusal[0], None
         elif told.readiness is Readiness.READY and self._is_paused(entry):
-            state, cure = "resting", MEND
+            state, cure = "resting", CURE
         elif told.readiness is Readiness.READY and entry.failures:
-            state, cure = "failing", MEND
+            state, cure = "failing", CURE
         return {
             "name": reader.name,
             "model": reader.model,

@@ -355,7 +355,7 @@ class Dispatcher:
             "version": __version__,
             **self._told,
             "now": format_iso_millis(self._context.clock.now()),
-            **views.count_by_state(self._context),
+            **views.summarize_store(self._context),
             "unsent": views.count_unsent(self._context),
             "readers": self._readers.build_view() if self._readers else [],
             "gateways": self.gateways.build_view(),

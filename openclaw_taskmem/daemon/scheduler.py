@@ -54,7 +54,7 @@ SURE_SECONDS: Final = 300.0
 clock is often corrected soon after start."""
 SWEEP_SECONDS: Final = 120.0
 """Maximum interval between two checks for expired leases. Source: requirement D3."""
-KEPT_TRIES: Final = 7
+SAVE_TRIES: Final = 7
 """Tries to save the outcome of a delivery, 1 s apart, then 2 s, 4 s and so on."""
 
 
@@ -111,7 +111,7 @@ class BackgroundLoops:
         self._jumped = self._went_back = False
         """Set until the store has been adjusted to a clock jump."""
 
-    def take_due(self, due: DueWork) -> None:
+    def wake_loops(self, due: DueWork) -> None:
         """Wake the loops for what a commit made due; for any thread."""
         if due.stuck_at is not None:
             self._stuck.wake(due.stuck_at)
@@ -119,10 +119,10 @@ class BackgroundLoops:
             self._outbox.wake(due.wake_at)
         if due.lapse_at is not None:
             self._leases.wake(due.lapse_at)
-        if due.tell:
+        if due.hooks_due:
             self._tell.wake(self._context.clock.now())
-        if due.say or due.show:
-            self._wake_notifiers(timedelta() if due.say else SHOWN)
+        if due.lines_due or due.views_due:
+            self._wake_notifiers(timedelta() if due.lines_due else SHOWN)
 
     def recheck_holds(self) -> None:
         """Check again which sessions may be disturbed; called on the event loop."""
@@ -136,7 +136,7 @@ class BackgroundLoops:
 
     async def run(self) -> None:
         """Run all loops until cancelled."""
-        while not await self._try_reschedule():
+        while not await self._try_recover_state():
             await self._context.clock.sleep(TROUBLE.total_seconds())
         try:
             async with asyncio.TaskGroup() as group:
@@ -149,11 +149,11 @@ class BackgroundLoops:
         finally:
             await self._stop_deliveries()
 
-    async def _try_reschedule(self) -> bool:
+    async def _try_recover_state(self) -> bool:
         try:
             for mend in (
                 startup.reschedule_tasks,
-                startup.release_claimed_wakes,
+                startup.release_startup_wakes,
                 run_recovery.requeue_abandoned,
             ):
                 await self._apart(mend, self._context)
@@ -317,7 +317,7 @@ class BackgroundLoops:
 
     async def _save_outcome(self, delivery: Delivery, outcome: Callable[[], None]) -> None:
         """Save the outcome of a delivery, with several tries if the store fails."""
-        for attempt in range(KEPT_TRIES):
+        for attempt in range(SAVE_TRIES):
             try:
                 return await self._apart(outcome)
             except Exception:

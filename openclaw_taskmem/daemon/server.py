@@ -27,7 +27,7 @@ from taskmem_hookspecs import TaskmemError
 
 log = logging.getLogger(__name__)
 
-Answers = Callable[[str, dict[str, object]], Awaitable[object]]
+AnswerCall = Callable[[str, dict[str, object]], Awaitable[object]]
 """Answers a call by its method and parameters."""
 PROTOCOL: Final = 1
 LARGE_BYTES: Final = 16 * 1024
@@ -229,7 +229,7 @@ class SocketServer:
             self._calls.discard(call)
 
     async def _serve_calls(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: Answers
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: AnswerCall
     ) -> None:
         room, large = asyncio.Semaphore(CALLS_AT_ONCE), asyncio.Semaphore(1)
         running: set[asyncio.Task[None]] = set()
@@ -259,7 +259,7 @@ class SocketServer:
         self,
         line: bytes,
         writer: asyncio.StreamWriter,
-        answers: Answers,
+        answers: AnswerCall,
         places: Sequence[asyncio.Semaphore],
     ) -> None:
         async with contextlib.AsyncExitStack() as held:
@@ -276,7 +276,7 @@ class SocketServer:
         except ConnectionError:
             log.debug("a client hung up before it had its answer")
 
-    async def _make_answer(self, line: bytes, answers: Answers) -> bytes:
+    async def _make_answer(self, line: bytes, answers: AnswerCall) -> bytes:
         number: object = None
         try:
             call: dict[str, Any] = json.loads(line)

@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.config import Settings, list_chosen
+from openclaw_taskmem.config import Settings, list_changed_settings
 from openclaw_taskmem.daemon.plugin_loops import PluginLoop
 from openclaw_taskmem.domain import reachability
 from openclaw_taskmem.domain.gateway_presence import GatewayPresence, find_transport
@@ -86,7 +86,7 @@ def build_routing_transport(
     told: dict[str, JsonValue] = {
         "home": str(settings.home.folder),
         "database": scrub(settings.database),
-        "settings": {**list_chosen(settings, environ)},
+        "settings": {**list_changed_settings(settings, environ)},
         "transport": transport.name,
         "transport_note": why,
     }

@@ -55,9 +55,9 @@ TRIES: Final = 8
 Within a daemon, calls on one task take turns. A conflict comes from another daemon on the same
 database, or from a pass that commits without the task's lock, such as the outbox's.
 """
-MOST_KEPT: Final = 10_000
+MOST_DUE: Final = 10_000
 """Due wakes of one task that are settled when it ends, at most."""
-TURNS: Final = 64
+LOCKS: Final = 64
 """Number of locks that all tasks share; calls on different tasks rarely use the same one."""
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -77,11 +77,11 @@ class DueWork:
     stuck_at: datetime | None
     wake_at: datetime | None
     lapse_at: datetime | None
-    tell: bool
+    hooks_due: bool
     """True if hooks of plug-ins may have to be called."""
-    say: bool
+    lines_due: bool
     """True if there may be a line for a user, or a turn to stop."""
-    show: bool
+    views_due: bool
     """True if a user may see another card, or other questions."""
     waits: tuple[str, ...]
     """Ids of the waits that were opened, changed or ended."""
@@ -200,8 +200,8 @@ class Context:
     """Called after each commit, in the thread that committed."""
     stopping: threading.Event = field(default_factory=threading.Event)
     """Set at shutdown: a long pass should stop early."""
-    turns: tuple[threading.Lock, ...] = field(
-        default_factory=lambda: tuple(threading.Lock() for _ in range(TURNS))
+    locks: tuple[threading.Lock, ...] = field(
+        default_factory=lambda: tuple(threading.Lock() for _ in range(LOCKS))
     )
 
     def commit(self, change: Change) -> None:
@@ -233,7 +233,7 @@ class Context:
             for task_id in ended
             if task_id in moved
             for wake in self.store.find_wakes(
-                WakeQuery(states=(WakeState.DUE,), task_id=task_id, limit=MOST_KEPT)
+                WakeQuery(states=(WakeState.DUE,), task_id=task_id, limit=MOST_DUE)
             )
             if wake.wake_id not in settled
         ]
@@ -244,16 +244,16 @@ class Context:
         )
 
     @contextmanager
-    def take_turn(self, *subjects: str) -> Generator[None]:
+    def lock_subjects(self, *subjects: str) -> Generator[None]:
         """Lock subjects, so that calls on one of them run one at a time.
 
         Without this, retries of many callers would starve the slowest.
         """
-        places = {hash(each) % TURNS for each in subjects}
-        with ExitStack() as turn:
+        places = {hash(each) % LOCKS for each in subjects}
+        with ExitStack() as locked:
             # Always lock in the same order, to prevent deadlocks.
             for place in sorted(places):
-                turn.enter_context(self.turns[place])
+                locked.enter_context(self.locks[place])
             yield
 
     def update(
@@ -282,7 +282,7 @@ class Context:
             self.commit(change)
             return result
 
-        with self.take_turn(subject, *others):
+        with self.lock_subjects(subject, *others):
             for _ in range(TRIES - 1):
                 try:
                     return read_decide_commit()
@@ -363,9 +363,9 @@ def _collect_due_work(change: Change) -> DueWork:
         ),
         wake_at=min((wake.due_at for wake in change.wakes if wake.due_at), default=None),
         lapse_at=min((run.lease_until for run in change.runs if run.lease_until), default=None),
-        tell=any(event.kind in events.TOLD for event in change.events),
-        say=any(event.kind in events.SAID for event in change.events),
-        show=any(event.kind in events.SHOWN for event in change.events),
+        hooks_due=any(event.kind in events.TOLD for event in change.events),
+        lines_due=any(event.kind in events.SAID for event in change.events),
+        views_due=any(event.kind in events.SHOWN for event in change.events),
         waits=tuple(wait.wait_id for wait in change.waits),
         roles=frozenset(run.role for run in change.runs),
         queued_for=frozenset(run.role for run in change.runs if run.state is RunState.QUEUED),

@@ -23,7 +23,7 @@ from openclaw_taskmem.domain.path_mentions import find_names
 from openclaw_taskmem.domain.required_artifacts import RequiredArtifact
 from openclaw_taskmem.domain.task_update import Acceptance
 from openclaw_taskmem.engine.context import Context, Decision
-from openclaw_taskmem.engine.file_changes import ELSEWHERE, EvidenceChecker
+from openclaw_taskmem.engine.evidence_checker import ELSEWHERE, EvidenceChecker
 from openclaw_taskmem.engine.run_history import find_last_run
 from taskmem_hookspecs import (
     Change,
@@ -45,7 +45,7 @@ from taskmem_hookspecs.value import Instant
 FRESH: Final = timedelta(seconds=2)
 """How long a check counts."""
 DECOY_BYTES: Final = 6
-LATE_SECONDS: Final = 60.0
+LATE_LOOK_DELAY_SECONDS: Final = 60.0
 """Seconds after a completion at which files of commands that have ended since are added."""
 ANSWERED: Final = timedelta(minutes=10)
 """How long after a completion the agent's first answer is checked."""
@@ -151,7 +151,7 @@ def verify_required(context: Context, sought: RequiredSet) -> CheckResult:
     entries = looker.add_proved_files(checked, looker.judge(found))
     named = find_names(*task.plan, sought.said)
     whys = {
-        **looker.look_up(named.here, entries),
+        **looker.explain_missing_names(named.here, entries),
         **dict.fromkeys(named.elsewhere, ELSEWHERE),
         **{
             each.claim.subject: each.finding.detail
@@ -207,7 +207,7 @@ def describe_nothing_made(seen: CheckResult) -> str:
     return ledger.format_nothing_made(seen.passed, str(Path.home()), looked)
 
 
-def record_or_refuse(
+def build_check_outcome(
     context: Context, facts: TaskFacts, seen: CheckResult, acceptance: Acceptance | None = None
 ) -> tuple[Change, Refusal | None]:
     """Return the change that records a check, and the refusal of the completion.
@@ -330,7 +330,7 @@ def _find_missing_names(
     """Return the names in a text that are not found anywhere, nor in `known`."""
     folders = context.store.read_records(WorkFolder, task.task_id)
     looker = EvidenceChecker(context, task, run, folders, run.agent.folder)
-    whys = looker.look_up(find_names(said).here, known)
+    whys = looker.explain_missing_names(find_names(said).here, known)
     return [what for what, why in whys.items() if why == ledger.NOWHERE]
 
 

@@ -43,7 +43,7 @@ def handle_gateway_start(
     """Requeue the wakes that an earlier start of a gateway took without beginning a turn.
 
     Wakes whose delivery failed while it was away become due soon. Runs of the earlier start are
-    given time to be resumed by the gateway (`run_recovery.recover_gateway_runs`), answers on which
+    given time to be resumed by the gateway (`give_gateway_runs_recovery_time`), answers on which
     no agent has acted are sent again, and users are notified of what waits for them. A known boot
     has only reconnected; nothing is done. `others`: boots of other connected gateways, whose runs
     are left alone.
@@ -68,13 +68,13 @@ def handle_gateway_start(
     )
     resting = [wake for wake in owed if wake.last_error is not None]
     _update_by_subject(context, resting, lambda current, _: _cap_due_time(current, due))
-    run_recovery.recover_gateway_runs(context, presence, others)
+    run_recovery.give_gateway_runs_recovery_time(context, presence, others)
     # Notices are committed with the bookmark, so a repeat sends them only once.
     boots = "\n".join([*known, presence.boot][-gateway_presence.BOOTS :])
     mark = context.store.make_bookmark(BOOT, boots)
     waiting = run_recovery.list_waiting_runs(context)
     for run in waiting:
-        turn_ends.resend_answer(context, run)
+        turn_ends.remind_of_answer(context, run)
     told = (
         *run_recovery.build_waiting_notices(context),
         *session_views.build_lost_questions(context, waiting),

@@ -22,7 +22,7 @@ MOST_SESSIONS: Final = 1_000
 """Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
 
 
-def end_earlier_turns(context: Context, heard: ReportContext, origin: Origin) -> None:
+def end_left_tasks(context: Context, heard: ReportContext, origin: Origin) -> None:
     """Forget the calls of a session's earlier turns, and end the implicit tasks of those turns.
 
     Only a user's turn ends them: other turns may belong to the same work. A task that waits to be

@@ -190,7 +190,7 @@ def note_named_files(context: Context, run: Run, deed: FileActivity, used: UsedF
         context.named_files[deed.call_id] = tuple(path for path, _ in found)
 
 
-def record_call(
+def build_call_change(
     context: Context, facts: TaskFacts, run: Run, deed: FileActivity, now: datetime
 ) -> Change:
     """Return the ledger entries and folders that a call adds to a task."""

@@ -254,10 +254,10 @@ def begin_caller_run(
 ) -> RunTransition | None:
     """Begin a caller's run on a task; None: the caller cannot own one.
 
-    For a user, a run is queued for the role of the last one (`requeue_for_last_role`).
+    For a user, a run is queued for the role of the last one (`begin_run_for_last_role`).
     """
     if caller.is_user:
-        return requeue_for_last_role(context, task, now)
+        return begin_run_for_last_role(context, task, now)
     return task_runs.begin_for_caller(
         task,
         caller,
@@ -268,7 +268,7 @@ def begin_caller_run(
     )
 
 
-def requeue_for_last_role(context: Context, task: Task, now: datetime) -> RunTransition | None:
+def begin_run_for_last_role(context: Context, task: Task, now: datetime) -> RunTransition | None:
     """Begin a new run of a task without an open run, queued for the role of its last run.
 
     None: it had no run, or its last run was of a gateway's session, which is woken instead.

@@ -180,7 +180,7 @@ def require_attachable(context: Context, attach: Sequence[str], by: Caller) -> t
     return tuple(attach)
 
 
-def find_unheard(
+def split_unheard_messages(
     context: Context, run: Run | None, caller: Caller, token: int | None
 ) -> tuple[Sequence[Message], Sequence[Message]]:
     """Return the user's messages that the owner of a run has not heard, in two parts.

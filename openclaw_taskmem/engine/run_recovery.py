@@ -40,7 +40,7 @@ from taskmem_hookspecs.errors import Conflict, RunNotFound
 
 log = logging.getLogger(__name__)
 
-ABANDONED: Final = timedelta(minutes=10)
+ABANDONED_AFTER: Final = timedelta(minutes=10)
 """How long after its lease expires another home's run may be recovered here."""
 LATER: Final = timedelta(hours=1)
 """When to look again at a run whose task cannot be read."""
@@ -147,7 +147,7 @@ def requeue_abandoned(
 def is_abandoned(context: Context, run: Run) -> bool:
     """Whether a run is owned by a process that is known to have ended.
 
-    Gateways' runs are excluded; they are recovered by `recover_gateway_runs`.
+    Gateways' runs are excluded; they are recovered by `give_gateway_runs_recovery_time`.
     """
     in_gateway = run.owner is not None and run.owner.boot is not None
     running = run.state is RunState.RUNNING and not in_gateway
@@ -199,7 +199,7 @@ def _find_lapsed_runs(context: Context) -> Sequence[Run]:
     if not context.store.is_shared or len(own) == BATCH:
         return own
     known = {run.run_id for run in own}
-    query = RunQuery(lapsed_by=now - ABANDONED, limit=BATCH - len(own))
+    query = RunQuery(lapsed_by=now - ABANDONED_AFTER, limit=BATCH - len(own))
     left = context.store.whole.find_runs(query)
     return [*own, *(run for run in left if run.run_id not in known)]
 
@@ -210,7 +210,7 @@ def find_next_lapse(context: Context) -> datetime | None:
     return next((run.lease_until for run in context.store.find_runs(query)), None)
 
 
-def recover_gateway_runs(
+def give_gateway_runs_recovery_time(
     context: Context, presence: GatewayPresence, others: Collection[str]
 ) -> None:
     """Give runs of an earlier start of a gateway time for its own recovery, before ours.

@@ -112,7 +112,7 @@ def resume_task(
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if run_questions.awaits_answer(facts.run, caller, answer, context.sessions):
-            return deliver_answer(context, facts, answer, now), asked
+            return build_answer_delivery(context, facts, answer, now), asked
         task, message = task_lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         said = (message,) if message else ()
         if answer is not None:
@@ -257,7 +257,9 @@ def find_question(context: Context, run: Run | None) -> UserQuestion | None:
     return run_questions.build_user_question(task, run, newest)
 
 
-def deliver_answer(context: Context, facts: TaskFacts, answer: str | None, now: datetime) -> Change:
+def build_answer_delivery(
+    context: Context, facts: TaskFacts, answer: str | None, now: datetime
+) -> Change:
     """Return the change that delivers an answer to the agent that asked.
 
     Raises:

@@ -111,7 +111,7 @@ def _record_answer(
         return Change(), None
     goes_on = run_questions.parse_resume_answer(facts.run, said)
     if goes_on is None:
-        return runs.deliver_answer(context, facts, said, now), None
+        return runs.build_answer_delivery(context, facts, said, now), None
     entry = run_questions.close_question(facts, question, said, now)
     return (Change(), entry) if goes_on else (Change(events=(entry,)), None)
 

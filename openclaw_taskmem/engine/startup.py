@@ -71,7 +71,7 @@ def reschedule_tasks(context: Context, *, force: bool = False) -> int:
     return seen
 
 
-def release_claimed_wakes(context: Context) -> None:
+def release_startup_wakes(context: Context) -> None:
     """Requeue the wakes that this home had claimed: no delivery is in flight at startup.
 
     Otherwise they would wait for the end of their claim. Wakes that no transport reached are due,

@@ -110,7 +110,7 @@ def _list_own(context: Context, session: str, host: str | None) -> Iterator[str]
     yield from (task.task_id for task in listed)
 
 
-def list_all(
+def list_visible_tasks(
     context: Context,
     status: TaskStatus | None,
     limit: int,
@@ -129,7 +129,7 @@ def list_all(
         some *= MORE
 
 
-def list_named(
+def list_visible_named(
     context: Context, task_ids: Iterable[str], limit: int, caller: Caller
 ) -> Sequence[Task]:
     """Return the first `limit` of the named tasks that a caller may see, in that order.

@@ -197,7 +197,7 @@ def write_update(context: Context, task_id: str, wish: UpdateRequest) -> UpdateR
     seen: CheckResult | None = None
     for _ in range(TRIES):
         try:
-            with context.take_turn(task_id):
+            with context.lock_subjects(task_id):
                 answer = _try_update(context, task_id, wish, seen)
         except Conflict:
             continue
@@ -224,7 +224,7 @@ def _try_update(
     """
     facts = admit_update(context, context.store.read_task(task_id), wish)
     now = context.clock.now()
-    heard, unheard = run_handoff.find_unheard(context, facts.run, wish.caller, wish.token)
+    heard, unheard = run_handoff.split_unheard_messages(context, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
         wish = wish.model_copy(update={"status": None})
     change, updated = _build_update(context, facts, wish, now)
@@ -244,7 +244,7 @@ def _try_update(
     )
     if seen is None or not seen.is_current_for(sought, now):
         return sought
-    proof, refusal = evidence.record_or_refuse(context, facts, seen, wish.acceptance)
+    proof, refusal = evidence.build_check_outcome(context, facts, seen, wish.acceptance)
     if refusal is not None:
         marks = tuple(step + 1 for step in sorted(updated.marked))
         said = None if quotas.is_full(facts.task, wish.caller) else wish.message
@@ -264,7 +264,7 @@ def _try_update(
     run_handoff.note_shown(context, facts.run, ())
     if seen.sought.folders:
         late = partial(evidence.add_late_entries, context, task_id)
-        context.later(evidence.LATE_SECONDS, late)
+        context.later(evidence.LATE_LOOK_DELAY_SECONDS, late)
     said = ledger_lines.summarize_ledger(seen.entries, nothing=nothing)
     return updated.model_copy(update={"ledger": seen.entries, "made": said})
 

@@ -46,7 +46,7 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
     if spoke is not None and turn.has_spoken:
         _keep_last_words(context, spoke, turn.said)
     for run in own if turn.may_have_acted and not turn.aborted else ():
-        resend_answer(context, run)
+        remind_of_answer(context, run)
     judged = None if turn.stopped else next(iter(held), None)
     for run in held:
         if run is not judged:
@@ -64,7 +64,7 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
         context.commit(heard.add_cursor(context, Change(events=words)))
 
 
-def resend_answer(context: Context, found: Run) -> None:
+def remind_of_answer(context: Context, found: Run) -> None:
     """Remind an agent of a user's answer on which it has not acted."""
 
     def remind(facts: TaskFacts, run: Run, now: datetime) -> Decision[None]:

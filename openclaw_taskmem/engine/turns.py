@@ -42,7 +42,7 @@ from openclaw_taskmem.domain.side_effects import judge_call
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import ledger
 from openclaw_taskmem.engine.context import Context, Decision
-from openclaw_taskmem.engine.event_dedupe import EventCursor, make_cursor_bookmark
+from openclaw_taskmem.engine.event_cursors import EventCursor, make_cursor_bookmark
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.run_recovery import has_lost_run
 from taskmem_hookspecs import (
@@ -196,7 +196,7 @@ def record_call_end(
         )
         moved = apply_events(moved, ended, now=now)
         did = FileActivity() if facts.task.implicit else deed or FileActivity()
-        more = ledger.record_call(context, facts, moved.run, did, now)
+        more = ledger.build_call_change(context, facts, moved.run, did, now)
         change = _add_checkpoint(more, facts, moved, entry, now)
         return heard.add_cursor(context, change), more.folders
 
@@ -205,7 +205,7 @@ def record_call_end(
     return new is not None
 
 
-def record_heartbeat(context: Context, heard: ReportContext) -> None:
+def claim_or_renew_run(context: Context, heard: ReportContext) -> None:
     """Claim the run of a session that is at work, or renew its lease."""
 
     def renew(_facts: TaskFacts, run: Run, _now: datetime) -> Decision[None]:

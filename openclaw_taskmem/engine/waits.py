@@ -44,7 +44,7 @@ DRIFT: Final = 1.0
 """Seconds by which a deadline may be off before it is corrected."""
 GRACE: Final = 120.0
 """Seconds after its deadline before another home may end a wait."""
-ABANDONED: Final = "The daemon that watched it does not run any more, or not here."
+ABANDONED_TEXT: Final = "The daemon that watched it does not run any more, or not here."
 
 
 class ArmedWait(Value):
@@ -288,7 +288,7 @@ def end_abandoned(context: Context) -> None:
     for wait in context.store.whole.find_waits(WATCHED):
         overdue = (now - wait.deadline_at).total_seconds()
         if overdue > GRACE and not context.store.serves(wait.home):
-            end_wait(context, wait, WaitStatus.TIMEOUT, ABANDONED)
+            end_wait(context, wait, WaitStatus.TIMEOUT, ABANDONED_TEXT)
 
 
 def _require_open_task(context: Context, task_id: str, caller: Caller) -> TaskFacts:

@@ -308,10 +308,10 @@ def _list_tasks(context: Context, form: forms.TaskList, caller: Caller) -> Answe
     awaited = role_queues.list_awaited(context)
     order = "the longest waiting" if word == "waiting" else "the latest"
     if word == "waiting":
-        found = task_standing.list_named(context, awaited, form.limit, caller)
+        found = task_standing.list_visible_named(context, awaited, form.limit, caller)
     else:
         given = (status, form.limit, caller)
-        found = task_standing.list_all(context, *given, implicit=word == "implicit")
+        found = task_standing.list_visible_tasks(context, *given, implicit=word == "implicit")
     kind = "" if word == "all" else f"{word if status is None else status} "
     start = "" if word in besides[1:] else " Start one with task_register."
     ask = "Ask for one with task_update and a query."

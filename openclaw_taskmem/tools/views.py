@@ -49,7 +49,7 @@ Kept = Callable[[Wait], View]
 """Returns the fields of a wait that are not in its row, such as its pictures."""
 
 
-def count_by_state(context: Context) -> View:
+def summarize_store(context: Context) -> View:
     """Return how many rows of each kind there are, by state, and the database's size."""
     found = context.store.count()
     return {

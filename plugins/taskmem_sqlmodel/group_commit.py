@@ -162,7 +162,7 @@ class GroupCommit:
             _save_row(connection, read_statements.ARTIFACTS, run_tables.artifact_params(artifact))
         _insert_rows(connection, read_statements.CHECKPOINTS, map(dict, change.checkpoints))
         if change.forget_before is not None:
-            for forget in (write_statements.FORGET, *write_statements.FORGET_IMPLICIT):
+            for forget in (write_statements.DELETE_CHECKPOINTS, *write_statements.FORGET_IMPLICIT):
                 whose = {"before": change.forget_before, "home": change.forget_home}
                 connection.execute(forget, whose)
         for wait_id in change.forget_waits:

@@ -93,7 +93,7 @@ class BrokenRowFilter:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def leave_out(self, kind: RowKind[Value], found: Iterable[tables.Row]) -> list[Value]:
+    def read_whole_rows(self, kind: RowKind[Value], found: Iterable[tables.Row]) -> list[Value]:
         """Return the values of the rows that are not broken."""
         values: list[Value] = []
         for row in found:
@@ -118,7 +118,7 @@ class BrokenRowFilter:
         most = limit
         while True:
             found = ask(most)
-            values = self.leave_out(kind, found)
+            values = self.read_whole_rows(kind, found)
             if limit is None or most is None or len(found) < most:
                 return values
             if len(values) >= limit:

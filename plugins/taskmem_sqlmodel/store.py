@@ -87,13 +87,13 @@ class SqlStore(CountMixin, RetentionMixin):
             task=row_reading.TASK.read_by_id(found, TaskNotFound),
             waits=tuple(
                 sorted(
-                    self._set_aside.leave_out(row_reading.WAIT, waits),
+                    self._set_aside.read_whole_rows(row_reading.WAIT, waits),
                     key=lambda wait: (wait.created_at, wait.wait_id),
                 )
             ),
-            wakes=tuple(self._set_aside.leave_out(row_reading.WAKE, wakes)),
-            run=next(iter(self._set_aside.leave_out(row_reading.RUN, runs)), None),
-            artifacts=tuple(self._set_aside.leave_out(row_reading.ARTIFACT, artifacts)),
+            wakes=tuple(self._set_aside.read_whole_rows(row_reading.WAKE, wakes)),
+            run=next(iter(self._set_aside.read_whole_rows(row_reading.RUN, runs)), None),
+            artifacts=tuple(self._set_aside.read_whole_rows(row_reading.ARTIFACT, artifacts)),
         )
 
     def read_wait(self, wait_id: str) -> Wait:

@@ -60,7 +60,7 @@ _HOME: Final = sa.bindparam("home", type_=CodePointText)
 _KEPT: Final = sa.select(RUNS.c.run_id).where(
     sa.or_(RUNS.c.state.in_((RunState.BLOCKED, RunState.REVIEW)), RUNS.c.home != _HOME)
 )
-FORGET: Final = CHECKPOINTS.delete().where(
+DELETE_CHECKPOINTS: Final = CHECKPOINTS.delete().where(
     CHECKPOINTS.c.at < sa.bindparam("before"), CHECKPOINTS.c.run_id.not_in(_KEPT)
 )
 """Deletes checkpoints from before `before`, except those of runs that are blocked, under review or

@@ -58,7 +58,7 @@ async def run_loops(
 
     def nudge(due: DueWork) -> None:
         for one in loops:
-            one.take_due(due)
+            one.wake_loops(due)
 
     object.__setattr__(world.context, "nudge", nudge)
     loops.append(

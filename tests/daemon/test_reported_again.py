@@ -15,7 +15,7 @@ from openclaw_taskmem.daemon.thread_pool import OffLoopCaller
 from openclaw_taskmem.domain.gateway_presence import BOOTS
 from openclaw_taskmem.domain.wake_holds import SETTLES
 from openclaw_taskmem.engine.context import TRIES
-from openclaw_taskmem.engine.event_dedupe import REPORTED
+from openclaw_taskmem.engine.event_cursors import REPORTED
 from taskmem_hookspecs import (
     Bookmark,
     Change,

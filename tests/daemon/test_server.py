@@ -217,7 +217,7 @@ def test_as_many_descriptors_are_asked_for_as_the_system_gives(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda _, both: asked.append(both))
 
-    assert main.allow_descriptors() == allowed
+    assert main.raise_descriptor_limit() == allowed
     raised = soft not in (allowed, resource.RLIM_INFINITY)
     assert asked == [(allowed, hard)] * raised
 

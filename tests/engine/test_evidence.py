@@ -11,7 +11,7 @@ import pytest
 
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import file_changes
+from openclaw_taskmem.engine import evidence_checker
 from openclaw_taskmem.engine.context import TRIES
 from taskmem_hookspecs import Change, Claim, Finding, TaskQuery, TaskStatus, Verdict, hookimpl
 from taskmem_hookspecs.errors import Conflict, EvidenceMissing, InvalidArguments
@@ -141,7 +141,7 @@ def test_what_there_is_no_time_left_for_is_told_as_not_verified(
 ) -> None:
     names = [f"{number}.md" for number in range(9)]
     task = world.register(metadata={"artifacts": names})
-    witness.then = lambda: world.clock.tick(file_changes.LOOKING / timedelta(seconds=2))
+    witness.then = lambda: world.clock.tick(evidence_checker.LOOKING / timedelta(seconds=2))
 
     answer = world.call("task_update", task_id=task, status="completed")
     assert witness.seen == names[:3]

@@ -767,7 +767,7 @@ def test_what_the_session_does_next_is_heard_as_before(session: Session, other: 
     task = hand_over(session, other)
     other.begins()
 
-    turns.record_heartbeat(session.world.context, session.reported_session)
+    turns.claim_or_renew_run(session.world.context, session.reported_session)
     other.does("echo two")
 
     assert session.run(task).owner == other.owner

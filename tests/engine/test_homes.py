@@ -343,7 +343,7 @@ def test_lease_is_swept_by_its_own_home_while_its_daemon_lives(here: Homely, the
 
     assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 0
     assert here.run(task).state is RunState.RUNNING
-    here.world.clock.tick(run_recovery.ABANDONED.total_seconds())
+    here.world.clock.tick(run_recovery.ABANDONED_AFTER.total_seconds())
     assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 1
     assert here.run(task).state is RunState.QUEUED
 
@@ -365,7 +365,7 @@ def test_starting_daemon_takes_back_only_its_homes_deliveries(here: Homely, ther
     nobodys = a_wake(session_key="x", due_at=now + timedelta(seconds=9))
     here.world.store.commit(Change(wakes=(nobodys,)))
 
-    startup.release_claimed_wakes(here.world.context)
+    startup.release_startup_wakes(here.world.context)
 
     rests = {w.home: w.due_at == now for w in here.world.wakes(WakeState.DUE)}
     assert rests == {"here": True, "there": False, None: False}
@@ -379,7 +379,7 @@ def test_a_daemon_that_starts_leaves_a_rest_that_was_asked_for(here: Homely) -> 
     assert rests.due_at is not None
     assert rests.due_at > here.world.clock.now()
 
-    startup.release_claimed_wakes(here.world.context)
+    startup.release_startup_wakes(here.world.context)
 
     assert here.world.wakes(WakeState.DUE) == [rests]
 
@@ -391,13 +391,13 @@ def test_take_back_frees_claimed_wakes_and_spares_failed_ones(here: Homely) -> N
     wakes.settle_failed(here.world.context, delivery, "gateway down", 60)
     [rests] = here.world.wakes(WakeState.DUE)
 
-    startup.release_claimed_wakes(here.world.context)
+    startup.release_startup_wakes(here.world.context)
     assert here.world.wakes(WakeState.DUE) == [rests]
     assert rests.last_error == "gateway down"
 
     here.world.clock.tick(60)
     assert len(here.world.claim()) == 1
-    startup.release_claimed_wakes(here.world.context)
+    startup.release_startup_wakes(here.world.context)
     assert len(here.world.claim()) == 1
 
 
@@ -457,7 +457,7 @@ def test_what_other_homes_owe_hides_nothing_of_this_one(
         monkeypatch.setattr(module, most, 1)
     before = here.run(task)
 
-    startup.release_claimed_wakes(here.world.context)
+    startup.release_startup_wakes(here.world.context)
     here.restarts("boot_2")
 
     due = {wake.wait_id: wake.due_at for wake in here.world.wakes(WakeState.DUE)}
@@ -502,7 +502,7 @@ def test_a_heartbeat_of_one_gateway_is_none_of_the_others(here: Homely, there: H
     before = here.run(task).seen_at
     here.world.clock.tick(9)
 
-    turns.record_heartbeat(there.world.context, there.reported_session)
+    turns.claim_or_renew_run(there.world.context, there.reported_session)
     assert there.begins(Origin.RECOVERY)
 
     assert here.run(task).seen_at == before
@@ -520,7 +520,7 @@ def test_home_serves_only_itself_once_another_joins_its_database(
     there.ends("Half of it is done.")
     assert len(there.world.claim()) == 1
     here.world.context.store.join_database()
-    startup.release_claimed_wakes(here.world.context)
+    startup.release_startup_wakes(here.world.context)
 
     assert here.world.claim() == []
     assert not here.world.context.store.serves("there")
@@ -573,7 +573,7 @@ def test_nobody_looks_here_for_a_process_of_another_home(
     )
     task = here.world.register()
     here.world.call("task_claim", caller_of_process(here, "412:1203"), task_id=task)
-    here.world.clock.tick(LEASE + 1 + run_recovery.ABANDONED.total_seconds())
+    here.world.clock.tick(LEASE + 1 + run_recovery.ABANDONED_AFTER.total_seconds())
 
     assert run_recovery.sweep_lapsed_runs(there.world.context, ()) == 1
 

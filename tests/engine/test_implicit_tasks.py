@@ -575,7 +575,7 @@ def test_it_is_in_no_list_that_does_not_ask_for_it(session: Session) -> None:
     for status in ("active", "all"):
         assert session.call("task_list", status=status)["tasks"] == []
     assert views.list_runs(context, {"all": True}) == []
-    counted = views.count_by_state(context)
+    counted = views.summarize_store(context)
     assert set(counted["tasks"].values()) == set(counted["runs"].values()) == {0}  # type: ignore[union-attr]
 
     (row,) = session.call("task_list", status="implicit")["tasks"]

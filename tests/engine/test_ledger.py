@@ -15,7 +15,7 @@ from pydantic import JsonValue
 import taskmem_evidence
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.ledger import FileTouch
-from openclaw_taskmem.engine import evidence, file_changes, folder_listing, tasks
+from openclaw_taskmem.engine import evidence, evidence_checker, folder_listing, tasks
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
 from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, TaskEnded
@@ -366,7 +366,7 @@ def test_beyond_the_limits_is_told_as_not_verified(
     session: Session, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder_listing, "MOST", 5)
-    monkeypatch.setattr(file_changes, "HASHED", 2)
+    monkeypatch.setattr(evidence_checker, "HASHED", 2)
     task = session.register()
 
     def build() -> None:
@@ -613,7 +613,7 @@ def test_what_ends_within_a_minute_is_added(home: Path, workspace: Path, project
     session.world.clock.tick(MINUTE)
     for _, work in waiting:
         work()
-    assert waiting[-1][0] == evidence.LATE_SECONDS
+    assert waiting[-1][0] == evidence.LATE_LOOK_DELAY_SECONDS
     assert session.lines[-1] == "Deploy: made: ~/project/late.txt"
 
 

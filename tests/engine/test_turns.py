@@ -41,7 +41,7 @@ def test_heartbeat_does_not_take_back_a_run_moved_to_background() -> None:
     task = session.takes_up()
     store.then = lambda: session.call("task_background", task_id=task)
 
-    turns.record_heartbeat(session.world.context, session.reported_session)
+    turns.claim_or_renew_run(session.world.context, session.reported_session)
 
     away = session.run(task)
     assert (away.state, away.owner) == (RunState.QUEUED, None)

@@ -296,10 +296,10 @@ def test_what_was_kept_goes_out_once_a_daemon_starts_with_a_way(world: World) ->
     end(world, open_wait(world, CLAUDE)["wait_id"])
     assert world.deliver() == []
 
-    startup.release_claimed_wakes(world.context)
+    startup.release_startup_wakes(world.context)
     assert world.deliver() == []
     world.context = replace(world.context, reaches=lambda host, session: True)
-    startup.release_claimed_wakes(world.context)
+    startup.release_startup_wakes(world.context)
 
     assert [wake.host for wake in world.deliver()] == [CLAUDE.host]
 
@@ -384,7 +384,7 @@ def test_a_wake_whose_time_has_not_come_is_not_counted_as_due(world: World) -> N
     wakes = tuple(a_wake(wake_id=f"wake_{n}", due_at=at) for n, at in enumerate(dues))
     world.context.commit(Change(wakes=wakes))
 
-    counted = views.count_by_state(world.context)["wakes"]
+    counted = views.summarize_store(world.context)["wakes"]
 
     assert isinstance(counted, dict)
     assert {counted[state] for state in ("due", "planned", "kept")} == {1}

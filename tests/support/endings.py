@@ -20,7 +20,7 @@ from unittest import mock
 
 import taskmem_evidence
 from openclaw_taskmem.engine import folder_listing
-from openclaw_taskmem.engine.evidence import LATE_SECONDS
+from openclaw_taskmem.engine.evidence import LATE_LOOK_DELAY_SECONDS
 from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import TaskStatus
 from taskmem_hookspecs.errors import EvidenceMissing
@@ -174,7 +174,7 @@ class Scene:
 
     def read_result(self, task: str, refused: int) -> EndingResult:
         """How it went, a minute after the agent's last turn."""
-        self.session.catches_up(LATE_SECONDS)
+        self.session.catches_up(LATE_LOOK_DELAY_SECONDS)
         status = self.session.world.task(task).status
         return EndingResult(refused=refused, status=status, lines=self.session.lines)
 

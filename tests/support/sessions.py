@@ -91,7 +91,7 @@ class Session:
 
     def begins(self, origin: Origin = Origin.USER) -> bool:
         """Begin a turn; False: it must not go on."""
-        implicit_tasks.end_earlier_turns(self.world.context, self.reported_session, origin)
+        implicit_tasks.end_left_tasks(self.world.context, self.reported_session, origin)
         return turns.record_turn_start(self.world.context, self.reported_session, origin)
 
     def takes_up(self, origin: Origin = Origin.USER, **given: Any) -> str:

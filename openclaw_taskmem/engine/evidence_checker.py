@@ -268,7 +268,7 @@ class EvidenceChecker:
 
     # --- what is only named ------------------------------------------------
 
-    def look_up(self, named: Iterable[str], entries: Iterable[str]) -> dict[str, str]:
+    def explain_missing_names(self, named: Iterable[str], entries: Iterable[str]) -> dict[str, str]:
         """Return why names cannot be verified; names that are found are left out.
 
         Folders that could not be searched completely are included, each with the reason.
