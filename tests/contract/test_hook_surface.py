@@ -119,7 +119,7 @@ def test_plugin_testing_module_imports_no_pytest_before_use():
     assert find_imports("taskmem_hookspecs.testing") <= ALLOWED
 
 
-@pytest.mark.parametrize("name", ["StoreSuite", "TransportSuite", "HostSuite", "VerifierSuite"])
+@pytest.mark.parametrize("name", [name for name in testing.__all__ if name.endswith("Suite")])
 def test_a_suite_is_found_when_it_is_asked_for(name):
     suite = getattr(importlib.import_module("taskmem_hookspecs.testing"), name)
     assert suite.__name__ == name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -12,22 +14,46 @@ from taskmem_hookspecs import ConditionUnclear, TargetNotFound, WaitStatus
 from taskmem_hookspecs.testing import check_plugin
 from tests.daemon.watched import watch_world
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "hooks.md"
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def read_example(page: str, heading: str) -> str:
+    """Return the first Python block below a heading."""
+    text = (DOCS / page).read_text(encoding="utf-8").partition(f"\n## {heading}")[2]
+    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1]
 
 
 @pytest.fixture
 def example(tmp_path: Path) -> ModuleType:
-    text = DOCUMENT.read_text(encoding="utf-8").partition("## A sensor and a judge")[2]
-    found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
-    assert found is not None
     module = ModuleType("taskmem_titles")
-    exec(found[1], vars(module))  # noqa: S102 - it is ours, and what is tried here
+    text = read_example("hooks.md", "A sensor and a judge, whole")
+    exec(text, vars(module))  # noqa: S102 - it is ours, and what is tried here
     module.FOLDER = tmp_path  # type: ignore[attr-defined]
     return module
 
 
 def test_its_hooks_fit(example: ModuleType) -> None:
     check_plugin(example)
+
+
+def test_its_own_tests_pass(tmp_path: Path) -> None:
+    sensor = read_example("hooks.md", "A sensor and a judge, whole")
+    (tmp_path / "taskmem_titles.py").write_text(sensor, encoding="utf-8")
+    tests = read_example("plugins.md", "A sensor and a judge with tests")
+    (tmp_path / "test_titles.py").write_text(tests, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "18 passed" in ran.stdout
+    assert "skipped" not in ran.stdout
 
 
 async def test_a_title_is_waited_for(example: ModuleType, tmp_path: Path) -> None:

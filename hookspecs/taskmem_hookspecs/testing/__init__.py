@@ -38,7 +38,9 @@ from taskmem_hookspecs.testing.values import (
 
 if TYPE_CHECKING:
     from taskmem_hookspecs.testing.hosts import HostSuite
+    from taskmem_hookspecs.testing.judges import JudgeSuite
     from taskmem_hookspecs.testing.readers import ReaderSuite
+    from taskmem_hookspecs.testing.sensors import SensorSuite
     from taskmem_hookspecs.testing.stores import StoreSuite
     from taskmem_hookspecs.testing.transports import TransportSuite
     from taskmem_hookspecs.testing.verifiers import VerifierSuite
@@ -46,9 +48,11 @@ if TYPE_CHECKING:
 __all__ = [
     "FakeClock",
     "HostSuite",
+    "JudgeSuite",
     "MemoryStore",
     "ReaderSuite",
     "ScriptedReader",
+    "SensorSuite",
     "StoreSuite",
     "TransportSuite",
     "VerifierSuite",
@@ -75,6 +79,8 @@ _SUITES = {
     "HostSuite": ("hosts",),
     "ReaderSuite": ("readers",),
     "VerifierSuite": ("verifiers",),
+    "SensorSuite": ("sensors",),
+    "JudgeSuite": ("judges",),
 }
 """Modules of each suite; imported on first use, because they need pytest."""
 

@@ -7,6 +7,7 @@ import pytest
 from taskmem_hookspecs import InvalidArguments, Target, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_anothers, is_hidden
+from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal import file_opening, file_watch
 from taskmem_terminal.sensor import TerminalSensor
 from tests.plugins.terminal.watched import list_open_files, watch_terminal
@@ -33,6 +34,29 @@ async def heard_only_then(watcher, path, text):
     append(path, text)
     await watcher.watch.wait_for_change()
     await watcher.until_seen(text)
+
+
+class TestGrowingFile(SensorSuite):
+    @pytest.fixture(autouse=True)
+    def soon(self, monkeypatch):
+        monkeypatch.setattr(file_watch, "BACK_SECONDS", 0.1)
+
+    def make_sensor(self, tmp_path):
+        return TerminalSensor()
+
+    def make_target(self, tmp_path):
+        (tmp_path / "app.log").touch()
+        return Target(scheme="pty", name=f"file:{tmp_path / 'app.log'}")
+
+    def show(self, tmp_path, text):
+        append(tmp_path / "app.log", f"{text}\n")
+
+    def make_missing(self, tmp_path):
+        return Target(scheme="pty", name=f"file:{tmp_path / 'other.log'}")
+
+    def remove(self, tmp_path):
+        (tmp_path / "app.log").unlink()
+        return True
 
 
 async def test_only_what_is_appended_counts_and_it_is_seen_at_once(log):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.redaction import scrub
 from taskmem_hookspecs import ConditionUnclear, Frame, Met, Target
+from taskmem_hookspecs.testing import JudgeSuite
 from taskmem_terminal.hooks import wait_judge
 from taskmem_terminal.judge import TerminalRuleJudge
 from taskmem_terminal.recording import UNSEEN
@@ -17,6 +18,20 @@ from tests.plugins.terminal.replay import run_at_once
 
 YES, NO, UNSURE = Met.YES, Met.NO, Met.UNSURE
 ENDED = {"gone": "The command ended."}
+
+
+class TestTerminalRuleJudge(JudgeSuite):
+    def make_judge(self, tmp_path):
+        return TerminalRuleJudge(parse_condition('"Build finished" appears'), "build")
+
+    def make_met(self, tmp_path):
+        return [*self.make_unmet(tmp_path), self.build_frame("Build finished\n")]
+
+    def make_unmet(self, tmp_path):
+        return [self.build_frame("Build begun\n")]
+
+    def build_frame(self, text):
+        return Frame(seen_at=NOON, place="1", text=text, tail=text.rstrip())
 
 
 # --- what was seen ---------------------------------------------------------------

@@ -15,11 +15,11 @@ from taskmem_hookspecs import (
     Feed,
     InvalidArguments,
     Output,
-    Sensor,
     Target,
     TargetGone,
     TargetNotFound,
 )
+from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal.recorder import BELL, notify_daemon
 from taskmem_terminal.recorder_listener import FifoListener
 from taskmem_terminal.recording import (
@@ -57,8 +57,28 @@ def at_once(monkeypatch):
     monkeypatch.setattr("taskmem_terminal.sensor.BEGIN_SECONDS", 0.0)
 
 
-def test_the_sensor_plays_both_parts():
-    assert isinstance(TerminalSensor(), Sensor)
+@pytest.mark.usefixtures("at_once")
+class TestRecording(SensorSuite):
+    def make_sensor(self, tmp_path):
+        return TerminalSensor()
+
+    def make_target(self, tmp_path):
+        self.recorder = record(data=b"", exit_status=None)
+        return Target(scheme="pty", name="job")
+
+    def show(self, tmp_path, text):
+        self.recorder.write(f"{text}\r\n".encode())
+
+    def make_missing(self, tmp_path):
+        return Target(scheme="pty", name="other")
+
+    def remove(self, tmp_path):
+        self.recorder.end(0)
+        self.recorder.close()
+        return True
+
+
+def test_the_sensor_takes_what_is_pushed():
     assert isinstance(TerminalSensor(), Feed)
 
 

@@ -3,12 +3,39 @@ import os
 import signal
 import sys
 
+import pytest
+
+from taskmem_hookspecs import Target
+from taskmem_hookspecs.testing import SensorSuite
 from taskmem_terminal import tmux_client, tmux_watch
 from taskmem_terminal.sensor import TerminalSensor
 from taskmem_terminal.tmux_panes import Pane
 from tests.plugins.terminal.conftest import SHELL
 from tests.plugins.terminal.watched import alive, watch_terminal
 from tests.support.waiting import until
+
+
+class TestPane(SensorSuite):
+    @pytest.fixture(autouse=True)
+    def open(self, tmux):
+        self.server = tmux
+
+    def make_sensor(self, tmp_path):
+        return TerminalSensor()
+
+    def make_target(self, tmp_path):
+        self.server.session("work", "sleep 600")
+        return Target(scheme="pty", name="tmux:work")
+
+    def show(self, tmp_path, text):
+        self.server.show("work", f"{text}\r\n")
+
+    def make_missing(self, tmp_path):
+        return Target(scheme="pty", name="tmux:other")
+
+    def remove(self, tmp_path):
+        self.server("kill-session", "-t", "work")
+        return True
 
 
 async def test_tmux_watch_counts_only_new_output_and_no_typed_command(tmux):

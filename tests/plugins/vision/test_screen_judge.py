@@ -9,12 +9,14 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from taskmem_hookspecs import JudgeUnavailable, Met
+from taskmem_hookspecs import Frame, JudgeUnavailable, Met
+from taskmem_hookspecs.testing import JudgeSuite
 from taskmem_vision.change.motion import WARM_UP
 from taskmem_vision.change.question_policy import STILL
 from taskmem_vision.reading.judge import RETRY_SECONDS, SURE_SECONDS, ScreenJudge
 from taskmem_vision.reading.page import OcrPage
 from tests.plugins.vision.conditions import make_condition, text
+from tests.plugins.vision.frames import DAWN
 from tests.plugins.vision.painted import Room
 
 MARK = (300, 200, 60, 40)
@@ -65,6 +67,20 @@ class JudgedWait(Room):
         self.painted = boxes
         await self.rule()
         self.now += STILL
+
+
+class TestScreenJudge(JudgeSuite):
+    def make_judge(self, tmp_path):
+        return JudgedWait(text("Build finished")).judge
+
+    def make_met(self, tmp_path):
+        return [*self.make_unmet(tmp_path), self.build_frame("Build finished – IDE")]
+
+    def make_unmet(self, tmp_path):
+        return [self.build_frame("Build begun – IDE")]
+
+    def build_frame(self, title):
+        return Frame(seen_at=DAWN, place="now", text=title, tail=title)
 
 
 async def test_what_the_title_shows_needs_no_reading():

@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 from xcffib.xproto import WindowClass
 
-from taskmem_hookspecs import TargetNotFound
+from taskmem_hookspecs import Target, TargetNotFound
+from taskmem_hookspecs.testing import SensorSuite
 from taskmem_vision.capture.change_events import GAP
 from tests.plugins.vision.papers import (
     BLUE,
@@ -19,8 +20,35 @@ from tests.plugins.vision.papers import (
     colours,
     look,
     papers_on,
+    sensor,
     watch_target,
 )
+
+
+class TestWindow(SensorSuite):
+    """A window whose title changes."""
+
+    @pytest.fixture(autouse=True)
+    def open(self, screen, papers):
+        self.screen, self.papers = screen, papers
+        self.window = papers.open("The letter")
+
+    def make_sensor(self, tmp_path):
+        return sensor(self.screen)
+
+    def make_target(self, tmp_path):
+        return Target(scheme="window", name=f"0x{self.window:x}")
+
+    def show(self, tmp_path, text):
+        self.papers.call(self.window, text)
+
+    def make_missing(self, tmp_path):
+        return Target(scheme="window", name="The parcel")
+
+    def remove(self, tmp_path):
+        self.papers.shut(self.window)
+        return True
+
 
 # --- which one ----------------------------------------------------------------------
 
