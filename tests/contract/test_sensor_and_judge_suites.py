@@ -106,6 +106,11 @@ class Odd(Log):
         return f"\x1e{len(self.lines)}"
 
 
+class Surrogate(Log):
+    async def end(self):
+        return f"{len(self.lines)}\udcff"
+
+
 class Stubborn(Log):
     async def wait_for_change(self):
         try:
@@ -196,6 +201,7 @@ def test_a_sensor_that_keeps_every_rule_passes(tmp_path, build):
         (Curt, "what_is_missing_is_refused_in_a_sentence"),
         (lambda lines: Finder(lines, Blind), "what_comes_after_a_wait_began_is_shown"),
         (lambda lines: Finder(lines, Odd), "what_comes_after_a_wait_began_is_shown"),
+        (lambda lines: Finder(lines, Surrogate), "what_comes_after_a_wait_began_is_shown"),
         (lambda lines: Finder(lines, Once), "a_look_from_the_same_place_shows_the_same"),
         (lambda lines: Finder(lines, Once), "two_waits_read_from_places_of_their_own"),
         (lambda lines: Finder(lines, InMemory), "a_place_means_the_same_after_a_restart"),

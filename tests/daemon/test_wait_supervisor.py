@@ -672,6 +672,25 @@ async def test_what_came_while_no_daemon_ran_is_seen(stage: Stage) -> None:
         assert (await room.wait_for_end(wait)).status is WaitStatus.RESOLVED
 
 
+async def test_after_a_death_a_new_judge_is_shown_all_since_the_start(stage: Stage) -> None:
+    frames = stage.keep_frames("X")
+    store, clock = MemoryStore(), FakeClock()
+    stage.scene("build").show("before\n")
+    async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:
+        wait = await room.wait(wake_when="X", timeout=600)
+        stage.scene("build").show("one\n")
+        await room.until(lambda: "one" in (frames[-1].text or ""))
+        assert room.row(wait).start == str(len("before\n"))
+        first = room.world
+    frames.clear()
+    stage.scene("build").text += "two\n"
+    async with watch_world(
+        ("stage", stage.plugin()), store=store, clock=clock, worlds=[first]
+    ) as room:
+        await room.until(lambda: frames)
+        assert frames[0].text == "one\ntwo\n"
+
+
 async def test_older_wait_that_nobody_can_judge_goes_on_and_says_why(stage: Stage) -> None:
     store, clock = MemoryStore(), FakeClock()
     async with watch_world(("stage", stage.plugin()), store=store, clock=clock) as room:

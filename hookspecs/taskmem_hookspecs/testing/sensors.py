@@ -188,7 +188,9 @@ def assert_sound(frame: object) -> None:
 def assert_place(place: object) -> None:
     """Check that a place is a text that can be stored with a wait."""
     assert isinstance(place, str)
+    assert "\x00" not in place, "a database may refuse NUL"
     assert "\x1e" not in place, "U+001E separates two places where they are stored"
+    place.encode()
 
 
 def assert_sentence(text: str) -> None:
