@@ -158,7 +158,7 @@ def append_words(text: str, said: str, *, asked: bool) -> str:
 
 
 def decode_packet(text: str) -> ResumePacket | None:
-    """Parse the packet in a wake's text; None: it is damaged."""
+    """Parse a stuck task's packet in a wake's text; None: it has none, or a damaged one."""
     if not text.startswith(f"{MARKER} "):
         return None
     try:
@@ -265,9 +265,10 @@ def is_small_enough(packet: ResumePacket) -> bool:
 def fit_packet(packet: ResumePacket, limit: int = LIMIT) -> ResumePacket:
     """Shorten a packet step by step until its JSON fits.
 
-    What plug-ins added is dropped first; then messages and plan entries are shortened, then the
-    conversation and the ends of the plan are dropped. The gravest effects, the user's request and
-    the last words stay, shortened; `progress` stays whole.
+    Past calls beyond 12 of a kind are dropped first, then what plug-ins added; then messages and
+    plan entries are shortened, then the conversation and the ends of the plan are dropped, at last
+    all messages. The two gravest effects, the user's request and the last words stay, shortened;
+    `progress` stays whole.
     """
     for smaller in LADDER:
         if len(_dump_packet(packet).encode()) <= limit:

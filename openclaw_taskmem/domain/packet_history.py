@@ -1,8 +1,8 @@
 """List for a packet what was done, what was cut and what was dropped.
 
-Calls are listed by their effect, the gravest first (`side_effects.py`): what was sent out, then
-files, then unknown effects. Calls that only read, or can be repeated, are left out. Source:
-requirements E1, E3.
+Calls that were done are listed by their effect, the gravest first (`side_effects.py`): what was
+sent out, then files, then unknown effects; those that only read, or can be repeated, are left out.
+Calls that were cut are all listed, oldest first. Source: requirements E1, E3.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def find_effect(call: PastCall) -> Effect:
 def list_dropped_intents(
     task: Task, revisions: Sequence[PlanRevision], waits: Sequence[Wait]
 ) -> tuple[str, ...]:
-    """List the steps and waits that were dropped, oldest first."""
+    """List the steps that are no longer in the plan, then the cancelled waits."""
     now = {plan.identify_step(step) for step in task.plan}
     gone = dict.fromkeys(
         step

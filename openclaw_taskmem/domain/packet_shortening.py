@@ -17,7 +17,7 @@ _WAITS: Final = 10
 
 
 def clip_conversation(lines: Sequence[ConversationMessage] | None, most: int, size: int) -> Spoken:
-    """Shorten the newest messages of a conversation; None: there are none."""
+    """Shorten the newest messages of a conversation; None: there are none, or `most` is 0."""
     return (
         tuple(
             line.model_copy(update={"text": clip(to_one_line(line.text), size)})
@@ -92,7 +92,10 @@ def _shorten_conversation(most: int, size: int) -> _Smaller:
 
 
 def _shorten_request(size: int, *, runs: int) -> _Smaller:
-    """Shorten the request and the last words, and keep the first `runs` lines of what runs."""
+    """Shorten the background, the request, the last words and the first `runs` lines of what runs.
+
+    The background may be twice as long as the others.
+    """
 
     def smaller(packet: ResumePacket) -> ResumePacket:
         return packet.model_copy(

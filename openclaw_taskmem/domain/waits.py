@@ -213,8 +213,8 @@ def _find_asker(wait: Wait, caller: Caller) -> dict[str, str | None]:
 def needs_end_position(wait: Wait, wish: Refinement) -> bool:
     """True if a wait that is armed again reads from the end of its target.
 
-    So it does if it resolved and the condition is the same: what resolved it would resolve it again
-    at once. Otherwise it reads on from where it was.
+    It does if it resolved and the condition is the same: what resolved it would resolve it again at
+    once. For other positions see `find_restart_position`.
     """
     return _is_same_condition(wait, wish) and wait.status is WaitStatus.RESOLVED
 
