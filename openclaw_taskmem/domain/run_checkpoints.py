@@ -1,4 +1,4 @@
-"""Write a checkpoint for each tool call, and read a run's history from its checkpoints.
+"""Build checkpoints of the start and end of tool calls, and read a run's history from them.
 
 A checkpoint holds digests and excerpts, never whole outputs, and no credentials. Checkpoints with a
 wrong checksum are skipped; if the two newest are wrong, the history is unknown. Source: requirement

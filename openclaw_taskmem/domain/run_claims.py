@@ -72,8 +72,8 @@ def guard_write(run: Run | None, caller: Caller, token: int | None, wish: str) -
     `wish` says what is not done then.
 
     Raises:
-        Fenced: The token is of an older claim, or of none.
-        RunHeld: Another owner holds the run.
+        Fenced: The token is of an older claim, of one that has ended, or of none.
+        RunHeld: Only another may write: the run's owner, its session or an agent of its role.
     """
     if run is None or can_write(run, caller, token):
         return
@@ -126,7 +126,7 @@ def guard_call(
 
     Raises:
         Fenced: The token is of an older claim, or of none.
-        RunHeld: The call writes, and another owner holds the run.
+        RunHeld: The call writes, and only another may write for the run.
     """
     said = "nothing was written"
     if writes:

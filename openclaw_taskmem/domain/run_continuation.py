@@ -68,13 +68,13 @@ _COUNTED: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
 
 
 class LeaveAsIs(Value):
-    """Do nothing; release the lease."""
+    """Release the lease, and wake nobody."""
 
     run: Run
     keep: bool = False
-    """Still send the run's open wakes."""
+    """Keep the run's open wakes and the hold on stuck alerts; False: supersede and replace them."""
     held: timedelta | None = None
-    """How long no stuck alert is sent; None: unchanged."""
+    """How long no stuck alert is sent; None: no hold. Ignored if `keep`."""
 
 
 class Block(Value):
@@ -109,7 +109,7 @@ Course = LeaveAsIs | Block | Fail | GoOn
 def apply_turn_end(
     facts: TaskFacts, turn: Turn, *, wake_id: str, now: datetime, policy: RunPolicy
 ) -> Change:
-    """Build the change that the end of a turn makes to the run that it worked on."""
+    """Build the change that the end of a turn makes to its task's run; empty: it is not running."""
     run = facts.run
     if run is None or run.state is not RunState.RUNNING:
         return Change()
@@ -306,7 +306,7 @@ def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
 
 
 def _has_progress(run: Run, turn: Turn) -> bool:
-    """True if a turn made a new call, or an old call returned something new."""
+    """True if a turn made a new call, or an old call's result and the last words are both new."""
     if run.progress.news is News.RESULT:
         return _digest_words(turn.said) != run.progress.said
     return run.progress.news is News.CALL
@@ -350,7 +350,7 @@ def build_run_change(
         task: The task after it; None: unchanged.
         message: Entry to add to the thread; None: none.
         wake: Wake to send; None: none.
-        keep: Keep the run's open wakes instead of superseding them.
+        keep: Keep the run's open wakes instead of superseding them, and the task's hold.
         held: Until when no stuck alert is sent; None: no hold. A wake's due time sets it.
     """
     if wake is not None and wake.due_at:

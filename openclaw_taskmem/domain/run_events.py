@@ -23,11 +23,11 @@ _BLOCKED, _REVIEW = RunState.BLOCKED, RunState.REVIEW
 _OPEN: Final = frozenset({_QUEUED, _RUNNING, _BLOCKED, _REVIEW})
 _ANY: Final = frozenset(RunState)
 _FORGIVEN: Final = {"tries": 0, "provider_failures": 0}
-"""Failure counters, reset when a turn ends in order or somebody takes up the run again."""
+"""Failure counters, reset when a turn ends in order, steps are done or somebody resumes the run."""
 
 
 class RunEvent(Value):
-    """An event of a run. Each of its fields is copied to the run."""
+    """An event of a run. Its fields are copied to the run, unless it overrides `change`."""
 
     states: ClassVar[frozenset[RunState]]
     """States in which the event is allowed; in others it is refused."""

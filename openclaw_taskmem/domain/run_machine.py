@@ -6,8 +6,9 @@
 | running         | one            | until [2] |
 | blocked, review | the last owner | none      |
 
-A run that has ended takes no event; reopening its task begins a new run. Each change of state and
-each claim adds an entry to the event log. `run_events` has the events, `run_claims` decides who
+A run that has ended never changes its state; it takes only events that every state allows, such as
+`OwnerSeen`. Reopening its task begins a new run. Each change of state and each claim adds an entry
+to the event log. `run_events` has the events, `run_claims` decides who
 may claim a run and write for it.
 
 [1] For a few seconds after a gateway's start it has one, for the gateway's own recovery.
@@ -90,7 +91,7 @@ def apply_events(
 
     Raises:
         RunNotReady: An event is not allowed in the run's state.
-        RunHeld: Another owner holds the run that is claimed; the sentence says who.
+        RunHeld: The owner may not claim the run: it is another's, or for another role.
     """
     moved = run if isinstance(run, RunTransition) else RunTransition(run=run)
     for event in happened:

@@ -11,7 +11,7 @@ from taskmem_hookspecs import Value
 
 
 class RunReason(StrEnum):
-    """Why a run is blocked, queued again or failed: the values of `Run.why`."""
+    """Why a run is blocked, queued, in review or failed: the values of `Run.why`."""
 
     QUESTION = "question"
     """Blocked: its agent asked the user a question."""
@@ -38,7 +38,7 @@ class RunReason(StrEnum):
     BACKGROUND = "background"
     """Queued: it goes on in a session of its own."""
     HANDED_OFF = "handed_off"
-    """Queued for another role, or for the user's review."""
+    """Queued for another role. In review: handed to the user."""
     STALLED = "stalled_loop"
     """Failed: too many consecutive rounds without progress."""
     ROUNDS = "round_limit"

@@ -326,7 +326,8 @@ def is_between_turns(
 ) -> bool:
     """True if the task's run was between turns, with a due wake, when its gateway restarted.
 
-    Nothing of such a run was interrupted: the wake makes it go on.
+    Nothing of such a run was interrupted: the wake makes it go on. False also if the user must be
+    asked first, as its agent was not seen for long or its instructions changed.
     """
     run = facts.run
     if run is None or run.lease_until is not None:
@@ -368,7 +369,10 @@ def was_announced(run: Run, newest: Sequence[Event]) -> bool:
 
 
 def adopt_run(facts: TaskFacts, moved: RunTransition, now: datetime) -> Change:
-    """Build the change of a turn that takes up a run; supersede the run's wakes."""
+    """Build the change of a turn that takes up a run.
+
+    The run's open wakes are superseded, unless one is on its way.
+    """
     gone = () if run_wakes.is_on_its_way(facts, now) else run_wakes.drop_open_run_wakes(facts)
     return Change(
         runs=(moved.run,),
