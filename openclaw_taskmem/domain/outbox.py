@@ -39,7 +39,7 @@ class OutboxPolicy(Value):
     claim_seconds: float = 300.0
     """Longest duration of one delivery; then the wake counts as not delivered."""
     lines: int = 20
-    """Most wakes of waits in one message."""
+    """Most wakes in one message besides those of stuck tasks."""
 
     def retry_after(self, attempts: int, asked: float | None = None) -> timedelta:
         """Return how long a wake waits after so many failed attempts."""

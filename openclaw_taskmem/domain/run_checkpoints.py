@@ -179,7 +179,7 @@ class CallPage(Value):
     calls: tuple[PastCall, ...]
     """Newest first."""
     before: int | None
-    """Checkpoint number before which the next page begins; None: there is no more."""
+    """Checkpoint number before which the next page begins; None: there were no checkpoints."""
 
 
 def cut_page(

@@ -39,9 +39,9 @@ def has_packet(wake: Wake) -> bool:
 
 
 def is_alert(wake: Wake) -> bool:
-    """True if only the next alert of its task sends a wake again.
+    """True if a wake is an alert: it is not sent again, as the next one replaces it.
 
-    A review reminder is none: its task is paused and has no alerts.
+    A review reminder is no alert: its task is paused and has none.
     """
     return wake.cause is WakeCause.STUCK and not is_review_reminder(wake)
 

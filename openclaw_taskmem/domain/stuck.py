@@ -98,7 +98,8 @@ def count_failures(log: Sequence[Event]) -> int:
 def compute_cooldown(task: Task, policy: StuckPolicy) -> timedelta:
     """Return how long no alert follows a task's last alert.
 
-    It doubles with each further alert without effect, up to a day.
+    It doubles with each further alert without effect, up to a day, or to `cooldown_seconds` if that
+    is longer.
     """
     doublings = max(0, min(task.alerts_in_a_row - 1, 40))
     longest = max(_DAY, policy.cooldown_seconds)
@@ -106,7 +107,7 @@ def compute_cooldown(task: Task, policy: StuckPolicy) -> timedelta:
 
 
 def compute_due_time(task: Task, policy: StuckPolicy) -> datetime | None:
-    """Return when to judge a task next; None: it cannot become stuck as it is."""
+    """Return when to judge a task next; None: it is not active, waits or is implicit."""
     if task.status is not TaskStatus.ACTIVE or task.linkage.active_wait_ids:
         return None
     if task.implicit:
