@@ -137,6 +137,28 @@ def test_a_wake_goes_through_the_smallest_plugin(site, home, received_file, aske
         daemon.close()
 
 
+def test_the_tools_name_the_targets_of_a_plugin(tmp_path, home):
+    forms = {
+        "name": "taskmem-titles",
+        "version": "1.0",
+        "entry-points": {"openclaw_taskmem": {"titles": "taskmem_titles"}},
+    }
+    module = (
+        "from taskmem_hookspecs import hookimpl\n\n\n@hookimpl\n"
+        "def wait_target_forms():\n    return ['browser:NAME, a tab by its title']\n"
+    )
+    install(tmp_path / "site", forms, {"taskmem_titles": module})
+    settings = {"PYTHONPATH": str(tmp_path / "site")}
+    daemon = Daemon(home, **settings)
+    try:
+        daemon.wait_until_it_serves()
+        tools = {tool["name"]: tool["inputSchema"]["properties"] for tool in daemon.ask("tools")}
+        told = tools["smart_wait"]["target"]["description"]
+        assert told.endswith(", queue:ROLE\nbrowser:NAME, a tab by its title")
+    finally:
+        daemon.close()
+
+
 def test_the_doctor_names_a_plugin_that_was_upgraded(site, home):
     settings = {"PYTHONPATH": str(site)}
     daemon = Daemon(home, **settings)
