@@ -157,7 +157,7 @@ def end_task(facts: TaskFacts, run: Run, now: datetime) -> Change:
     task = task_lifecycle.touch_task(task, now).model_copy(update={"done": done})
     moved = apply_events(run, RunCompleted(), now=now)
     log = task_lifecycle.build_status_events(facts.task.status, task, now, run_id=moved.run.run_id)
-    gone = run_wakes.drop_open_run_wakes(facts)
+    gone = run_wakes.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
         runs=(moved.run,),

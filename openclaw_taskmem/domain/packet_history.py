@@ -18,7 +18,7 @@ from openclaw_taskmem.domain.side_effects import judge_call
 from openclaw_taskmem.domain.texts import clip, to_one_line
 from taskmem_hookspecs import PlanRevision, Task, Wait, WaitStatus
 
-BYTES: Final = 160
+LINE_BYTES: Final = 160
 
 
 def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
@@ -79,4 +79,4 @@ def _format_call(call: PastCall) -> str:
 
 
 def _format_line(text: str) -> str:
-    return clip(to_one_line(text), BYTES)
+    return clip(to_one_line(text), LINE_BYTES)

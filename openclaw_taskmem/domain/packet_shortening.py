@@ -161,7 +161,7 @@ def _shorten_sentences(size: int) -> _Smaller:
     return smaller
 
 
-def _drop_waits(packet: ResumePacket) -> ResumePacket:
+def _cap_waits(packet: ResumePacket) -> ResumePacket:
     ids = packet.wait.active_wait_ids[:_WAITS]
     return packet.model_copy(
         update={"wait": packet.wait.model_copy(update={"active_wait_ids": ids})}
@@ -189,7 +189,7 @@ LADDER: Final[tuple[_Smaller, ...]] = (
     _shorten_messages(120, most=3),
     _shorten_request(160, runs=2),
     _shorten_sentences(96),
-    _drop_waits,
+    _cap_waits,
     _shorten_past(4, 60),
     _window_plan(5),
     _shorten_request(80, runs=1),

@@ -39,7 +39,7 @@ from openclaw_taskmem.domain.run_events import (
 )
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
-from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.texts import clip, format_count, format_duration, to_plain_line
 from openclaw_taskmem.domain.turns import Origin, ProviderFailureKind, Turn
 from taskmem_hookspecs import (
@@ -67,7 +67,7 @@ _COUNTED: Final = (Origin.TASKMEM, Origin.RECOVERY, Origin.OTHER, Origin.USER)
 """Origins of turns that count as idle if they bring no progress."""
 
 
-class LeaveAsIs(Value):
+class RestRun(Value):
     """Release the lease, and wake nobody."""
 
     run: Run
@@ -103,7 +103,7 @@ class GoOn(Value):
     events: tuple[Event, ...] = ()
 
 
-Course = LeaveAsIs | Block | Fail | GoOn
+Course = RestRun | Block | Fail | GoOn
 
 
 def apply_turn_end(
@@ -115,7 +115,7 @@ def apply_turn_end(
         return Change()
     course = decide_course(facts, run, turn, now, policy)
     match course:
-        case LeaveAsIs():
+        case RestRun():
             rested = apply_events(course.run, LeaseReleased(), now=now)
             held = None if course.held is None else now + course.held
             return build_run_change(facts, rested, now, keep=course.keep, held=held)
@@ -158,11 +158,11 @@ def decide_course(
 ) -> Course:
     """Decide what to do with a run when a turn that worked on it ends."""
     if facts.task.status is not TaskStatus.ACTIVE:
-        return LeaveAsIs(run=run)
+        return RestRun(run=run)
     if turn.aborted:
         return Block(run=run, why=RunReason.STOPPED)
     if turn.is_empty:
-        return LeaveAsIs(run=run, keep=True)
+        return RestRun(run=run, keep=True)
     if turn.error is not None:
         return _judge_failure(facts, run, turn, now, policy)
     progressed = _has_progress(run, turn)
@@ -175,14 +175,14 @@ def _judge_round(
     facts: TaskFacts, run: Run, turn: Turn, now: datetime, policy: RunPolicy, *, progressed: bool
 ) -> Course:
     if facts.task.linkage.active_wait_ids:
-        return LeaveAsIs(run=run)
+        return RestRun(run=run)
     over = _find_limit(run, policy)
     if over is not None and not (turn.awaited_work and over[0] is RunReason.STALLED):
         return Fail(run=run, why=over[0], said=over[1])
     if turn.awaited_work:
         return _await_gateway_work(facts, run, turn, now, policy)
-    if not policy.carry_on or run.session_key is None or run_wakes.is_on_its_way(facts, now):
-        return LeaveAsIs(run=run, keep=True)
+    if not policy.carry_on or run.session_key is None or run_wakes.has_wake_on_its_way(facts, now):
+        return RestRun(run=run, keep=True)
     asks = turns.has_closing_question(turn.said)
     if progressed and not asks:
         return GoOn(run=run, text=run_reminders.remind_to_go_on(facts.task))
@@ -197,7 +197,7 @@ def _await_gateway_work(
 ) -> Course:
     """Decide how long a run rests while its gateway works on something for it."""
     if not policy.carry_on or run.session_key is None:
-        return LeaveAsIs(run=run, held=AWAITED)
+        return RestRun(run=run, held=AWAITED)
     # Commands end with the gateway, scheduled work outlives it.
     awaits = Event(
         at=now,
@@ -236,11 +236,11 @@ def _judge_failure(
 ) -> Course:
     trouble = turns.classify_failure(turn.error or "", turn.reason)
     if facts.task.linkage.active_wait_ids:
-        return LeaveAsIs(run=run)
+        return RestRun(run=run)
     sent = turn.origin is Origin.USER and not turn.calls
     if sent and trouble is ProviderFailureKind.REFUSED:
         # The provider refused the user's own message, and the user sees that.
-        return LeaveAsIs(run=run, keep=True)
+        return RestRun(run=run, keep=True)
     task = facts.task
     said = clip(to_plain_line(turn.error or ""), SAID_BYTES)
     run = apply_events(run, ProviderFailed(), now=now).run
@@ -254,7 +254,7 @@ def _judge_failure(
         words = f"the model's provider failed {times}: {said}."
         return Fail(run=run, why=RunReason.PROVIDER, said=words)
     if not policy.carry_on or run.session_key is None:
-        return LeaveAsIs(run=run)
+        return RestRun(run=run)
     seconds = policy.provider_rest_seconds * 4 ** (failures - 1)
     retry = Event(
         at=now,
@@ -354,8 +354,8 @@ def build_run_change(
         held: Until when no stuck alert is sent; None: no hold. A wake's due time sets it.
     """
     if wake is not None and wake.due_at:
-        held = wake.due_at + HELD
-    gone = () if keep else run_wakes.drop_open_run_wakes(facts)
+        held = wake.due_at + HOLD_FOR_GO_ON
+    gone = () if keep else run_wakes.supersede_open_wakes(facts)
     after = task or facts.task
     if not keep and after.held_until != held:
         after = after.model_copy(update={"held_until": held})

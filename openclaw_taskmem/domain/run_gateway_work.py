@@ -27,7 +27,7 @@ def notify_awaited_end(
     # A command is logged as `name (about)`.
     commands = [each.partition(" (")[0] for each in _list_names(awaited, "commands")]
     known = name in (*commands, *_list_names(awaited, "scheduled"))
-    if run is None or not known or run_wakes.is_on_its_way(facts, now):
+    if run is None or not known or run_wakes.has_wake_on_its_way(facts, now):
         return Change()
     ended = clip(to_plain_line(f"{name}: {how}"), run_continuation.SAID_BYTES)
     text = run_reminders.remind_of_end(facts.task, f"What ran has ended ({ended}).")

@@ -35,7 +35,7 @@ from openclaw_taskmem.domain.run_machine import (
     describe_standing,
 )
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
-from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.texts import quote_line, to_plain_line
 from taskmem_hookspecs import (
     Change,
@@ -109,8 +109,8 @@ def build_background_move(
     queued = apply_events(run, SentToBackground(session_key=away), ToldToGoOn(), now=now)
     there = queued.run
     task, message = _add_message(facts.task, moved, now)
-    task = task.model_copy(update={"session_key": away, "held_until": now + HELD})
-    gone = run_wakes.drop_open_run_wakes(facts)
+    task = task.model_copy(update={"session_key": away, "held_until": now + HOLD_FOR_GO_ON})
+    gone = run_wakes.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
@@ -260,7 +260,7 @@ def build_run_reset(
         queued = apply_events(queued, ToldToGoOn(), now=now).run
         told = (run_wakes.make_wake(queued, wake_id, text, now),)
     task, message = _add_message(facts.task, "Its run was reset.", now)
-    gone = run_wakes.drop_open_run_wakes(facts)
+    gone = run_wakes.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
@@ -324,7 +324,7 @@ def _build_change(
     by: Caller | None = None,
 ) -> Change:
     task, message = said
-    gone = run_wakes.drop_open_run_wakes(facts, answers=moved.run.state is RunState.CANCELLED)
+    gone = run_wakes.supersede_open_wakes(facts, answers=moved.run.state is RunState.CANCELLED)
     return Change(
         tasks=(task.model_copy(update={"held_until": None}),),
         messages=(message,),

@@ -34,7 +34,7 @@ from openclaw_taskmem.domain.run_events import (
 )
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
-from openclaw_taskmem.domain.stuck import HELD
+from openclaw_taskmem.domain.stuck import HOLD_FOR_GO_ON
 from openclaw_taskmem.domain.texts import format_count, format_duration, quote_line, to_plain_line
 from openclaw_taskmem.domain.wake_holds import SETTLES
 from taskmem_hookspecs import (
@@ -56,8 +56,8 @@ from taskmem_hookspecs import (
 MAY_LAPSE: Final = (RunState.RUNNING, RunState.QUEUED)
 """States in which a run may have a lease."""
 
-CUT: Final = "Your turn on this was cut"
-_CUT: Final = (RunReason.INTERRUPTED, RunReason.STALE, RunReason.PROMPT_CHANGED)
+CUT_SENTENCE: Final = "Your turn on this was cut"
+_CUT_REASONS: Final = (RunReason.INTERRUPTED, RunReason.STALE, RunReason.PROMPT_CHANGED)
 """Reasons of runs whose turn was cut."""
 
 
@@ -94,11 +94,11 @@ class LapseAction(StrEnum):
 class LapseVerdict(Value):
     """The decision on a run whose lease has expired, with its reason."""
 
-    course: LapseAction
+    action: LapseAction
     why: RunReason | None = None
 
 
-ABANDONED: Final = LapseVerdict(course=LapseAction.QUEUE, why=RunReason.OWNER_GONE)
+ABANDONED: Final = LapseVerdict(action=LapseAction.QUEUE, why=RunReason.OWNER_GONE)
 """The decision on a run whose owner's process has ended."""
 LEFT: Final[Mapping[str | None, str]] = {
     RunReason.OWNER_GONE: "The process that held it before has ended",
@@ -128,16 +128,16 @@ def judge_lapse(
     """Decide what to do with the task's run, whose lease has expired."""
     run = facts.run
     if run is None or run.state not in MAY_LAPSE:
-        return LapseVerdict(course=LapseAction.REST)
+        return LapseVerdict(action=LapseAction.REST)
     if sight.alive:
-        return LapseVerdict(course=LapseAction.RENEW)
+        return LapseVerdict(action=LapseAction.RENEW)
     waits = bool(facts.task.linkage.active_wait_ids)
     if sight.boot is None or run.session_key is None:
         if waits and not sight.gone:
-            return LapseVerdict(course=LapseAction.RENEW)
-        return LapseVerdict(course=LapseAction.QUEUE, why=_find_requeue_reason(run, sight))
+            return LapseVerdict(action=LapseAction.RENEW)
+        return LapseVerdict(action=LapseAction.QUEUE, why=_find_requeue_reason(run, sight))
     if waits:
-        return LapseVerdict(course=LapseAction.REST)
+        return LapseVerdict(action=LapseAction.REST)
     return _judge_interrupted(run, sight, now, policy)
 
 
@@ -150,10 +150,10 @@ def judge_gateway_resume(
     """
     run = facts.run
     if run is None or run.state not in MAY_LAPSE:
-        return LapseVerdict(course=LapseAction.RESUME)
+        return LapseVerdict(action=LapseAction.RESUME)
     verdict = _judge_interrupted(run, sight, now, policy)
-    if verdict.course is LapseAction.QUEUE:
-        return LapseVerdict(course=LapseAction.RESUME)
+    if verdict.action is LapseAction.QUEUE:
+        return LapseVerdict(action=LapseAction.RESUME)
     return verdict
 
 
@@ -175,9 +175,9 @@ def describe_cut(run: Run | None, boot: str | None) -> str | None:
     """
     owner = run.owner if run is not None else None
     if owner is not None and None not in (owner.boot, boot) and owner.boot != boot:
-        return f"{CUT} by a restart of the gateway."
-    was_cut = run is not None and run.why in _CUT
-    return f"{CUT}." if was_cut else None
+        return f"{CUT_SENTENCE} by a restart of the gateway."
+    was_cut = run is not None and run.why in _CUT_REASONS
+    return f"{CUT_SENTENCE}." if was_cut else None
 
 
 def build_resumed_notice(task: Task, run: Run, now: datetime) -> Event:
@@ -191,12 +191,12 @@ def _judge_interrupted(
 ) -> LapseVerdict:
     """Decide what to do with a run whose gateway is connected but runs no turn for it."""
     if run.limits.tries >= policy.tries:
-        return LapseVerdict(course=LapseAction.FAIL, why=RunReason.INTERRUPTED)
+        return LapseVerdict(action=LapseAction.FAIL, why=RunReason.INTERRUPTED)
     if (why := _find_doubt(run, sight, now, policy)) is not None:
-        return LapseVerdict(course=LapseAction.ASK, why=why)
+        return LapseVerdict(action=LapseAction.ASK, why=why)
     if not policy.carry_on:
-        return LapseVerdict(course=LapseAction.QUEUE, why=RunReason.INTERRUPTED)
-    return LapseVerdict(course=LapseAction.RESUME, why=RunReason.INTERRUPTED)
+        return LapseVerdict(action=LapseAction.QUEUE, why=RunReason.INTERRUPTED)
+    return LapseVerdict(action=LapseAction.RESUME, why=RunReason.INTERRUPTED)
 
 
 def _find_doubt(run: Run, sight: OwnerStatus, now: datetime, policy: RunPolicy) -> RunReason | None:
@@ -230,7 +230,7 @@ def apply_lapse(
     """
     run = facts.run
     assert run is not None  # noqa: S101 - only runs lapse
-    match verdict.course:
+    match verdict.action:
         case LapseAction.RENEW:
             renewed = LeaseSet(lease_until=policy.lease_until(now))
             return Change(runs=(apply_events(run, renewed, now=now).run,))
@@ -269,8 +269,8 @@ def _resume_run(facts: TaskFacts, run: Run, wake_id: str, text: str, now: dateti
     moved = apply_events(queued, ToldToGoOn(ages=True), ResumeTried(), now=now)
     again = moved.run
     told = build_resumed_notice(facts.task, again, now)
-    gone = run_wakes.drop_open_run_wakes(facts)
-    task = facts.task.model_copy(update={"held_until": now + HELD})
+    gone = run_wakes.supersede_open_wakes(facts)
+    task = facts.task.model_copy(update={"held_until": now + HOLD_FOR_GO_ON})
     return Change(
         tasks=(task,),
         runs=(again,),
@@ -293,7 +293,7 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
     line = f"{notices.format_task_name(task)}: {because}. Say {also}{how} to go on."
     told = notices.build_notice(NoticeKind(why or RunReason.STALE), task, moved.run, line, now)
     # The user decides, so no wake may tell the agent to go on.
-    gone = run_wakes.drop_open_run_wakes(facts)
+    gone = run_wakes.supersede_open_wakes(facts)
     free = task.model_copy(update={"held_until": None})
     return Change(
         tasks=(free,) if free != task else (),
@@ -373,7 +373,9 @@ def adopt_run(facts: TaskFacts, moved: RunTransition, now: datetime) -> Change:
 
     The run's open wakes are superseded, unless one is on its way.
     """
-    gone = () if run_wakes.is_on_its_way(facts, now) else run_wakes.drop_open_run_wakes(facts)
+    gone = (
+        () if run_wakes.has_wake_on_its_way(facts, now) else run_wakes.supersede_open_wakes(facts)
+    )
     return Change(
         runs=(moved.run,),
         wakes=gone,

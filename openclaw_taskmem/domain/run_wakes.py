@@ -32,7 +32,7 @@ def make_wake(
     )
 
 
-def is_on_its_way(facts: TaskFacts, now: datetime) -> bool:
+def has_wake_on_its_way(facts: TaskFacts, now: datetime) -> bool:
     """True if a wake for the run is sent or in flight, or an answer of the user is due.
 
     Such a wake begins a turn, and the end of that turn decides what is next.
@@ -43,7 +43,7 @@ def is_on_its_way(facts: TaskFacts, now: datetime) -> bool:
     )
 
 
-def drop_open_run_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
+def supersede_open_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wake, ...]:
     """Supersede the open wakes of the task's run and of its registrar.
 
     Wakes that carry a user's answer stay open, unless `answers`.

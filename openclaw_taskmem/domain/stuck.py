@@ -40,7 +40,7 @@ from taskmem_hookspecs import (
 
 HELD_FOR_USER: Final = timedelta(minutes=5)
 """How long an alert is held back at a time while its task waits for the user."""
-HELD: Final = timedelta(seconds=60)
+HOLD_FOR_GO_ON: Final = timedelta(seconds=60)
 """How long an alert is held back at a time while its task's run is told to go on."""
 _DAY: Final = 86_400.0
 _FAILED: Final = frozenset({WaitStatus.TIMEOUT, WaitStatus.ERROR})
@@ -135,7 +135,7 @@ def suppress_alert(
     run = facts.run
     if run is not None and current_run.is_at_work(run) and run.limits.turn_began_at is not None:
         # While its gateway is connected, an expired lease is renewed.
-        renewed = (run.lease_until or now) + HELD
+        renewed = (run.lease_until or now) + HOLD_FOR_GO_ON
         until = min(renewed, run.limits.turn_began_at + LONGEST_TURN)
         if now < until:
             return facts.task.model_copy(update={"held_until": until})
@@ -146,7 +146,7 @@ def suppress_alert(
             return facts.task.model_copy(update={"held_until": silent})
     if not outbox.has_live_continuation(facts.wakes, now, policy):
         return None
-    return facts.task.model_copy(update={"held_until": now + HELD})
+    return facts.task.model_copy(update={"held_until": now + HOLD_FOR_GO_ON})
 
 
 def build_alert(

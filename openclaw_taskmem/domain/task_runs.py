@@ -123,7 +123,7 @@ class RunCall(Value):
     """Steps that the call marks as done, from 0."""
     sets_status: bool = True
     """True if the call sets the task's status."""
-    acts: bool = True
+    changes_marks: bool = True
     """True if the call changes step marks."""
     ask: str | None = None
     """Question to the user; None: none."""
@@ -154,7 +154,7 @@ def apply_call(
     elif (
         call.sets_status
         or not current_run.is_waiting_for_word(run)
-        or (call.acts and _is_later_turn(run, caller))
+        or (call.changes_marks and _is_later_turn(run, caller))
     ):
         moved = _move_run(run, change, caller, now, policy)
     if call.ask is not None:
@@ -166,7 +166,7 @@ def apply_call(
     told: tuple[Event, ...] = ()
     if after.state is not run.state:
         settle = run_registrars.settle_wakes(facts.wakes)
-        gone = settle if after.state is RunState.RUNNING else run_wakes.drop_open_run_wakes(facts)
+        gone = settle if after.state is RunState.RUNNING else run_wakes.supersede_open_wakes(facts)
     if after.state.terminal and task.status in _TOLD:
         said = call.said
         if said and not caller.person:

@@ -263,7 +263,7 @@ def _apply_to_run(
         token=wish.token,
         marked=updated.marked,
         sets_status=wish.status is not None,
-        acts=bool(updated.marked | updated.unmarked),
+        changes_marks=bool(updated.marked | updated.unmarked),
         ask=wish.ask if updated.task.status is TaskStatus.ACTIVE else None,
         options=wish.ask_options,
         said=wish.message,

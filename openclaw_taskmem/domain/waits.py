@@ -30,7 +30,7 @@ from taskmem_hookspecs import (
     WakeCause,
 )
 
-_THEN: Final = "\x1e"
+_POSITION_SEPARATOR: Final = "\x1e"
 """In a wait's `start`, separates the place where it began from the place that it reads from."""
 
 
@@ -227,16 +227,16 @@ def find_restart_position(wait: Wait, wish: Refinement, behind: str | None) -> s
     """
     if wait.start is None:
         return behind
-    begin, _, reads_from = wait.start.partition(_THEN)
+    begin, _, reads_from = wait.start.partition(_POSITION_SEPARATOR)
     reads_from = behind or reads_from
     if not reads_from or not _is_same_condition(wait, wish):
         return begin
-    return f"{begin}{_THEN}{reads_from}"
+    return f"{begin}{_POSITION_SEPARATOR}{reads_from}"
 
 
 def find_reading_position(wait: Wait) -> str | None:
     """Return the place on its target from which a wait reads; None: from now."""
-    return wait.start.rpartition(_THEN)[2] if wait.start else None
+    return wait.start.rpartition(_POSITION_SEPARATOR)[2] if wait.start else None
 
 
 def _is_same_condition(wait: Wait, wish: Refinement) -> bool:

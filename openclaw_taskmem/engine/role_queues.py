@@ -92,7 +92,7 @@ def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
     if facts.task.implicit:
         return True
     if run_calls.is_left_behind(run, now, context.runs):
-        return run_wakes.is_on_its_way(facts, now)
+        return run_wakes.has_wake_on_its_way(facts, now)
     told = outbox.has_live_continuation(facts.wakes, now, context.outbox)
     return run.told_session is not None or told
 

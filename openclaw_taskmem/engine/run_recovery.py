@@ -69,7 +69,7 @@ def sweep_lapsed_runs(context: Context, gateways: Sequence[GatewayPresence]) -> 
             verdict = context.update_task(
                 run.task_id, partial(_handle_lapse, context, run, gateways)
             )
-            if verdict is not None and verdict.course in _RESET:
+            if verdict is not None and verdict.action in _RESET:
                 _log_reset(run, verdict.why)
                 role = run.owner.role if run.owner else run.role
                 reset.append(f"{run.run_id} (role {role})")
@@ -327,8 +327,8 @@ def _handle_lapse(
     verdict = run_recovery.judge_lapse(facts, sight, now, context.runs)
     wake_id = context.new_id("wake", now)
     text = ""
-    if verdict.course is LapseAction.RESUME:
-        cut = run_recovery.describe_cut(facts.run, sight.boot) or f"{run_recovery.CUT}."
+    if verdict.action is LapseAction.RESUME:
+        cut = run_recovery.describe_cut(facts.run, sight.boot) or f"{run_recovery.CUT_SENTENCE}."
         text = packets.render_resume_text(context, facts, wake_id, f"{cut} Go on with it now.")
     change = run_recovery.apply_lapse(
         facts, verdict, wake_id=wake_id, text=text, now=now, policy=context.runs

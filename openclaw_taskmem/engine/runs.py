@@ -126,7 +126,7 @@ def resume_task(
         if moved is not None and (caller.owner is None or _is_parent_session(moved.run, caller)):
             taken_up = facts.model_copy(update={"task": task})
             moved, wake = _add_resume_wake(context, taken_up, moved, now, answer)
-        gone = run_wakes.drop_open_run_wakes(facts)
+        gone = run_wakes.supersede_open_wakes(facts)
         change = Change(
             tasks=(task,) if task != facts.task else (),
             messages=said,
@@ -389,7 +389,7 @@ def _claim_task_run(
         held = apply_events(moved, TasksAttached(task_ids=attached), heard, now=now).run
         left = find_handoff_notes(held, words, run.dialogue.heard_until)
         # Wakes that told an earlier owner to go on are void now.
-        gone = run_wakes.drop_open_run_wakes(facts)
+        gone = run_wakes.supersede_open_wakes(facts)
         log = (*moved.events, *outbox.build_settled_events(gone, now))
         task = _assign_to_holder(context, facts.task, held, owner, caller)
         changed = (task,) if task != facts.task else ()

@@ -131,7 +131,7 @@ def record_turn_start(context: Context, heard: ReportContext, origin: Origin) ->
         if resumes and not covered:
             sight = OwnerStatus(boot=heard.owner.boot, fingerprint=heard.fingerprint)
             verdict = run_recovery.judge_gateway_resume(facts, sight, now, context.runs)
-            if verdict.course is not LapseAction.RESUME:
+            if verdict.action is not LapseAction.RESUME:
                 change = run_recovery.apply_lapse(
                     facts, verdict, wake_id="", text="", now=now, policy=context.runs
                 )

@@ -131,7 +131,7 @@ def test_effect_line_is_one_short_line_whatever_the_call(about: str, code: int |
     (line,) = packet_history.list_done_calls([call(tool="write", about=about, exit_code=code)])
 
     assert len(line.splitlines()) == 1
-    assert count_json_bytes(line) <= packet_history.BYTES + len("write:  (exit 255)")
+    assert count_json_bytes(line) <= packet_history.LINE_BYTES + len("write:  (exit 255)")
 
 
 # --- dropped --------------------------------------------------------------------
@@ -203,4 +203,4 @@ def test_what_was_dropped_is_one_short_line_each(text: str) -> None:
 
     for line in packet_history.list_dropped_intents(a_task(), [revision_of((text,))], [off]):
         assert len(line.splitlines()) == 1
-        assert count_json_bytes(line) <= 2 * packet_history.BYTES + len("wait:  until ")
+        assert count_json_bytes(line) <= 2 * packet_history.LINE_BYTES + len("wait:  until ")

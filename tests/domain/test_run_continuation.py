@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain import run_continuation, run_gateway_work, stuck
 from openclaw_taskmem.domain.run_checkpoints import digest_text
-from openclaw_taskmem.domain.run_continuation import Block, Fail, GoOn, LeaveAsIs
+from openclaw_taskmem.domain.run_continuation import Block, Fail, GoOn, RestRun
 from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
 from openclaw_taskmem.domain.turns import Origin, Turn
@@ -295,7 +295,7 @@ def test_no_name_or_step_can_make_the_text_huge() -> None:
 def test_no_alert_comes_while_the_agent_is_told_to_go_on() -> None:
     change = change_after_turn(facts(a_leased_run(news=News.CALL)))
 
-    assert change.tasks[0].held_until == NOW + stuck.HELD
+    assert change.tasks[0].held_until == NOW + stuck.HOLD_FOR_GO_ON
     assert change.tasks[0].updated_at == DAWN
 
 
@@ -493,7 +493,7 @@ def test_no_alert_comes_while_a_provider_is_left_to_rest() -> None:
     (wake,) = change.wakes
 
     assert wake.due_at is not None
-    assert change.tasks[0].held_until == wake.due_at + stuck.HELD
+    assert change.tasks[0].held_until == wake.due_at + stuck.HOLD_FOR_GO_ON
 
 
 def test_repeated_provider_failures_fail_the_run_and_are_told() -> None:
@@ -734,18 +734,18 @@ def test_a_run_that_may_not_be_carried_on_can_stall_all_the_same() -> None:
 
 OUTCOMES: Final[dict[str, tuple[Turn, dict[Origin, type[run_continuation.Course]]]]] = {
     "said": (Turn(said="Built.", calls=1), dict.fromkeys(Origin, GoOn)),
-    "said-nothing": (Turn(), dict.fromkeys(Origin, GoOn) | {Origin.HEARTBEAT: LeaveAsIs}),
+    "said-nothing": (Turn(), dict.fromkeys(Origin, GoOn) | {Origin.HEARTBEAT: RestRun}),
     "asked": (Turn(said="Shall I?", calls=1), dict.fromkeys(Origin, GoOn)),
     "aborted": (Turn(aborted=True), dict.fromkeys(Origin, Block)),
-    "overloaded": (Turn(error="529"), dict.fromkeys(Origin, GoOn) | {Origin.HEARTBEAT: LeaveAsIs}),
+    "overloaded": (Turn(error="529"), dict.fromkeys(Origin, GoOn) | {Origin.HEARTBEAT: RestRun}),
     "unauthorized": (
         Turn(error="401"),
-        dict.fromkeys(Origin, Block) | {Origin.HEARTBEAT: LeaveAsIs},
+        dict.fromkeys(Origin, Block) | {Origin.HEARTBEAT: RestRun},
     ),
     # What a user has sent, or a clock has asked, is no fault of the task's.
     "wrong": (
         Turn(error="HTTP 400"),
-        dict.fromkeys(Origin, Fail) | {Origin.HEARTBEAT: LeaveAsIs, Origin.USER: LeaveAsIs},
+        dict.fromkeys(Origin, Fail) | {Origin.HEARTBEAT: RestRun, Origin.USER: RestRun},
     ),
 }
 

@@ -146,7 +146,7 @@ def test_what_becomes_of_a_run_whose_lease_ran_out(
     run: Run | None, sight: OwnerStatus, task: dict[str, object], course: str, why: str | None
 ) -> None:
     assert judge_lease(run, sight, **task) == LapseVerdict(
-        course=LapseAction(course), why=None if why is None else RunReason(why)
+        action=LapseAction(course), why=None if why is None else RunReason(why)
     )
 
 
@@ -155,17 +155,17 @@ def test_what_becomes_of_a_run_whose_lease_ran_out(
     [
         pytest.param(
             timedelta(seconds=3600) - MOMENT,
-            LapseVerdict(course=LapseAction.RESUME, why=RunReason.INTERRUPTED),
+            LapseVerdict(action=LapseAction.RESUME, why=RunReason.INTERRUPTED),
             id="a-moment-before",
         ),
         pytest.param(
             timedelta(seconds=3600),
-            LapseVerdict(course=LapseAction.RESUME, why=RunReason.INTERRUPTED),
+            LapseVerdict(action=LapseAction.RESUME, why=RunReason.INTERRUPTED),
             id="just-then",
         ),
         pytest.param(
             timedelta(seconds=3600) + MOMENT,
-            LapseVerdict(course=LapseAction.ASK, why=RunReason.STALE),
+            LapseVerdict(action=LapseAction.ASK, why=RunReason.STALE),
             id="a-moment-after",
         ),
     ],
@@ -195,7 +195,7 @@ def test_an_agent_with_other_instructions_is_asked_for(
         a_leased_run(fingerprint=before), OwnerStatus(boot="b", fingerprint=after)
     )
 
-    assert verdict.course is course
+    assert verdict.action is course
     asks = course is LapseAction.ASK
     assert verdict.why is (RunReason.PROMPT_CHANGED if asks else RunReason.INTERRUPTED)
 
@@ -211,15 +211,15 @@ def test_an_agent_with_other_instructions_is_asked_for(
 )
 def test_a_run_is_resumed_twice_and_then_fails(tries: int, course: LapseAction) -> None:
     assert judge_lease(a_leased_run(tries=tries), HERE) == LapseVerdict(
-        course=course, why=RunReason.INTERRUPTED
+        action=course, why=RunReason.INTERRUPTED
     )
 
 
 def test_as_often_and_as_fresh_as_the_policy_says() -> None:
     policy = RunPolicy(tries=1, fresh_seconds=60)
 
-    assert judge_lease(a_leased_run(tries=1), HERE, NOW, policy).course is LapseAction.FAIL
-    assert judge_lease(a_leased_run(), HERE, DAWN + timedelta(seconds=61), policy).course is (
+    assert judge_lease(a_leased_run(tries=1), HERE, NOW, policy).action is LapseAction.FAIL
+    assert judge_lease(a_leased_run(), HERE, DAWN + timedelta(seconds=61), policy).action is (
         LapseAction.ASK
     )
 
@@ -228,39 +228,39 @@ def test_run_tried_too_often_fails_although_old_and_changed() -> None:
     run = a_leased_run(tries=2, fingerprint="a")
     sight = OwnerStatus(boot="b", fingerprint="b")
 
-    assert judge_lease(run, sight, DAWN + timedelta(days=3)).course is LapseAction.FAIL
+    assert judge_lease(run, sight, DAWN + timedelta(days=3)).action is LapseAction.FAIL
 
 
 def test_a_run_without_a_session_is_never_told_to_go_on() -> None:
-    assert judge_lease(a_worker_run(), HERE).course is LapseAction.QUEUE
-    assert judge_lease(a_worker_run(tries=9), HERE).course is LapseAction.QUEUE
+    assert judge_lease(a_worker_run(), HERE).action is LapseAction.QUEUE
+    assert judge_lease(a_worker_run(tries=9), HERE).action is LapseAction.QUEUE
 
 
 def test_where_nobody_is_carried_on_a_run_waits_to_be_taken_up() -> None:
     verdict = judge_lease(a_leased_run(), HERE, policy=RunPolicy(carry_on=False))
 
-    assert verdict == LapseVerdict(course=LapseAction.QUEUE, why=RunReason.INTERRUPTED)
+    assert verdict == LapseVerdict(action=LapseAction.QUEUE, why=RunReason.INTERRUPTED)
 
 
 # --- written --------------------------------------------------------------------
 
 
 def test_an_owner_that_lives_has_the_whole_lease_again() -> None:
-    change = write_lapse(a_leased_run(seen_at=DAWN), LapseVerdict(course=LapseAction.RENEW))
+    change = write_lapse(a_leased_run(seen_at=DAWN), LapseVerdict(action=LapseAction.RENEW))
 
     until = NOW + timedelta(seconds=POLICY.lease_seconds)
     assert change == Change(runs=(a_leased_run(lease_until=until),))
 
 
 def test_a_run_that_waits_is_not_looked_at_again() -> None:
-    change = write_lapse(a_leased_run(), LapseVerdict(course=LapseAction.REST), a_resume_wake())
+    change = write_lapse(a_leased_run(), LapseVerdict(action=LapseAction.REST), a_resume_wake())
 
     assert change == Change(runs=(a_leased_run(lease_until=None),))
 
 
 def test_a_run_that_is_taken_back_is_queued_with_the_reason() -> None:
     change = write_lapse(
-        a_leased_run(), LapseVerdict(course=LapseAction.QUEUE, why=RunReason.LEASE_EXPIRED)
+        a_leased_run(), LapseVerdict(action=LapseAction.QUEUE, why=RunReason.LEASE_EXPIRED)
     )
 
     (run,) = change.runs
@@ -273,7 +273,7 @@ def test_a_run_that_is_taken_back_is_queued_with_the_reason() -> None:
 
 def test_a_run_that_is_queued_already_is_not_looked_at_again() -> None:
     change = write_lapse(
-        a_queued_run(), LapseVerdict(course=LapseAction.QUEUE, why=RunReason.LEASE_EXPIRED)
+        a_queued_run(), LapseVerdict(action=LapseAction.QUEUE, why=RunReason.LEASE_EXPIRED)
     )
 
     assert change == Change(runs=(a_queued_run(lease_until=None),))
@@ -283,7 +283,7 @@ def test_a_run_that_is_queued_already_is_not_looked_at_again() -> None:
     "run", [a_leased_run(tries=1), a_queued_run(tries=1)], ids=["held", "free"]
 )
 def test_a_session_that_is_resumed_is_told_and_so_is_the_user(run: Run) -> None:
-    change = write_lapse(run, LapseVerdict(course=LapseAction.RESUME, why=RunReason.INTERRUPTED))
+    change = write_lapse(run, LapseVerdict(action=LapseAction.RESUME, why=RunReason.INTERRUPTED))
 
     (after,) = change.runs
     assert (after.state, after.owner, after.lease_until) == (RunState.QUEUED, None, None)
@@ -292,20 +292,20 @@ def test_a_session_that_is_resumed_is_told_and_so_is_the_user(run: Run) -> None:
     assert (wake.key, wake.cause) == ("run:run_1:1", WakeCause.RUN)
     assert (wake.session_key, wake.run_id) == ("agent:main:main", "run_1")
     assert (wake.text, wake.due_at) == ("[task_resume] {}", NOW)
-    assert change.tasks[0].held_until == NOW + stuck.HELD
+    assert change.tasks[0].held_until == NOW + stuck.HOLD_FOR_GO_ON
     assert line(change) == "Deploy the site: resuming after an interruption."
 
 
 def test_a_run_that_is_resumed_is_as_old_as_it_was() -> None:
     """Being told to go on is no sign of its owner."""
-    change = write_lapse(a_leased_run(seen_at=DAWN), LapseVerdict(course=LapseAction.RESUME))
+    change = write_lapse(a_leased_run(seen_at=DAWN), LapseVerdict(action=LapseAction.RESUME))
 
     assert change.runs[0].seen_at == DAWN
 
 
 def test_a_word_that_is_owed_gives_way_to_that_of_resuming() -> None:
     change = write_lapse(
-        a_leased_run(), LapseVerdict(course=LapseAction.RESUME), a_resume_wake(wake_id="wake_1")
+        a_leased_run(), LapseVerdict(action=LapseAction.RESUME), a_resume_wake(wake_id="wake_1")
     )
 
     assert {wake.wake_id: wake.state for wake in change.wakes} == {
@@ -324,7 +324,7 @@ def test_a_word_that_is_owed_gives_way_to_that_of_resuming() -> None:
     ids=["stale", "changed"],
 )
 def test_the_user_is_asked_and_the_run_waits_for_them(why: RunReason, said: str) -> None:
-    change = write_lapse(a_leased_run(seen_at=DAWN), LapseVerdict(course=LapseAction.ASK, why=why))
+    change = write_lapse(a_leased_run(seen_at=DAWN), LapseVerdict(action=LapseAction.ASK, why=why))
 
     (run,) = change.runs
     assert (run.state, run.why, run.lease_until) == (RunState.BLOCKED, why, None)
@@ -336,7 +336,7 @@ def test_the_user_is_asked_and_the_run_waits_for_them(why: RunReason, said: str)
 
 def test_asking_the_user_supersedes_the_go_on_wake_of_the_run() -> None:
     alert = a_wake(wake_id="wake_2", task_id="task_1")
-    verdict = LapseVerdict(course=LapseAction.ASK, why=RunReason.STALE)
+    verdict = LapseVerdict(action=LapseAction.ASK, why=RunReason.STALE)
 
     change = write_lapse(a_leased_run(), verdict, a_resume_wake(), alert, held_until=NOW)
 
@@ -348,7 +348,7 @@ def test_asking_the_user_supersedes_the_go_on_wake_of_the_run() -> None:
 
 
 def test_run_interrupted_too_often_fails_and_tells_the_user() -> None:
-    verdict = LapseVerdict(course=LapseAction.FAIL, why=RunReason.INTERRUPTED)
+    verdict = LapseVerdict(action=LapseAction.FAIL, why=RunReason.INTERRUPTED)
 
     change = write_lapse(a_leased_run(tries=2), verdict, a_resume_wake())
 
@@ -391,10 +391,10 @@ def test_whatever_is_seen_a_lapsed_run_lapses_no_more(**drawn: Any) -> None:
     assert after.token == run.token
     asked = {LapseAction.ASK: RunState.BLOCKED, LapseAction.FAIL: RunState.FAILED}
     back = {LapseAction.QUEUE: RunState.QUEUED, LapseAction.RESUME: RunState.QUEUED}
-    assert after.state is (asked | back).get(verdict.course, run.state)
+    assert after.state is (asked | back).get(verdict.action, run.state)
     owes = [wake for wake in change.wakes if wake.wake_id == "wake_9"]
-    assert len(owes) == (verdict.course is LapseAction.RESUME)
-    if verdict.course in (*asked, LapseAction.RESUME):
+    assert len(owes) == (verdict.action is LapseAction.RESUME)
+    if verdict.action in (*asked, LapseAction.RESUME):
         assert [wake.state for wake in change.wakes if wake not in owes] == [WakeState.SUPERSEDED]
 
 
