@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 @pytest.fixture
 def settings():
-    """No silence of these tests' length counts as stuck."""
-    return {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+    """No silence of these tests' length counts as stuck; the first reminder comes soon."""
+    return {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600", "TASKMEM_IDLE_PAUSES": "1,240,900"}
 
 
 def find_packet(request: ModelRequest) -> Document | None:

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), ON_BOTH]
 
 SETTINGS = {
     "TASKMEM_STUCK_THRESHOLD_SECONDS": "3600",
+    "TASKMEM_IDLE_PAUSES": "1,240,900",
     "TASKMEM_PROVIDER_RETRIES": "2",
     "TASKMEM_PROVIDER_REST_SECONDS": "0.2",
 }

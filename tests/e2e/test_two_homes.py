@@ -22,7 +22,7 @@ from tests.support.postgres import Cluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600"}
+SETTINGS = {"TASKMEM_STUCK_THRESHOLD_SECONDS": "3600", "TASKMEM_IDLE_PAUSES": "1,240,900"}
 HELD = "file2"
 CONTINUED = re.compile(r"task_continue \((task_\w+)\)")
 
