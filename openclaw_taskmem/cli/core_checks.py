@@ -302,13 +302,13 @@ def check_retention(keeps: Document) -> Iterator[HealthRow]:
 
 def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]:
     """Check for wakes that are due and for wakes that nobody answered."""
-    owed = sorted(
+    open_wakes = sorted(
         (wake for wake in wakes if wake["state"] == "due"),
         key=lambda wake: _parse_instant(wake["created_at"]),
     )
-    due = [wake for wake in owed if wake["due_at"]]
+    due = [wake for wake in open_wakes if wake["due_at"]]
     yield (_check_owed_wakes(due, now) if due else build_ok_row("wakes.owed", "No wake is owed."))
-    if kept := len(owed) - len(due):
+    if kept := len(open_wakes) - len(due):
         sentence = (
             f"{_format_wake_count(kept)} kept for agents that no transport reaches: see taskmem "
             "wakes."

@@ -202,10 +202,10 @@ def _check_daemon_answers(
         yield from core_checks.check_plugins(plugins)
         yield from core_checks.check_plugin_versions(plugins, installed)
     recent = answers.ask("wakes", all=True)
-    owed = answers.ask("wakes", limit=MOST_OWED)
-    if recent is not None and owed is not None:
+    open_wakes = answers.ask("wakes", limit=MOST_OWED)
+    if recent is not None and open_wakes is not None:
         # A wake that has been due for long is not among the newest.
-        wakes = {wake["wake_id"]: wake for wake in (*recent, *owed)}
+        wakes = {wake["wake_id"]: wake for wake in (*recent, *open_wakes)}
         yield from core_checks.check_wakes([*wakes.values()], clock.now())
     events = answers.ask("events", limit=1)
     if events is not None:

@@ -285,12 +285,12 @@ class Relay:
             self._attach_daemon(link)
             return
         since = "" if again else f"{ago:.0f} s ago: "
-        told = LinkError(
+        failure = LinkError(
             refusal.name,
             f"{since}{refusal} Nothing was done; `taskmem status` and {self._home.log} say more.",
         )
         while self._queue:
-            self._refuse_message(self._queue.popleft(), told)
+            self._refuse_message(self._queue.popleft(), failure)
 
     def _revive(self) -> None:
         """Begin to restart the killed daemon, or to connect to one that another relay has started.

@@ -11,14 +11,14 @@ class ChangeCounter:
     """Counts changes; callers wait for any further one, or for a change of one id."""
 
     def __init__(self) -> None:
-        self.told = 0
+        self.count = 0
         """Number of changes so far."""
         self._more = asyncio.Event()
         self._of_each: dict[str, set[asyncio.Event]] = {}
 
     def notify(self, changed: Iterable[str] = ()) -> None:
         """Count a change; wake those who wait for any change or watch one of the changed ids."""
-        self.told += 1
+        self.count += 1
         self._more.set()
         self._more = asyncio.Event()
         for each in changed:
@@ -33,9 +33,9 @@ class ChangeCounter:
         """Return the count once it differs from `seen`, or after that many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self.told == seen:
+                while self.count == seen:
                     await self._more.wait()
-        return self.told
+        return self.count
 
     @contextlib.contextmanager
     def watch_changes(self, one: str) -> Generator[asyncio.Event]:

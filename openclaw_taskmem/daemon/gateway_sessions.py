@@ -240,7 +240,7 @@ class Gateways:
             mine = self._still_running.get(connection, {}).get(session, ())
             left = tuple(each for each in mine if each.name != event.name)
             self._keep_still_running(connection, session, left)
-        heard = ReportContext(
+        report = ReportContext(
             owner=owner,
             gateway_started_at=known.started_at,
             in_turn=event.session_key in known.running,
@@ -249,7 +249,7 @@ class Gateways:
             fingerprint=event.fingerprint,
             reported=done,
         )
-        return await self._apart(work, self._context, heard, event) is not False
+        return await self._apart(work, self._context, report, event) is not False
 
     def note_still_running(
         self, connection: object, session_key: str, said: Sequence[gateway_events.RunningWorkReport]

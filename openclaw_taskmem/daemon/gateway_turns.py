@@ -23,15 +23,15 @@ _OURS: Final = frozenset(tool.name for tool in catalog.TOOLS)
 
 
 def handle_turn_start(
-    context: Context, heard: ReportContext, event: gateway_events.TurnStarted
+    context: Context, report: ReportContext, event: gateway_events.TurnStarted
 ) -> bool:
     """Record that a turn has begun; return False if it must be stopped."""
-    implicit_tasks.end_left_tasks(context, heard, event.origin)
-    return turns.record_turn_start(context, heard, event.origin)
+    implicit_tasks.end_left_tasks(context, report, event.origin)
+    return turns.record_turn_start(context, report, event.origin)
 
 
 def handle_call_start(
-    context: Context, heard: ReportContext, event: gateway_events.ToolStarted
+    context: Context, report: ReportContext, event: gateway_events.ToolStarted
 ) -> None:
     """Record that a tool call has begun; for our own tools, only that the session is active.
 
@@ -39,21 +39,21 @@ def handle_call_start(
     task.
     """
     if _is_own_tool(event.tool):
-        turns.claim_or_renew_run(context, heard)
+        turns.claim_or_renew_run(context, report)
     else:
         entry = CallStartEntry(
             call_id=event.call_id, tool=event.tool, about=event.about, method=event.method
         )
-        if not turns.record_call_start(context, heard, entry, _build_file_activity(event)):
-            implicit_tasks.note_call(context, heard, entry, event.request)
+        if not turns.record_call_start(context, report, entry, _build_file_activity(event)):
+            implicit_tasks.note_call(context, report, entry, event.request)
 
 
 def handle_call_end(
-    context: Context, heard: ReportContext, event: gateway_events.ToolCalled
+    context: Context, report: ReportContext, event: gateway_events.ToolCalled
 ) -> None:
     """Record how a tool call ended; for our own tools, only that the session is active."""
     if not event.call_id or _is_own_tool(event.tool):
-        turns.claim_or_renew_run(context, heard)
+        turns.claim_or_renew_run(context, report)
         return
     entry = CallEndEntry(
         call_id=event.call_id,
@@ -67,15 +67,15 @@ def handle_call_end(
         said=tuple(ConversationMessage(role=line.role, text=line.text) for line in event.said),
     )
     call = CallDigests(given=event.given, result=event.result)
-    if not turns.record_call_end(context, heard, entry, call, _build_file_activity(event)):
-        implicit_tasks.note_call_end(context, heard, entry)
+    if not turns.record_call_end(context, report, entry, call, _build_file_activity(event)):
+        implicit_tasks.note_call_end(context, report, entry)
 
 
 def handle_turn_end(
-    context: Context, heard: ReportContext, event: gateway_events.TurnEndReport
+    context: Context, report: ReportContext, event: gateway_events.TurnEndReport
 ) -> None:
     """Decide what follows a turn; one cut by the gateway's shutdown is left to its next start."""
-    implicit_tasks.forget_calls(context, heard)
+    implicit_tasks.forget_calls(context, report)
     if event.cut:
         return
     turn = Turn(
@@ -92,14 +92,14 @@ def handle_turn_end(
         scheduled=event.scheduled,
         awaited_age=min((each.age for each in event.at_work), default=0.0) / 1000,
     )
-    turn_ends.settle_turn_end(context, heard, turn)
+    turn_ends.settle_turn_end(context, report, turn)
 
 
 def handle_awaited_end(
-    context: Context, heard: ReportContext, event: gateway_events.AwaitedEnded
+    context: Context, report: ReportContext, event: gateway_events.AwaitedEnded
 ) -> None:
     """Resume the run of a session whose background command or sub-agent has ended."""
-    turn_ends.resume_awaiting_run(context, heard, event.name, event.how)
+    turn_ends.resume_awaiting_run(context, report, event.name, event.how)
 
 
 def _build_file_activity(

@@ -90,16 +90,16 @@ class JudgePanel:
         """
         if self._clock.monotonic() >= self._find_at:
             await self._refresh_judges()
-        heard: list[JudgeReply] = []
+        replies: list[JudgeReply] = []
         for entry in self._entries:
-            heard.append(await self._ask_judge(entry, look))
-            if heard[-1].sure:
-                return combine_replies(heard)
+            replies.append(await self._ask_judge(entry, look))
+            if replies[-1].sure:
+                return combine_replies(replies)
         if self._unjudged:
             named = name_sides(self._condition, self._unjudged)
             said = f"Nobody here can judge {named} now{self._advice}"
             again = self._find_at - self._clock.monotonic()
-            heard.append(
+            replies.append(
                 JudgeReply(
                     judge=None,
                     sides=self._unjudged,
@@ -108,7 +108,7 @@ class JudgePanel:
                     again=max(0.0, again),
                 )
             )
-        return combine_replies(heard)
+        return combine_replies(replies)
 
     async def _refresh_judges(self) -> None:
         """Find the judges; schedule another search while a side has none.

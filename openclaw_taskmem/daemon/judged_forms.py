@@ -51,9 +51,9 @@ def refuse_unjudged(
     if not unread or target.scheme in BUILT_IN:
         return
     advice = plugin_host.collect_judges(target, condition, reader).advice
-    told = " ".join(said for said in advice if said != describe_no_judge(target))
+    reasons = " ".join(said for said in advice if said != describe_no_judge(target))
     forms = find_judged_forms(plugin_host, target, reader)
-    raise build_scheme_refusal(condition, unread, target.scheme, forms, told)
+    raise build_scheme_refusal(condition, unread, target.scheme, forms, reasons)
 
 
 def _list_samples() -> Iterator[tuple[str, Condition]]:

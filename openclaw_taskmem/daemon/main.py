@@ -114,7 +114,9 @@ async def serve_one_home(
     def list_gateways() -> Sequence[GatewayPresence]:
         return dispatcher.gateways.presences
 
-    courier, told = build_routing_transport(settings, plugin_host, os.environ, list_gateways)
+    courier, delivery_status = build_routing_transport(
+        settings, plugin_host, os.environ, list_gateways
+    )
     known = plugin_host.find_readers()
     chosen = [known[name] for name in order_readers(settings.readers, known, DEFAULT_READERS)]
     store = plugin_host.open_store(settings.database)
@@ -169,7 +171,7 @@ async def serve_one_home(
         reaches=courier.reaches,
         command=build_own_command(settings.home),
     )
-    dispatcher = Dispatcher(context, settings, room, free, readers, told=told)
+    dispatcher = Dispatcher(context, settings, room, free, readers, delivery_status=delivery_status)
     passes = ThreadPool(LOOP_THREADS, "loops")
     relays = Relays(context, passes)
     door = SocketServer(dispatcher, relays.watch_process, faces)

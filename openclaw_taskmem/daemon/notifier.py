@@ -74,18 +74,18 @@ class Notifier:
         self._apart = apart
         self._outgoing = outgoing
         self._rest = FIRST_REST
-        self._owed: dict[str | None, list[_PendingEntry]] = {}
+        self._pending: dict[str | None, list[_PendingEntry]] = {}
         """Undelivered entries by session."""
         self._since: dict[str | None, float] = {}
         """When deliveries to a session began to fail, by the monotonic clock."""
         self._tried: dict[str | None, int] = {}
         """Number of entries in a session's message that failed. It is sent again unchanged, because
         the first try may still arrive."""
-        self._told_spans: list[tuple[int, int]] = []
+        self._delivered_spans: list[tuple[int, int]] = []
         """First and last event ids of messages delivered after the saved place."""
         self._small: dict[str | None, float] = {}
         """When each session last got a notice of what a card would show, by the monotonic clock."""
-        self._read = self._kept = -1
+        self._read = self._saved = -1
         """Event up to which the log was read, and the saved place; -1: unknown."""
 
     async def run_pass(self) -> datetime | None:
@@ -93,17 +93,17 @@ class Notifier:
         # Read to the end, since the events of one message may be far apart.
         while await self._read_log():
             pass
-        ready = [session for session in self._owed if self._compute_wait(session) <= 0]
+        ready = [session for session in self._pending if self._compute_wait(session) <= 0]
         failed = False
         while ready:
             counts = [self._count_next_entries(session) for session in ready]
-            messages = [self._owed[s][:n] for s, n in zip(ready, counts, strict=True)]
+            messages = [self._pending[s][:n] for s, n in zip(ready, counts, strict=True)]
             self._tried.update(zip(ready, counts, strict=True))
-            told = await asyncio.gather(*map(self._deliver_message, messages))
-            failed = failed or not all(told)
+            outcomes = await asyncio.gather(*map(self._deliver_message, messages))
+            failed = failed or not all(outcomes)
             ready = [
                 session
-                for session, number, done in zip(ready, counts, told, strict=True)
+                for session, number, done in zip(ready, counts, outcomes, strict=True)
                 if self._record_delivery(session, number if done else 0)
                 and self._compute_wait(session) <= 0
             ]
@@ -113,7 +113,7 @@ class Notifier:
         self._rest, rest = (
             (min(self._rest * 2, LONGEST_REST), self._rest) if failed else (FIRST_REST, timedelta())
         )
-        waits = [timedelta(seconds=max(self._compute_wait(s), 0)) for s in self._owed]
+        waits = [timedelta(seconds=max(self._compute_wait(s), 0)) for s in self._pending]
         return now + max(rest, min(waits)) if waits else None
 
     def _count_next_entries(self, session: str | None) -> int:
@@ -121,27 +121,27 @@ class Notifier:
         if self._outgoing is NotificationKind.STOPS:
             return 1
         if self._outgoing is NotificationKind.VIEWS:
-            return len(self._owed[session])
+            return len(self._pending[session])
         if session in self._tried:
             return self._tried[session]
-        return notices.find_next_message([each.event for each in self._owed[session]])[0]
+        return notices.find_next_message([each.event for each in self._pending[session]])[0]
 
     def _compute_wait(self, session: str | None) -> float:
         """Return the seconds for which a session's next message waits for more entries."""
         if self._outgoing is NotificationKind.STOPS or session in self._tried:
             return 0
-        first, *_ = owed = self._owed[session]
+        first, *_ = pending = self._pending[session]
         age = self._compute_age(first)
         complete: datetime | None = first.event.at + SHOWN
         if self._outgoing is NotificationKind.LINES:
-            complete = notices.find_next_message([each.event for each in owed])[1]
+            complete = notices.find_next_message([each.event for each in pending])[1]
         if complete is None or age < 0:
             return 0
         return (complete - first.event.at).total_seconds() - age
 
-    def _compute_age(self, owed: _PendingEntry) -> float:
+    def _compute_age(self, entry: _PendingEntry) -> float:
         """Return an entry's age in seconds; negative if the wall clock was set back since."""
-        return owed.age + self._context.clock.monotonic() - owed.read
+        return entry.age + self._context.clock.monotonic() - entry.read
 
     async def _read_log(self) -> bool:
         """Read further events; return False if there are none."""
@@ -149,27 +149,27 @@ class Notifier:
             self._read = await self._apart(
                 host_notifications.read_position, self._context, self._outgoing
             )
-            self._kept = self._read
+            self._saved = self._read
         fresh, place = await self._apart(
             host_notifications.find_due_events, self._context, self._outgoing, self._read
         )
         now, read = self._context.clock.now(), self._context.clock.monotonic()
         for event in fresh:
             one = _PendingEntry(event, (now - event.at).total_seconds(), read)
-            self._owed.setdefault(host_notifications.get_event_session(event), []).append(one)
+            self._pending.setdefault(host_notifications.get_event_session(event), []).append(one)
         self._read, before = place, self._read
         return place != before
 
-    def _record_delivery(self, session: str | None, told: int) -> bool:
+    def _record_delivery(self, session: str | None, count: int) -> bool:
         """Remove delivered or expired entries; return True if only some were delivered."""
         now = self._context.clock.monotonic()
-        left = self._owed[session]
-        if told:
+        left = self._pending[session]
+        if count:
             self._since.pop(session, None)
             self._tried.pop(session, None)
-            span = left[0].event.event_id, left[told - 1].event.event_id
-            self._told_spans.append(span)
-            left = left[told:]
+            span = left[0].event.event_id, left[count - 1].event.event_id
+            self._delivered_spans.append(span)
+            left = left[count:]
         else:
             since = self._since.setdefault(session, now)
             patience = GIVE_UP_AFTER[self._outgoing].total_seconds()
@@ -186,11 +186,11 @@ class Notifier:
                 self._tried.pop(session, None)
             left = [e for e in left if e not in late]
         if left:
-            self._owed[session] = left
+            self._pending[session] = left
         else:
-            del self._owed[session]
+            del self._pending[session]
             self._since.pop(session, None)
-        return bool(told and left)
+        return bool(count and left)
 
     async def _save_bookmark(self) -> None:
         """Save the event up to which everything was delivered or given up.
@@ -200,17 +200,17 @@ class Notifier:
         The place never lies within a delivered message: a restart there would form a different
         message from the rest and deliver it as well.
         """
-        firsts = (left[0].event.event_id - 1 for left in self._owed.values())
+        firsts = (left[0].event.event_id - 1 for left in self._pending.values())
         place = min(firsts, default=self._read)
-        for first, last in sorted(self._told_spans, key=lambda span: -span[1]):
+        for first, last in sorted(self._delivered_spans, key=lambda span: -span[1]):
             if first <= place < last:
                 place = first - 1
-        self._told_spans = [span for span in self._told_spans if span[1] > place]
-        if place != self._kept:
+        self._delivered_spans = [span for span in self._delivered_spans if span[1] > place]
+        if place != self._saved:
             await self._apart(
                 host_notifications.save_position, self._context, self._outgoing, place
             )
-            self._kept = place
+            self._saved = place
 
     async def _deliver_message(self, message: Sequence[_PendingEntry]) -> bool:
         """Deliver one message; return False to retry later.

@@ -124,7 +124,7 @@ class PluginLoop:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         # Silence asyncio's reports on the tasks that are left.
-        self._loop.set_exception_handler(lambda _loop, _told: None)
+        self._loop.set_exception_handler(lambda _loop, _details: None)
         self._loop.stop()
 
     async def call(self, begin: Callable[[], Awaitable[T]]) -> T:

@@ -165,34 +165,34 @@ class Readers:
         if entry.reader.calls_per_day == 0:
             sentence, _ = self.spending.find_refusal(entry.reader, confirms=False) or ("", 0.0)
             return ReaderStatus(readiness=Readiness.OFF, detail=sentence)
-        told = self._plugin_host.call_part(entry.reader, "status", entry.reader.status)
-        if not isinstance(told, ReaderStatus):
+        status = self._plugin_host.call_part(entry.reader, "status", entry.reader.status)
+        if not isinstance(status, ReaderStatus):
             return ReaderStatus(
                 readiness=Readiness.AWAY,
                 detail=f"{entry.reader.name} does not say how it stands.",
                 cure="See: taskmem plugins",
             )
-        if told.readiness is not Readiness.READY or not entry.failures:
-            return told
+        if status.readiness is not Readiness.READY or not entry.failures:
+            return status
         times = f"the last {entry.failures} times" if entry.failures > 1 else "when asked"
         failed = f"It did not answer {times}: {entry.trouble}"
-        return told.model_copy(update={"detail": f"{told.detail} {failed}"})
+        return status.model_copy(update={"detail": f"{status.detail} {failed}"})
 
     def build_view(self) -> list[JsonValue]:
         """Return each reader's status and use today, for `taskmem status`."""
         return [self._build_row(entry) for entry in self._entries]
 
     def _build_row(self, entry: _ReaderState) -> JsonValue:
-        told, reader = self._read_status(entry), entry.reader
-        entry.status = told
+        status, reader = self._read_status(entry), entry.reader
+        entry.status = status
         spent = self.spending.get_usage(reader)
-        state, detail, cure = told.readiness.value, told.detail, told.cure
+        state, detail, cure = status.readiness.value, status.detail, status.cure
         refusal = self.spending.find_refusal(entry.reader, confirms=False)
-        if told.readiness is Readiness.READY and refusal is not None:
+        if status.readiness is Readiness.READY and refusal is not None:
             state, detail, cure = "spent", refusal[0], None
-        elif told.readiness is Readiness.READY and self._is_paused(entry):
+        elif status.readiness is Readiness.READY and self._is_paused(entry):
             state, cure = "resting", CURE
-        elif told.readiness is Readiness.READY and entry.failures:
+        elif status.readiness is Readiness.READY and entry.failures:
             state, cure = "failing", CURE
         return {
             "name": reader.name,

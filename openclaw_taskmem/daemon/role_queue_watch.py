@@ -80,7 +80,7 @@ class Queue:
         self.role: Final = role
         self._queues = queues
         self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._read_at = float("-inf")
         """When the queue was last read and empty, by the monotonic clock."""
         self._found = False
@@ -95,7 +95,7 @@ class Queue:
     def _wake_if_queued(self, queued: bool) -> None:  # noqa: FBT001 - the loop gives no names
         if queued or self._found:
             self._read_at = float("-inf")
-            self._news.set()
+            self._changed.set()
 
     async def here(self) -> Frame:
         """Return a frame of what is queued now."""
@@ -120,8 +120,8 @@ class Queue:
 
     async def wait_for_change(self) -> None:
         """Return when a commit has changed this queue."""
-        await self._news.wait()
-        self._news.clear()
+        await self._changed.wait()
+        self._changed.clear()
 
     async def close(self) -> None:
         """Stop receiving signals."""

@@ -73,13 +73,13 @@ class Dispatcher:
         free: Callable[[], None] = lambda: None,
         readers: Readers | None = None,
         *,
-        told: Mapping[str, JsonValue] | None = None,
+        delivery_status: Mapping[str, JsonValue] | None = None,
     ) -> None:
         """Create a dispatcher; it calls `free` when a session may be disturbed again.
 
-        `told` is added to the answer of `status`.
+        `delivery_status` is added to the answer of `status`.
         """
-        self._readers, self._told = readers, told or {}
+        self._readers, self._delivery_status = readers, delivery_status or {}
         self._context = context
         self._room = room
         self._settings = settings
@@ -87,7 +87,7 @@ class Dispatcher:
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
         """Threads on which most calls run."""
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
-        self._followers = Followers(context, room.news, self.apart)
+        self._followers = Followers(context, room.changes, self.apart)
         self.gateways = Gateways(context, self.apart, free)
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
@@ -115,7 +115,7 @@ class Dispatcher:
 
     def release_followers(self) -> None:
         """Answer all `follow` and `wait` calls, because the daemon is stopping."""
-        self._room.news.notify_all()
+        self._room.changes.notify_all()
 
     async def close(self) -> None:
         """Let running calls end; accept no others."""
@@ -353,7 +353,7 @@ class Dispatcher:
             "running": True,
             "pid": os.getpid(),
             "version": __version__,
-            **self._told,
+            **self._delivery_status,
             "now": format_iso_millis(self._context.clock.now()),
             **views.summarize_store(self._context),
             "unsent": views.count_unsent(self._context),

@@ -336,8 +336,8 @@ class BackgroundLoops:
     # --- tell ---------------------------------------------------------------
 
     async def _run_hook_pass(self) -> datetime | None:
-        told = await self._apart(hook_events.call_hooks_for_events, self._context)
-        return self._context.clock.now() if told == hook_events.BATCH else None
+        count = await self._apart(hook_events.call_hooks_for_events, self._context)
+        return self._context.clock.now() if count == hook_events.BATCH else None
 
     # --- leases -------------------------------------------------------------
 

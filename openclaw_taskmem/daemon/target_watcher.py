@@ -55,7 +55,7 @@ class Watcher:
         """True if the target was seen to be gone; a new wait then gets a new watcher."""
         self._closed = False
         self._joined = asyncio.Event()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._watch_for_news())
 
     # --- who waits ----------------------------------------------------------
@@ -117,7 +117,7 @@ class Watcher:
     @property
     def news(self) -> asyncio.Event:
         """Event that is set at the next change; get it before looking."""
-        return self._news
+        return self._changed
 
     async def close(self) -> None:
         """Release the target; a second call does nothing."""
@@ -159,7 +159,7 @@ class Watcher:
             raise LookFailed(f"{self.target} could not be seen: {said}") from error
 
     async def _watch_for_news(self) -> None:
-        """Set the `news` event whenever the sensor or a poll finds a change."""
+        """Set the event of changes whenever the sensor or a poll finds a change."""
         changed: asyncio.Task[None] | None = None
         gap = FIRST_GAP
         try:
@@ -222,8 +222,8 @@ class Watcher:
 
     def _notify_waiters(self) -> None:
         self._frames.clear()
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        waited, self._changed = self._changed, asyncio.Event()
+        waited.set()
 
 
 async def _scrub_frame(looking: Awaitable[object]) -> Frame:

@@ -27,9 +27,9 @@ class Followers:
     instead of being cut off.
     """
 
-    def __init__(self, context: Context, news: ChangeCounter, apart: OffLoopCaller) -> None:
+    def __init__(self, context: Context, changes: ChangeCounter, apart: OffLoopCaller) -> None:
         self._context = context
-        self._news = news
+        self._changes = changes
         self._apart = apart
 
     async def follow(self, params: Mapping[str, object]) -> JsonValue:
@@ -42,12 +42,12 @@ class Followers:
         """
         seen = params.get("seen")
         if isinstance(seen, int) and not self._context.stopping.is_set():
-            await self._news.wait_beyond(seen, SECONDS)
+            await self._changes.wait_beyond(seen, SECONDS)
         if self._context.stopping.is_set():
             raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
-        told = self._news.told
+        count = self._changes.count
         found = await self._apart(views.list_waits, self._context, {**params, "all": True})
-        return {"seen": told, "waits": found}
+        return {"seen": count, "waits": found}
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
         """Return how a wait ended, or after `SECONDS` that it has not.
@@ -59,7 +59,7 @@ class Followers:
         """
         wait_id = str(params.get("id", ""))
         until = asyncio.get_running_loop().time() + SECONDS
-        with self._news.watch_changes(wait_id) as changed:
+        with self._changes.watch_changes(wait_id) as changed:
             while True:
                 # A change from here on causes another read.
                 changed.clear()

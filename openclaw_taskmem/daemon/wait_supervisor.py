@@ -103,7 +103,7 @@ class WaitSupervisor:
         """Ids of waits whose rows must be read again, in order."""
         self._stirred = asyncio.Event()
         self._taken_up = asyncio.Event()
-        self.news = ChangeCounter()
+        self.changes = ChangeCounter()
         """Signals every change of a wait and of its last observation."""
 
     # --- for calls, from their threads ---------------------------------------
@@ -282,7 +282,7 @@ class WaitSupervisor:
             ids, self._changed = [*self._changed], {}
             for wait in await self._retry_until_done(partial(_read_waits, context, ids)):
                 self._sync_wait(context, wait)
-            self.news.notify(ids)
+            self.changes.notify(ids)
 
     async def wait_until_caught_up(self) -> None:
         """Return once every wait that was open at the start has been looked at."""
@@ -365,7 +365,7 @@ class WaitSupervisor:
             watcher=watcher,
             panel=panel,
             snapshots=snapshots,
-            tell=self.news.notify,
+            tell=self.changes.notify,
         )
 
     def _drop_wait(self, wait: Wait) -> None:

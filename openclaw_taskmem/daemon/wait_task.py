@@ -88,7 +88,7 @@ class WaitTask:
         self._make_panel = panel
         self._tell = tell
         self._panel: JudgePanel | None = None
-        self._news: asyncio.Event | None = None
+        self._changed: asyncio.Event | None = None
         """Set when there is more than the last look saw; None: not watched."""
         self.looked = asyncio.Event()
         """Set after the first look, even if that failed."""
@@ -164,7 +164,7 @@ class WaitTask:
                 lost = clip_observation(f"{self.wait.target} is gone. {gone}")
                 return None, WaitEnd(WaitStatus.ERROR, lost)
         panel = self._panel = self._panel or await self._make_panel(self._start)
-        self._news = self.watcher.news if self.watcher else None
+        self._changed = self.watcher.news if self.watcher else None
         finding = await panel.ask_judges(self._read_frame)
         self.met = finding.met
         if isinstance(finding.rests_on, SeenPicture):
@@ -192,17 +192,17 @@ class WaitTask:
 
     async def _wait_for_news(self, again: float | None) -> None:
         """Return at the next change, or after `again` seconds (None: only at a change)."""
-        news = self._news
+        changed = self._changed
         if again == 0:
             await asyncio.sleep(0)
             return
         if again is None:
-            if news is not None:
-                await news.wait()
+            if changed is not None:
+                await changed.wait()
             return
         waiting: list[asyncio.Task[object]] = [asyncio.create_task(self._clock.sleep(again))]
-        if news is not None:
-            waiting.append(asyncio.create_task(news.wait()))
+        if changed is not None:
+            waiting.append(asyncio.create_task(changed.wait()))
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:

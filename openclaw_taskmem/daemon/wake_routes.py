@@ -83,7 +83,7 @@ def build_routing_transport(
     transport = plugin_host.find_wake_transport(name)
     if why:
         log.warning("wakes go out by %s: %s", transport.name, why)
-    told: dict[str, JsonValue] = {
+    status: dict[str, JsonValue] = {
         "home": str(settings.home.folder),
         "database": scrub(settings.database),
         "settings": {**list_changed_settings(settings, environ)},
@@ -91,10 +91,10 @@ def build_routing_transport(
         "transport_note": why,
     }
     if named == reachability.ANY or "wake_transport" in settings.in_file:
-        return RoutingTransport(transport), told
+        return RoutingTransport(transport), status
     return RoutingTransport(
         transport, partial(_find_own_transport, plugin_host, gateways, {})
-    ), told
+    ), status
 
 
 def _find_own_transport(

@@ -62,8 +62,8 @@ def find_awaited(run: Run, sessions: SessionNames) -> str | None:
     `word` of the user.
     """
     if run.state is RunState.QUEUED:
-        told = sessions.is_own(run.session_key)
-        return None if told else "claim"
+        is_own = sessions.is_own(run.session_key)
+        return None if is_own else "claim"
     if run.state is RunState.REVIEW:
         return "review"
     if has_open_question(run):

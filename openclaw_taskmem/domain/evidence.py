@@ -244,11 +244,11 @@ def build_user_notices(
         return ()
     made = ledger.format_made(entries, places)
     doubts = ledger.format_unverified(entries, places)
-    told = [notices.build_write_verified(task, run, made, now)] if made else []
+    events_ = [notices.build_write_verified(task, run, made, now)] if made else []
     if doubts:
         line = f"{notices.format_task_name(task)}: {doubts}"
-        told.append(notices.build_notice(NoticeKind.UNVERIFIED, task, run, line, now))
-    return tuple(told)
+        events_.append(notices.build_notice(NoticeKind.UNVERIFIED, task, run, line, now))
+    return tuple(events_)
 
 
 def _describe_missing(open_: Sequence[CheckedClaim]) -> str:

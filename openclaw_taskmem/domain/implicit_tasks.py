@@ -202,9 +202,9 @@ def register_task(
         AgentDescribed(folder=caller.folder),
         now=now,
     ).run
-    told = (
+    milestones = (
         notices.build_milestone(which, task, own, now)
         for which in (Milestone.ACCEPTED, Milestone.STARTED)
     )
-    log = (task_lifecycle.build_registration_event(task, now), *told)
+    log = (task_lifecycle.build_registration_event(task, now), *milestones)
     return Change(tasks=(task,), runs=(own,), events=log)

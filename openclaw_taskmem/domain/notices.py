@@ -242,7 +242,7 @@ def build_last_words(run: Run | None, session_key: str, said: str, now: datetime
     It goes to the user of the run's session, whose chat shows the words already; for a run in the
     background, to the user of the session that sent it there.
     """
-    told = run.told_session if run is not None else None
+    asking_session = run.told_session if run is not None else None
     return Event(
         at=now,
         kind=events.NOTICE,
@@ -250,10 +250,10 @@ def build_last_words(run: Run | None, session_key: str, said: str, now: datetime
         run_id=run.run_id if run else None,
         data={
             "about": NoticeKind.WORDS,
-            "session_key": told or session_key,
+            "session_key": asking_session or session_key,
             "line": clip(said, WORDS_BYTES),
             "home": run.home if run else None,
-            "in_chat": told is None,
+            "in_chat": asking_session is None,
         },
     )
 
@@ -293,8 +293,10 @@ def build_wait_notices(
         "line": clip(line, LINE_BYTES),
         "home": run.home if run else task.home if task else wait.home,
     }
-    told = Event(at=now, kind=events.NOTICE, task_id=wait.task_id, wait_id=wait.wait_id, data=data)
-    return (told,)
+    notice = Event(
+        at=now, kind=events.NOTICE, task_id=wait.task_id, wait_id=wait.wait_id, data=data
+    )
+    return (notice,)
 
 
 def build_write_verified(task: Task, run: Run, said: str, now: datetime) -> Event:
@@ -310,8 +312,8 @@ def add_nothing_written(event: Event, task: Task, nothing: str) -> Event:
     line = str(event.data.get("line"))
     if event.data.get("name") != Milestone.COMPLETED or not line.startswith(said):
         return event
-    told = f"{said}; {nothing}{line.removeprefix(said)}"
-    return event.model_copy(update={"data": {**event.data, "line": told}})
+    changed = f"{said}; {nothing}{line.removeprefix(said)}"
+    return event.model_copy(update={"data": {**event.data, "line": changed}})
 
 
 def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:

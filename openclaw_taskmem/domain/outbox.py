@@ -163,11 +163,11 @@ def has_live_continuation(wakes: Iterable[Wake], now: datetime, policy: OutboxPo
 
     It is due, or was sent within `ack_seconds`.
     """
-    told = [wake for wake in wakes if wake.cause is WakeCause.RUN]
-    sent = [wake.sent_at for wake in told if wake.state is WakeState.SENT]
+    run_wakes = [wake for wake in wakes if wake.cause is WakeCause.RUN]
+    sent = [wake.sent_at for wake in run_wakes if wake.state is WakeState.SENT]
     earliest = now - timedelta(seconds=policy.ack_seconds)
     lately = any(at is not None and earliest <= at <= now for at in sent)
-    return lately or any(wake.state is WakeState.DUE for wake in told)
+    return lately or any(wake.state is WakeState.DUE for wake in run_wakes)
 
 
 def is_in_flight(wake: Wake, now: datetime) -> bool:
@@ -248,7 +248,7 @@ def record_delivery_failure(
 
     `retry_seconds`: after how many the transport expects to work; None: not known.
     """
-    owed = tuple(
+    due_again = tuple(
         wake.model_copy(
             update={
                 "due_at": now + policy.retry_after(wake.attempts, retry_seconds),
@@ -261,10 +261,10 @@ def record_delivery_failure(
     )
     log = tuple(
         _build_event(events.WAKE_FAILED, wake, now, error=error)
-        for wake in owed
+        for wake in due_again
         if retries.is_worth_logging(wake.attempts)
     )
-    return Change(wakes=owed, events=log)
+    return Change(wakes=due_again, events=log)
 
 
 def record_refusal(current: Sequence[Wake], error: str, now: datetime) -> Change:
@@ -320,12 +320,12 @@ def requeue_lost_wakes(
         again.append(
             wake.model_copy(update={"state": WakeState.DUE, "due_at": rest, "last_error": why})
         )
-    owed = [wake for wake in again if wake.state is WakeState.DUE]
+    due = [wake for wake in again if wake.state is WakeState.DUE]
     return Change(
         wakes=tuple(again),
         events=(
             *build_settled_events(again, now),
-            *(_build_event(events.WAKE_LOST, wake, now, error=why) for wake in owed),
+            *(_build_event(events.WAKE_LOST, wake, now, error=why) for wake in due),
         ),
     )
 

@@ -152,11 +152,11 @@ def guard_act(
     if is_allowed(act, tie, held):
         return tie
     waits = held.run is not None and held.run.state.is_waiting
-    told = token is None and (waits or tie is Tie.HOST)
-    if act is Act.WRITE and not told:
+    without_token = token is None and (waits or tie is Tie.HOST)
+    if act is Act.WRITE and not without_token:
         run_claims.guard_write(held.run, caller, token, wish)
     said = f"{task.task_id} {_describe_owner(caller, task, held.run)}, so you may not {act}"
-    held_by = act is Act.TAKE_UP or (act is Act.WRITE and told)
+    held_by = act is Act.TAKE_UP or (act is Act.WRITE and without_token)
     error = RunHeld if held_by else NotAllowed
     raise error(f"{said}; {_describe_way(act, caller, task, held, tie)}.")
 

@@ -127,8 +127,8 @@ def apply_turn_end(
             moved = apply_events(course.run, ToldToGoOn(), now=now).run
             rest = timedelta(seconds=course.seconds)
             wake = run_wakes.make_wake(moved, wake_id, course.text, now, rest)
-            told = RunTransition(run=moved, events=course.events)
-            return build_run_change(facts, told, now, wake=wake)
+            transition = RunTransition(run=moved, events=course.events)
+            return build_run_change(facts, transition, now, wake=wake)
 
 
 def promote_run(
@@ -148,9 +148,9 @@ def promote_run(
     if not policy.carry_on or run_wakes.list_open_run_wakes(facts):
         return Change()
     claim = (RunClaimed(owner=owner),) if run.state is RunState.QUEUED else ()
-    told = apply_events(run, *claim, ToldToGoOn(), now=now, policy=policy)
-    wake = run_wakes.make_wake(told.run, wake_id, run_reminders.remind_to_go_on(facts.task), now)
-    return build_run_change(facts, told, now, wake=wake)
+    moved = apply_events(run, *claim, ToldToGoOn(), now=now, policy=policy)
+    wake = run_wakes.make_wake(moved.run, wake_id, run_reminders.remind_to_go_on(facts.task), now)
+    return build_run_change(facts, moved, now, wake=wake)
 
 
 def decide_course(
@@ -280,7 +280,7 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
         update={"message_count": task.message_count + 1, "session_key": session}
     )
     said = f"{course.said} {notices.format_resume_command(task, course.run)} tries again."
-    told = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
+    milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
     log = task_lifecycle.build_status_events(
         facts.task.status, task, now, run_id=moved.run.run_id, why=course.why
     )
@@ -292,17 +292,19 @@ def fail_run(facts: TaskFacts, course: Fail, now: datetime) -> Change:
         data={"rounds": course.run.limits.idle_rounds},
     )
     stalled = (stall,) if course.why is RunReason.STALLED else ()
-    ended = RunTransition(run=moved.run, events=(*stalled, *moved.events, *log, told))
+    ended = RunTransition(run=moved.run, events=(*stalled, *moved.events, *log, milestone))
     return build_run_change(facts, ended, now, task=task, message=message)
 
 
 def _block_run(facts: TaskFacts, course: Block, now: datetime) -> Change:
     moved = apply_events(course.run, RunBlocked(why=course.why), now=now)
-    told: tuple[Event, ...] = ()
+    notice: tuple[Event, ...] = ()
     if course.line is not None:
         line = f"{notices.format_task_name(facts.task)}: {course.line}"
-        told = (notices.build_notice(NoticeKind(course.why), facts.task, moved.run, line, now),)
-    return build_run_change(facts, RunTransition(run=moved.run, events=(*moved.events, *told)), now)
+        notice = (notices.build_notice(NoticeKind(course.why), facts.task, moved.run, line, now),)
+    return build_run_change(
+        facts, RunTransition(run=moved.run, events=(*moved.events, *notice)), now
+    )
 
 
 def _has_progress(run: Run, turn: Turn) -> bool:

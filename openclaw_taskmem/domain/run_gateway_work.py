@@ -71,6 +71,6 @@ def _list_names(awaited: Mapping[str, JsonValue], kind: str) -> Sequence[str]:
 
 def _resume_now(facts: TaskFacts, run: Run, wake_id: str, text: str, now: datetime) -> Change:
     """Build the change that ends a run's rest and wakes it now."""
-    told = apply_events(run, ToldToGoOn(), RoundReplaced(), now=now)
-    wake = run_wakes.make_wake(told.run, wake_id, text, now)
-    return run_continuation.build_run_change(facts, told, now, wake=wake)
+    moved = apply_events(run, ToldToGoOn(), RoundReplaced(), now=now)
+    wake = run_wakes.make_wake(moved.run, wake_id, text, now)
+    return run_continuation.build_run_change(facts, moved, now, wake=wake)

@@ -134,8 +134,8 @@ def describe_background(
     oldest first.
     """
     log = [m.content for m in messages if m.msg_type is MessageType.LIFECYCLE]
-    told = [entry for entry in log if entry.startswith((_BY_AGENT, _BY_USER))]
-    entry = told[-1] if told else _BY_AGENT
+    entries = [entry for entry in log if entry.startswith((_BY_AGENT, _BY_USER))]
+    entry = entries[-1] if entries else _BY_AGENT
     sender = "The user" if entry.startswith(_BY_USER) else "Its agent"
     note = entry.removeprefix(_BY_USER).removeprefix(_BY_AGENT).strip()
     words = f" with the words {quote_line(to_plain_line(note), NOTE_BYTES)}" if note else ""
@@ -172,9 +172,9 @@ def build_cancellation(
     inside = caller.owner is not None and caller.owner.same(run.owner)
     stop = () if turn is None or inside else (notices.build_turn_stop(run, turn, now),)
     line = f"{notices.format_task_name(task)}: cancelled. {reason}".strip()
-    told = notices.build_notice(NoticeKind.CANCELLED, task, moved.run, line, now)
-    more: tuple[Event, ...] = (*stop, told)
-    if caller.person and caller.session_key == told.data["session_key"]:
+    notice = notices.build_notice(NoticeKind.CANCELLED, task, moved.run, line, now)
+    more: tuple[Event, ...] = (*stop, notice)
+    if caller.person and caller.session_key == notice.data["session_key"]:
         more = stop  # the user reads the answer to the command in that chat
     return _build_change(facts, (task, message), moved, now, more, by=caller)
 
@@ -184,8 +184,8 @@ def build_task_abort(facts: TaskFacts, run: Run, reason: str, now: datetime) -> 
     task, message = _end_task(facts.task, TaskStatus.FAILED, reason, now)
     moved = apply_events(run, RunFailed(why=RunReason.ABORTED), now=now)
     said = f"Its agent gave it up: {reason}"
-    told = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
-    return _build_change(facts, (task, message), moved, now, (told,))
+    milestone = notices.build_milestone(Milestone.FAILED, task, moved.run, now, said)
+    return _build_change(facts, (task, message), moved, now, (milestone,))
 
 
 def build_user_handoff(
@@ -209,8 +209,8 @@ def build_user_handoff(
     moved = apply_events(run, SentToReview(), now=now)
     more = f", with {len(rest)} more" if rest else ""
     line = f"{notices.format_task_name(task)}: for you to review{more}. {note}".strip()
-    told = notices.build_notice(NoticeKind.REVIEW, task, moved.run, line, now)
-    first = _build_change(facts, (task, message), moved, now, (told,))
+    notice = notices.build_notice(NoticeKind.REVIEW, task, moved.run, line, now)
+    first = _build_change(facts, (task, message), moved, now, (notice,))
     return Change(
         tasks=(*first.tasks, *(t for each in rest for t in each.tasks)),
         messages=(*first.messages, *(m for each in rest for m in each.messages)),
@@ -255,17 +255,17 @@ def build_run_reset(
     moved = apply_events(run, RunRequeued(why=RunReason.RESET), now=now)
     queued = moved.run
     stop = () if turn is None else (notices.build_turn_stop(run, turn, now),)
-    told: tuple[Wake, ...] = ()
+    wakes: tuple[Wake, ...] = ()
     if sessions.is_own(queued.session_key):
         queued = apply_events(queued, ToldToGoOn(), now=now).run
-        told = (run_wakes.make_wake(queued, wake_id, text, now),)
+        wakes = (run_wakes.make_wake(queued, wake_id, text, now),)
     task, message = _add_message(facts.task, "Its run was reset.", now)
     gone = run_wakes.supersede_open_wakes(facts)
     return Change(
         tasks=(task,),
         messages=(message,),
         runs=(queued,),
-        wakes=(*gone, *told),
+        wakes=(*gone, *wakes),
         events=(*moved.events, *stop, *outbox.build_settled_events(gone, now)),
     )
 

@@ -90,8 +90,8 @@ def record_heard(
 ) -> Change:
     """Add to a change that the run's owner has been told of messages."""
     written = change.runs or ((facts.run,) if facts.run else ())
-    heard = UserHeard(heard_until=unheard[-1].message_id)
-    runs = tuple(apply_events(run, heard, now=now).run for run in written)
+    event = UserHeard(heard_until=unheard[-1].message_id)
+    runs = tuple(apply_events(run, event, now=now).run for run in written)
     return change.model_copy(update={"runs": runs})
 
 

@@ -132,8 +132,8 @@ def _enter_state(run: Run, state: RunState, now: datetime) -> Fields:
 
 
 def _build_change_event(run: Run, before: RunState | None, now: datetime) -> Event:
-    told = {"from": before, "to": run.state, "why": run.why}
-    return _build_event(events.RUN_CHANGED, run, now, **told)
+    data = {"from": before, "to": run.state, "why": run.why}
+    return _build_event(events.RUN_CHANGED, run, now, **data)
 
 
 def _build_event(kind: str, run: Run, now: datetime, **data: str | None) -> Event:

@@ -74,8 +74,8 @@ def build_user_question(
     changes = [n for n, event in enumerate(newest) if _is_change(run, event)]
     since = newest[changes[-1] if changes else 0 :]
     since = [event for event in since if event.run_id == run.run_id]
-    told = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD)
-    text = next(told, f"{notices.format_task_name(task)} waits for you.")
+    lines = (str(e.data.get("line")) for e in since if e.data.get("about") in _TOLD)
+    text = next(lines, f"{notices.format_task_name(task)} waits for you.")
     options: tuple[str, ...] = (RESUME, LEAVE_IT)
     if run.state is RunState.REVIEW:
         options = (ACCEPT, SEND_BACK)
@@ -179,11 +179,11 @@ def build_answer_reminder(
     run = facts.run
     if run is None or run.why != RunReason.ANSWERED or run.limits.idle_rounds:
         return Change()
-    told = next((wake for wake in newest if run_wakes.is_answer_wake(wake)), None)
-    if told is None or not policy.carry_on or run_wakes.list_open_run_wakes(facts):
+    answer_wake = next((wake for wake in newest if run_wakes.is_answer_wake(wake)), None)
+    if answer_wake is None or not policy.carry_on or run_wakes.list_open_run_wakes(facts):
         return Change()
     rest = timedelta(seconds=policy.idle_pauses[0])
-    wake = run_wakes.make_wake(run, wake_id, f"{told.text} {_AGAIN}", now, rest)
+    wake = run_wakes.make_wake(run, wake_id, f"{answer_wake.text} {_AGAIN}", now, rest)
     wake = wake.model_copy(update={"key": f"{run_wakes.ANSWER}{wake_id}"})
     again = apply_events(run, RoundCounted(idle_rounds=1, said=run.progress.said), now=now)
     return Change(runs=(again.run,), wakes=(wake,))

@@ -164,8 +164,8 @@ def was_resumed(run: Run, owner: Owner, since: datetime | None) -> bool:
     """
     if run.state is RunState.RUNNING:
         return run.owner == owner
-    told = run.state is RunState.QUEUED and run.why == RunReason.INTERRUPTED
-    return told and since is not None and run.changed_at >= since
+    is_queued = run.state is RunState.QUEUED and run.why == RunReason.INTERRUPTED
+    return is_queued and since is not None and run.changed_at >= since
 
 
 def describe_cut(run: Run | None, boot: str | None) -> str | None:
@@ -268,14 +268,14 @@ def _resume_run(facts: TaskFacts, run: Run, wake_id: str, text: str, now: dateti
     queued = _queue_run(run, RunReason.INTERRUPTED, now)
     moved = apply_events(queued, ToldToGoOn(ages=True), ResumeTried(), now=now)
     again = moved.run
-    told = build_resumed_notice(facts.task, again, now)
+    notice = build_resumed_notice(facts.task, again, now)
     gone = run_wakes.supersede_open_wakes(facts)
     task = facts.task.model_copy(update={"held_until": now + HOLD_FOR_GO_ON})
     return Change(
         tasks=(task,),
         runs=(again,),
         wakes=(*gone, run_wakes.make_wake(again, wake_id, text, now)),
-        events=(*moved.events, told, *outbox.build_settled_events(gone, now)),
+        events=(*moved.events, notice, *outbox.build_settled_events(gone, now)),
     )
 
 
@@ -291,7 +291,7 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
     how = notices.format_resume_command(task, run)
     also = "continue or " if run.told_session is None else ""
     line = f"{notices.format_task_name(task)}: {because}. Say {also}{how} to go on."
-    told = notices.build_notice(NoticeKind(why or RunReason.STALE), task, moved.run, line, now)
+    notice = notices.build_notice(NoticeKind(why or RunReason.STALE), task, moved.run, line, now)
     # The user decides, so no wake may tell the agent to go on.
     gone = run_wakes.supersede_open_wakes(facts)
     free = task.model_copy(update={"held_until": None})
@@ -299,7 +299,7 @@ def _ask_user(facts: TaskFacts, run: Run, why: RunReason | None, now: datetime) 
         tasks=(free,) if free != task else (),
         runs=(moved.run,),
         wakes=gone,
-        events=(*moved.events, told, *outbox.build_settled_events(gone, now)),
+        events=(*moved.events, notice, *outbox.build_settled_events(gone, now)),
     )
 
 
@@ -332,8 +332,10 @@ def is_between_turns(
     run = facts.run
     if run is None or run.lease_until is not None:
         return False
-    owed = any(wake.cause is WakeCause.RUN and wake.state is WakeState.DUE for wake in facts.wakes)
-    return owed and _find_doubt(run, sight, now, policy) is None
+    has_due_wake = any(
+        wake.cause is WakeCause.RUN and wake.state is WakeState.DUE for wake in facts.wakes
+    )
+    return has_due_wake and _find_doubt(run, sight, now, policy) is None
 
 
 def correct_wake_time(wake: Wake, now: datetime, policy: OutboxPolicy) -> Wake:

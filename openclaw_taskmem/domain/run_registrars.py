@@ -56,8 +56,8 @@ def was_refused(wakes: Sequence[Wake]) -> bool:
 
     Its registrar's session is gone then. `wakes`: in any state, newest first.
     """
-    told = (wake.state for wake in wakes if wake.key.startswith(UNCLAIMED))
-    return next(told, None) is WakeState.REFUSED
+    states = (wake.state for wake in wakes if wake.key.startswith(UNCLAIMED))
+    return next(states, None) is WakeState.REFUSED
 
 
 def settle_wakes(wakes: Sequence[Wake]) -> tuple[Wake, ...]:

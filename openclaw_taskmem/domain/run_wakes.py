@@ -48,12 +48,12 @@ def supersede_open_wakes(facts: TaskFacts, *, answers: bool = False) -> tuple[Wa
 
     Wakes that carry a user's answer stay open, unless `answers`.
     """
-    told = tuple(
+    dropped = tuple(
         wake.model_copy(update={"state": WakeState.SUPERSEDED, "due_at": None})
         for wake in list_open_run_wakes(facts)
         if answers or not is_answer_wake(wake)
     )
-    return (*told, *run_registrars.settle_wakes(facts.wakes))
+    return (*dropped, *run_registrars.settle_wakes(facts.wakes))
 
 
 def is_answer_wake(wake: Wake) -> bool:

@@ -74,9 +74,9 @@ def judge_stuck(facts: TaskFacts, now: datetime, policy: StuckPolicy) -> StuckVe
 def add_failures(verdict: StuckVerdict, failed: int, policy: StuckPolicy) -> StuckVerdict:
     """Make a verdict urgent if enough consecutive waits failed."""
     urgent = failed >= policy.urgent_failed_waits
-    told = f"; the last {format_count(failed, 'wait')} ended without success" if urgent else ""
+    failures = f"; the last {format_count(failed, 'wait')} ended without success" if urgent else ""
     return verdict.model_copy(
-        update={"failed_waits": failed, "urgent": urgent, "reason": f"{verdict.reason}{told}"}
+        update={"failed_waits": failed, "urgent": urgent, "reason": f"{verdict.reason}{failures}"}
     )
 
 
@@ -214,7 +214,7 @@ def alert_registrar(
     *,
     wake_id: str,
     reaches: Callable[[str | None, str | None], bool],
-    list_told: Callable[[], Sequence[Wake]],
+    list_wakes: Callable[[], Sequence[Wake]],
     now: datetime,
     policy: StuckPolicy,
 ) -> Change | None:
@@ -222,8 +222,8 @@ def alert_registrar(
 
     None: the task was not handed to a role, or a session has claimed it. A queued run has the
     threshold to be claimed first. `reaches` tells whether a host and session can be woken;
-    `list_told` lists the task's wakes in any state, newest first. If the registrar cannot be woken,
-    the user is notified.
+    `list_wakes` lists the task's wakes in any state, newest first. If the registrar cannot be
+    woken, the user is notified.
     """
     run = facts.run
     if run is None or not run_calls.is_given_away(run):
@@ -234,15 +234,15 @@ def alert_registrar(
         return Change(tasks=(task.model_copy(update={"held_until": claimed_by}),))
     said, alerted = _describe_unclaimed(run, verdict, now), _count_alert(task, now)
     session = task.registrar_session
-    gone = run_registrars.was_refused(list_told())
+    gone = run_registrars.was_refused(list_wakes())
     if session is not None and not gone and reaches(task.registrar_host, session):
         return _wake_registrar(facts, alerted, said, wake_id, now)
     line = f"{notices.format_task_name(task)} {said}"
-    told = notices.build_notice(NoticeKind.UNCLAIMED, task, run, line, now)
+    notice = notices.build_notice(NoticeKind.UNCLAIMED, task, run, line, now)
     # If its session is gone, the main session is told.
     whose = {"session_key": None if gone else session, "home": task.registrar_home}
-    told = told.model_copy(update={"data": {**told.data, **whose}})
-    return Change(tasks=(alerted,), events=(told,))
+    notice = notice.model_copy(update={"data": {**notice.data, **whose}})
+    return Change(tasks=(alerted,), events=(notice,))
 
 
 def _wake_registrar(
@@ -255,12 +255,12 @@ def _wake_registrar(
     wake = run_registrars.build_unclaimed_wake(alerted, said, wake_id, now)
     open_ = run_registrars.list_open_wakes(facts.wakes)
     before = [*filterfalse(run_registrars.is_review_reminder, open_)]
-    owed = [old for old in before if old.state is WakeState.DUE]
-    if owed:
+    due = [old for old in before if old.state is WakeState.DUE]
+    if due:
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
         # A kept wake has no due time.
-        update = {"text": wake.text, "due_at": owed[0].due_at or now}
-        fresh = owed[0].model_copy(update=update)
+        update = {"text": wake.text, "due_at": due[0].due_at or now}
+        fresh = due[0].model_copy(update=update)
         return Change(tasks=(task,), wakes=(fresh,))
     unanswered = _close_unanswered(before)
     log = outbox.build_settled_events(unanswered, now)

@@ -39,28 +39,28 @@ def describe_unheard(*, ends: bool) -> str:
 def describe_handoff_notes(task: Task, left: HandoffNotes) -> str:
     """Tell the agent that claims a task about the hand-off notes and what comes next."""
     done = plan.compute_progress(task).current is None
-    told = ["Read the note of who handed it to you."] if left.note is not None else []
+    lines = ["Read the note of who handed it to you."] if left.note is not None else []
     if left.reviewed and left.user_said:
-        told.append(
+        lines.append(
             "The user sent it back: do what they say first, see user_said. Open again "
             "with reopened_steps what has to be done again, or plan what is new with "
             "task_plan_update, and hand it off for review again when done."
         )
     elif left.reviewed:
-        told.append(
+        lines.append(
             "It was taken out of the user's review without a word of theirs: ask them "
             "what is missing, with ask, and hand it off for review again when done."
         )
     elif left.user_said:
-        told.append("Act first on what the user has said, see user_said.")
+        lines.append("Act first on what the user has said, see user_said.")
     if done and left.user_said and not left.reviewed:
-        told.append(
+        lines.append(
             "All steps are marked done: open again with reopened_steps what that "
             'undoes, and set status "completed" only when it is done, too.'
         )
     elif not (done and left.reviewed):
-        told.append(describe_next_step(task))
-    return " ".join(told)
+        lines.append(describe_next_step(task))
+    return " ".join(lines)
 
 
 def summarize_task(facts: QueryFacts, question: ThreadQuery) -> str:
@@ -78,22 +78,22 @@ def summarize_task(facts: QueryFacts, question: ThreadQuery) -> str:
 
 def _describe_status(task: Task) -> list[str]:
     progress = plan.compute_progress(task)
-    told: list[str] = []
+    lines: list[str] = []
     if task.status is not TaskStatus.ACTIVE:
-        told.append(f"The task is {task.status}.")
+        lines.append(f"The task is {task.status}.")
     if progress.completed:
-        told.append(f"Completed {_describe_steps(task, progress.completed)}.")
+        lines.append(f"Completed {_describe_steps(task, progress.completed)}.")
     else:
-        told.append("No step is done yet.")
+        lines.append("No step is done yet.")
     if progress.current is None:
-        told.append("All steps are done.")
-        return told
+        lines.append("All steps are done.")
+        return lines
     current = quote_step(task.plan[progress.current], 200)
     place = "Currently on" if task.status is TaskStatus.ACTIVE else "Not done:"
-    told.append(f"{place} step {progress.current + 1}, {current}.")
+    lines.append(f"{place} step {progress.current + 1}, {current}.")
     if progress.remaining:
-        told.append(f"Remaining: {_describe_steps(task, progress.remaining)}.")
-    return told
+        lines.append(f"Remaining: {_describe_steps(task, progress.remaining)}.")
+    return lines
 
 
 def _describe_steps(task: Task, indices: Collection[int]) -> str:
@@ -126,26 +126,26 @@ def _describe_blockers(facts: QueryFacts) -> list[str]:
 
 
 def _describe_waits(facts: QueryFacts, *, asked: bool) -> list[str]:
-    told: list[str] = []
+    lines: list[str] = []
     for wait in facts.waits:
         if wait.status is WaitStatus.WATCHING:
             left = format_duration((wait.deadline_at - facts.now).total_seconds())
-            told.append(
+            lines.append(
                 f"Waiting on {clip(wait.target, 80)} ({wait.wait_id}) until "
                 f"{quote_line(wait.wake_when, 160)}, {left} left."
             )
-    if not told and facts.task.linkage.last_wait_state is not None:
-        told.append(f"The last wait ended as {facts.task.linkage.last_wait_state}.")
-    return told or (["Nothing is waited for."] if asked else [])
+    if not lines and facts.task.linkage.last_wait_state is not None:
+        lines.append(f"The last wait ended as {facts.task.linkage.last_wait_state}.")
+    return lines or (["Nothing is waited for."] if asked else [])
 
 
 def _describe_last_message(facts: QueryFacts) -> list[str]:
     spoken = [message for message in facts.messages if message.role is not Role.SYSTEM]
-    told = thread.choose_meaningful(spoken or facts.messages, most=1)
-    if not told:
+    newest = thread.choose_meaningful(spoken or facts.messages, most=1)
+    if not newest:
         return ["Nothing was narrated yet."]
-    ago = format_duration((facts.now - told[0].created_at).total_seconds())
-    return [f"Last message, {ago} ago: {quote_line(told[0].content, 300)}."]
+    ago = format_duration((facts.now - newest[0].created_at).total_seconds())
+    return [f"Last message, {ago} ago: {quote_line(newest[0].content, 300)}."]
 
 
 def describe_open_waits(task: Task) -> str:

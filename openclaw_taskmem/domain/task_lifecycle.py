@@ -197,8 +197,8 @@ def build_lifecycle_message(task: Task, said: str, now: datetime) -> Message:
 
 def is_completion_message(message: Message) -> bool:
     """True if a message is the thread's entry for a completion."""
-    told = message.msg_type is MessageType.LIFECYCLE
-    return told and _COMPLETED.match(message.content) is not None
+    is_lifecycle = message.msg_type is MessageType.LIFECYCLE
+    return is_lifecycle and _COMPLETED.match(message.content) is not None
 
 
 def attribute_words(words: str, relay: str | None) -> str:

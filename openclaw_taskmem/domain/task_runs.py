@@ -84,8 +84,8 @@ def begin_for_caller(
     held = run_calls.begin_turn_or_rest(moved, caller, now)
     if last is not None:
         return held
-    told = notices.build_milestone(Milestone.ACCEPTED, task, held.run, now)
-    return RunTransition(run=held.run, events=(*held.events, told))
+    milestone = notices.build_milestone(Milestone.ACCEPTED, task, held.run, now)
+    return RunTransition(run=held.run, events=(*held.events, milestone))
 
 
 def queue_for_role(
@@ -163,7 +163,7 @@ def apply_call(
     if call.marked:
         after = apply_events(after, StepsDone(), now=now).run
     gone: tuple[Wake, ...] = ()
-    told: tuple[Event, ...] = ()
+    user_events: tuple[Event, ...] = ()
     if after.state is not run.state:
         settle = run_registrars.settle_wakes(facts.wakes)
         gone = settle if after.state is RunState.RUNNING else run_wakes.supersede_open_wakes(facts)
@@ -171,13 +171,13 @@ def apply_call(
         said = call.said
         if said and not caller.person:
             said = f"its agent says: {quote_line(said, SAID_BYTES)}"
-        told = (notices.build_milestone(_TOLD[task.status], task, after, now, said),)
+        user_events = (notices.build_milestone(_TOLD[task.status], task, after, now, said),)
     elif call.marked and (after.told_session is not None or not after.state.terminal):
-        told = (notices.build_steps_done(task, after, call.marked, now),)
+        user_events = (notices.build_steps_done(task, after, call.marked, now),)
     return Change(
         runs=(after,) if after != run else (),
         wakes=gone,
-        events=(*moved.events, *told, *outbox.build_settled_events(gone, now)),
+        events=(*moved.events, *user_events, *outbox.build_settled_events(gone, now)),
     )
 
 
@@ -223,8 +223,8 @@ def _is_sent_back(run: Run, caller: Caller, sessions: SessionNames) -> bool:
 
     A gateway's run goes on by its agent's act. Source: ruling "consent".
     """
-    told = sessions.is_own(run.session_key)
-    return caller.is_user and run.state.is_waiting and not told
+    is_own = sessions.is_own(run.session_key)
+    return caller.is_user and run.state.is_waiting and not is_own
 
 
 def _is_later_turn(run: Run, caller: Caller) -> bool:
@@ -246,9 +246,9 @@ def _ask_user(
         how = f" Say {notices.format_resume_command(task, run)} and your answer."
     choice = f" ({' / '.join(options)})" if options else ""
     line = f"{notices.format_task_name(task)}: {ask}{choice}{how}"
-    told = notices.build_notice(NoticeKind.QUESTION, task, run, line, now)
-    told = told.model_copy(update={"data": {**told.data, "options": [*options]}})
-    return RunTransition(run=run, events=(*blocked.events, told))
+    notice = notices.build_notice(NoticeKind.QUESTION, task, run, line, now)
+    notice = notice.model_copy(update={"data": {**notice.data, "options": [*options]}})
+    return RunTransition(run=run, events=(*blocked.events, notice))
 
 
 def _move_run(

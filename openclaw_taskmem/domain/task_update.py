@@ -167,9 +167,9 @@ def apply_update(
     done, reopened = _read_explicit_marks(before, wish)
     if resting and (done or reopened):
         task_lifecycle.require_open(before, "its steps keep their marks")
-    told = _find_marked_steps(said, before, wish) - reopened
+    marked = _find_marked_steps(said, before, wish) - reopened
     if counts:
-        done |= told
+        done |= marked
         reopened |= said.reopened - done
     marks = (before.done | done) - reopened
     messages = _build_messages(task, wish, moved, marked=marks != before.done, now=now)
@@ -186,7 +186,7 @@ def apply_update(
         task=task,
         marked=marks - before.done,
         unmarked=before.done - marks,
-        passed_over=told - marks,
+        passed_over=marked - marks,
         hint=_build_hint(before, task, wish, said) if counts and not resting else None,
         was=before.status,
     )

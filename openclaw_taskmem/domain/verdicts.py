@@ -239,18 +239,18 @@ def compute_retry_delay(failures: int) -> float:
     return min(2.0 ** min(failures - 1, 10), LONGEST_REST)
 
 
-def combine_replies(heard: Sequence[JudgeReply]) -> WaitFinding:
+def combine_replies(replies: Sequence[JudgeReply]) -> WaitFinding:
     """Combine the judges' replies, in the order in which they were asked.
 
     Only a ruling meets a condition. A wait is lost if its target is gone and every judge answered,
     or one was sure; a judge in trouble is waited for.
     """
-    sure = next((each for each in heard if each.sure), None)
-    deciding = sure or next((e for e in reversed(heard) if e.ruling), None)
-    troubled = [each for each in heard if each.trouble]
+    sure = next((each for each in replies if each.sure), None)
+    deciding = sure or next((e for e in reversed(replies) if e.ruling), None)
+    troubled = [each for each in replies if each.trouble]
     ruling = deciding.ruling if deciding else None
     gone = deciding.gone if deciding else None
-    again = [each.again for each in heard if each.again is not None]
+    again = [each.again for each in replies if each.again is not None]
     met = ruling is not None and ruling.met is Met.YES
     words = [ruling.observation.strip()] if ruling and ruling.observation.strip() else []
     lost = bool(gone) and not met and (sure is not None or not troubled)
@@ -269,14 +269,14 @@ def combine_replies(heard: Sequence[JudgeReply]) -> WaitFinding:
         observation=clip_observation(" ".join(map(_end_sentence, words))) or NOTHING_SEEN,
         again=min(again, default=None),
         rests_on=deciding.rests_on if deciding else None,
-        unjudged=None if sure else _find_unjudged_time(heard),
+        unjudged=None if sure else _find_unjudged_time(replies),
     )
 
 
-def _find_unjudged_time(heard: Sequence[JudgeReply]) -> UnjudgedPeriod | None:
+def _find_unjudged_time(replies: Sequence[JudgeReply]) -> UnjudgedPeriod | None:
     """Return since when a side has no judge that can rule, and why; None: all sides have one."""
-    judged = {side for each in heard if each.since is None for side in each.sides}
-    lost = [(e.since, e) for e in heard if e.since and not judged.issuperset(e.sides)]
+    judged = {side for each in replies if each.since is None for side in each.sides}
+    lost = [(e.since, e) for e in replies if e.since and not judged.issuperset(e.sides)]
     if not lost:
         return None
     why = (e.trouble or (e.ruling and e.ruling.trouble) or "" for _, e in lost)
@@ -294,8 +294,8 @@ def describe_timeout(observation: str | None, tail: str | None) -> str:
     lines = [line for line in (tail or "").splitlines() if line.strip()]
     if not lines:
         return observation or NOTHING_SEEN
-    told = f'Nothing new; the last line is "{clip(to_plain_line(lines[-1]), LINE_BYTES)}".'
-    return told if observation in (None, NOTHING_SEEN) else f"{told} {observation}"
+    reason = f'Nothing new; the last line is "{clip(to_plain_line(lines[-1]), LINE_BYTES)}".'
+    return reason if observation in (None, NOTHING_SEEN) else f"{reason} {observation}"
 
 
 def describe_unjudged(unjudged: UnjudgedPeriod, observation: str, now: datetime) -> str:

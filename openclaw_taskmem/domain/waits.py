@@ -273,11 +273,11 @@ def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: dat
         created_at=now,
         due_at=now,
     )
-    told = _build_messages(facts.task, text, now)
+    messages = _build_messages(facts.task, text, now)
     return Change(
-        tasks=_update_task(ended, facts.task, now, messages=len(told)),
+        tasks=_update_task(ended, facts.task, now, messages=len(messages)),
         waits=(ended,),
-        messages=told,
+        messages=messages,
         wakes=() if outcome.status is WaitStatus.CANCELLED else (wake,),
         events=(
             Event(

@@ -285,8 +285,8 @@ def add_late_entries(context: Context, task_id: str) -> None:
         return
     whole = facts.model_copy(update={"run": run})
     places = _build_shown_prefixes(run.agent.folder if run else None)
-    told = evidence.build_user_notices(whole, entries, places, context.clock.now())
-    context.commit(Change(ledger=entries, events=told))
+    user_notices = evidence.build_user_notices(whole, entries, places, context.clock.now())
+    context.commit(Change(ledger=entries, events=user_notices))
 
 
 def _has_next(context: Context, run: Run | None) -> bool:
@@ -317,9 +317,9 @@ def check_first_answer(context: Context, session_key: str, said: str) -> None:
         doubts = (*facts.task.doubts, ledger.ANSWER)
         entries = ledger.build_unverified_entries(run.task_id, run.run_id, new, now)
         whole = facts.model_copy(update={"run": run})
-        told = evidence.build_user_notices(whole, entries, {}, now)
+        user_notices = evidence.build_user_notices(whole, entries, {}, now)
         looked_up = facts.task.model_copy(update={"doubts": doubts})
-        return Change(tasks=(looked_up,), ledger=entries, events=told), None
+        return Change(tasks=(looked_up,), ledger=entries, events=user_notices), None
 
     context.update_task(run.task_id, notify)
 

@@ -52,10 +52,10 @@ def handle_gateway_start(
     if presence.boot in known:
         return
     due = presence.started_at + wake_holds.SETTLES
-    owed = _find_owed_wakes(context)
+    open_wakes = _find_owed_wakes(context)
     sent = [
         wake
-        for wake in owed
+        for wake in open_wakes
         if wake.state is WakeState.SENT and wake.transport == presence.transport
     ]
     why = "the gateway was restarted before a turn took it"
@@ -66,7 +66,7 @@ def handle_gateway_start(
             current, why, now, context.outbox, due_at=due
         ),
     )
-    resting = [wake for wake in owed if wake.last_error is not None]
+    resting = [wake for wake in open_wakes if wake.last_error is not None]
     _update_by_subject(context, resting, lambda current, _: _cap_due_time(current, due))
     run_recovery.give_gateway_runs_recovery_time(context, presence, others)
     # Notices are committed with the bookmark, so a repeat sends them only once.
@@ -75,11 +75,11 @@ def handle_gateway_start(
     waiting = run_recovery.list_waiting_runs(context)
     for run in waiting:
         turn_ends.remind_of_answer(context, run)
-    told = (
+    reminders = (
         *run_recovery.build_waiting_notices(context),
         *session_views.build_lost_questions(context, waiting),
     )
-    context.commit(Change(events=told, bookmarks=(mark,)))
+    context.commit(Change(events=reminders, bookmarks=(mark,)))
 
 
 def settle_turn_wakes(
@@ -89,8 +89,8 @@ def settle_turn_wakes(
 
     `error`: why no model answered; None: one did.
     """
-    owed = _find_owed_wakes(context)
-    carried = [wake for wake in owed if wake.delivery_id in deliveries]
+    open_wakes = _find_owed_wakes(context)
+    carried = [wake for wake in open_wakes if wake.delivery_id in deliveries]
     if error is not None:
         said = texts.clip(texts.to_plain_line(error), SAID_BYTES)
         why = f"its turn failed: {said}"
@@ -101,7 +101,7 @@ def settle_turn_wakes(
     _update_by_subject(context, carried, outbox.acknowledge_wakes)
     waiting = [
         wake
-        for wake in owed
+        for wake in open_wakes
         # A wake without a session may have waited for the main session.
         if wake.session_key in (session_key, None)
         and wake.state is WakeState.DUE

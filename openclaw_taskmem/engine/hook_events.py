@@ -58,7 +58,7 @@ def call_hooks_for_events(context: Context) -> int:
     fresh = context.store.find_events(EventQuery(after=place, limit=BATCH))
     if not fresh:
         return 0
-    told = place
+    position = place
     for event in fresh:
         if context.stopping.is_set():
             break
@@ -69,8 +69,8 @@ def call_hooks_for_events(context: Context) -> int:
                 raise
             except (TaskmemError, ValueError):
                 log.exception("nobody was told of event %d", event.event_id)
-        told = event.event_id
-    _save_position(context, told)
+        position = event.event_id
+    _save_position(context, position)
     return len(fresh)
 
 

@@ -95,9 +95,9 @@ def _is_wanted(context: Context, outgoing: NotificationKind, event: Event) -> bo
     home = event.data.get("home")
     mine = context.store.serves(home if isinstance(home, str) else None)
     named = isinstance(event.data.get("session_key"), str)
-    heard = named or event.data.get("about") == NoticeKind.UNCLAIMED
+    has_session = named or event.data.get("about") == NoticeKind.UNCLAIMED
     wanted = outgoing is NotificationKind.STOPS or notices.is_wanted(event, context.notify)
-    return event.kind in _KINDS[outgoing] and mine and heard and wanted
+    return event.kind in _KINDS[outgoing] and mine and has_session and wanted
 
 
 def get_event_session(event: Event) -> str | None:

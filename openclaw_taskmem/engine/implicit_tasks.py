@@ -22,17 +22,17 @@ MOST_SESSIONS: Final = 1_000
 """Sessions whose first calls are kept in memory; the end of a turn may never be reported."""
 
 
-def end_left_tasks(context: Context, heard: ReportContext, origin: Origin) -> None:
+def end_left_tasks(context: Context, report: ReportContext, origin: Origin) -> None:
     """Forget the calls of a session's earlier turns, and end the implicit tasks of those turns.
 
     Only a user's turn ends them: other turns may belong to the same work. A task that waits to be
     resumed stays, as does one that this turn has already taken up.
     """
-    forget_calls(context, heard)
+    forget_calls(context, report)
     if origin is not Origin.USER:
         return
-    for run in context.find_session_runs(heard.session, heard.owner.host):
-        if run.state in current_run.OPEN and not _is_held(run, heard.owner):
+    for run in context.find_session_runs(report.session, report.owner.host):
+        if run.state in current_run.OPEN and not _is_held(run, report.owner):
             context.update_task(run.task_id, partial(_end_left_task, run))
 
 
@@ -44,52 +44,52 @@ def _end_left_task(found: Run, facts: TaskFacts, now: datetime) -> Decision[None
 
 
 def note_call(
-    context: Context, heard: ReportContext, entry: CallStartEntry, request: str | None
+    context: Context, report: ReportContext, entry: CallStartEntry, request: str | None
 ) -> None:
     """Note a call that belongs to no task; the third call of a user's turn opens one.
 
     `request` is what the user said in the turn; None: no user began it. Nothing is noted then, in a
     background session, or if the setting `implicit_tasks` is off.
     """
-    own = context.sessions.find_background_run(heard.session) is not None
+    own = context.sessions.find_background_run(report.session) is not None
     if request is None or not context.runs.implicit_tasks or own:
         return
     now = context.clock.now()
     seen = (
-        *context.uncovered.get(heard.session_address, ()),
+        *context.uncovered.get(report.session_address, ()),
         UncoveredCallEntry(at=now, entry=entry),
     )
     if not implicit_tasks.needs_task(seen):
         if len(context.uncovered) >= MOST_SESSIONS:
             context.uncovered.pop(next(iter(context.uncovered)))
-        context.uncovered[heard.session_address] = seen
+        context.uncovered[report.session_address] = seen
         return
     change = implicit_tasks.open_task(
         seen,
         request,
-        heard.owner,
+        report.owner,
         task_id=context.new_id("task", now),
         run_id=context.new_id("run", now),
-        folder=heard.folder,
-        fingerprint=heard.fingerprint,
+        folder=report.folder,
+        fingerprint=report.fingerprint,
         now=now,
         policy=context.runs,
     )
-    context.commit(heard.add_cursor(context, change))
-    forget_calls(context, heard)
+    context.commit(report.add_cursor(context, change))
+    forget_calls(context, report)
 
 
-def note_call_end(context: Context, heard: ReportContext, entry: CallEndEntry) -> None:
+def note_call_end(context: Context, report: ReportContext, entry: CallEndEntry) -> None:
     """Note the end of a call that belongs to no task."""
-    seen = context.uncovered.get(heard.session_address, ())
+    seen = context.uncovered.get(report.session_address, ())
     if implicit_tasks.has_seen_start(seen, entry):
         now = context.clock.now()
-        context.uncovered[heard.session_address] = (*seen, UncoveredCallEntry(at=now, entry=entry))
+        context.uncovered[report.session_address] = (*seen, UncoveredCallEntry(at=now, entry=entry))
 
 
-def forget_calls(context: Context, heard: ReportContext) -> None:
+def forget_calls(context: Context, report: ReportContext) -> None:
     """Forget a turn's calls, since it is over, has a task now, or another turn begins."""
-    context.uncovered.pop(heard.session_address, None)
+    context.uncovered.pop(report.session_address, None)
 
 
 def find_covering_task(context: Context, caller: Caller) -> tuple[TaskFacts, Run] | None:

@@ -93,8 +93,8 @@ def has_own_session(context: Context, facts: TaskFacts, now: datetime) -> bool:
         return True
     if run_calls.is_left_behind(run, now, context.runs):
         return run_wakes.has_wake_on_its_way(facts, now)
-    told = outbox.has_live_continuation(facts.wakes, now, context.outbox)
-    return run.told_session is not None or told
+    is_continued = outbox.has_live_continuation(facts.wakes, now, context.outbox)
+    return run.told_session is not None or is_continued
 
 
 def _iterate_queue(context: Context, role: str) -> Iterator[Run]:

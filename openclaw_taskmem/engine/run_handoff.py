@@ -223,8 +223,8 @@ def note_heard(context: Context, task_id: str, words: str | None, caller: Caller
 
     def note(facts: TaskFacts, now: datetime) -> Decision[None]:
         run = facts.run
-        told = run is not None and context.sessions.is_own(run.session_key)
-        if run is None or not (told or run_claims.has_claim(run, caller, None)):
+        is_own = run is not None and context.sessions.is_own(run.session_key)
+        if run is None or not (is_own or run_claims.has_claim(run, caller, None)):
             return Change(), None
         unheard = _read_unheard(context, run)
         if [message.content for message in unheard] != [words]:
@@ -244,12 +244,12 @@ def add_sent_back_wake(
     """
     task, run = next(iter(change.tasks), facts.task), change.runs[0]
     after = facts.model_copy(update={"task": task, "run": run})
-    told = apply_events(run, UserSpoke(), ToldToGoOn(), now=now).run
-    wake = make_resume_wake(context, after, told, now, words)
+    moved = apply_events(run, UserSpoke(), ToldToGoOn(), now=now).run
+    wake = make_resume_wake(context, after, moved, now, words)
     if wake is None:
         return change
     wakes = (*change.wakes, wake)
-    return change.model_copy(update={"runs": (told,), "wakes": wakes})
+    return change.model_copy(update={"runs": (moved,), "wakes": wakes})
 
 
 def _add_review_reminder(context: Context, change: Change, now: datetime) -> Change:

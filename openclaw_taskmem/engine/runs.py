@@ -285,9 +285,9 @@ def _add_resume_wake(
     context: Context, facts: TaskFacts, moved: RunTransition, now: datetime, answer: str | None
 ) -> tuple[RunTransition, Wake | None]:
     """Wake the run's session. None, and the run unchanged: it has no gateway session."""
-    told = apply_events(moved, ToldToGoOn(), now=now)
-    wake = make_resume_wake(context, facts, told.run, now, answer)
-    return (told if wake else moved), wake
+    resumed = apply_events(moved, ToldToGoOn(), now=now)
+    wake = make_resume_wake(context, facts, resumed.run, now, answer)
+    return (resumed if wake else moved), wake
 
 
 def _take_up_run(
@@ -385,8 +385,8 @@ def _claim_task_run(
         guard_task(context, Act.CLAIM, facts, caller)
         words = context.store.read_records(Message, task_id, said_after=0)
         moved = run_calls.begin_turn_or_rest(moved, caller, now)
-        heard = UserHeard(heard_until=words[-1].message_id if words else 0)
-        held = apply_events(moved, TasksAttached(task_ids=attached), heard, now=now).run
+        event = UserHeard(heard_until=words[-1].message_id if words else 0)
+        held = apply_events(moved, TasksAttached(task_ids=attached), event, now=now).run
         left = find_handoff_notes(held, words, run.dialogue.heard_until)
         # Wakes that told an earlier owner to go on are void now.
         gone = run_wakes.supersede_open_wakes(facts)

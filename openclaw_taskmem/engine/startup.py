@@ -90,10 +90,10 @@ def _has_future_rows(context: Context) -> bool:
     """Whether any row of this home was written by a clock ahead of this one."""
     now = context.clock.now()
     newest = context.store.find_tasks(TaskQuery(limit=1))
-    owed = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=1))
+    due = context.store.find_wakes(WakeQuery(states=(WakeState.DUE,), limit=1))
     return (
         any(task.updated_at > now for task in newest)
-        or any(wake.created_at > now for wake in owed)
+        or any(wake.created_at > now for wake in due)
         or any(
             _correct_wake_time(context, w) != w for w in _find_owed_wakes(context, WakeState.SENT)
         )
@@ -107,13 +107,13 @@ def _find_owed_wakes(context: Context, *states: WakeState) -> Sequence[Wake]:
 
 def _deliver_now(context: Context, wake: Wake) -> None:
     def deliver(current: Sequence[Wake], now: datetime) -> Change:
-        owed = (each for each in current if each.state in reachability.OWED)
+        open_wakes = (each for each in current if each.state in reachability.OWED)
         return Change(
             wakes=tuple(
                 reachability.deliver_kept(each, now)
                 if reachability.is_kept(each)
                 else _correct_wake_time(context, each)
-                for each in owed
+                for each in open_wakes
             )
         )
 

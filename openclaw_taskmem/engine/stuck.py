@@ -81,7 +81,7 @@ def _check_task(
         verdict,
         wake_id=context.new_id("wake", now),
         reaches=context.reaches,
-        list_told=partial(context.store.find_wakes, WakeQuery(task_id=task_id, limit=RECENT)),
+        list_wakes=partial(context.store.find_wakes, WakeQuery(task_id=task_id, limit=RECENT)),
         now=now,
         policy=context.stuck,
     )
@@ -91,14 +91,14 @@ def _check_task(
         context.store.find_events(EventQuery(task_id=task_id, limit=RECENT))
     )
     verdict = stuck.add_failures(verdict, failed, context.stuck)
-    owed = stuck.find_due_wake(facts)
-    wake_id = owed.wake_id if owed else context.new_id("wake", now)
-    text, told = packets.render_packet(context, facts, verdict, wake_id, plain=plain)
-    if owed is not None:
+    due_wake = stuck.find_due_wake(facts)
+    wake_id = due_wake.wake_id if due_wake else context.new_id("wake", now)
+    text, rendered = packets.render_packet(context, facts, verdict, wake_id, plain=plain)
+    if due_wake is not None:
         # The last wake is still due: update its text instead of adding another, and
         # restart the cooldown.
         task = facts.task.model_copy(update={"last_stuck_alert_at": now})
-        fresh = owed.model_copy(update={"text": text, "urgent": verdict.urgent})
+        fresh = due_wake.model_copy(update={"text": text, "urgent": verdict.urgent})
         return Change(tasks=(task,), wakes=(fresh,)), None
-    alert = stuck.build_alert(facts, verdict, wake_id=wake_id, text=text, packet=told, now=now)
+    alert = stuck.build_alert(facts, verdict, wake_id=wake_id, text=text, packet=rendered, now=now)
     return alert, None

@@ -243,7 +243,7 @@ def _resume_task(
     user = caller.model_copy(update=word)
     again, run, packet = runs.resume_task(context, task.task_id, user, answer=answer)
     if run is not None and run.told_session == caller.session_key:
-        told = "is told so, and " if answer is not None else ""
+        answered = "is told so, and " if answer is not None else ""
         name = notices.format_task_name(task)
-        return CommandReply(text=f"{name}: its agent {told}goes on in the background.")
+        return CommandReply(text=f"{name}: its agent {answered}goes on in the background.")
     return CommandReply(task_id=again.task_id, packet=packet)

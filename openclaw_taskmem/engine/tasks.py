@@ -224,14 +224,14 @@ def _try_update(
     """
     facts = admit_update(context, context.store.read_task(task_id), wish)
     now = context.clock.now()
-    heard, unheard = run_handoff.split_unheard_messages(context, facts.run, wish.caller, wish.token)
+    read, unheard = run_handoff.split_unheard_messages(context, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
         wish = wish.model_copy(update={"status": None})
     change, updated = _build_update(context, facts, wish, now)
     if updated.sent_back:
         change = run_handoff.add_sent_back_wake(context, facts, change, wish.message, now)
-    if heard:
-        change = run_handoff_notes.record_heard(change, facts, heard, now)
+    if read:
+        change = run_handoff_notes.record_heard(change, facts, read, now)
     if unheard:
         words = tuple(message.content for message in unheard)
         updated = updated.model_copy(update={"unheard": words})
@@ -258,8 +258,8 @@ def _try_update(
         return refusal
     nothing = evidence.describe_nothing_made(seen)
     if nothing:
-        told = tuple(notices.add_nothing_written(e, facts.task, nothing) for e in change.events)
-        change = change.model_copy(update={"events": told})
+        changed = tuple(notices.add_nothing_written(e, facts.task, nothing) for e in change.events)
+        change = change.model_copy(update={"events": changed})
     context.commit(evidence.merge_proof(proof, change))
     run_handoff.note_shown(context, facts.run, ())
     if seen.sought.folders:

@@ -26,7 +26,7 @@ from taskmem_hookspecs import Change, Event, EventQuery, Run, TaskFacts
 from taskmem_hookspecs.errors import RunNotFound
 
 
-def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
+def settle_turn_end(context: Context, report: ReportContext, turn: Turn) -> None:
     """Decide about the run on which a turn worked, and release the session's other runs.
 
     If that run has ended or was taken away, or the turn was stopped, the session's next run gets
@@ -34,14 +34,14 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
     Source: requirement D6.
     """
     if turn.said:
-        evidence.check_first_answer(context, heard.session, turn.said)
-    open_ = context.find_session_runs(heard.session, heard.owner.host)
+        evidence.check_first_answer(context, report.session, turn.said)
+    open_ = context.find_session_runs(report.session, report.owner.host)
     if open_ and turn.may_have_acted:
-        wakes.settle_resume_wakes(context, heard.session, open_)
-    own = [run for run in open_ if current_run.can_work_on(run, heard.owner)]
+        wakes.settle_resume_wakes(context, report.session, open_)
+    own = [run for run in open_ if current_run.can_work_on(run, report.owner)]
     # Runs owned by an earlier start of the gateway are left to recovery.
-    held = [r for r in own if current_run.is_at_work(r) and r.owner == heard.owner]
-    asked = [run for run in own if run_calls.was_blocked_since(run, heard.turn_since)]
+    held = [r for r in own if current_run.is_at_work(r) and r.owner == report.owner]
+    asked = [run for run in own if run_calls.was_blocked_since(run, report.turn_since)]
     spoke = next(iter((*held, *asked)), None)
     if spoke is not None and turn.has_spoken:
         _keep_last_words(context, spoke, turn.said)
@@ -52,16 +52,18 @@ def settle_turn_end(context: Context, heard: ReportContext, turn: Turn) -> None:
         if run is not judged:
             _release_run(context, run)
     # Last: this commit carries the cursor, which marks the turn's end as handled.
-    told = any(notices.is_same_question(run.dialogue.question, turn.words) for run in own)
-    words = () if told else _build_words_notice(context, heard, judged, turn)
+    repeats_question = any(
+        notices.is_same_question(run.dialogue.question, turn.words) for run in own
+    )
+    words = () if repeats_question else _build_words_notice(context, report, judged, turn)
     if judged is not None:
-        _settle_run(context, heard, judged, turn, words)
+        _settle_run(context, report, judged, turn, words)
         return
     free = [run for run in own if run in held or not run.lease_until]
     if turn.aborted or turn.is_empty or turn.children:
         free = []
-    if not any(_give_turn(context, heard, run, words) for run in free) and words:
-        context.commit(heard.add_cursor(context, Change(events=words)))
+    if not any(_give_turn(context, report, run, words) for run in free) and words:
+        context.commit(report.add_cursor(context, Change(events=words)))
 
 
 def remind_of_answer(context: Context, found: Run) -> None:
@@ -78,10 +80,10 @@ def remind_of_answer(context: Context, found: Run) -> None:
         decide_on_run(context, found, remind, gone=None)
 
 
-def resume_awaiting_run(context: Context, heard: ReportContext, name: str, how: str) -> None:
+def resume_awaiting_run(context: Context, report: ReportContext, name: str, how: str) -> None:
     """Wake a session's run after the work in its gateway that it awaited has ended."""
     run = current_run.find_current_run(
-        context.find_session_runs(heard.session, heard.owner.host), heard.owner
+        context.find_session_runs(report.session, report.owner.host), report.owner
     )
     if run is None:
         return
@@ -93,7 +95,7 @@ def resume_awaiting_run(context: Context, heard: ReportContext, name: str, how: 
         change = run_gateway_work.notify_awaited_end(
             facts, newest, name, how, wake_id=wake_id, now=now
         )
-        return change if change.empty else heard.add_cursor(context, change), None
+        return change if change.empty else report.add_cursor(context, change), None
 
     decide_on_run(context, run, notify, gone=None)
 
@@ -123,7 +125,7 @@ def _release_run(context: Context, found: Run) -> None:
 
 
 def _build_words_notice(
-    context: Context, heard: ReportContext, run: Run | None, turn: Turn
+    context: Context, report: ReportContext, run: Run | None, turn: Turn
 ) -> tuple[Event, ...]:
     """Return the notice with the agent's last words in a turn; empty: none is needed.
 
@@ -131,16 +133,16 @@ def _build_words_notice(
     """
     if not (turn.words and turn.has_spoken and turn.may_have_acted) or turn.stopped:
         return ()
-    run_id = context.sessions.find_background_run(heard.session)
+    run_id = context.sessions.find_background_run(report.session)
     if run is None and run_id is not None:
         with suppress(RunNotFound):
             run = context.store.read_run(run_id)
     now = context.clock.now()
-    return (notices.build_last_words(run, heard.session, turn.words, now),)
+    return (notices.build_last_words(run, report.session, turn.words, now),)
 
 
 def _settle_run(
-    context: Context, heard: ReportContext, found: Run, turn: Turn, words: tuple[Event, ...]
+    context: Context, report: ReportContext, found: Run, turn: Turn, words: tuple[Event, ...]
 ) -> None:
     """Decide what becomes of the run on which a turn worked.
 
@@ -155,7 +157,7 @@ def _settle_run(
         answers = turn.origin is Origin.USER
         if answers or (after.state not in current_run.OPEN and not asked):
             change = _prepend_words(change, words)
-        return heard.add_cursor(context, change), None
+        return report.add_cursor(context, change), None
 
     decide_on_run(context, found, settle, gone=None)
 
@@ -178,7 +180,7 @@ def _prepend_words(change: Change, words: tuple[Event, ...]) -> Change:
 
 
 def _give_turn(
-    context: Context, heard: ReportContext, found: Run, words: tuple[Event, ...]
+    context: Context, report: ReportContext, found: Run, words: tuple[Event, ...]
 ) -> bool:
     """Give a run its turn; False: it waits for something, so the next run may have the turn.
 
@@ -188,10 +190,10 @@ def _give_turn(
     def give(facts: TaskFacts, _: Run, now: datetime) -> Decision[bool]:
         wake_id = context.new_id("wake", now)
         change = run_continuation.promote_run(
-            facts, heard.owner, wake_id=wake_id, now=now, policy=context.runs
+            facts, report.owner, wake_id=wake_id, now=now, policy=context.runs
         )
         if change is None or (change.empty and not words):
             return Change(), change is not None
-        return heard.add_cursor(context, _prepend_words(change, words)), True
+        return report.add_cursor(context, _prepend_words(change, words)), True
 
     return decide_on_run(context, found, give, gone=False)

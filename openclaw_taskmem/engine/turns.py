@@ -110,7 +110,7 @@ class CallDigests(Value):
     result: str
 
 
-def record_turn_start(context: Context, heard: ReportContext, origin: Origin) -> bool:
+def record_turn_start(context: Context, report: ReportContext, origin: Origin) -> bool:
     """Record that a turn has begun; False: the turn must be stopped.
 
     The session's run is claimed if nobody owns it, or again if its gateway has restarted. A turn is
@@ -122,43 +122,43 @@ def record_turn_start(context: Context, heard: ReportContext, origin: Origin) ->
     def begin(facts: TaskFacts, run: Run, now: datetime) -> Decision[bool]:
         if origin is Origin.HEARTBEAT:
             return Change(), True
-        since, covered = heard.gateway_started_at, facts.task.implicit
-        is_late = run_recovery.was_resumed(run, heard.owner, since)
+        since, covered = report.gateway_started_at, facts.task.implicit
+        is_late = run_recovery.was_resumed(run, report.owner, since)
         resumes = origin is Origin.RECOVERY and not is_late
         waits = origin is Origin.RECOVERY and current_run.is_waiting_for_word(run)
         if waits and not covered:
-            return Change(), not has_lost_run(context, heard.session, since)
+            return Change(), not has_lost_run(context, report.session, since)
         if resumes and not covered:
-            sight = OwnerStatus(boot=heard.owner.boot, fingerprint=heard.fingerprint)
+            sight = OwnerStatus(boot=report.owner.boot, fingerprint=report.fingerprint)
             verdict = run_recovery.judge_gateway_resume(facts, sight, now, context.runs)
             if verdict.action is not LapseAction.RESUME:
                 change = run_recovery.apply_lapse(
                     facts, verdict, wake_id="", text="", now=now, policy=context.runs
                 )
-                return heard.add_cursor(context, change, goes_on=False), False
-        moved = _take_run(context, run, heard, begins=True)
+                return report.add_cursor(context, change, goes_on=False), False
+        moved = _take_run(context, run, report, begins=True)
         if moved is None:
             return Change(), True
         if resumes:
             moved = apply_events(moved, ResumeTried(), now=now)
-            told = run_recovery.build_resumed_notice(facts.task, moved.run, now)
-            moved = RunTransition(run=moved.run, events=(*moved.events, told))
-        return heard.add_cursor(context, run_recovery.adopt_run(facts, moved, now)), True
+            notice = run_recovery.build_resumed_notice(facts.task, moved.run, now)
+            moved = RunTransition(run=moved.run, events=(*moved.events, notice))
+        return report.add_cursor(context, run_recovery.adopt_run(facts, moved, now)), True
 
-    goes_on = _decide_on_current_run(context, heard, begin, gone=True)
+    goes_on = _decide_on_current_run(context, report, begin, gone=True)
     if goes_on is None and origin is not Origin.USER:
-        since = heard.gateway_started_at if origin is Origin.RECOVERY else None
-        return not has_lost_run(context, heard.session, since)
+        since = report.gateway_started_at if origin is Origin.RECOVERY else None
+        return not has_lost_run(context, report.session, since)
     return goes_on is not False
 
 
 def record_call_start(
-    context: Context, heard: ReportContext, entry: CallStartEntry, deed: FileActivity | None = None
+    context: Context, report: ReportContext, entry: CallStartEntry, deed: FileActivity | None = None
 ) -> bool:
     """Write a checkpoint for a call that has begun; False: its session works on no task."""
 
     def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[NewFolders]:
-        moved = _take_run_for_call(context, run, heard)
+        moved = _take_run_for_call(context, run, report)
         if moved is None:
             return Change(), ()
         moved = apply_events(moved, CallBegan(step=_find_current_step(facts)), now=now)
@@ -167,16 +167,16 @@ def record_call_start(
         ledger.note_named_files(context, run, call, used)
         new = ledger.build_folder_rows(context, run.task_id, used.listed, command=call.command)
         change = _add_checkpoint(Change(folders=new), facts, moved, entry, now)
-        return heard.add_cursor(context, change), new
+        return report.add_cursor(context, change), new
 
-    new = _decide_on_current_run(context, heard, write, gone=_NO_FOLDERS)
+    new = _decide_on_current_run(context, report, write, gone=_NO_FOLDERS)
     ledger.schedule_listing(context, new or ())
     return new is not None
 
 
 def record_call_end(
     context: Context,
-    heard: ReportContext,
+    report: ReportContext,
     entry: CallEndEntry,
     call: CallDigests,
     deed: FileActivity | None = None,
@@ -187,7 +187,7 @@ def record_call_end(
     """
 
     def write(facts: TaskFacts, run: Run, now: datetime) -> Decision[NewFolders]:
-        moved = _take_run_for_call(context, run, heard)
+        moved = _take_run_for_call(context, run, report)
         if moved is None:
             return Change(), ()
         ended = CallEnded(
@@ -198,23 +198,23 @@ def record_call_end(
         did = FileActivity() if facts.task.implicit else deed or FileActivity()
         more = ledger.build_call_change(context, facts, moved.run, did, now)
         change = _add_checkpoint(more, facts, moved, entry, now)
-        return heard.add_cursor(context, change), more.folders
+        return report.add_cursor(context, change), more.folders
 
-    new = _decide_on_current_run(context, heard, write, gone=_NO_FOLDERS)
+    new = _decide_on_current_run(context, report, write, gone=_NO_FOLDERS)
     ledger.schedule_listing(context, new or ())
     return new is not None
 
 
-def claim_or_renew_run(context: Context, heard: ReportContext) -> None:
+def claim_or_renew_run(context: Context, report: ReportContext) -> None:
     """Claim the run of a session that is at work, or renew its lease."""
 
     def renew(_facts: TaskFacts, run: Run, _now: datetime) -> Decision[None]:
-        moved = _take_run(context, run, heard)
+        moved = _take_run(context, run, report)
         if moved is None:
             return Change(), None
-        return heard.add_cursor(context, Change(runs=(moved.run,), events=moved.events)), None
+        return report.add_cursor(context, Change(runs=(moved.run,), events=moved.events)), None
 
-    _decide_on_current_run(context, heard, renew, gone=None)
+    _decide_on_current_run(context, report, renew, gone=None)
 
 
 def find_turn_session(context: Context, run: Run | None) -> str | None:
@@ -242,7 +242,7 @@ def find_step_budget(context: Context, owner: Owner) -> Budget | None:
 
 def _decide_on_current_run(
     context: Context,
-    heard: ReportContext,
+    report: ReportContext,
     decide: Callable[[TaskFacts, Run, datetime], Decision[T]],
     *,
     gone: T | None,
@@ -251,8 +251,8 @@ def _decide_on_current_run(
 
     A blocked run of an implicit task counts as none: it was left by a crash.
     """
-    open_ = context.find_session_runs(heard.session, heard.owner.host)
-    found = current_run.find_current_run(open_, heard.owner)
+    open_ = context.find_session_runs(report.session, report.owner.host)
+    found = current_run.find_current_run(open_, report.owner)
     if found is None:
         return None
 
@@ -287,46 +287,48 @@ def list_newest_wakes(context: Context, run: Run) -> Sequence[Wake]:
     return context.store.find_wakes(WakeQuery(task_id=run.task_id, limit=_NEWEST))
 
 
-def _take_run_for_call(context: Context, run: Run, heard: ReportContext) -> RunTransition | None:
+def _take_run_for_call(context: Context, run: Run, report: ReportContext) -> RunTransition | None:
     """Return the run as changed by a call; None: nothing is recorded.
 
     A run that waits for its user goes on waiting, but the call is recorded. A call in a turn that
     received the answer shows that the agent works again.
     """
     if current_run.is_waiting_for_word(run):
-        if run.why != RunReason.ANSWERED or heard.turn_since is None:
+        if run.why != RunReason.ANSWERED or report.turn_since is None:
             return RunTransition(run=run)
-        if not run_questions.is_answer_delivered(list_newest_wakes(context, run), heard.turn_since):
+        if not run_questions.is_answer_delivered(
+            list_newest_wakes(context, run), report.turn_since
+        ):
             return RunTransition(run=run)
         now = context.clock.now()
-        moved = run_calls.take_up_run(run, heard.owner, now, context.runs)
+        moved = run_calls.take_up_run(run, report.owner, now, context.runs)
         return apply_events(moved, TurnBegan(turn_began_at=now), now=now)
-    return _take_run(context, run, heard)
+    return _take_run(context, run, report)
 
 
 def _take_run(
-    context: Context, run: Run, heard: ReportContext, *, begins: bool = False
+    context: Context, run: Run, report: ReportContext, *, begins: bool = False
 ) -> RunTransition | None:
     """Claim a run for its session or renew its lease; None: the run does not change.
 
     A run that was reset is claimed only by a turn that `begins`, not by the turn that lost it.
     """
     now = context.clock.now()
-    if not current_run.can_work_on(run, heard.owner):
+    if not current_run.can_work_on(run, report.owner):
         return None
     if run.state is RunState.QUEUED and run.why == RunReason.RESET and not begins:
         return None
-    if run.state is RunState.RUNNING and run.owner == heard.owner:
+    if run.state is RunState.RUNNING and run.owner == report.owner:
         seen: RunEvent = OwnerSeen()
     elif run.state in current_run.OPEN:
-        seen = RunClaimed(owner=heard.owner)
+        seen = RunClaimed(owner=report.owner)
     else:
         return None
-    agent = AgentDescribed(folder=heard.folder, fingerprint=heard.fingerprint)
+    agent = AgentDescribed(folder=report.folder, fingerprint=report.fingerprint)
     held = apply_events(run, seen, agent, now=now, policy=context.runs)
     if begins:
         return apply_events(held, TurnBegan(turn_began_at=now), now=now)
-    if heard.in_turn or current_run.is_at_work(run):
+    if report.in_turn or current_run.is_at_work(run):
         return held
     # Between turns there is no lease, however long a sub-agent's call takes.
     return apply_events(held, LeaseReleased(), now=now)
@@ -352,11 +354,13 @@ def _add_checkpoint(
     effect = judge_call(entry.tool, entry.about, entry.method, changed=bool(more.ledger))
     placed = entry.model_copy(update={"step": _find_current_step(facts), "effect": effect})
     first = run.progress.checkpoints == 1
-    told = (notices.build_milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
+    milestones = (
+        (notices.build_milestone(Milestone.STARTED, facts.task, run, now),) if first else ()
+    )
     return Change(
         runs=(run,),
         checkpoints=(run_checkpoints.build_checkpoint(run.run_id, number, placed, now),),
         ledger=more.ledger,
         folders=more.folders,
-        events=(*moved.events, *told),
+        events=(*moved.events, *milestones),
     )

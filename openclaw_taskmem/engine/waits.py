@@ -324,14 +324,14 @@ def _decide_on_wait(
 ) -> T:
     """Read a wait with its task and wakes, and decide, with its task (or else itself) locked."""
     first = context.store.read_wait(wait_id)
-    owed = WakeQuery(states=OWED, wait_id=wait_id)
+    query = WakeQuery(states=OWED, wait_id=wait_id)
 
     def read() -> WaitFacts:
         wait = context.store.read_wait(wait_id)
         return WaitFacts(
             wait=wait,
             task=context.find_task(wait.task_id) if wait.task_id else None,
-            wakes=() if wait.task_id else (*reversed(context.store.find_wakes(owed)),),
+            wakes=() if wait.task_id else (*reversed(context.store.find_wakes(query)),),
         )
 
     return context.update(first.task_id or wait_id, read, decide)

@@ -134,8 +134,8 @@ def _list_send_times(
     """
     query = WakeQuery(sent_since=since, session_key=session_key)
     wakes = reversed(context.store.find_wakes(query))
-    told = [wake for wake in wakes if wake.cause is not WakeCause.RUN]
-    first = {wake.delivery_id or wake.wake_id: wake.sent_at for wake in told}
+    counted = [wake for wake in wakes if wake.cause is not WakeCause.RUN]
+    first = {wake.delivery_id or wake.wake_id: wake.sent_at for wake in counted}
     return sorted(at for at in first.values() if at is not None)
 
 
@@ -163,8 +163,8 @@ def _add_wake_line(context: Context, delivery: Delivery) -> Delivery:
     """Add to a delivery's message the line that people see, and its host."""
     found = [_read_wake_facts(context, wake) for wake in delivery.wakes]
     line = wake_lines.describe_wakes(found)
-    told = {"line": line, "host": next(filter(None, map(_find_host, found)), None)}
-    message = delivery.message.model_copy(update=told)
+    fields = {"line": line, "host": next(filter(None, map(_find_host, found)), None)}
+    message = delivery.message.model_copy(update=fields)
     return delivery.model_copy(update={"message": message})
 
 

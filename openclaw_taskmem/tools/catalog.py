@@ -230,31 +230,31 @@ def _is_completion(given: Mapping[str, object]) -> bool:
 
 def _describe_update(updated: UpdateResult, wish: UpdateRequest) -> str:
     task = updated.task
-    told: list[str] = []
+    lines: list[str] = []
     if wish.message is not None:
-        told.append("Noted.")
+        lines.append("Noted.")
     if wish.artifacts and updated.ledger is None:
-        told.append(_ARTIFACTS)
+        lines.append(_ARTIFACTS)
     if updated.marked:
         done = len(task.done)
         numbers = format_step_numbers(updated.marked)
         noun = "Step" if len(updated.marked) == 1 else "Steps"
-        told.append(f"{noun} {numbers} marked done, {done} of {len(task.plan)}.")
+        lines.append(f"{noun} {numbers} marked done, {done} of {len(task.plan)}.")
     if updated.passed_over:
         numbers = format_step_numbers(updated.passed_over)
-        told.append(f"The task's run is not yours, so {numbers} stayed unmarked.")
+        lines.append(f"The task's run is not yours, so {numbers} stayed unmarked.")
     if updated.unmarked:
-        told.append(f"Reopened: {format_step_numbers(updated.unmarked)}.")
+        lines.append(f"Reopened: {format_step_numbers(updated.unmarked)}.")
     if task.status is not updated.was:
-        told.append(f"The task is {task.status} now, and was {updated.was}.")
-        told += [updated.made] if updated.made else []
+        lines.append(f"The task is {task.status} now, and was {updated.was}.")
+        lines += [updated.made] if updated.made else []
     elif task.status.terminal:
-        told.append(
+        lines.append(
             f"The task is {task.status}, so nothing else changed. A query tells what "
             'was said at its end; set status "active" only if it is to go on.'
         )
-        return " ".join(told)
-    return " ".join(filter(None, (*told, _describe_next(updated, wish))))
+        return " ".join(lines)
+    return " ".join(filter(None, (*lines, _describe_next(updated, wish))))
 
 
 def _describe_next(updated: UpdateResult, wish: UpdateRequest) -> str:
@@ -281,12 +281,12 @@ def _revise_plan(context: Context, form: forms.TaskPlanUpdate, caller: Caller) -
         caller=caller,
     )
     task, remap = revised.task, revised.remap
-    told = f"Plan revised: {format_count(len(task.plan), 'step')}"
-    told += f", {len(remap.done)} still done." if remap.done else "."
+    answer = f"Plan revised: {format_count(len(task.plan), 'step')}"
+    answer += f", {len(remap.done)} still done." if remap.done else "."
     if form.artifacts is not None:
-        told += f" It names {format_count(len(form.artifacts), 'artifact')} now."
+        answer += f" It names {format_count(len(form.artifacts), 'artifact')} now."
     if remap.dropped:
-        told += (
+        answer += (
             f" {format_count(len(remap.dropped), 'mark')} could not be carried over, see "
             "dropped_steps; mark with completed_steps what is still done."
         )
@@ -297,7 +297,7 @@ def _revise_plan(context: Context, form: forms.TaskPlanUpdate, caller: Caller) -
         "plan_progress": describe_progress(task),
         "dropped_steps": [step.model_dump(mode="json") for step in remap.dropped],
         **runs.warn_of_left_out(revised.left_out),
-        "message": f"{told} {task_answers.describe_next_step(task)}",
+        "message": f"{answer} {task_answers.describe_next_step(task)}",
     }
 
 

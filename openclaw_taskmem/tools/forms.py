@@ -333,8 +333,8 @@ def add_to_description(
     """Return a copy of a schema, with lines added to what it says of an argument."""
     properties = cast("dict[str, JsonValue]", schema["properties"])
     field = cast("dict[str, JsonValue]", properties[argument])
-    told = "\n".join((str(field["description"]), *lines))
-    named: dict[str, JsonValue] = {argument: {**field, "description": told}}
+    description = "\n".join((str(field["description"]), *lines))
+    named: dict[str, JsonValue] = {argument: {**field, "description": description}}
     return {**schema, "properties": {**properties, **named}}
 
 

@@ -95,13 +95,13 @@ def describe_asked(context: Context, task: Task) -> str:
 def describe_queue(context: Context, task: Task, role: str) -> str:
     """Say who gets a task that was queued for a role, and who is woken."""
     session = task.registrar_session
-    told = 'task_list with status "waiting" shows it until somebody has.'
+    advice = 'task_list with status "waiting" shows it until somebody has.'
     if session is not None and context.reaches(task.registrar_host, session):
         silence = f"{context.stuck.threshold_seconds:g}"
-        told = f"You are woken if nobody has claimed it after {silence} s."
+        advice = f"You are woken if nobody has claimed it after {silence} s."
     return (
         f"It is queued for {role}, and whoever claims it with task_claim gets it. Do "
-        f"not work on it yourself. {told}"
+        f"not work on it yourself. {advice}"
     )
 
 

@@ -75,8 +75,8 @@ def _count_wakes(context: Context, found: Mapping[WakeState, int]) -> View:
     `planned` are due later; `kept` are those that no transport reaches; `due` excludes both.
     """
     now = context.clock.now()
-    owed = WakeQuery(states=(WakeState.DUE,), limit=MOST)
-    open_ = context.store.whole.find_wakes(owed)
+    query = WakeQuery(states=(WakeState.DUE,), limit=MOST)
+    open_ = context.store.whole.find_wakes(query)
     kept = sum(wake.due_at is None for wake in open_)
     planned = sum(wake.due_at is not None and wake.due_at > now for wake in open_)
     counted: View = {state.value: number for state, number in found.items()}

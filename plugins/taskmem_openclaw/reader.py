@@ -164,16 +164,16 @@ def _to_one_line(said: object) -> str:
     return " ".join(str(said).split())[:300].rstrip(".")
 
 
-def _parse_count(told: object) -> int | None:
-    if isinstance(told, bool) or not isinstance(told, int):
+def _parse_count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int):
         return None
-    return told if 0 <= told < _MOST_TOKENS else None
+    return value if 0 <= value < _MOST_TOKENS else None
 
 
-def _parse_cost(told: object) -> float | None:
-    if isinstance(told, bool) or not isinstance(told, int | float):
+def _parse_cost(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(told) if 0 <= told < _MOST_DOLLARS else None
+    return float(value) if 0 <= value < _MOST_DOLLARS else None
 
 
 def _fetch_model_facts(path: Path) -> Mapping[str, Any]:

@@ -91,7 +91,7 @@ class BrokenRowFilter:
     """Skips broken rows, and logs each of them once."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def read_whole_rows(self, kind: RowKind[Value], found: Iterable[tables.Row]) -> list[Value]:
         """Return the values of the rows that are not broken."""
@@ -100,8 +100,8 @@ class BrokenRowFilter:
             try:
                 values.append(kind.read_row(row))
             except RowUnreadable as broken:
-                if str(broken) not in self._told:
-                    self._told.add(str(broken))
+                if str(broken) not in self._reported:
+                    self._reported.add(str(broken))
                     log.warning("%s and is set aside; %s", broken, _SEE_DOCTOR)
         return values
 

@@ -41,24 +41,24 @@ class FolderWatcher:
     """Calls back when one of the registered files changes."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, list[Callable[[], None]]] = {}
+        self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._task: asyncio.Task[None] | None = None
         self._again: _StopEvent | None = None
 
-    def listen(self, path: str, heard: Callable[[], None]) -> None:
-        """Call `heard` when the file at an absolute path changes, appears or disappears."""
-        fresh = path not in self._heard
-        self._heard.setdefault(path, []).append(heard)
+    def listen(self, path: str, listener: Callable[[], None]) -> None:
+        """Call `listener` when the file at an absolute path changes, appears or disappears."""
+        fresh = path not in self._listeners
+        self._listeners.setdefault(path, []).append(listener)
         if fresh:
             self._start()
 
-    async def forget(self, path: str, heard: Callable[[], None]) -> None:
-        """Stop calling `heard` for this path."""
-        self._heard[path].remove(heard)
-        if self._heard[path]:
+    async def forget(self, path: str, listener: Callable[[], None]) -> None:
+        """Stop calling `listener` for this path."""
+        self._listeners[path].remove(listener)
+        if self._listeners[path]:
             return
-        del self._heard[path]
-        if self._heard:
+        del self._listeners[path]
+        if self._listeners:
             self._start()
         elif self._task is not None:
             self._stop()
@@ -79,11 +79,11 @@ class FolderWatcher:
         from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType]
 
         loop = asyncio.get_running_loop()
-        while self._heard:
+        while self._listeners:
             self._again = _StopEvent()
-            folders = _list_parent_folders(self._heard)
+            folders = _list_parent_folders(self._listeners)
             # Changes between two watches are missed, so have the listeners look once.
-            nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._heard)
+            nudge = loop.call_later(_NUDGE_SECONDS, self._notify_listeners, *self._listeners)
             try:
                 if folders:
                     async for changes in awatch(
@@ -106,12 +106,12 @@ class FolderWatcher:
                         await self._again.wait()
 
     def _is_watched_path(self, _change: Change, path: str) -> bool:
-        return path in self._heard
+        return path in self._listeners
 
     def _notify_listeners(self, *paths: str) -> None:
         for path in paths:
-            for heard in tuple(self._heard.get(path, ())):
-                heard()
+            for listener in tuple(self._listeners.get(path, ())):
+                listener()
 
 
 def _list_parent_folders(paths: Iterable[str]) -> list[Path]:

@@ -40,15 +40,15 @@ class _FilePosition(NamedTuple):
     inode: _Inode
     print: str
     """Fingerprint of the bytes before `spot.shown`."""
-    spot: StreamPosition
+    position: StreamPosition
 
     def __str__(self) -> str:
-        return f"{self.inode[0]}:{self.inode[1]}:{self.print}:{self.spot}"
+        return f"{self.inode[0]}:{self.inode[1]}:{self.print}:{self.position}"
 
     @classmethod
     def parse(cls, text: str) -> _FilePosition:
-        device, inode, print_, spot = text.split(":")
-        return cls((int(device), int(inode)), print_, StreamPosition.parse(spot))
+        device, inode, print_, position = text.split(":")
+        return cls((int(device), int(inode)), print_, StreamPosition.parse(position))
 
 
 class _OpenFile:
@@ -106,17 +106,17 @@ class GrowingFile:
         self._path = _check_path(name, within)
         self._refusal: str | None = None
         """Why the file now at the path may not be shown; None: it may."""
-        self._held: dict[_Inode, _OpenFile] = {}
-        self._news = asyncio.Event()
+        self._open_files: dict[_Inode, _OpenFile] = {}
+        self._changed = asyncio.Event()
         self._missing_since: float | None = None
         try:
             self._current = self._keep_open(self._open(self._path))
         except OSError as error:
             raise TargetNotFound(_describe_missing_file(self._path, within, error)) from error
         self._folders = folders
-        self._heard = {str(self._path), os.path.realpath(self._path)}
-        for path in self._heard:
-            folders.listen(path, self._news.set)
+        self._watched_paths = {str(self._path), os.path.realpath(self._path)}
+        for path in self._watched_paths:
+            folders.listen(path, self._changed.set)
 
     async def here(self) -> Frame:
         """Look at the file's end, where a new wait begins.
@@ -151,13 +151,13 @@ class GrowingFile:
         now = self._find_current_file()
         began = _FilePosition.parse(start)
         known = _FilePosition.parse(place)
-        file, spot = self._find_file(known, now)
+        file, position = self._find_file(known, now)
         if file is None:
             return Frame(
                 seen_at=seen_at, place=place, text="", tail="", gone=self._find_removal_reason(now)
             )
         seen = _Snapshot(file)
-        page = file.reader.read_page(seen, spot, _OF_A_FILE)
+        page = file.reader.read_page(seen, position, _OF_A_FILE)
         tail = await self._read_tail(file, seen, began)
         more = page.more
         next_ = _make_position(file, page.next)
@@ -178,21 +178,21 @@ class GrowingFile:
 
     async def wait_for_change(self) -> None:
         """Wait until the file may have grown or disappeared."""
-        await self._news.wait()
-        self._news.clear()
+        await self._changed.wait()
+        self._changed.clear()
 
     async def close(self) -> None:
         """Stop listening and close the files."""
-        for path in self._heard:
-            await self._folders.forget(path, self._news.set)
-        for file in self._held.values():
+        for path in self._watched_paths:
+            await self._folders.forget(path, self._changed.set)
+        for file in self._open_files.values():
             os.close(file.handle)
-        self._held.clear()
+        self._open_files.clear()
 
     async def _read_tail(self, file: _OpenFile, seen: _Snapshot, began: _FilePosition) -> Tail:
-        same = began.inode == file.inode and seen.end >= began.spot.shown
-        if same and file.compute_fingerprint(began.spot.shown) == began.print:
-            return await file.reader.read_tail(seen, began.spot, _OF_A_FILE)
+        same = began.inode == file.inode and seen.end >= began.position.shown
+        if same and file.compute_fingerprint(began.position.shown) == began.print:
+            return await file.reader.read_tail(seen, began.position, _OF_A_FILE)
         return await file.reader.read_tail(seen, StreamPosition(0, 0), _OF_A_FILE)
 
     def _find_current_file(self) -> _OpenFile | None:
@@ -202,16 +202,16 @@ class GrowingFile:
             if not stat.S_ISREG(status.st_mode):
                 raise FileNotFoundError
             inode = (status.st_dev, status.st_ino)
-            if inode not in self._held:
+            if inode not in self._open_files:
                 self._keep_open(self._open(self._path))
-            self._current = self._held[inode]
+            self._current = self._open_files[inode]
             self._refusal = None
         except (OSError, KeyError, NotAllowed) as error:
             self._refusal = str(error) if isinstance(error, NotAllowed) else None
             if self._missing_since is None:
                 loop = asyncio.get_running_loop()
                 self._missing_since = loop.time()
-                loop.call_later(BACK_SECONDS, self._news.set)
+                loop.call_later(BACK_SECONDS, self._changed.set)
             return None
         self._missing_since = None
         return self._current
@@ -220,13 +220,13 @@ class GrowingFile:
         self, place: _FilePosition, now: _OpenFile | None
     ) -> tuple[_OpenFile | None, StreamPosition]:
         """Return the file of a place, and the position to read from."""
-        file = self._held.get(place.inode) or self._find_rotated_file(place.inode)
+        file = self._open_files.get(place.inode) or self._find_rotated_file(place.inode)
         if file is not None:
             if (
-                file.end >= place.spot.shown
-                and file.compute_fingerprint(place.spot.shown) == place.print
+                file.end >= place.position.shown
+                and file.compute_fingerprint(place.position.shown) == place.print
             ):
-                return file, place.spot
+                return file, place.position
             # Truncated and rewritten, or another file with the same inode.
             file.reader = OutputReader()
             return file, StreamPosition(0, 0)
@@ -250,12 +250,12 @@ class GrowingFile:
 
     def _keep_open(self, handle: int) -> _OpenFile:
         file = _OpenFile(handle)
-        if file.inode in self._held:
+        if file.inode in self._open_files:
             os.close(handle)
-            return self._held[file.inode]
-        for inode in list(self._held)[: max(0, len(self._held) - _HELD + 1)]:
-            os.close(self._held.pop(inode).handle)
-        self._held[file.inode] = file
+            return self._open_files[file.inode]
+        for inode in list(self._open_files)[: max(0, len(self._open_files) - _HELD + 1)]:
+            os.close(self._open_files.pop(inode).handle)
+        self._open_files[file.inode] = file
         return file
 
     def _find_removal_reason(self, now: _OpenFile | None) -> str | None:
@@ -272,8 +272,8 @@ class GrowingFile:
         return self._refusal or f"{escape_name(self._path)} was removed."
 
 
-def _make_position(file: _OpenFile, spot: StreamPosition) -> _FilePosition:
-    return _FilePosition(file.inode, file.compute_fingerprint(spot.shown), spot)
+def _make_position(file: _OpenFile, position: StreamPosition) -> _FilePosition:
+    return _FilePosition(file.inode, file.compute_fingerprint(position.shown), position)
 
 
 def _check_path(name: str, within: tuple[str, ...] | None) -> Path:

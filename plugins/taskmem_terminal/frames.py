@@ -1,6 +1,6 @@
 """Turn a stream of terminal bytes into frames, for every kind of target.
 
-A *spot* (`StreamPosition`) says how far a wait has read. The next look begins a little before the
+A position (`StreamPosition`) says how far a wait has read. The next look begins a little before the
 end of the last one (`at`, at most three finished lines back), so that a phrase that was split is
 found; text that was already shown is then shown again.
 
@@ -73,14 +73,14 @@ class StreamPosition(NamedTuple):
     """Offset where the next look begins."""
     shown: int
     """Offset up to which everything was shown."""
-    mood: TypingState = TypingState.NOTHING
+    typing_state: TypingState = TypingState.NOTHING
     """Typing state at `at`."""
     column: int = 0
     """Column of the cursor at `at`."""
 
     def __str__(self) -> str:
         """Format for `parse`."""
-        return f"{self.at}.{self.shown}.{self.mood.value}.{self.column}"
+        return f"{self.at}.{self.shown}.{self.typing_state.value}.{self.column}"
 
     @classmethod
     def parse(cls, text: str) -> StreamPosition:
@@ -89,8 +89,8 @@ class StreamPosition(NamedTuple):
         Raises:
             ValueError: It is not a position.
         """
-        at, shown, mood, column = map(int, text.split("."))
-        return cls(at, shown, TypingState(mood), column)
+        at, shown, typing_state, column = map(int, text.split("."))
+        return cls(at, shown, TypingState(typing_state), column)
 
 
 class OutputPage(NamedTuple):
@@ -118,18 +118,20 @@ class OutputReader:
     _tails: dict[int, tuple[int, Tail]] = field(default_factory=dict[int, tuple[int, Tail]])
     _paintings: dict[int, ScreenEmulator] = field(default_factory=dict[int, ScreenEmulator])
 
-    def read_page(self, stream: Stream, spot: StreamPosition, manner: ReadOptions) -> OutputPage:
+    def read_page(
+        self, stream: Stream, position: StreamPosition, manner: ReadOptions
+    ) -> OutputPage:
         """Return the output since a position."""
-        if spot.shown >= stream.end:
-            return OutputPage("", (), spot, more=False)
-        at = spot.at
+        if position.shown >= stream.end:
+            return OutputPage("", (), position, more=False)
+        at = position.at
         lost = ""
         if at < stream.begin:
             at = stream.begin
-            missed = max(0, stream.begin - spot.shown)
+            missed = max(0, stream.begin - position.shown)
             if missed:
                 lost = f"[taskmem: {missed:,} bytes were lost here]\n"
-            spot = StreamPosition(at, at)
+            position = StreamPosition(at, at)
         data = stream.read(at, LOOK_BYTES)
         masked = mask_strings(data)
         reached = at + len(masked)
@@ -139,12 +141,12 @@ class OutputReader:
         unended = find_open_string(data)
         shown = masked[:unended] if len(masked) - unended < STRING_BYTES else masked
         back = _find_next_start(shown)
-        lines = _Lines(shown.split(b"\n"), spot, manner, mark=back)
-        again = StreamPosition(at, reached, spot.mood, spot.column)
+        lines = _Lines(shown.split(b"\n"), position, manner, mark=back)
+        again = StreamPosition(at, reached, position.typing_state, position.column)
         return OutputPage(
             lost + "\n".join(lines.shown),
             tuple(lines.echoes),
-            StreamPosition(at + back, reached, lines.mood_there) if back else again,
+            StreamPosition(at + back, reached, lines.typing_state_at_mark) if back else again,
             more,
         )
 
@@ -190,25 +192,25 @@ class _Lines:
     """Raw lines, rendered and searched for typed ones."""
 
     def __init__(
-        self, raw: list[bytes], spot: StreamPosition, manner: ReadOptions, mark: int = -1
+        self, raw: list[bytes], position: StreamPosition, manner: ReadOptions, mark: int = -1
     ) -> None:
         """Read lines that begin at a position; `mark` is an offset into them."""
-        typist = TypedLineDetector(spot.mood, interactive=manner.interactive)
+        typist = TypedLineDetector(position.typing_state, interactive=manner.interactive)
         self.shown: list[str] = []
         self.echoes: dict[str, None] = {}
-        self.mood_there = spot.mood
+        self.typing_state_at_mark = position.typing_state
         """Typing state at `mark`."""
         at = 0
         ends = [len(line) + 1 for line in raw]
-        raw = [b" " * spot.column + raw[0], *raw[1:]]
+        raw = [b" " * position.column + raw[0], *raw[1:]]
         for line, size, seen in zip(raw, ends, render_lines(raw, manner.columns), strict=True):
             if at == mark:
-                self.mood_there = typist.mood
+                self.typing_state_at_mark = typist.typing_state
             if typist.read(line, seen):
                 self.echoes.update(dict.fromkeys(one for one in seen if one))
             self.shown += seen
             at += size
-        self.mood = typist.mood
+        self.typing_state = typist.typing_state
         """Typing state at the end."""
 
 
@@ -218,11 +220,11 @@ def _build_tail(lines: _Lines) -> Tail:
         shown.pop()
     kept = shown[-TAIL_LINES:]
     here = tuple(one for one in lines.echoes if one in kept)
-    return Tail("\n".join(kept), here, _detect_prompt(lines.mood))
+    return Tail("\n".join(kept), here, _detect_prompt(lines.typing_state))
 
 
-def _detect_prompt(mood: TypingState) -> bool | None:
-    return TypingState.INPUT in mood if TypingState.MARKED in mood else None
+def _detect_prompt(typing_state: TypingState) -> bool | None:
+    return TypingState.INPUT in typing_state if TypingState.MARKED in typing_state else None
 
 
 def _find_next_start(masked: bytes) -> int:

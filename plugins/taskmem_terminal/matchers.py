@@ -83,13 +83,13 @@ def make_matcher(form: Form, kind: str) -> Match:
 class SeenMatcher:
     """Matches text on any line since the wait began."""
 
-    __slots__ = ("_find", "_form", "_found", "_held")
+    __slots__ = ("_find", "_form", "_found", "_is_open")
 
     def __init__(self, form: TextForm | RegexForm | PercentForm | NumberForm) -> None:
         self._form = form
         self._find = _make_finder(form)
         self._found: str | None = None
-        self._held = False
+        self._is_open = False
         """Whether the form matched the unfinished line at the last look."""
 
     def match(self, view: View) -> str | None:
@@ -102,10 +102,10 @@ class SeenMatcher:
     def _search(self, view: View) -> str | None:
         if view.lines and (line := self._find(view.lines)) is not None:
             return line
-        before, self._held = self._held, bool(view.open) and self._holds_on(view.open)
+        before, self._is_open = self._is_open, bool(view.open) and self._holds_on(view.open)
         # A partly overwritten line may show a number that was never printed.
         sure = before or isinstance(self._form, TextForm | RegexForm)
-        return view.open if self._held and sure else None
+        return view.open if self._is_open and sure else None
 
     def _holds_on(self, line: str) -> bool:
         """Return whether the form matches an unfinished line, whatever follows."""

@@ -105,17 +105,17 @@ class Session:
 
         A negative status is the number of the signal that ended it.
         """
-        with _catch_signals() as heard:
+        with _catch_signals() as signals:
             self._own_terminal()
             try:
-                return self._relay_until_end(shadow, heard)
+                return self._relay_until_end(shadow, signals)
             finally:
                 self._give_terminal_back()
                 os.close(self._inner)
 
-    def _relay_until_end(self, shadow: SessionRecorder, heard: int) -> int:
+    def _relay_until_end(self, shadow: SessionRecorder, signals: int) -> int:
         status: int | None = None
-        reading = [heard, self._inner]
+        reading = [signals, self._inner]
         while status is None:
             wanted = list(reading)
             if self._cooked is not None and len(self._typed) < _GULP_BYTES:
@@ -129,8 +129,8 @@ class Session:
                 self._read_typed()
             if writable:
                 self._write_typed()
-            if heard in ready:
-                status = self._handle_signals(os.read(heard, 512), shadow)
+            if signals in ready:
+                status = self._handle_signals(os.read(signals, 512), shadow)
         # Background processes may print for ever, so the time is limited.
         due = time.monotonic() + _DRAINED_SECONDS  # noqa: TID251
         while select.select([self._inner], [], [], _DRAIN_SECONDS)[0]:
@@ -343,7 +343,7 @@ def _set_size(handle: int, columns: int, rows: int) -> None:
 @contextlib.contextmanager
 def _catch_signals() -> Generator[int]:
     """Yield a descriptor from which the numbers of received signals can be read."""
-    heard, wake = os.pipe()
+    signals, wake = os.pipe()
     os.set_blocking(wake, False)
 
     def ignore_signal(_number: int, _frame: FrameType | None) -> None:
@@ -359,10 +359,10 @@ def _catch_signals() -> Generator[int]:
     # Check once for a child that ended before the handler was set.
     os.write(wake, bytes([signal.SIGCHLD]))
     try:
-        yield heard
+        yield signals
     finally:
         signal.set_wakeup_fd(woken)
         for number, handler in before.items():
             signal.signal(number, handler)
-        os.close(heard)
+        os.close(signals)
         os.close(wake)

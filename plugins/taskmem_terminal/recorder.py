@@ -81,8 +81,8 @@ class SessionRecorder:
 
         self._attempt(end)
 
-    def _update_metadata(self, **news: Any) -> None:  # noqa: ANN401
-        self._attempt(lambda it: it.update_metadata(replace(it.about, **news)))
+    def _update_metadata(self, **fields: Any) -> None:  # noqa: ANN401
+        self._attempt(lambda it: it.update_metadata(replace(it.about, **fields)))
 
     def _attempt(self, act: Callable[[Recorder], None]) -> None:
         if self._recorder is not None:

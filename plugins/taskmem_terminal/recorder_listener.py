@@ -40,25 +40,25 @@ class FifoListener:
         self._listeners: dict[str, list[Callable[[], None]]] = defaultdict(list)
         asyncio.get_running_loop().add_reader(self._bell, self._read_fifo)
 
-    def listen(self, name: str, heard: Callable[[], None]) -> None:
-        """Call `heard` for each signal of this recording."""
-        self._listeners[name].append(heard)
+    def listen(self, name: str, listener: Callable[[], None]) -> None:
+        """Call `listener` for each signal of this recording."""
+        self._listeners[name].append(listener)
 
     @property
     def watched_names(self) -> frozenset[str]:
         """Names of the recordings that have listeners."""
         return frozenset(self._listeners)
 
-    def forget(self, name: str, heard: Callable[[], None]) -> None:
-        """Stop calling `heard`."""
-        self._listeners[name].remove(heard)
+    def forget(self, name: str, listener: Callable[[], None]) -> None:
+        """Stop calling `listener`."""
+        self._listeners[name].remove(listener)
         if not self._listeners[name]:
             del self._listeners[name]
 
     def notify_listeners(self, name: str) -> None:
         """Signal from within this process."""
-        for heard in tuple(self._listeners.get(name, ())):
-            heard()
+        for listener in tuple(self._listeners.get(name, ())):
+            listener()
 
     def _read_fifo(self) -> None:
         try:

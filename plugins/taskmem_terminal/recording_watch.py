@@ -55,10 +55,10 @@ class RecordingWatch:
             raise TargetNotFound(describe_missing_recording(root, name, found)) from None
         self._id = about.id
         self._reader = OutputReader()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._bell = bell
-        bell.listen(name, self._news.set)
-        self._recorder = ProcessExitWatcher(self._news.set)
+        bell.listen(name, self._changed.set)
+        self._recorder = ProcessExitWatcher(self._changed.set)
         if about.recorder is not None:
             self._recorder.watch_process(about.recorder)
             # Without the recorder's lock, the pid may belong to another process by now.
@@ -71,13 +71,13 @@ class RecordingWatch:
         Raises:
             TargetGone: The recording was removed, or replaced by a new run of its name.
         """
-        spot = StreamPosition(0, 0)
+        position = StreamPosition(0, 0)
         stream = Segments(self._recording.folder)
         about = self._read_metadata()
-        tail = await self._reader.read_tail(stream, spot, _build_read_options(about))
+        tail = await self._reader.read_tail(stream, position, _build_read_options(about))
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
-            place=f"{about.id}:{spot}",
+            place=f"{about.id}:{position}",
             more=stream.end > 0,
             changed_at=self._recording.changed_at(),
             tail=tail.text,
@@ -97,16 +97,16 @@ class RecordingWatch:
     async def look(self, place: str, start: str) -> Frame:
         """Return what was recorded since `place`."""
         seen_at = datetime.now(UTC)  # noqa: TID251
-        id_, spot = _parse_place(place)
+        id_, position = _parse_place(place)
         # Read the end state first: if it has ended, the output read below is complete.
         about, ending = self._read_state(id_)
         if about is None or id_ != about.id:
-            page = OutputPage("", (), spot, more=False)
+            page = OutputPage("", (), position, more=False)
             tail = Tail("", ())
         else:
             manner = _build_read_options(about)
             stream = Segments(self._recording.folder)
-            page = self._reader.read_page(stream, spot, manner)
+            page = self._reader.read_page(stream, position, manner)
             tail = await self._reader.read_tail(stream, _parse_place(start)[1], manner)
         over = None if page.more else ending
         return Frame(
@@ -125,13 +125,13 @@ class RecordingWatch:
 
     async def wait_for_change(self) -> None:
         """Wait until something may have been recorded."""
-        await self._news.wait()
-        self._news.clear()
+        await self._changed.wait()
+        self._changed.clear()
 
     async def close(self) -> None:
         """Stop listening."""
         with contextlib.suppress(KeyError, ValueError):
-            self._bell.forget(self._recording.name, self._news.set)
+            self._bell.forget(self._recording.name, self._changed.set)
         self._recorder.close()
 
     def _read_metadata(self) -> RecordingMetadata:
@@ -166,8 +166,8 @@ class RecordingWatch:
 
 
 def _parse_place(place: str) -> tuple[str, StreamPosition]:
-    id_, _, spot = place.partition(":")
-    return id_, StreamPosition.parse(spot)
+    id_, _, position = place.partition(":")
+    return id_, StreamPosition.parse(position)
 
 
 def _build_read_options(about: RecordingMetadata) -> ReadOptions:

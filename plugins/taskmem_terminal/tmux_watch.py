@@ -62,33 +62,37 @@ class _PanePosition(NamedTuple):
 
     pane: str
     server: str
-    tape: str
+    buffer_id: str
     """The buffer that the offsets refer to; a restart makes another."""
     mark: CursorPosition
-    spot: StreamPosition
+    position: StreamPosition
 
     def __str__(self) -> str:
         return " ".join(map(str, self))
 
     @classmethod
     def parse(cls, text: str) -> _PanePosition:
-        pane, server, tape, mark, spot = text.split(" ")
-        return cls(pane, server, tape, CursorPosition.parse(mark), StreamPosition.parse(spot))
+        pane, server, buffer_id, mark, position = text.split(" ")
+        return cls(
+            pane, server, buffer_id, CursorPosition.parse(mark), StreamPosition.parse(position)
+        )
 
 
 class WatchedPane:
     """`Watch` on one pane."""
 
-    def __init__(self, server: PaneServer, pane: Pane, news: asyncio.Event | None = None) -> None:
+    def __init__(
+        self, server: PaneServer, pane: Pane, changed: asyncio.Event | None = None
+    ) -> None:
         self.pane = pane
         """The pane as of the last query."""
         self.session = pane.session
         """Id of the session whose client receives its output."""
         self._server = server
-        self._news = news or asyncio.Event()
+        self._changed = changed or asyncio.Event()
         self._client: Client | None = None
-        self._tape: PaneBuffer | None = None
-        self._tape_id = ""
+        self._buffer: PaneBuffer | None = None
+        self._buffer_id = ""
         self._shown_to: int | None = None
         """The line up to which the previous buffer reached; None: use the marks."""
         self._reader = OutputReader()
@@ -125,19 +129,19 @@ class WatchedPane:
         if seen is None and self._find_end_reason() is None:
             await self.attach()
             seen = await self._capture_pane()
-        if seen is None or self._tape is None:
+        if seen is None or self._buffer is None:
             raise TargetGone(self._find_end_reason() or f"{self.pane} cannot be heard now.")
         scrollback, end = seen
         typing = self.pane.column > 0 and (
             self.pane.prompt or _PROMPTLIKE.search(scrollback.get_cursor_line())
         )
-        mood = TypingState.CURSOR if typing else TypingState.NOTHING
-        spot = StreamPosition(end, end, mood, self.pane.column)
+        typing_state = TypingState.CURSOR if typing else TypingState.NOTHING
+        position = StreamPosition(end, end, typing_state, self.pane.column)
         manner = ReadOptions(self.pane.columns, self.pane.rows, interactive=True)
-        tail = await self._reader.read_tail(self._tape, StreamPosition(0, 0), manner)
+        tail = await self._reader.read_tail(self._buffer, StreamPosition(0, 0), manner)
         return Frame(
             seen_at=datetime.now(UTC),  # noqa: TID251
-            place=str(self._make_position(scrollback.get_cursor_position(), spot)),
+            place=str(self._make_position(scrollback.get_cursor_position(), position)),
             changed_at=self._changed_at,
             tail=tail.text,
             echoes=tail.echoes,
@@ -162,13 +166,13 @@ class WatchedPane:
                 return await other.look(place, start)
         seen_at = datetime.now(UTC)  # noqa: TID251
         seen = await self._capture_pane()
-        page, tail = OutputPage("", (), known.spot, more=False), Tail("", ())
+        page, tail = OutputPage("", (), known.position, more=False), Tail("", ())
         ours = (known.pane, known.server) == (self.pane.id, self.pane.server)
-        if self._tape is not None and ours:
+        if self._buffer is not None and ours:
             manner = ReadOptions(self.pane.columns, self.pane.rows, interactive=True)
-            spot, first = self._find_positions(known, began)
-            page = self._reader.read_page(self._tape, spot, manner)
-            tail = await self._reader.read_tail(self._tape, first, manner)
+            position, first = self._find_positions(known, began)
+            page = self._reader.read_page(self._buffer, position, manner)
+            tail = await self._reader.read_tail(self._buffer, first, manner)
             # A mark that is too old repeats output; one that is too new loses it.
             fresh = seen is not None and not page.more and page.next.shown >= seen[1]
             mark = seen[0].get_cursor_position() if seen is not None and fresh else known.mark
@@ -190,8 +194,8 @@ class WatchedPane:
 
     async def wait_for_change(self) -> None:
         """Wait until the pane may have printed something or disappeared."""
-        await self._news.wait()
-        self._news.clear()
+        await self._changed.wait()
+        self._changed.clear()
 
     async def close(self) -> None:
         """Stop all timers and stop watching."""
@@ -208,30 +212,30 @@ class WatchedPane:
 
     def append_output(self, data: bytes) -> None:
         """Append output of the pane."""
-        if self._tape is not None:
-            self._tape.append(data)
+        if self._buffer is not None:
+            self._buffer.append(data)
             self._changed_at = datetime.now(UTC)  # noqa: TID251
-            self._news.set()
+            self._changed.set()
 
     def request_look(self) -> None:
         """Request a look at the pane."""
-        self._news.set()
+        self._changed.set()
 
     # --- places -------------------------------------------------------------
 
-    def _make_position(self, mark: CursorPosition, spot: StreamPosition) -> _PanePosition:
-        return _PanePosition(self.pane.id, self.pane.server, self._tape_id, mark, spot)
+    def _make_position(self, mark: CursorPosition, position: StreamPosition) -> _PanePosition:
+        return _PanePosition(self.pane.id, self.pane.server, self._buffer_id, mark, position)
 
     def _find_positions(
         self, known: _PanePosition, began: _PanePosition
     ) -> tuple[StreamPosition, StreamPosition]:
         """Return where to read on and where the wait began, as offsets into the current buffer."""
-        first = began.spot
-        if began.tape != self._tape_id:
+        first = began.position
+        if began.buffer_id != self._buffer_id:
             at = self._require_scrollback().find_position(began.mark)[1]
-            first = StreamPosition(at, at, began.spot.mood, began.mark.column)
-        if known.tape == self._tape_id:
-            return known.spot, first
+            first = StreamPosition(at, at, began.position.typing_state, began.mark.column)
+        if known.buffer_id == self._buffer_id:
+            return known.position, first
         line = self._require_scrollback().find_position(known.mark)[0]
         if self._shown_to is not None:
             line = min(line, self._shown_to)
@@ -241,9 +245,9 @@ class WatchedPane:
         return StreamPosition(again, again), first
 
     def _require_scrollback(self) -> Scrollback:
-        if self._tape is None:
+        if self._buffer is None:
             raise TargetGone(f"{self.pane} cannot be heard now.")
-        return self._tape.scrollback
+        return self._buffer.scrollback
 
     async def _attach_other(self, pane: str) -> WatchedPane | None:
         if pane not in self._others:
@@ -251,7 +255,7 @@ class WatchedPane:
                 found = await find_pane(pane)
             except TargetNotFound:
                 return None
-            self._others[pane] = WatchedPane(self._server, found, self._news)
+            self._others[pane] = WatchedPane(self._server, found, self._changed)
             await self._others[pane].attach()
         return self._others[pane]
 
@@ -265,7 +269,7 @@ class WatchedPane:
         seen: list[tuple[Scrollback, int]] = []
 
         def keep(scrollback: Scrollback) -> None:
-            seen.append((scrollback, self._tape.end if self._tape else 0))
+            seen.append((scrollback, self._buffer.end if self._buffer else 0))
 
         if self._client is not None and self._client.is_alive:
             with contextlib.suppress(TmuxError):
@@ -316,14 +320,14 @@ class WatchedPane:
     def _restart_buffer(self, scrollback: Scrollback) -> None:
         """Start a new buffer; the scrollback contains what the old one missed."""
         # At a pane's end tmux may drop output, and marks made before do not show that.
-        last = self._tape if self.pane.dead else None
+        last = self._buffer if self.pane.dead else None
         self._shown_to = (
             scrollback.find_line_after(last.read_last_lines()) if last is not None else None
         )
-        self._tape = PaneBuffer(scrollback)
-        self._tape_id = secrets.token_hex(4)
+        self._buffer = PaneBuffer(scrollback)
+        self._buffer_id = secrets.token_hex(4)
         self._reader = OutputReader()
-        self._news.set()
+        self._changed.set()
 
     def _retry_later(self) -> None:
         if "retry" not in self._timers:
@@ -347,9 +351,9 @@ class WatchedPane:
             return "The tmux pane that was watched was closed."
         if self._missing:
             return f"The tmux pane {self.pane} was closed."
-        heard = self._client is not None and self._client.is_alive
+        is_connected = self._client is not None and self._client.is_alive
         # Read its last output first, as long as there is a client.
-        if self._is_over and (self._ended or not heard):
+        if self._is_over and (self._ended or not is_connected):
             what = f"The command in the tmux pane {self.pane}"
             return describe_end(what, self.pane.status)
         return None

@@ -82,45 +82,47 @@ class TypingState(Flag):
 class TypedLineDetector:
     """Detects typed lines, in order."""
 
-    def __init__(self, mood: TypingState, *, interactive: bool) -> None:
+    def __init__(self, typing_state: TypingState, *, interactive: bool) -> None:
         """Start at a line's start.
 
         Args:
-            mood: The typing state there.
+            typing_state: The typing state there.
             interactive: Whether a person may be typing on this terminal.
         """
-        self.mood = mood
+        self.typing_state = typing_state
         self._interactive = interactive
 
     def read(self, raw: bytes, shown: list[str]) -> bool:
         """Return whether a line was typed, given its bytes and its rendered lines."""
-        mood = self.mood
-        typed = TypingState.CURSOR in mood
+        typing_state = self.typing_state
+        typed = TypingState.CURSOR in typing_state
         if b"\x1b" in raw:
             typed |= self._heed_marks(raw)
             typed |= _EDITS in raw and not _SCREENS.search(raw)
-        elif TypingState.INPUT in mood:
+        elif TypingState.INPUT in typing_state:
             typed = True
         first = next((line for line in shown if line), "")
-        typed = typed or self._looks_typed(first, TypingState.TYPED in mood)
-        self.mood &= TypingState.MARKED | TypingState.INPUT
-        if typed and (first or TypingState.TYPED in mood):
-            self.mood |= TypingState.TYPED
+        typed = typed or self._looks_typed(first, TypingState.TYPED in typing_state)
+        self.typing_state &= TypingState.MARKED | TypingState.INPUT
+        if typed and (first or TypingState.TYPED in typing_state):
+            self.typing_state |= TypingState.TYPED
         return typed and bool(first)
 
     def _heed_marks(self, raw: bytes) -> bool:
         typed = False
         end = 0
         for mark in _MARK.finditer(raw):
-            if TypingState.INPUT in self.mood and _has_visible_text(raw[end : mark.start()]):
+            if TypingState.INPUT in self.typing_state and _has_visible_text(
+                raw[end : mark.start()]
+            ):
                 typed = True
-            self.mood |= TypingState.MARKED
+            self.typing_state |= TypingState.MARKED
             if mark[1] == b"B":
-                self.mood |= TypingState.INPUT
+                self.typing_state |= TypingState.INPUT
             else:
-                self.mood &= ~TypingState.INPUT
+                self.typing_state &= ~TypingState.INPUT
             end = mark.end()
-        return typed or (TypingState.INPUT in self.mood and _has_visible_text(raw[end:]))
+        return typed or (TypingState.INPUT in self.typing_state and _has_visible_text(raw[end:]))
 
     def _looks_typed(self, line: str, continues: bool) -> bool:  # noqa: FBT001
         if line[:1] in "╰└╭┌│├":
@@ -133,7 +135,7 @@ class TypedLineDetector:
             return True
         return (
             self._interactive
-            and TypingState.MARKED not in self.mood
+            and TypingState.MARKED not in self.typing_state
             and _WEAK.match(line) is not None
         )
 

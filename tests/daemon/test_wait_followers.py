@@ -103,4 +103,4 @@ async def test_no_call_is_kept_once_the_daemon_has_said_that_it_stops(
         answer = await followers.wait({"id": wait.wait_id})
         assert answer == {"ended": False, "stopping": True}
         with pytest.raises(DaemonUnavailable, match="is stopping"):
-            await followers.follow({"seen": news.told})
+            await followers.follow({"seen": news.count})

@@ -916,11 +916,11 @@ async def test_what_was_last_seen_is_told_while_it_is_watched(stage: Stage) -> N
 
     stage.says("X", {}, otherwise="It says token=ghp_" + "a1B2" * 9)
     async with watch_world(("stage", stage.plugin())) as room:
-        seen = room.room.news.told
+        seen = room.room.changes.count
         wait = await room.wait(wake_when="X")
         await room.until(lambda: "ghp_" in (room.room.read_observation(wait) or ""))
 
-        assert await room.room.news.wait_beyond(seen, 5) > seen
+        assert await room.room.changes.wait_beyond(seen, 5) > seen
         (shown,) = await asyncio.to_thread(views.list_waits, room.world.context, {})
         assert isinstance(shown, dict)
         assert "[secret removed]" in str(shown["last_observation"])

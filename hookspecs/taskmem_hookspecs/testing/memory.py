@@ -75,11 +75,11 @@ class MemoryStore(Dropping):
             made = [a for _, a in sorted(self._artifacts.items()) if a.task_id == task_id]
             waits = [w for w in sort_newest_first(self._waits) if w.task_id == task_id]
             wakes = [w for w in sort_newest_first(self._wakes) if w.task_id == task_id]
-            owed = [w for w in wakes if w.state in (WakeState.DUE, WakeState.SENT)]
+            open_wakes = [w for w in wakes if w.state in (WakeState.DUE, WakeState.SENT)]
             return TaskFacts(
                 task=self._tasks[task_id],
                 waits=select_known_waits(waits),
-                wakes=tuple(reversed(owed)),
+                wakes=tuple(reversed(open_wakes)),
                 run=next(iter(list_open_runs(self._runs, task_id)), None),
                 artifacts=tuple(made),
             )

@@ -59,11 +59,11 @@ class ReaderSuite:
         assert limit is None or limit >= 0
 
     def test_it_says_in_one_sentence_how_it_stands(self, tmp_path: Path) -> None:
-        told = self.make_reader(tmp_path).status()
-        assert isinstance(told, ReaderStatus)
-        assert told.readiness == "ready"
-        assert told.detail.strip()
-        assert len(told.detail.splitlines()) == 1
+        status = self.make_reader(tmp_path).status()
+        assert isinstance(status, ReaderStatus)
+        assert status.readiness == "ready"
+        assert status.detail.strip()
+        assert len(status.detail.splitlines()) == 1
 
     @pytest.mark.parametrize("part", PARTS, ids=lambda text: ascii(text[:12]))
     def test_a_text_is_answered(self, tmp_path: Path, part: str) -> None:

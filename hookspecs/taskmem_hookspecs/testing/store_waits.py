@@ -140,7 +140,7 @@ class StoreWaits:
         assert len(store.find_events(EventQuery(wait_id="wait_1"))) == 1
 
     def test_the_history_of_a_wait_is_told_oldest_first(self, store: TaskStore) -> None:
-        told = [
+        history = [
             an_event(kind=kind, wait_id=wait_id)
             for kind, wait_id in (
                 ("opened", "wait_1"),
@@ -149,7 +149,7 @@ class StoreWaits:
                 ("ended", "wait_1"),
             )
         ]
-        store.commit(Change(events=tuple(told)))
+        store.commit(Change(events=tuple(history)))
 
         def kinds(wait_id: str, limit: int | None = None) -> list[str]:
             found = store.find_events(EventQuery(wait_id=wait_id, limit=limit))

@@ -45,7 +45,7 @@ async def await_gateways(checkup: Checkup, environ: Mapping[str, str], seconds: 
 
 async def _fetch_status(checkup: Checkup) -> Mapping[str, object] | None:
     try:
-        told = await checkup.ask("status", {})
+        status = await checkup.ask("status", {})
     except TaskmemError:
         return None
-    return cast("dict[str, object]", told) if isinstance(told, dict) else None
+    return cast("dict[str, object]", status) if isinstance(status, dict) else None

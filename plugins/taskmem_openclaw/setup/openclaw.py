@@ -187,8 +187,8 @@ def find_openclaw(environ: Mapping[str, str], home: Path) -> OpenClaw:
             f"OpenClaw {found[0]} is too old; update it to {oldest} or newer and run this again."
         )
     answer = _run_program(program, ("config", "file", "--json"), environ)
-    told = parse_json(answer.out) if answer.status == 0 else None
-    path = told.get("path") if is_object(told) else None
+    parsed = parse_json(answer.out) if answer.status == 0 else None
+    path = parsed.get("path") if is_object(parsed) else None
     if not isinstance(path, str):
         raise OpenClawSetupFailed(
             f"{program} does not say where its configuration is "

@@ -102,10 +102,10 @@ def _find_folder(name: str) -> Path:
 
 def _read_profiles(manifest: object, tools: frozenset[str]) -> frozenset[str]:
     """Return the tool profiles that the manifest gives to every tool."""
-    told = to_object(find_value(manifest, ("toolMetadata",)))
+    metadata = to_object(find_value(manifest, ("toolMetadata",)))
     found = {"minimal", "coding", "messaging"} if tools else set[str]()
     for tool in tools:
-        found &= set(map(str, to_list(find_value(told.get(tool), ("profiles",)))))
+        found &= set(map(str, to_list(find_value(metadata.get(tool), ("profiles",)))))
     return frozenset(found)
 
 

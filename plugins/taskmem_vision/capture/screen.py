@@ -55,9 +55,9 @@ class ScreenWatch(PictureWatch):
     async def wait_for_change(self) -> None:
         """Wait until something was painted; return at most five times a second."""
         if self._display is not None:
-            await self._news.wait_for_event()
+            await self._throttle.wait_for_event()
         else:
-            await self._news.wait_for_poll()
+            await self._throttle.wait_for_poll()
 
     async def close(self) -> None:
         """Close the connection to the display."""
@@ -70,19 +70,19 @@ class ScreenWatch(PictureWatch):
         try:
             self._listen()
             self._process_events()
-            if self._look is None or self._news.is_due():
+            if self._look is None or self._throttle.is_due():
                 self._capture()
         except DisplayGone as gone:
             why = f"The screen cannot be seen just now: {gone}"
             self._look = None
             self._hang_up()
-            self._news.record_look()
+            self._throttle.record_look()
         # Events that arrived with the replies do not make the socket readable, so read them now.
         self._loop.call_soon(self._handle_readable)
         return why
 
     def _capture(self) -> None:
-        at = self._news.record_look()
+        at = self._throttle.record_look()
         if self._display is not None:
             self._display.rearm_paint()
         hidden = self._find_private_boxes()
@@ -116,7 +116,7 @@ class ScreenWatch(PictureWatch):
             raise
         self._display = display
         self._loop.add_reader(display.handle, self._handle_readable)
-        self._news.note_event()
+        self._throttle.note_event()
 
     def _handle_readable(self) -> None:
         try:
@@ -126,7 +126,7 @@ class ScreenWatch(PictureWatch):
 
     def _process_events(self) -> None:
         if self._display is not None and self._display.read_events() != DisplayEvents():
-            self._news.note_event()
+            self._throttle.note_event()
             # Read more in a later iteration, so that a flood of events does not block the loop.
             self._loop.call_soon(self._handle_readable)
 
@@ -136,7 +136,7 @@ class ScreenWatch(PictureWatch):
             self._display.close()
             self._display = None
             self._look = None
-            self._news.note_event()
+            self._throttle.note_event()
 
 
 def take_screenshot(display: str | None) -> Image.Image:

@@ -18,7 +18,7 @@ class PictureWatch:
         self._track = LookHistory()
         self._look: Look | None = None
         self._gone: str | None = None
-        self._news = LookThrottle()
+        self._throttle = LookThrottle()
 
     async def here(self) -> Frame:
         """Return the current frame, with the note about the target."""
@@ -60,5 +60,5 @@ class PictureWatch:
     def _keep_look(self, look: Look) -> None:
         """Store a look, and record whether it shows something new."""
         if look is not self._look:
-            self._news.record_motion()
+            self._throttle.record_motion()
         self._look = look

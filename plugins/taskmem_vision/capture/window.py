@@ -55,7 +55,7 @@ class WindowWatch(PictureWatch):
 
     async def wait_for_change(self) -> None:
         """Wait until something was painted or moved; return at most five times a second."""
-        await self._news.wait_for_event()
+        await self._throttle.wait_for_event()
 
     async def close(self) -> None:
         """Close the display connection."""
@@ -69,7 +69,7 @@ class WindowWatch(PictureWatch):
             self._process_events()
             if self._unmet and self._listening:
                 self._refresh_family()
-            due = self._look is None or self._news.is_due()
+            due = self._look is None or self._throttle.is_due()
             if self._listening and not self._is_private and due:
                 self._look = self._capture()
         except NotViewable as hidden:
@@ -98,7 +98,7 @@ class WindowWatch(PictureWatch):
         return self._privacy.covers(self._window)
 
     def _capture(self) -> Look | None:
-        at = self._news.record_look()
+        at = self._throttle.record_look()
         self._display.rearm_paint()
         pixels = self._compose_image()
         if self._privacy:
@@ -106,7 +106,7 @@ class WindowWatch(PictureWatch):
             self._refresh_family()
             if self._private != before:
                 # These pixels may be a private window's.
-                self._news.note_event()
+                self._throttle.note_event()
                 return None
         return self._track.add_look(at, pixels, self._text)
 
@@ -143,15 +143,15 @@ class WindowWatch(PictureWatch):
         if not self._listening:
             return
         try:
-            heard = self._display.read_events()
+            x_events = self._display.read_events()
         except DisplayGone:
             self._lose_window("went away with its display", known=False)
             return
-        if self._window.id in heard.closed:
+        if self._window.id in x_events.closed:
             self._lose_window("was closed")
-        elif heard != DisplayEvents():
-            self._unmet = self._unmet or heard.changed or bool(heard.closed)
-            self._news.note_event()
+        elif x_events != DisplayEvents():
+            self._unmet = self._unmet or x_events.changed or bool(x_events.closed)
+            self._throttle.note_event()
             # Read more in a later iteration, so that a flood of events does not block the loop.
             self._loop.call_soon(self._process_events)
 
@@ -175,7 +175,7 @@ class WindowWatch(PictureWatch):
         called = "" if self._is_private else f" {describe_window(self._window)}"
         self._gone = f"The window{called} {how}."
         self._look = None
-        self._news.note_event()
+        self._throttle.note_event()
         self._hang_up()
 
     def _hang_up(self) -> None:

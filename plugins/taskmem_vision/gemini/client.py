@@ -251,15 +251,16 @@ def choose_thinking_config(model: str) -> ThinkingConfigDict:
 
 
 def _count_tokens(response: GenerateContentResponse) -> Tokens:
-    told = response.usage_metadata
-    if told is None:
+    usage = response.usage_metadata
+    if usage is None:
         return Tokens()
     return Tokens(
-        read=_clamp_count(told.prompt_token_count),
-        written=_clamp_count(told.candidates_token_count) + _clamp_count(told.thoughts_token_count),
+        read=_clamp_count(usage.prompt_token_count),
+        written=_clamp_count(usage.candidates_token_count)
+        + _clamp_count(usage.thoughts_token_count),
     )
 
 
-def _clamp_count(told: int | None) -> int:
+def _clamp_count(count: int | None) -> int:
     """Clamp a token count from the server to a valid range."""
-    return min(max(told or 0, 0), _MOST_TOKENS)
+    return min(max(count or 0, 0), _MOST_TOKENS)

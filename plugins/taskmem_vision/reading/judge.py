@@ -231,9 +231,9 @@ class ScreenJudge:
         return ScreenFacts({**(text or {}), **self._in_title}, self._gone_forms, quiet)
 
     def _decide(self, known: ScreenFacts, shot: Shot | None = None) -> None:
-        told = find_side(self._condition, known)
-        if told is not None:
-            self._met = Ruling(met=Met.YES, observation=told, picture=shot)
+        side = find_side(self._condition, known)
+        if side is not None:
+            self._met = Ruling(met=Met.YES, observation=side, picture=shot)
 
     async def _rule_on_end(self, frame: Frame) -> Ruling:
         """Rule on a target that is gone, after a reading in progress has ended."""

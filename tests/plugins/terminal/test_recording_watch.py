@@ -166,7 +166,7 @@ async def test_a_killed_recorder_is_noticed_at_once():
         async with watch_terminal("job") as watcher:
             await watcher.until_seen("up")
             pid = Recording(get_recordings_folder(), "job").read_metadata().pid
-            watcher.watch._news.clear()
+            watcher.watch._changed.clear()
             process.kill()
             status_of(process)
             async with asyncio.timeout(PATIENCE):
