@@ -14,7 +14,7 @@ from homes import find_disk
 
 from openclaw_taskmem.engine.folder_listing import MOST, list_files
 from openclaw_taskmem.engine.ledger import FileActivity
-from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel.hooks import task_store
 from tests.support import endings
 from tests.support.sessions import Session
 from tests.support.world import World

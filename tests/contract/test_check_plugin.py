@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import pytest
 
-import taskmem_sqlmodel
 from taskmem_hookspecs import (
     ResumeFacts,
     ResumePacket,
@@ -21,6 +20,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_openclaw import hooks as taskmem_openclaw
+from taskmem_sqlmodel import hooks as taskmem_sqlmodel
 
 if TYPE_CHECKING:
     from nowhere import Unknown

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.rpc import Dispatcher, RelayHost, _build_relay_caller
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
@@ -53,7 +53,7 @@ def builder() -> Builder:
 
 @pytest.fixture
 def world(builder: Builder) -> World:
-    return World(plugins=[("builder", builder), ("evidence", taskmem_evidence)])
+    return World(plugins=[("builder", builder), ("evidence", taskmem_evidence.hooks)])
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.engine import evidence_checker
 from openclaw_taskmem.engine.context import TRIES
@@ -152,7 +152,7 @@ def test_what_there_is_no_time_left_for_is_told_as_not_verified(
 
 def test_what_the_task_names_is_proved_whatever_else_is_there(tmp_path: Path) -> None:
     clock = FakeClock(datetime.now(UTC) - timedelta(minutes=1))
-    world = World(clock=clock, plugins=[("evidence", taskmem_evidence)])
+    world = World(clock=clock, plugins=[("evidence", taskmem_evidence.hooks)])
     others = [tmp_path / f"{number}.txt" for number in range(50)]
     for other in others:
         other.write_text("x")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin
@@ -33,7 +33,7 @@ from tests.support.world import PERSON, World
 
 THRESHOLD = 300
 DAY = timedelta(days=1)
-LOOKS = [("evidence", taskmem_evidence)]
+LOOKS = [("evidence", taskmem_evidence.hooks)]
 LEASE = 300
 
 

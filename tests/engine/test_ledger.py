@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.ledger import FileTouch
 from openclaw_taskmem.engine import evidence, evidence_checker, folder_listing, tasks
@@ -20,7 +20,7 @@ from openclaw_taskmem.engine.ledger import FileActivity
 from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
 from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, TaskEnded
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
-from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel.hooks import task_store
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -60,7 +60,7 @@ def session_in(workspace: Path, store: TaskStore | None = None, **outside: objec
     world = World(
         store or MemoryStore(),
         FakeClock(after),
-        plugins=[("evidence", taskmem_evidence)],
+        plugins=[("evidence", taskmem_evidence.hooks)],
         roots=(str(workspace.parent),),
         **outside,
     )
@@ -350,7 +350,7 @@ def test_the_ledger_survives_a_restart(workspace: Path, project: Path, tmp_path:
         World(
             task_store(url),
             first.world.clock,
-            plugins=[("evidence", taskmem_evidence)],
+            plugins=[("evidence", taskmem_evidence.hooks)],
             roots=(str(tmp_path),),
         ),
         folder=str(workspace),
@@ -656,7 +656,7 @@ def test_without_hooks_the_relays_folder_is_looked_at(session: Session, project:
 def test_an_agents_own_folder_is_looked_at_wherever_it_lies(project: Path, tmp_path: Path) -> None:
     elsewhere = World(
         clock=FakeClock(datetime.now(UTC) + timedelta(milliseconds=11)),
-        plugins=[("evidence", taskmem_evidence)],
+        plugins=[("evidence", taskmem_evidence.hooks)],
         roots=(str(tmp_path / "home"),),
     )
     relay = Caller(folder=str(project))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway_presence import RunningWork
 from openclaw_taskmem.domain.look_policy import LookPolicy
@@ -69,7 +69,7 @@ def test_what_a_sandboxed_agent_says_is_made_lies_in_its_folder(
 ) -> None:
     (tmp_path / "work").mkdir()
     world = World(
-        plugins=[("evidence", taskmem_evidence)],
+        plugins=[("evidence", taskmem_evidence.hooks)],
         roots=(str(tmp_path),),
         looks=LookPolicy(roots=(str(tmp_path),), sandbox=sandbox),
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.domain import quotas
 from openclaw_taskmem.domain.callers import Caller
 from taskmem_hookspecs import Change, Message, Role, TaskStatus, WaitStatus
@@ -43,7 +43,7 @@ def test_a_full_task_is_ended_and_only_the_user_says_more(world: World) -> None:
 
 
 def test_of_an_end_that_is_refused_a_full_task_keeps_no_words(tmp_path: Path) -> None:
-    world = World(plugins=[("evidence", taskmem_evidence)])
+    world = World(plugins=[("evidence", taskmem_evidence.hooks)])
     there = AGENT.model_copy(update={"folder": str(tmp_path)})
     made = {"artifacts": ["report.md"]}
     task = a_task(**own_fields(message_count=quotas.MESSAGES, metadata=made))

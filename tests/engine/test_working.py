@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.cli import detail_text
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_fields import set_fields
@@ -28,7 +28,7 @@ WORKER = Caller(process="7:9", session_key=MAIN)
 @pytest.fixture
 def session() -> Session:
     """A session in a turn of its user's."""
-    session = Session(World(plugins=[("evidence", taskmem_evidence)]))
+    session = Session(World(plugins=[("evidence", taskmem_evidence.hooks)]))
     session.begins()
     return session
 

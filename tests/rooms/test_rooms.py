@@ -46,6 +46,17 @@ def test_the_source_roots_are_folders_and_no_packages(root: str) -> None:
     assert not (ROOT / root / "__init__.py").exists()
 
 
+def test_the_entry_point_of_a_plugin_names_its_file_of_hooks() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    names = project["entry-points"]["openclaw_taskmem"].values()
+    assert [name for name in names if not re.search(r"[._]hooks$", name)] == []
+    found = {
+        str(path) for path in (ROOT / "plugins").rglob("*.py") if "@hookimpl" in path.read_text()
+    }
+    named = {str(ROOT / "plugins" / f"{name.replace('.', '/')}.py") for name in names}
+    assert found == named
+
+
 def hooks() -> dict[str, list[str]]:
     return {
         name: list(inspect.signature(item).parameters)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.domain.redaction import MASK
 from openclaw_taskmem.domain.run_events import RunContinued
 from openclaw_taskmem.domain.run_machine import apply_events
@@ -59,7 +59,7 @@ def session(database: str, folder: Path) -> Iterator[Session]:
     """A session whose files are really looked at, a minute after its clock's start."""
     store = SqlStore(database)
     clock = FakeClock(datetime.now(UTC) - timedelta(minutes=1))
-    world = World(store, clock, plugins=[("evidence", taskmem_evidence)])
+    world = World(store, clock, plugins=[("evidence", taskmem_evidence.hooks)])
     yield Session(world, folder=str(folder))
     store.close()
 

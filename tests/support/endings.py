@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 from openclaw_taskmem.engine import folder_listing
 from openclaw_taskmem.engine.evidence import LATE_LOOK_DELAY_SECONDS
 from openclaw_taskmem.engine.ledger import FileActivity
@@ -148,7 +148,7 @@ class Scene:
         clock = FakeClock(datetime.now(UTC) - timedelta(seconds=5))
         world = World(
             clock=clock,
-            plugins=[("evidence", taskmem_evidence)],
+            plugins=[("evidence", taskmem_evidence.hooks)],
             roots=(str(self.workspace), str(self.project)),
         )
         self.session = SlowSession(world, folder=str(self.workspace))

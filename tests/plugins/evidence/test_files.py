@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from taskmem_evidence import evidence_verifier, files, paths
+from taskmem_evidence import files, paths
 from taskmem_evidence.files import FileVerifier
+from taskmem_evidence.hooks import evidence_verifier
 from taskmem_hookspecs import EvidenceVerifier, Verdict
 from taskmem_hookspecs.testing import VerifierSuite
 from tests.plugins.evidence.claims import a_scene, interfere, knows_births, now

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-import taskmem_evidence
+import taskmem_evidence.hooks
 import taskmem_terminal.hooks
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_evidence.files import FileVerifier
@@ -11,7 +11,7 @@ from taskmem_evidence.urls import UrlVerifier
 from taskmem_hookspecs.testing import check_plugin
 from taskmem_terminal.command_evidence import CommandVerifier
 
-BUILT_IN = [("evidence", taskmem_evidence), ("terminal", taskmem_terminal.hooks)]
+BUILT_IN = [("evidence", taskmem_evidence.hooks), ("terminal", taskmem_terminal.hooks)]
 
 
 @pytest.mark.parametrize("module", [module for _, module in BUILT_IN])
@@ -35,7 +35,7 @@ def test_a_kind_that_nobody_looks_at_has_none(kind):
 
 def test_the_plugin_loads_nothing_heavy_before_it_is_asked():
     ask = (
-        "import sys, taskmem_evidence as one\n"
+        "import sys, taskmem_evidence.hooks as one\n"
         "assert 'httpx' not in sys.modules and 'ctypes' not in sys.modules\n"
         "one.evidence_verifier('file')\n"
         "assert 'httpx' not in sys.modules"

@@ -28,8 +28,9 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.testing import a_message, a_task, an_event
-from taskmem_sqlmodel import health, task_store
+from taskmem_sqlmodel import health
 from taskmem_sqlmodel.errors import translate_errors
+from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.store import SqlStore
 
 MEGABYTE = "x" * 2**20
@@ -119,7 +120,8 @@ def test_a_file_that_may_not_grow_is_full_and_then_goes_on(path):
 import resource
 from taskmem_hookspecs import Change, StoreFull
 from taskmem_hookspecs.testing import a_message, a_task
-from taskmem_sqlmodel import health, task_store
+from taskmem_sqlmodel import health
+from taskmem_sqlmodel.hooks import task_store
 store = task_store("sqlite:///{path}")
 store.commit(Change(tasks=(a_task(),)))
 limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -13,7 +13,8 @@ import pytest
 
 from taskmem_hookspecs import Change, HealthState
 from taskmem_hookspecs.testing import a_task
-from taskmem_sqlmodel import health, health_checks, schema
+from taskmem_sqlmodel import health, schema
+from taskmem_sqlmodel.hooks import health_checks
 from taskmem_sqlmodel.store import SqlStore
 from tests.support.schemas import NEXT
 

@@ -20,7 +20,8 @@ from taskmem_hookspecs import Bookmark, Change, Linkage, StoreTooNew, StoreUnava
 from taskmem_hookspecs.testing import a_task
 from taskmem_hookspecs.testing.clock import DAWN
 from taskmem_hookspecs.testing.holdings import read_all_rows, read_bookmark
-from taskmem_sqlmodel import schema, task_store
+from taskmem_sqlmodel import schema
+from taskmem_sqlmodel.hooks import task_store
 from tests.support.databases import DIALECTS
 from tests.support.rows import rows_of_task
 from tests.support.schemas import LAST_STATEMENT, NEXT, add_next_schema
@@ -174,7 +175,7 @@ def test_new_database_has_the_schema_of_all_migrations(request, tmp_path, dialec
 def test_a_database_is_made_and_opened_without_alembic(path):
     code = f"""
 import sys
-from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel.hooks import task_store
 task_store("sqlite:///{path}").close()
 assert "alembic" not in sys.modules
 """
@@ -220,7 +221,7 @@ def test_process_killed_while_migrating_keeps_the_old_database(old):
     code = f"""
 import os, sqlalchemy as sa
 from sqlalchemy import event
-from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel.hooks import task_store
 def die(connection, cursor, statement, *rest):
     if {LAST_STATEMENT!r} in statement:
         os.kill(os.getpid(), 9)

@@ -24,7 +24,7 @@ from taskmem_hookspecs.testing.holdings import (
     find_next_wake_due,
     read_all_rows,
 )
-from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel.hooks import task_store
 
 TASKS = ("task_1", "task_2")
 KEYS = {"wake_1": "one", "wake_2": "two", "wake_3": "one"}

@@ -23,8 +23,9 @@ from taskmem_hookspecs import (
     WakeQuery,
 )
 from taskmem_hookspecs.testing import StoreSuite, a_run, a_task, a_wake
-from taskmem_sqlmodel import read_statements, task_store
+from taskmem_sqlmodel import read_statements
 from taskmem_sqlmodel.database import _WRITERS_LOCK
+from taskmem_sqlmodel.hooks import task_store
 from taskmem_sqlmodel.store import SqlStore
 
 

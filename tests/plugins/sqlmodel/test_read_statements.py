@@ -26,7 +26,8 @@ from taskmem_hookspecs import (
     WorkFolder,
 )
 from taskmem_hookspecs.testing.clock import DAWN
-from taskmem_sqlmodel import counting, read_statements, task_store
+from taskmem_sqlmodel import counting, read_statements
+from taskmem_sqlmodel.hooks import task_store
 from tests.support.world import World
 
 YES_AND_NO = (False, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskmem_hookspecs.testing import StoreSuite
-from taskmem_sqlmodel import task_store
+from taskmem_sqlmodel.hooks import task_store
 
 
 class TestSqliteStore(StoreSuite):

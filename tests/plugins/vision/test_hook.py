@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-import taskmem_vision
+import taskmem_vision.hooks
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.plugin_host import manager
 from taskmem_hookspecs import Judge, Reader, Sensor, Target, hookimpl
@@ -31,11 +31,11 @@ NO = {
 
 def judge_of(words, target=PTY, reader=None):
     reader = ScriptedReader(lambda _: NO) if reader is None else reader
-    return taskmem_vision.wait_judge(target, parse_condition(words), reader)
+    return taskmem_vision.hooks.wait_judge(target, parse_condition(words), reader)
 
 
 def test_gemini_is_provided_as_a_reader():
-    reader = taskmem_vision.reader()
+    reader = taskmem_vision.hooks.reader()
     assert isinstance(reader, Reader)
     assert reader.name == "gemini"
 
@@ -82,16 +82,16 @@ def test_judge_declines_what_needs_no_reader_or_is_unreadable(words, target, rea
 
 
 def test_without_a_reader_there_is_no_judge():
-    assert taskmem_vision.wait_judge(PTY, parse_condition(FREE), None) is None
+    assert taskmem_vision.hooks.wait_judge(PTY, parse_condition(FREE), None) is None
 
 
 def test_other_targets_are_left_to_others():
-    assert taskmem_vision.wait_sensor(Target(scheme="mail", name="")) is None
+    assert taskmem_vision.hooks.wait_sensor(Target(scheme="mail", name="")) is None
 
 
 @pytest.mark.parametrize("scheme", ["window", "screen"])
 def test_what_can_be_seen_is_watched(scheme):
-    sensor = taskmem_vision.wait_sensor(Target(scheme=scheme, name="x"))
+    sensor = taskmem_vision.hooks.wait_sensor(Target(scheme=scheme, name="x"))
     assert isinstance(sensor, Sensor)
 
 
@@ -120,14 +120,15 @@ def test_an_ordinary_plugin_is_asked_before_both(monkeypatch):
 
 LIGHT = """
 import json, sys
-import taskmem_vision
-after_import = [name for name in sys.modules if name.startswith("taskmem_vision.")]
+import taskmem_vision.hooks
+others = set(sys.modules) - {"taskmem_vision.hooks"}
+after_import = [name for name in others if name.startswith("taskmem_vision.")]
 from taskmem_hookspecs import Condition, Side, Target
 from taskmem_hookspecs.testing import ScriptedReader
-told = taskmem_vision.reader().status()
+told = taskmem_vision.hooks.reader().status()
 free = Condition(sentence="so it is", sides=(Side(words="so it is"),))
 pty = Target(scheme="pty", name="a")
-assert taskmem_vision.wait_judge(pty, free, ScriptedReader()) is not None
+assert taskmem_vision.hooks.wait_judge(pty, free, ScriptedReader()) is not None
 heavy = ("google.", "httpx", "PIL", "numpy", "requests")
 print(json.dumps([after_import, [n for n in sys.modules if n.startswith(heavy)]]))
 """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-import taskmem_vision
+import taskmem_vision.hooks
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import ConditionUnclear, Judge, Target
 from taskmem_hookspecs.testing import ScriptedReader
-from taskmem_vision.reading import hooks as screen_hooks
-from taskmem_vision.reading.hooks import wait_judge
+from taskmem_vision import screen_text_hooks
 from taskmem_vision.reading.page import OcrPage
+from taskmem_vision.screen_text_hooks import wait_judge
 from tests.plugins.vision.conditions import make_condition, text
 
 SCREEN = Target(scheme="screen", name="")
@@ -27,7 +27,7 @@ class Engine:
 @pytest.fixture(params=[True, False], ids=["with an engine", "without"])
 def engine(request, monkeypatch):
     found = Engine() if request.param else None
-    monkeypatch.setattr(screen_hooks, "_get_engine", lambda: found)
+    monkeypatch.setattr(screen_text_hooks, "_get_engine", lambda: found)
     return found
 
 
@@ -40,7 +40,7 @@ def test_text_is_judged_where_an_engine_reads_it(engine, target):
 
 def test_what_reads_text_is_advised_where_nothing_does(engine):
     """Also where other sides are free English, and a reader may look."""
-    plugin_host = PluginHost(entries=[], extra=[("screen", screen_hooks)])
+    plugin_host = PluginHost(entries=[], extra=[("screen", screen_text_hooks)])
     for reader in (None, ScriptedReader()):
         found = plugin_host.collect_judges(WINDOW, make_condition(DONE, FREE), reader)
         advised = [said for said in found.advice if "install tesseract-ocr" in said]
@@ -53,13 +53,13 @@ def test_picture_reader_takes_the_text_that_no_engine_reads(engine, target):
     condition = make_condition(QUIET, DONE)
     reader = ScriptedReader()
     assert wait_judge(target, condition).sides == ((0, 1) if engine else (0,))
-    asked = taskmem_vision.wait_judge(target, condition, reader)
+    asked = taskmem_vision.hooks.wait_judge(target, condition, reader)
     assert asked is None if engine else asked.sides == (1,)
 
 
 def test_blind_reader_cannot_judge_text_without_an_engine(engine):
     blind, condition = ScriptedReader(sees_pictures=False), make_condition(DONE)
-    assert taskmem_vision.wait_judge(WINDOW, condition, blind) is None
+    assert taskmem_vision.hooks.wait_judge(WINDOW, condition, blind) is None
 
 
 def test_silence_and_the_end_take_no_engine(engine):

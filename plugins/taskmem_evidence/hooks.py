@@ -1,0 +1,33 @@
+"""Hook of the evidence plug-in: verifiers (a file of its own: an entry point)."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from taskmem_hookspecs import EvidenceVerifier, hookimpl
+
+if TYPE_CHECKING:
+    from taskmem_evidence.urls import UrlVerifier
+
+
+@hookimpl(trylast=True)
+def evidence_verifier(kind: str) -> EvidenceVerifier | None:
+    """Return the verifier for claims of kind `file` or `url`; None for other kinds."""
+    match kind:
+        case "file":
+            from taskmem_evidence.files import FileVerifier
+
+            return FileVerifier()
+        case "url":
+            return _load_url_verifier()
+        case _:
+            return None
+
+
+@cache
+def _load_url_verifier() -> UrlVerifier:
+    """Return the process's verifier: the trusted certificates are read once."""
+    from taskmem_evidence.urls import UrlVerifier
+
+    return UrlVerifier()

@@ -1,0 +1,28 @@
+"""Hooks of the store plug-in: store and check (a file of its own: an entry point)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from taskmem_hookspecs import HealthCheck, TaskStore, hookimpl
+
+_ANSWERED: Final = ("sqlite", "postgresql", "postgresql+psycopg")
+
+
+@hookimpl(trylast=True)
+def task_store(url: str) -> TaskStore | None:
+    """Return the store for a `sqlite:` or `postgresql:` URL; None for any other scheme."""
+    if url.partition(":")[0] not in _ANSWERED:
+        return None
+    from taskmem_sqlmodel.store import SqlStore
+
+    return SqlStore(url)
+
+
+@hookimpl(trylast=True)
+def health_checks() -> Sequence[HealthCheck]:
+    """Return the check that the database exists, is readable and is writable."""
+    from taskmem_sqlmodel.health import DatabaseCheck
+
+    return [DatabaseCheck()]
