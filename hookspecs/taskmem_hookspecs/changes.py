@@ -16,8 +16,9 @@ class Change(Value):
     The store inserts a task, run, wait, wake or artifact with `version` 0. Any other version is the
     one expected in the store: the store replaces the row and raises its version by one, or refuses
     the whole change with `Conflict`. A ledger entry or a folder replaces the one of the same task
-    and path. Messages, revisions, checkpoints and events are only added. The store writes tasks
-    first and events last, so a change may hold a new task and rows that refer to it.
+    and path, a bookmark the one of the same name. Messages, revisions, checkpoints and events are
+    only added. The store writes tasks first, so a change may hold a new task and rows that refer to
+    it.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -37,7 +38,7 @@ class Change(Value):
     implicit tasks with all their rows but the events, if neither the task nor its run was touched
     since and none of its waits is watching. None: delete nothing."""
     forget_home: str | None = None
-    """Home to which `forget_before` applies, and to rows without a home; None: to all rows."""
+    """`forget_before` applies to rows of this home and rows without a home; None: to all rows."""
     forget_waits: tuple[str, ...] = ()
     """Ids of waits without a task to delete with their wakes; their events stay."""
 

@@ -54,9 +54,12 @@ class Finding(Value):
     detail: str
     """What was checked and found, in one sentence."""
     checksum: Checksum | None = None
-    """SHA-256 of the content; None: there is no content."""
+    """SHA-256 of the content; None: the content was not read to its end, or there is none."""
     size: NonNegativeInt | None = None
-    """Size of the content, in bytes; None: there is no content."""
+    """Size of the content, in bytes; None: unknown, or there is no content.
+
+    In a refutation of a file, the core takes None for absent, 0 for empty, and more for too old.
+    """
 
 
 @runtime_checkable
@@ -108,7 +111,9 @@ class LedgerVerdict(StrEnum):
     UNVERIFIED = "unverified"
     """The daemon could not check it, or found it nowhere."""
     ABSENT = "absent"
+    """The file does not exist."""
     EMPTY = "empty"
+    """The file has a size of 0."""
     OLD = "old"
     """The file is older than the work and was not written since."""
 

@@ -94,8 +94,8 @@ class HealthCheck(Protocol):
     def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
         """Yield the rows as they are found: an async generator.
 
-        Runs on an event loop in a thread of its own. If it raises, yields anything but a row, or
-        yields nothing for 30 s (90 s if it `costs`), it is cancelled, and a row that names the
-        plug-in reports that.
+        Runs on an event loop in a thread of its own. If it raises, yields anything but a row,
+        yields nothing for 30 s (90 s if it `costs`), or goes on after 200 rows, it is cancelled,
+        and a row that names the plug-in reports that.
         """
         ...

@@ -84,52 +84,54 @@ class Notice(Value):
 
 
 class SessionNames(Value):
-    """How a host names the sessions of its agents; all empty: none is its own.
+    """How a host forms the keys of its own agents' sessions; without a prefix, no key is its own.
 
-    A key of its own begins with its agent, then come a colon and what is the agent's
-    affair.
+    A key of the host's own is `<prefix><agent's name>:<rest>`; the agent decides on the rest.
     """
 
     prefix: Annotated[str, Field(pattern=r"^\S*$")] = ""
-    """What those keys begin with, and no others; the agent's name follows, up to a
-    colon. Empty: no key is one."""
+    """Text that begins all keys of the host's own, and no other host's; the agent's name follows,
+    up to a colon. Empty: no key is the host's own."""
     background: Annotated[str, Field(pattern=r"^(:\S+)?$")] = ""
-    """What stands between an agent and a run's id in the key of the session in which
-    that run goes on in the background. Empty: there is no such session."""
+    """Text between agent and run id in the key of the session in which that run continues in the
+    background. Empty: the host has no such sessions."""
     lower_case: bool = False
-    """Whether the host writes its keys in lower case, however they are given."""
+    """True if the host changes its own keys to lower case."""
 
     def is_own(self, session_key: str | None) -> TypeGuard[str]:
-        """Return whether a key names a session of the host's own agents."""
+        """Return True if a key is the host's own: if it begins with the prefix."""
         return bool(self.prefix) and (session_key or "").startswith(self.prefix)
 
     def find_agent(self, session_key: str | None) -> str | None:
-        """Return whose a session is: the host's agent, with the prefix, or else itself."""
+        """Return prefix and agent's name of a key of the host's own; any other key unchanged."""
         if not self.is_own(session_key):
             return session_key
         name, _, _ = session_key.removeprefix(self.prefix).partition(":")
         return f"{self.prefix}{name}"
 
     def find_rest(self, session_key: str | None) -> str:
-        """Return what follows the agent in a key, after the colon; empty: nothing."""
+        """Return the text after the agent and its colon in a key; empty for others' keys."""
         agent = self.find_agent(session_key) or ""
         return (session_key or "").removeprefix(agent).removeprefix(":")
 
     def name_background(self, session_key: str, run_id: str) -> str | None:
-        """Return the session in which a run of a session goes on; None: none can be."""
+        """Return the key of the session in which a session's run continues in the background.
+
+        None: the host has no such sessions, or the key is not its own.
+        """
         if not (self.background and self.is_own(session_key)):
             return None
         return f"{self.find_agent(session_key)}{self.background}{run_id}"
 
     def find_background_run(self, session_key: str) -> str | None:
-        """Return the run that a session was made for; None: it is no such session."""
+        """Return the id of the run in a background session's key; None: it is no such session."""
         rest = f":{self.find_rest(session_key)}"
         if not self.background or not rest.startswith(self.background):
             return None
         return rest.removeprefix(self.background)
 
     def to_canonical(self, session_key: str) -> str:
-        """Return a key as the host writes it; one that is not its own stays as it is."""
+        """Return a key as the host writes it, in lower case if it does; others' keys unchanged."""
         own = self.lower_case and self.is_own(session_key)
         return session_key.lower() if own else session_key
 
@@ -163,12 +165,12 @@ class AgentHost(Protocol):
 
 @runtime_checkable
 class NamingHost(Protocol):
-    """An `AgentHost` that also plays this names the sessions of its own agents.
+    """Additional protocol of an `AgentHost` whose agents' sessions have keys of a known form.
 
-    Of one that does not, no session is its own: no run is told to go on in one, the
-    user of none is shown what happens there, and nothing goes on in the background.
+    For a host without it, no run is told to continue in a session, no user is shown what happens in
+    one, and no run continues in the background.
     """
 
     def describe_sessions(self) -> SessionNames:
-        """Return how they are named; it is asked once, at start."""
+        """Return the form of the keys; called once, at start."""
         ...

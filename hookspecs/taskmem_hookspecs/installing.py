@@ -26,7 +26,11 @@ class NotOurs(Exception):
 
 
 def find_home() -> Path:
-    """Return the state folder, which the command line has put into the environment."""
+    """Return the state folder, which the command line has put into the environment.
+
+    Raises:
+        KeyError: `TASKMEM_HOME` is not set.
+    """
     return Path(os.environ["TASKMEM_HOME"])
 
 
@@ -115,7 +119,7 @@ class Skill(NamedTuple):
     skills: Path
     """The host's folder of skills."""
     words: bytes = b""
-    """Text of the skill."""
+    """Text of the skill, with its seal; empty: only to find or remove an installed one."""
     known: tuple[bytes, ...] = ()
     """Texts of earlier versions without a seal; a sealed one is recognised by its seal."""
 

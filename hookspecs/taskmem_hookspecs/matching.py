@@ -18,7 +18,7 @@ A number belongs to a name (whole words, in any case) that stands directly befor
 MB downloaded`):
 
 * Between a name and the number behind it are blanks, quotes, brackets, and at most one of `: = | #
-  ~ ≈ → => ->`, dots, "is", "at", "was" or "of". A comma separates them.
+  ~ ≈ → => ->`, dots, "is", "at", "was" or "of". Across a comma, no number belongs to the name.
 * The number behind the name counts before the one in front of it, except behind `|` and "of" (`2
   failed | 13 passed`). Behind `:` and `=`, only the number behind counts.
 * With blanks alone on both sides, the row decides: in `3 failed 212 passed`, which begins with a

@@ -167,7 +167,8 @@ class Task(Value):
     alerts: int = 0
     """Number of stuck alerts in all; part of the wake's key."""
     alerts_in_a_row: int = 0
-    """Stuck alerts since the task was last touched; each doubles the cooldown."""
+    """Stuck alerts since the task was last touched; each after the first doubles the cooldown, up
+    to a day."""
     held_until: Instant | None = None
     """No stuck alert before this instant, because its run was told to continue, waits for the user,
     or is at work; None: no limit."""
@@ -331,7 +332,7 @@ class TaskFacts(Value):
     run: Run | None = None
     """Its open run, one at most; None: there is none."""
     artifacts: tuple[Artifact, ...] = ()
-    """Its artifacts that were verified, oldest first."""
+    """Its artifacts, also those that were refuted or not proved, in order of id."""
 
 
 class Maker(Value):

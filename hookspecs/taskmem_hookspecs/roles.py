@@ -97,7 +97,7 @@ class TaskStore(Protocol):
         said_after: int | None = None,
         holding: str | None = None,
     ) -> Sequence[RecordT]:
-        """Return the last records of a task, the checkpoints of a run, or a bookmark.
+        """Return the last records of a task, the last checkpoints of a run, or a bookmark.
 
         Messages, revisions and checkpoints come oldest first; ledger entries and folders in order
         of path.
@@ -107,7 +107,8 @@ class TaskStore(Protocol):
             owner_id: Id of the task or run; name of the bookmark.
             limit: Maximum number, counted from the newest; None: all.
             before: Only messages or checkpoints with smaller numbers.
-            said_after: Only messages of the user and of type `lifecycle` after this message id.
+            said_after: Only messages after this message id, and of these only the user's and those
+                of type `lifecycle`.
             holding: Only checkpoints whose body contains this text exactly.
         """
         ...
@@ -133,7 +134,7 @@ class TaskStore(Protocol):
         ...
 
     def count(self) -> Counts:
-        """Return the number of rows, by state."""
+        """Return the number of rows, by state, without implicit tasks and their runs."""
         ...
 
     def count_open(
@@ -142,6 +143,7 @@ class TaskStore(Protocol):
         """Return the number of open tasks or waits of a maker, at most `limit`.
 
         Tasks count for the session that registered them, waits for the one that opened them.
+        Implicit tasks do not count.
         """
         ...
 
@@ -149,7 +151,8 @@ class TaskStore(Protocol):
         """Write all rows of a change durably, or none.
 
         Raises:
-            Conflict: A version has changed, or a wake's key exists; nothing was written.
+            Conflict: A version has changed, a wake's key or a checkpoint's number exists, or a task
+                would have two open runs; nothing was written.
             TaskNotFound: A row refers to a task or run that does not exist; nothing was written.
             StoreFull: The disk is full; nothing was written.
         """
@@ -166,11 +169,19 @@ class TaskStore(Protocol):
         """Delete the oldest rows of what has ended; return how many.
 
         Deletes at most `limit` of each kind, only rows older than `before`, and none of another
-        home: `checkpoints` of ended runs, `wakes` that are neither due nor sent, `waits` that are
-        not watching and to which no wake refers, and `events` with ids greater than `after` and up
-        to `upto` (None: any). It keeps all rows of open tasks and waits; the checkpoints of a
-        failed task's newest run; of every task the wait that ended last and the newest event of
-        each kind; and the newest event of all.
+        home:
+
+        * `checkpoints` of ended runs;
+        * `wakes` that are neither due nor sent;
+        * `waits` that are not watching and to which no wake refers;
+        * `events` with ids greater than `after` and up to `upto` (None: any).
+
+        Keeps:
+
+        * all rows of open tasks and waits;
+        * the checkpoints of a failed task's newest run;
+        * of every task, the wait that ended last and the newest event of each kind;
+        * the newest event of all.
         """
         ...
 

@@ -184,7 +184,7 @@ class Run(Value):
     token: int = 0
     """Fencing token of the last claim; 0: never claimed."""
     lease_until: Instant | None = None
-    """Lease expiry. None while the run is idle between turns."""
+    """When the lease expires; None: the run is not running, or idle between turns."""
     home: str | None = None
     """Home whose daemon watches its lease and wakes its session; None: any."""
     told_session: str | None = None
