@@ -108,7 +108,7 @@ class MemoryStore(Dropping):
         said_after: int | None = None,
         holding: str | None = None,
     ) -> Sequence[RecordT]:
-        """Return the last records of a task, the checkpoints of a run, or a bookmark."""
+        """Return the last records of a task, the last checkpoints of a run, or a bookmark."""
         kept: dict[type, tuple[str, Callable[[], Iterable[Any]]]] = {
             Bookmark: ("name", self._bookmarks.values),
             Message: ("task_id", lambda: select_messages(self._messages, said_after, before)),
@@ -180,7 +180,7 @@ class MemoryStore(Dropping):
         return [e for e in events if e.event_id > (query.after or 0)][: query.limit]
 
     def count(self) -> Counts:
-        """Return the number of rows, by state."""
+        """Return the number of rows, by state, without implicit tasks and their runs."""
         with self._lock:
             tasks = Counter(t.status for t in self._tasks.values() if not t.implicit)
             waits = Counter(wait.status for wait in self._waits.values())

@@ -33,7 +33,7 @@ from taskmem_hookspecs.testing.memory_rows import (
 KeyT = TypeVar("KeyT")
 RowT = TypeVar("RowT")
 ROW_BYTES = 1_000
-"""Size that `measure` counts for each row, in bytes."""
+"""Size that `measure` counts for a row, in bytes."""
 
 
 class Dropping:
@@ -82,7 +82,7 @@ class Dropping:
         return DroppedRows(rows=rows, last_event=max(events, default=after))
 
     def measure(self, home: str | None = None) -> StoreSize:
-        """Return the size of the store, counting the same number of bytes for each row."""
+        """Return the size: `ROW_BYTES` for each checkpoint, event, wake and wait."""
         with self._lock:
             lines = len(self._checkpoints) + len(self._events)
             taken = ROW_BYTES * (lines + len(self._wakes) + len(self._waits))

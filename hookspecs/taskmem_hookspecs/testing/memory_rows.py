@@ -83,7 +83,7 @@ def filter_by_home(home: str | None, rows: Iterable[OwnedT]) -> list[OwnedT]:
 
 
 def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
-    """Return the rows whose fields equal the query's fields of the same name."""
+    """Return the rows that match the query's fields that rows have too; None matches any row."""
 
     def is_asked_for(row: AskedT) -> bool:
         for name, value in query:

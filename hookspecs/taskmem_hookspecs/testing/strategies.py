@@ -1,4 +1,4 @@
-"""Define Hypothesis strategies for values with every field set."""
+"""Define Hypothesis strategies that draw the rows of a store."""
 
 from __future__ import annotations
 

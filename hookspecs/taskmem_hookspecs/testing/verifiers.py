@@ -26,7 +26,7 @@ STRANGE = (
     "/dev/zero",
     "\udcff",
 )
-"""Invented subjects; none of them exists."""
+"""Subjects that no verifier may verify: empty, malformed, hostile, or no artifact of a task."""
 
 
 class VerifierSuite:
