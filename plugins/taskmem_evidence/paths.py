@@ -59,6 +59,7 @@ def resolve_allowed_path(path: str, roots: Sequence[str]) -> str:
 
     Raises:
         ClaimUnchecked: The path leads outside the allowed folders.
+        ClaimRefuted: There are too many links.
     """
     end = resolve_links(path)
     if hookspecs.is_within_any(end, roots):

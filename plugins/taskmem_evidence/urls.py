@@ -42,7 +42,7 @@ _PORTS_END: Final = 65_536
 
 
 class UrlVerifier:
-    """Verifies by one GET that a URL responds with content."""
+    """Verifies by GET that a URL responds with content; follows redirects on the same host."""
 
     def __init__(self) -> None:
         """Load the trusted certificates."""
@@ -118,7 +118,7 @@ def _encode_host(url: httpx.URL) -> str:
 
 
 async def _resolve_addresses(url: httpx.URL) -> Sequence[str]:
-    """Resolve a host once, because a second lookup could differ; return its addresses.
+    """Resolve a host once, because a second lookup could differ; return its first addresses.
 
     Raises:
         ClaimUnchecked: The host is unknown, one of its addresses is forbidden, or the operator
