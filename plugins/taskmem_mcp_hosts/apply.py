@@ -177,7 +177,11 @@ def _change_file(
 
 
 def _run_host_command(host: McpHost, before: str, command: Arguments, environ: Environ) -> str:
-    """Run the host's own command; return why it failed, or "" if it reports success."""
+    """Run the host's own command; return why it failed, or "" if it reports success.
+
+    If the command changed `beside`, that file is restored; if this was interrupted, the host's own
+    file is restored too.
+    """
     beside = None if host.beside is None else host._replace(file=host.beside)
     aside = "" if beside is None else beside.text
     try:

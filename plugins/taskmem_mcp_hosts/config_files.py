@@ -86,9 +86,9 @@ class Json:
         return (after.replace("\n", "\r\n") if "\r\n" in text else after) + end
 
     def keeps(self, before: str, after: str) -> bool:
-        """Return whether no key is gone and every server is the same.
+        """Return whether no top-level key is gone and every server is the same.
 
-        Claude Code writes much else into that file whenever it is started.
+        Values of other keys may differ: Claude Code writes into that file at every start.
         """
         old, new = self.read(before), self.read(after)
         return old.keys() <= new.keys() and _list_servers(old) == _list_servers(new)

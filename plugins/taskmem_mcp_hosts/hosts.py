@@ -148,7 +148,7 @@ class McpHost(NamedTuple):
             raise HostSetupFailed(_describe_broken(self.file, str(error))) from None
 
     def keeps(self, before: str, after: str) -> bool:
-        """Return whether everything except our entry is the same in both texts."""
+        """Return whether the texts without our entry pass `Format.keeps`; False if broken."""
         path = self.outer, SERVER
         try:
             old, new = (self.format.put(text, path, None) for text in (before, after))
@@ -157,7 +157,7 @@ class McpHost(NamedTuple):
         return self.keeps_all(old, new)
 
     def keeps_all(self, before: str, after: str) -> bool:
-        """Return whether the servers, and everything a person wrote, are the same in both texts."""
+        """Return whether both texts pass `Format.keeps`; False if one is broken."""
         try:
             return before == after or self.format.keeps(before, after)
         except Unreadable:
@@ -175,7 +175,8 @@ class McpHost(NamedTuple):
         """Write the file if its text is still `before`; delete it if it becomes empty.
 
         Raises:
-            HostSetupFailed: The file changed meanwhile.
+            HostSetupFailed: The file changed meanwhile, or cannot be read.
+            OSError: It cannot be written.
         """
         if self.text != before:
             raise HostSetupFailed(f"{self.file} was changed this moment; run this again.")
