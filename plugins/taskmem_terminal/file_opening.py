@@ -57,8 +57,8 @@ def require_viewable(path: str, within: tuple[str, ...] | None) -> str:
 def _describe_allowed_folders(within: tuple[str, ...]) -> str:
     """Return where an agent may look, and which setting allows more.
 
-    The state folder is omitted, because agents must not put files there; only a sandbox does not
-    include it.
+    The state folder is omitted, because agents must not put files there. `within` includes it
+    unless the agent is in a sandbox, which decides which setting is named.
     """
     home = os.environ.get("TASKMEM_HOME", "")
     named = [escape_name(root) for root in within if root != home]
@@ -78,7 +78,9 @@ def open_viewable(path: str, within: tuple[str, ...] | None) -> int:
     """Open a regular file for reading, if it may be shown.
 
     Raises:
-        NotAllowed: As in `require_viewable`, or the file is private to another user.
+        NotAllowed: As in `require_viewable`. Also, if the daemon runs as root and `within` is set:
+            the file is private to another user, in a folder that is not root's or that everyone
+            can write to.
         OSError: It cannot be opened.
     """
     handle = os.open(require_viewable(path, within), _FLAGS | os.O_NOFOLLOW)

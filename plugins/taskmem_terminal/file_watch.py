@@ -27,7 +27,7 @@ BACK_SECONDS: Final = 1.0
 """How long a file may be missing during rotation. Seconds."""
 _PRINT_BYTES: Final = 64
 _HELD: Final = 4
-"""How many rotated files stay open for waits that have not read them yet."""
+"""How many files stay open: the current one, and rotated ones that waits have not read yet."""
 _NAMED: Final = 5
 _OF_A_FILE: Final = ReadOptions()
 
@@ -39,7 +39,7 @@ class _FilePosition(NamedTuple):
 
     inode: _Inode
     print: str
-    """Fingerprint of the bytes before `spot.shown`."""
+    """Fingerprint of the file's first 64 bytes and of the last 64 before `position.shown`."""
     position: StreamPosition
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ class GrowingFile:
         """Look at the file's end, where a new wait begins.
 
         Raises:
-            TargetGone: The file was removed.
+            TargetGone: The file is missing or cannot be read, or may not be shown now.
         """
         file = self._find_current_file()
         if file is None:
@@ -141,7 +141,7 @@ class GrowingFile:
         """Return the place of the file's end.
 
         Raises:
-            TargetGone: The file was removed.
+            TargetGone: The file is missing or cannot be read, or may not be shown now.
         """
         return (await self.here()).place
 

@@ -40,7 +40,7 @@ class View:
         self.open = ""
         """The line that may still grow; empty: there is none."""
         self.tail = ""
-        """The text that is visible now."""
+        """The frame's `tail`: the last lines since the wait's start; typed ones are empty."""
         self.look_again_seconds: float | None = None
 
     @property
@@ -67,7 +67,7 @@ class ViewBuilder:
         self._known: frozenset[str] = frozenset()
         """Visible rows that have already been added as lines."""
         self._printed = ("", "")
-        """The last two texts."""
+        """The last two texts that were not empty."""
         self._changed_at: datetime | None = None
 
     def build_view(self, frame: Frame) -> View:

@@ -3,18 +3,18 @@
 Texts, patterns, percentages and numbers count once they were seen since the wait began. Prompts,
 questions, silence and absent texts are judged as they are now.
 
-* A text is a substring of a line, and a pattern matches within one line. * On an unfinished line, a
-match counts if it holds whatever may follow: texts and
-  patterns at once, numbers at the second look. Other matches count when the line is
-  finished or no output has come for a moment.
-* A text is gone if it was seen and has been absent for a moment: from the screen of a tmux
-  pane or a painting program, or from the last 80 lines of other targets. In a pane, the
-  screen at the wait's start counts as seen.
-* A command's end is known only from its status and the sensor. A command with an unknown
-  status has ended, but neither well nor badly. In a tmux pane, a command has also ended in
-  that way when the shell's prompt is back.
-* For a command recorded by `taskmem run`, its end also counts as the return of the prompt. *
-Silence is the time since the target last changed, whatever it shows.
+* A text is a substring of a line, and a pattern matches within one line.
+* On an unfinished line, a match counts if it holds whatever may follow: texts and patterns at once,
+  percentages and numbers at the second look. Other matches count when the line is finished or no
+  output has come for a moment.
+* A text is gone if it was seen and has been absent for a moment: from the screen of a tmux pane or
+  a painting program, or from the last 80 lines of other targets. In a pane, the screen at the
+  wait's start counts as seen.
+* A command's end is known only from its status and the sensor. A command with an unknown status has
+  ended, but neither well nor badly. In a tmux pane, a command has also ended in that way when the
+  shell's prompt is back.
+* For a command recorded by `taskmem run`, its end also counts as the return of the prompt.
+* Silence is the time since the target last changed, whatever it shows.
 """
 
 from __future__ import annotations

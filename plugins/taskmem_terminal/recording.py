@@ -37,7 +37,7 @@ KEPT_BYTES: Final = 256 << 20
 """Maximum size of both together. Bytes."""
 KEPT_FOR: Final = timedelta(days=7)
 FED_AFTER: Final = timedelta(days=1)
-"""Time without pushed output after which a recording no longer counts as running."""
+"""Time without pushed output after which `prune_recordings` treats a recording as ended."""
 COLUMNS, ROWS = 80, 24
 """The size of a terminal that nobody looks at."""
 
@@ -49,7 +49,7 @@ _SEGMENT = re.compile(r"output\.([0-9]{1,20})")
 
 
 class NameTaken(Exception):
-    """A running command is recorded under that name."""
+    """The recording of that name has not ended: its command runs, or output is pushed to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class RecordingMetadata:
 
 
 def get_recordings_folder() -> Path:
-    """Return the folder of all recordings, which need not exist."""
+    """Return the folder of all recordings; `KeyError` if `TASKMEM_HOME` is not set."""
     return Path(os.environ["TASKMEM_HOME"]) / "terminals"
 
 
@@ -216,7 +216,7 @@ class Recording:
 
         Raises:
             OSError: There is no such recording.
-            ValueError: It is damaged.
+            ValueError: It is damaged; or `TypeError`, if a field is missing.
         """
         known = {field.name for field in fields(RecordingMetadata)}
         said = json.loads((self.folder / "about.json").read_bytes())
@@ -315,8 +315,9 @@ def list_recordings(root: Path) -> list[tuple[str, bool]]:
 def prune_recordings(root: Path, watched: Collection[str] | None = None) -> None:
     """Delete recordings that are too old, too many or too large, and the leftovers of a crash.
 
-    A recording with pushed output of the last day and no known end is deleted only if `watched`
-    says which names have waits; None: unknown. Running commands' recordings are never deleted.
+    Never deleted: the recordings of running commands, and those in `watched`, the names that have
+    waits. If `watched` is None (unknown), neither are those with pushed output of the last day and
+    no known end.
     """
     now_ = datetime.now(UTC)  # noqa: TID251
     loose: list[tuple[float, float, bool, Path]] = []
@@ -363,7 +364,7 @@ def resume_recording(root: Path, name: str) -> Recorder:
 
     Raises:
         OSError: There is no such recording.
-        ValueError: It is damaged.
+        ValueError: It is damaged; or `TypeError`, if a field is missing.
     """
     recording = Recording(root, name)
     return Recorder(recording.folder, recording.read_metadata(), None)

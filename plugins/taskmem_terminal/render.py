@@ -1,7 +1,7 @@
 r"""Render bytes of a terminal as the lines that a person would have read.
 
     masked = mask_strings(data)           invisible strings become NULs, of equal length
-    raw    = masked.split(b"\\n")          so offsets into the lines are offsets into the data
+    raw    = masked.split(b"\n")           so offsets into the lines are offsets into the data
     lines  = render_lines(raw)[n]         usually one; more if the cursor moved elsewhere
 
 A line's rendering depends on its own bytes alone, so a look can begin at any line's start.
@@ -17,7 +17,7 @@ from typing import Final
 from unicodedata import combining, east_asian_width
 
 STRING_BYTES: Final = 65_536
-"""A longer escape sequence is shown as ordinary text. Bytes."""
+"""An unended string, such as a title, that is longer is shown as ordinary text. Bytes."""
 _WIDEST: Final = 256
 """How far one sequence may move the cursor if the terminal's width is unknown. Columns."""
 _FARTHEST: Final = 1 << 18

@@ -21,6 +21,7 @@ FED_BYTES: Final = 65_536
 _SLICE_BYTES: Final = 4096
 """Bytes fed before the event loop is yielded: about 20 ms."""
 _LARGEST: Final = 500
+"""Maximum width and height of the screen; a larger terminal is cut. Cells."""
 _MARKS: Final = 8
 """Maximum number of combining marks on one letter."""
 

@@ -110,6 +110,7 @@ class Client:
 
         Raises:
             TmuxError: Attaching failed.
+            OSError: tmux cannot be started.
         """
         version = await run_tmux_command("-V")
         found = re.search(r"(\d+)\.(\d+)", version)

@@ -16,7 +16,7 @@ from taskmem_terminal.tmux_panes import Pane
 from taskmem_terminal.typed_lines import TypedLineDetector, TypingState
 
 KEPT_BYTES: Final = 4 << 20
-"""Bytes of a pane's output retained for waits that have not read it yet."""
+"""Bytes of a pane's output retained at least, for waits that have not read it; at most twice."""
 SCROLLBACK_LINES: Final = 5000
 """How far back a restarted daemon reads. Lines."""
 ABOVE_LINES: Final = 10

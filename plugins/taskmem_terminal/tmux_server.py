@@ -45,6 +45,7 @@ class Tmux(ClientListener):
 
         Raises:
             TmuxError: Attaching failed.
+            OSError: tmux cannot be started.
         """
         async with self._turn:
             known = self._clients.get(session)

@@ -36,8 +36,9 @@ _FIRST_RETRY, _LAST_RETRY = 0.05, 10.0
 _AFTER_DEATH: Final = (0.03, 0.3)
 """Delays after which tmux has noticed a process's end, usually and at the latest. Seconds."""
 _UNSAID_SECONDS: Final = 2.0
+"""Time after which the status of a dead pane counts as unknown. Seconds."""
 _ASK_AGAIN_SECONDS: Final = 0.05
-"""Time between two queries for a dead pane's status, which may take `_UNSAID_SECONDS`."""
+"""Time between two queries for the status of a dead pane. Seconds."""
 _PROMPTLIKE: Final = re.compile(r"(?:[$#%>❯➜λ»]|In \[\d+\]:|\.\.\.) ?$|^\S*[$#%>❯➜λ»] ")
 
 
