@@ -19,8 +19,7 @@ def wait_judge(target: Target, condition: Condition) -> Judge | None:
     Without an OCR engine it reads only titles, and a reader must judge the rest.
 
     Raises:
-        ConditionUnclear: A form is impossible for the target, or a regular expression is
-            invalid.
+        ConditionUnclear: A form is impossible for the target.
     """
     if target.scheme not in ("screen", "window"):
         return None

@@ -14,5 +14,5 @@ def to_one_line(text: str, longest: int | None = None) -> str:
 
 
 def fold_text(text: str) -> str:
-    """Return a text with line breaks and case normalised."""
+    """Return a text casefolded, with each run of white space as one space."""
     return " ".join(text.casefold().split())

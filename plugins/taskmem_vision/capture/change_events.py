@@ -16,7 +16,7 @@ PLACE: Final = "now"
 
 
 class LookThrottle:
-    """The events that a watch received since its last look."""
+    """Tells one watch when to look again: after an event, at most once in `GAP` seconds."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -60,7 +60,8 @@ class Desktop(NamedTuple):
     name: str | None
     """As in DISPLAY; None: the system does not use X11."""
     note: str | None = None
-    """Why this display was chosen; None: it was configured."""
+    """A sentence for the agent: why this display was chosen, or which windows it cannot show; None:
+    it was configured."""
 
 
 def find_screen_display(

@@ -143,7 +143,7 @@ class _FrameReplies(NamedTuple):
         return []
 
     def is_application(self) -> bool:
-        """Return whether it is an application's window: frames have none of these properties."""
+        """Return whether it has a title, WM_STATE or an owner, as frames do not."""
         said = (_read_title(*self.titles), _read_bytes(self.state), _read_bytes(self.owner))
         return any(said)
 

@@ -53,7 +53,10 @@ class ScreenWatch(PictureWatch):
             raise
 
     async def wait_for_change(self) -> None:
-        """Wait until something was painted; return at most five times a second."""
+        """Wait until something was painted, at least 0.2 s after the last look.
+
+        Without paint events, wait until the next poll is due.
+        """
         if self._display is not None:
             await self._throttle.wait_for_event()
         else:

@@ -10,7 +10,7 @@ from taskmem_vision.change.look import Look, LookHistory
 
 
 class PictureWatch:
-    """`Watch` without events; a picture has no past."""
+    """`Watch` without `wait_for_change` and `close`, which subclasses add; it has one place."""
 
     def __init__(self, note: str | None) -> None:
         """Set the note about the target for the first frame; None: none."""
@@ -21,7 +21,11 @@ class PictureWatch:
         self._throttle = LookThrottle()
 
     async def here(self) -> Frame:
-        """Return the current frame, with the note about the target."""
+        """Return the current frame, with the note about the target.
+
+        Raises:
+            TargetGone: The target went away.
+        """
         frame = await self._build_frame()
         if frame.gone is not None:
             raise TargetGone(frame.gone)

@@ -41,7 +41,7 @@ class WindowWatch(PictureWatch):
         self._family: tuple[Window, ...] = ()
         """The window's dialogs, topmost first."""
         self._private: frozenset[int] = frozenset()
-        """Ids of the private windows among them."""
+        """Ids of the private ones among the window and its dialogs."""
         self._unmet = False
         """Whether titles or dialogs may have changed."""
         self._known = True
@@ -86,7 +86,7 @@ class WindowWatch(PictureWatch):
 
     @property
     def _text(self) -> str | None:
-        """Titles of the window and its dialogs, one a line; None: private."""
+        """Titles of the window and its dialogs, one a line; None: private, or unknown."""
         if self._is_private or not self._known:
             return None
         open_ones = [each for each in self._family if each.id not in self._private]

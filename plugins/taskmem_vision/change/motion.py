@@ -1,9 +1,13 @@
 """Classify the changes of a picture. Pure, and shared by all waits on a target.
 
-A picture is divided into blocks. A block that keeps changing is *busy*: a caret, a clock, a
-spinner, a video. A change where nothing changed before is *novel*; a change next to a busy block is
-*near*, because progress bars grow and typing continues there. Several adjacent quiet blocks that
-change at once are *sudden*, wherever they are: a line, a label, a dialog.
+A picture is divided into blocks. Each change of a block is of one kind:
+
+- *busy*: the block keeps changing, such as a caret, a clock, a spinner, a video;
+- *sudden*: several adjacent blocks that were quiet for `BUSY_SECONDS` changed at once, wherever
+  they are, such as a line, a label, a dialog;
+- *near*: a busy block is at most `MARGIN` blocks away: progress bars grow and typing continues
+  there;
+- *novel*: any other change.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ SUDDEN: Final = 3
 """How many adjacent quiet blocks must change at once to be sudden."""
 SETTLED: Final = 0.5
 SURE: Final = 1.25
-"""A busy block has settled after `SETTLED` seconds or `SURE` times its longest gap."""
+"""A busy block has settled after `SETTLED` seconds or `SURE` times its longest gap between changes,
+whichever is longer."""
 SLOW: Final = 0.9
 SKIPPED: Final = 2.2
 """Multiple used instead for gaps longer than `SLOW` seconds."""

@@ -154,7 +154,7 @@ class JudgementScheduler:
         return now - self._track.moved_at
 
     def _find_unlike_blocks(self) -> frozenset[Block] | None:
-        """Return where the last look differs from the last one judged as a whole."""
+        """Return where the last look differs from the last one judged whole; None: none was."""
         if self._judged is None or self.look is None:
             return None
         return self.look.sight.find_differences(self._judged) | {TITLE}

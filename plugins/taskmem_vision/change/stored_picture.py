@@ -15,7 +15,7 @@ from taskmem_vision.change.thumbnail import Thumbnail, find_box_around
 WHOLE: Final = 1536
 """Longest side of a picture that is sent. Pixels."""
 DETAIL: Final = 768
-"""Longest side of a part that is sent at original size. Pixels."""
+"""Longest side of a part that is sent at original size; whole lines may be larger. Pixels."""
 MOST: Final = 3
 """How many shots are stored for one question."""
 
@@ -40,7 +40,7 @@ class Shot:
         self.at: Final = look.at
         self.size = look.size
         self.box: Final = (_find_lines_box if lines else _find_detail_box)(focus, look.size)
-        """The part with news; None: there is none, or it is too large."""
+        """The part with news; None: there is none, or it exceeds `DETAIL` (not with `lines`)."""
         self.whole: Final = look.jpeg(WHOLE)
         self.sight: Final[Thumbnail] = look.sight
         self.detail: Final = look.crop(self.box) if self.box else None

@@ -2,7 +2,8 @@
 
 The judge gets every look and answers at once; the question runs in the background, so that changes
 that come and go meanwhile are stored. A confident yes ends the wait; a less confident one only
-together with a second one, about a look at least a second later.
+together with a second one, which is asked for a second after the first one's picture, or sooner if
+another change deserves a question.
 """
 
 from __future__ import annotations
@@ -31,9 +32,13 @@ from taskmem_vision.text_lines import fold_text
 CONFIDENT: Final = 0.7
 """Confidence from which one yes is enough."""
 CALLS: Final = 40
-"""How often a model may answer for one wait; the last time only before its timeout."""
+"""How often a model may answer for one wait; the last time only before its timeout, or once the
+target is gone."""
 FRESH: Final = 1.0
-"""Minimum age difference of a look that confirms an earlier one. Seconds."""
+"""Age at which the picture of an unconfirmed yes is asked about again, together with newer ones.
+
+Also the stillness from which a question mentions it. Seconds.
+"""
 LONGEST_REST: Final = 30.0
 """Longest pause after failures, which doubles from 1 s. Seconds."""
 SOONEST_HINT: Final = 5.0
@@ -88,7 +93,9 @@ class PictureJudge:
         self._hints: tuple[str, ...] = ()
         """Texts that would show that the condition holds, according to the model."""
         self._swayed = False
+        """Whether the reader said yes to a decoy; since then it is shown only what is new."""
         self._alone = False
+        """Whether the next question is not shared: the last answer was invalid."""
         self._took = 0.0
         """Time of the slowest answer. Seconds."""
         self._failures = 0

@@ -116,8 +116,7 @@ class ScreenJudge:
     async def rule(self, frame: Frame) -> Ruling:
         """Add a look, start a reading if one is due, and return the ruling so far.
 
-        Raises:
-            JudgeUnavailable: Never: a failed reading is reported and repeated.
+        A failed reading is reported in the ruling's observation, and repeated.
         """
         now = self._now()
         self._update_title(frame.text, now)
