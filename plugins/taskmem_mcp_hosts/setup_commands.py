@@ -37,7 +37,7 @@ def claude(project: Path | None, **ways: bool) -> None:
     """Set up Claude Code: the MCP server and the skill."""
     from taskmem_mcp_hosts import hosts
 
-    _set_up_host(hosts.build_claude_host(os.environ, project), **ways)
+    _run_setup(hosts.build_claude_host(os.environ, project), **ways)
 
 
 @click.command()
@@ -46,7 +46,7 @@ def codex(project: Path | None, **ways: bool) -> None:
     """Set up Codex: the MCP server and the skill."""
     from taskmem_mcp_hosts import hosts
 
-    _set_up_host(hosts.build_codex_host(os.environ, project), **ways)
+    _run_setup(hosts.build_codex_host(os.environ, project), **ways)
 
 
 @click.command()
@@ -69,7 +69,7 @@ def skill(folder: Path) -> None:
         )
 
 
-def _set_up_host(host: McpHost, *, dry_run: bool, remove: bool, undo: bool) -> None:
+def _run_setup(host: McpHost, *, dry_run: bool, remove: bool, undo: bool) -> None:
     from taskmem_mcp_hosts import apply, hosts
 
     if undo and remove:

@@ -37,7 +37,7 @@ class _StopEvent:
         await self._set.wait()
 
 
-class FolderWatcher:
+class FileChangeNotifier:
     """Calls back when one of the registered files changes."""
 
     def __init__(self) -> None:

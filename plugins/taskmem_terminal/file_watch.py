@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from taskmem_hookspecs import Frame, InvalidArguments, TargetGone, TargetNotFound
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.paths import is_hidden, is_within_any, resolve_links
-from taskmem_terminal.file_notify import FolderWatcher
+from taskmem_terminal.file_notify import FileChangeNotifier
 from taskmem_terminal.file_opening import escape_name, open_viewable, require_viewable
 from taskmem_terminal.frames import OutputReader, ReadOptions, StreamPosition, Tail
 
@@ -38,12 +38,12 @@ class _FilePosition(NamedTuple):
     """How far a wait has read in a file."""
 
     inode: _Inode
-    print: str
+    fingerprint: str
     """Fingerprint of the file's first 64 bytes and of the last 64 before `position.shown`."""
     position: StreamPosition
 
     def __str__(self) -> str:
-        return f"{self.inode[0]}:{self.inode[1]}:{self.print}:{self.position}"
+        return f"{self.inode[0]}:{self.inode[1]}:{self.fingerprint}:{self.position}"
 
     @classmethod
     def parse(cls, text: str) -> _FilePosition:
@@ -89,11 +89,11 @@ class _Snapshot:
         return self._file.read(at, min(size, self.end - at))
 
 
-class GrowingFile:
+class FileWatch:
     """`Watch` on one path."""
 
     def __init__(
-        self, name: str, folders: FolderWatcher, within: tuple[str, ...] | None = None
+        self, name: str, folders: FileChangeNotifier, within: tuple[str, ...] | None = None
     ) -> None:
         """Start to watch a path as a user wrote it, inside `within`; None: anywhere.
 
@@ -191,7 +191,7 @@ class GrowingFile:
 
     async def _read_tail(self, file: _OpenFile, seen: _Snapshot, began: _FilePosition) -> Tail:
         same = began.inode == file.inode and seen.end >= began.position.shown
-        if same and file.compute_fingerprint(began.position.shown) == began.print:
+        if same and file.compute_fingerprint(began.position.shown) == began.fingerprint:
             return await file.reader.read_tail(seen, began.position, _OF_A_FILE)
         return await file.reader.read_tail(seen, StreamPosition(0, 0), _OF_A_FILE)
 
@@ -224,7 +224,7 @@ class GrowingFile:
         if file is not None:
             if (
                 file.end >= place.position.shown
-                and file.compute_fingerprint(place.position.shown) == place.print
+                and file.compute_fingerprint(place.position.shown) == place.fingerprint
             ):
                 return file, place.position
             # Truncated and rewritten, or another file with the same inode.

@@ -22,7 +22,7 @@ from taskmem_terminal.render import (
     moves_cursor,
     render_lines,
 )
-from taskmem_terminal.screen_emulation import FED_BYTES, ScreenEmulator
+from taskmem_terminal.screen_emulation import PAINTED_BYTES, ScreenEmulator
 from taskmem_terminal.typed_lines import TypedLineDetector, TypingState
 
 LOOK_BYTES: Final = 1 << 18
@@ -180,7 +180,7 @@ class OutputReader:
                 self._paintings.clear()
             painting = self._paintings[start.at] = ScreenEmulator(*size)
         end = stream.end
-        begin = max(start.at, stream.begin, end - FED_BYTES, painting.at or 0)
+        begin = max(start.at, stream.begin, end - PAINTED_BYTES, painting.at or 0)
         await painting.paint(stream.read(begin, end - begin), end)
         lines = painting.read_lines()
         typist = TypedLineDetector(TypingState.NOTHING, interactive=manner.interactive)

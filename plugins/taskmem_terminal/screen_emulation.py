@@ -16,7 +16,7 @@ from unicodedata import combining
 
 from taskmem_terminal.render import STRING_BYTES, find_open_string
 
-FED_BYTES: Final = 65_536
+PAINTED_BYTES: Final = 65_536
 """Maximum fed for one look; earlier data is skipped. Bytes."""
 _SLICE_BYTES: Final = 4096
 """Bytes fed before the event loop is yielded: about 20 ms."""

@@ -22,7 +22,7 @@ from taskmem_terminal.recording import (
 )
 
 if TYPE_CHECKING:
-    from taskmem_terminal.file_notify import FolderWatcher
+    from taskmem_terminal.file_notify import FileChangeNotifier
     from taskmem_terminal.recorder_listener import FifoListener
     from taskmem_terminal.recording_watch import RecordingWatch
     from taskmem_terminal.tmux_server import Tmux
@@ -44,7 +44,7 @@ class TerminalSensor:
 
     def __init__(self) -> None:
         self._bell: FifoListener | None = None
-        self._folders: FolderWatcher | None = None
+        self._folders: FileChangeNotifier | None = None
         self._tmux: Tmux | None = None
         self._turn = asyncio.Lock()
         self._settled_at = time.monotonic() + SETTLE_SECONDS  # noqa: TID251
@@ -66,11 +66,11 @@ class TerminalSensor:
             self._tmux = self._tmux or Tmux()
             return await self._tmux.watch(rest)
         if colon and kind == "file":
-            from taskmem_terminal.file_notify import FolderWatcher
-            from taskmem_terminal.file_watch import GrowingFile
+            from taskmem_terminal.file_notify import FileChangeNotifier
+            from taskmem_terminal.file_watch import FileWatch
 
-            self._folders = self._folders or FolderWatcher()
-            return GrowingFile(rest, self._folders, target.within)
+            self._folders = self._folders or FileChangeNotifier()
+            return FileWatch(rest, self._folders, target.within)
         _check_name(target.name)
         return await self._watch_recording(target)
 

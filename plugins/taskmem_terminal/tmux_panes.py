@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from taskmem_hookspecs import TargetNotFound
 from taskmem_terminal.tmux_client import TmuxError, run_tmux_command
-from taskmem_terminal.typed_lines import ASKERS, SHELLS
+from taskmem_terminal.typed_lines import SHELL_CARRIERS, SHELLS
 
 _NAMED: Final = 8
 _FIELDS: Final = (
@@ -113,7 +113,7 @@ class Pane(NamedTuple):
     @property
     def prompt(self) -> bool | None:
         """Whether a shell is in the foreground; None: unknown."""
-        if self.command in ASKERS or self.dead:
+        if self.command in SHELL_CARRIERS or self.dead:
             return None
         if self.command in SHELLS:
             first = self.started_with.strip('"').split(" ", 1)

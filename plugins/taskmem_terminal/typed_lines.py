@@ -19,7 +19,7 @@ SHELLS: Final = frozenset(
     }
 )
 """Programs that show prompts and run what is typed there."""
-ASKERS: Final = frozenset(
+SHELL_CARRIERS: Final = frozenset(
     {
         *("docker", "kubectl", "login", "mosh", "mosh-client", "podman", "screen"),
         *("script", "ssh", "su", "sudo", "tmux"),
@@ -33,7 +33,7 @@ def can_be_typed_at(command: list[str]) -> bool:
     if not command:
         return True
     program = command[0].rpartition("/")[2]
-    if program in ASKERS:
+    if program in SHELL_CARRIERS:
         return True
     rest = [word for word in command[1:] if not word.startswith("-")]
     return program in SHELLS and not rest and "-c" not in command

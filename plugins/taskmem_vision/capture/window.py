@@ -42,7 +42,7 @@ class WindowWatch(PictureWatch):
         """The window's dialogs, topmost first."""
         self._private: frozenset[int] = frozenset()
         """Ids of the private ones among the window and its dialogs."""
-        self._unmet = False
+        self._family_is_stale = False
         """Whether titles or dialogs may have changed."""
         self._known = True
         """Whether the window's title is known; False after the display has gone."""
@@ -67,7 +67,7 @@ class WindowWatch(PictureWatch):
         why = None
         try:
             self._process_events()
-            if self._unmet and self._listening:
+            if self._family_is_stale and self._listening:
                 self._refresh_family()
             due = self._look is None or self._throttle.is_due()
             if self._listening and not self._is_private and due:
@@ -150,14 +150,15 @@ class WindowWatch(PictureWatch):
         if self._window.id in x_events.closed:
             self._lose_window("was closed")
         elif x_events != DisplayEvents():
-            self._unmet = self._unmet or x_events.changed or bool(x_events.closed)
+            stale = x_events.changed or bool(x_events.closed)
+            self._family_is_stale = self._family_is_stale or stale
             self._throttle.note_event()
             # Read more in a later iteration, so that a flood of events does not block the loop.
             self._loop.call_soon(self._process_events)
 
     def _refresh_family(self) -> None:
         """Read the window's current title and its dialogs."""
-        self._unmet = False
+        self._family_is_stale = False
         window = self._display.read_window(self._window.id)
         if window is None:
             raise TargetGone("The window is closed.")

@@ -29,7 +29,7 @@ MARGIN: Final = 2
 SUDDEN: Final = 3
 """How many adjacent quiet blocks must change at once to be sudden."""
 SETTLED: Final = 0.5
-SURE: Final = 1.25
+SETTLED_GAPS: Final = 1.25
 """A busy block has settled after `SETTLED` seconds or `SURE` times its longest gap between changes,
 whichever is longer."""
 SLOW: Final = 0.9
@@ -117,7 +117,7 @@ class MotionHistory:
         # Cached, because every wait asks this for every busy block at every look.
         settles = self._settles.get(block)
         if settles is None:
-            settles = self._settles[block] = self.settles_surely_at(block, SURE)
+            settles = self._settles[block] = self.settles_surely_at(block, SETTLED_GAPS)
         return settles
 
     def settles_surely_at(self, block: Block, sure: float) -> float:

@@ -104,7 +104,7 @@ class PictureJudge:
         self._not_asked = f"{self.name} has not been asked yet."
         self._last = self._not_asked
         self._met: Ruling | None = None
-        self._parting = False
+        self._asked_last = False
         """Whether the last question before the timeout was asked."""
         self._ended = False
         """Whether the end of the target was judged."""
@@ -141,7 +141,7 @@ class PictureJudge:
         left = self._limit - self.calls
         if left <= 0:
             return None
-        if self._is_last(frame) and not self._parting and self._attention.has_new_look:
+        if self._is_last(frame) and not self._asked_last and self._attention.has_new_look:
             return PictureQuestionReason.LAST
         if left == 1:
             return None
@@ -165,7 +165,7 @@ class PictureJudge:
         shots = self._attention.take_shots(now, reason, whole=not self._swayed)
         if self._doubted is not None and self._doubted.number != look.number:
             shots = [self._doubted, *(s for s in shots if s is not self._doubted)]
-        self._parting = self._parting or reason is PictureQuestionReason.LAST
+        self._asked_last = self._asked_last or reason is PictureQuestionReason.LAST
         self._hints = ()
         self._start_question(frame, shots, now)
 

@@ -36,7 +36,7 @@ async def heard_only_then(watcher, path, text):
     await watcher.until_seen(text)
 
 
-class TestGrowingFile(SensorSuite):
+class TestFileWatch(SensorSuite):
     @pytest.fixture(autouse=True)
     def soon(self, monkeypatch):
         monkeypatch.setattr(file_watch, "BACK_SECONDS", 0.1)

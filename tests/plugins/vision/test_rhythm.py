@@ -11,10 +11,10 @@ from taskmem_vision.change.motion import (
     BUSY_SECONDS,
     LONGEST_GAP,
     SETTLED,
+    SETTLED_GAPS,
     SKIPPED,
     SLOW,
     SUDDEN,
-    SURE,
     WARM_UP,
     Block,
     MotionHistory,
@@ -69,7 +69,7 @@ def test_a_block_is_quiet_again_after_eight_seconds() -> None:
 
 
 def test_busy_block_settles_some_time_after_its_longest_gap() -> None:
-    assert ticking_rhythms(gap=0.8).settles_at(CARET) == pytest.approx(0.8 * SURE)
+    assert ticking_rhythms(gap=0.8).settles_at(CARET) == pytest.approx(0.8 * SETTLED_GAPS)
     assert ticking_rhythms(gap=0.1).settles_at(CARET) == SETTLED
     assert ticking_rhythms(gap=0.5).settles_surely_at(CARET, 3) == 1.5
     assert MotionHistory().settles_at(CARET) == 0.0
@@ -77,7 +77,7 @@ def test_busy_block_settles_some_time_after_its_longest_gap() -> None:
 
 def test_a_clock_may_skip_a_tick() -> None:
     assert ticking_rhythms(gap=1.0).settles_at(CARET) == SKIPPED
-    assert ticking_rhythms(gap=SLOW).settles_at(CARET) == pytest.approx(SLOW * SURE)
+    assert ticking_rhythms(gap=SLOW).settles_at(CARET) == pytest.approx(SLOW * SETTLED_GAPS)
 
 
 def test_what_is_still_for_long_belongs_to_no_rhythm() -> None:
