@@ -15,7 +15,7 @@ from openclaw_taskmem.domain.targets import BUILT_IN
 from openclaw_taskmem.domain.verdicts import build_scheme_refusal, find_unjudged
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.validation import describe_no_judge
-from taskmem_hookspecs import Condition, Judge, Reader, Target
+from taskmem_hookspecs import Condition, ConditionUnclear, Judge, Reader, Target
 
 PLAIN_ENGLISH: Final = "plain English"
 _FREE: Final = parse_condition("the work looks finished")
@@ -54,6 +54,22 @@ def refuse_unjudged(
     reasons = " ".join(said for said in advice if said != describe_no_judge(target))
     forms = find_judged_forms(plugin_host, target, reader)
     raise build_scheme_refusal(condition, unread, target.scheme, forms, reasons)
+
+
+def add_forms(
+    plugin_host: PluginHost,
+    target: Target,
+    condition: Condition,
+    refusal: ConditionUnclear,
+    reader: Reader | None,
+) -> ConditionUnclear:
+    """Add the refused sides, and the forms that are judged, to a refusal that has none."""
+    refusal.details = refusal.details or {
+        "sides": [condition.sides[i].words for i in refusal.sides if i < len(condition.sides)],
+        "forms": [*find_judged_forms(plugin_host, target, reader)],
+        "suggestion": "",
+    }
+    return refusal
 
 
 def _list_samples() -> Iterator[tuple[str, Condition]]:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from openclaw_taskmem.daemon.change_counter import ChangeCounter
 from openclaw_taskmem.daemon.judge_panel import JudgePanel
-from openclaw_taskmem.daemon.judged_forms import refuse_unjudged
+from openclaw_taskmem.daemon.judged_forms import add_forms, refuse_unjudged
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
 from openclaw_taskmem.daemon.reader_pool import Readers, describe_status
@@ -205,7 +205,7 @@ class WaitSupervisor:
         """
         found, reader, status = self._find_judges(target, condition)
         if found.refusal is not None:
-            raise found.refusal
+            raise add_forms(self._plugin_host, target, condition, found.refusal, reader)
         if not found.late:
             refuse_unjudged(self._plugin_host, target, condition, found.found, reader)
         understood = verdicts.assign_judges(condition, found.found, found.advice, found.late)

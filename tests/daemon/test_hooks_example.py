@@ -10,7 +10,14 @@ from types import ModuleType
 
 import pytest
 
-from taskmem_hookspecs import ConditionUnclear, TargetNotFound, WaitStatus
+from taskmem_hookspecs import (
+    Condition,
+    ConditionUnclear,
+    Target,
+    TargetNotFound,
+    WaitStatus,
+    hookimpl,
+)
 from taskmem_hookspecs.testing import check_plugin
 from tests.daemon.watched import watch_world
 
@@ -80,6 +87,46 @@ async def test_a_tab_that_closes_is_told(example: ModuleType, tmp_path: Path) ->
         assert "The tab was closed." in str(ended.last_observation)
         with pytest.raises(TargetNotFound, match="open it first"):
             await room.wait("browser:News", wake_when='"READY" appears')
+
+
+@pytest.mark.parametrize("name", ["{outside}", "../{outside.name}", "link"])
+async def test_a_name_that_is_a_path_shows_no_file(
+    example: ModuleType, tmp_path: Path, name: str
+) -> None:
+    outside = tmp_path / "secret"
+    outside.write_text("password")
+    example.FOLDER = tmp_path / "titles"  # type: ignore[attr-defined]
+    (tmp_path / "titles").mkdir()
+    (tmp_path / "titles" / "link").symlink_to(outside)
+    async with watch_world(("titles", example)) as room:
+        with pytest.raises(TargetNotFound):
+            await room.wait(
+                f"browser:{name.format(outside=outside)}", wake_when='"password" appears'
+            )
+
+
+async def test_a_judges_refusal_of_a_side_names_the_forms(
+    example: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "News").write_text("Downloads")
+    judge = example.wait_judge
+
+    @hookimpl
+    def wait_judge(target: Target, condition: Condition) -> object:
+        try:
+            return judge(target, condition)
+        except ConditionUnclear as unclear:
+            raise ConditionUnclear(str(unclear), (0,)) from None
+
+    example.wait_judge = wait_judge  # type: ignore[attr-defined]
+    async with watch_world(("titles", example)) as room:
+        with pytest.raises(ConditionUnclear) as refused:
+            await room.wait("browser:News", wake_when="100 %")
+    assert refused.value.details == {
+        "sides": ["100 %"],
+        "forms": ['"text" appears'],
+        "suggestion": "",
+    }
 
 
 async def test_a_form_that_is_no_text_is_refused(example: ModuleType, tmp_path: Path) -> None:
