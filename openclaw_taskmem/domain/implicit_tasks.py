@@ -141,8 +141,9 @@ def _assign_first_step(entry: CallStartEntry | CallEndEntry) -> CallStartEntry |
 def end_turn(facts: TaskFacts, run: Run, turn: Turn, now: datetime) -> Change:
     """Build the change at the end of a turn that an implicit task covers.
 
-    The task is completed even if the turn failed or was stopped: the user sees that. While it waits
-    for something, only its run's turn ends; a later turn ends the task.
+    The task is completed even if the turn failed or was stopped: the user sees that. If the turn is
+    empty, or the task waits for something and the turn was not aborted, only the run's turn ends; a
+    later turn ends the task.
     """
     waits = bool(facts.task.linkage.active_wait_ids or turn.children)
     if turn.is_empty or (waits and not turn.aborted):

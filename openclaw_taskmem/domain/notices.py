@@ -1,7 +1,7 @@
-"""Notify the user about a run: five milestones, and other notices.
+"""Build the log entries that notify the user: five milestones of a run, and other notices.
 
-Each is a log entry that is sent as a line to the session's user. No model reads it. Entries within
-a few seconds make one message. Source: requirement F5, seed 004.
+The daemon sends each entry as a line to the session's user; no model reads it. Entries within
+`COALESCED` make one message. Source: requirement F5, seed 004.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from openclaw_taskmem.domain.texts import (
 from taskmem_hookspecs import Event, Run, SessionNames, Task, TaskFacts, Wait
 
 LINE_BYTES: Final = 400
+"""Longest line, except a question or an agent's last words."""
 NAME_BYTES: Final = 160
 """Longest excerpt of a task's name in a line, so that there is room for what to do."""
 CALLED_BYTES: Final = 40
@@ -33,6 +34,7 @@ CALLED_BYTES: Final = 40
 UNTIL_BYTES: Final = 200
 """Longest excerpt of a wait's condition in a line."""
 WORDS_BYTES: Final = 64_000
+"""Longest question to the user, or last words of an agent."""
 COALESCED: Final = timedelta(seconds=5)
 """How long an entry waits for others to join its message."""
 
@@ -45,9 +47,9 @@ class Milestone(StrEnum):
     STARTED = "started"
     """Its first tool was called."""
     WRITE_VERIFIED = "tool_write_verified"
-    """Its evidence was checked and found."""
+    """Files that it made, changed or removed were verified; the line names them."""
     COMPLETED = "completed"
-    """It is completed, and all that it claims was verified."""
+    """It is completed. What could not be verified is told by a notice of its own."""
     FAILED = "failed"
     """It failed; the line says why."""
 
@@ -152,7 +154,8 @@ def is_wanted(event: Event, notify: Notify) -> bool:
 def find_next_message(waiting: Sequence[Event]) -> tuple[int, datetime | None]:
     """Return how many of a session's first entries make the next message, and when to send it.
 
-    A question or a failure is a message of its own, after the entries before it. None: send it now.
+    A question, an agent's last words or a failure is a message of its own, after the entries before
+    it. None instead of an instant: send it now.
     The same entries always make the same messages.
     """
     last = waiting[0].at + COALESCED
@@ -199,7 +202,7 @@ def find_failure(event: Event, task: Task, run: Run | None) -> str:
 
 
 def is_silent(event: Event) -> bool:
-    """True if an entry of an implicit task is not shown; only its questions are."""
+    """True if an entry of an implicit task is not shown; only what its agent asks is."""
     return event.data.get("implicit") is True and _find_subject(event) != NoticeKind.QUESTION
 
 
@@ -219,7 +222,10 @@ _BEGUN: Final = ": accepted and started, "
 def build_milestone(
     which: Milestone, task: Task, run: Run, now: datetime, said: str | None = None
 ) -> Event:
-    """Build a milestone's log entry; `said` is added to its line."""
+    """Build a milestone's log entry.
+
+    `said` is added to its line, but not if the task was accepted: then the number of steps is.
+    """
     line = f"{format_task_name(task)}: {which}"
     if which is Milestone.ACCEPTED:
         said = format_count(len(task.plan), "step")
@@ -277,7 +283,7 @@ def build_steps_done(task: Task, run: Run, marked: frozenset[int], now: datetime
 def build_wait_notices(
     wait: Wait, facts: TaskFacts | None, sessions: SessionNames, now: datetime
 ) -> tuple[Event, ...]:
-    """Build the notice of a wait that begins; empty: no user of a session sees it."""
+    """Build the notice of a wait that begins; empty: its task is implicit, or no user sees it."""
     task, run = (facts.task, facts.run) if facts else (None, None)
     away = run.told_session if run else None
     own = (run.session_key if run else None) or (task.session_key if task else None)
@@ -307,7 +313,10 @@ def build_write_verified(task: Task, run: Run, said: str, now: datetime) -> Even
 
 
 def add_nothing_written(event: Event, task: Task, nothing: str) -> Event:
-    """Add to a completion's entry that nothing was written."""
+    """Add `nothing`, which says that nothing was made, to a completion's entry.
+
+    Any other entry is returned unchanged.
+    """
     said = f"{format_task_name(task)}: {Milestone.COMPLETED}"
     line = str(event.data.get("line"))
     if event.data.get("name") != Milestone.COMPLETED or not line.startswith(said):
@@ -319,7 +328,7 @@ def add_nothing_written(event: Event, task: Task, nothing: str) -> Event:
 def build_turn_stop(run: Run, session_key: str, now: datetime) -> Event:
     """Build the entry that stops the turn of a session that works on a run.
 
-    It applies to a turn that had begun by now; the host is told how long ago that was.
+    It applies only to a turn that began before `now`; the host is told how long ago that was.
     """
     return Event(
         at=now,

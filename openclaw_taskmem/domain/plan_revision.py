@@ -47,7 +47,7 @@ class RevisionResult(Value):
     task: Task
     remap: plan.Remap
     left_out: tuple[str, ...] = ()
-    """Steps at the end that were cut, as a segmented task has too many."""
+    """Steps that were cut from the end of a segmented task's plan, which had too many."""
 
 
 def revise_plan(
@@ -68,8 +68,8 @@ def revise_plan(
     Raises:
         InvalidArguments: The artifacts are too many or too long, or cannot be verified.
         TaskEnded: The task has ended.
-        Fenced: The caller's claim on the task's run is not the last.
-        RunHeld: The task's run has another owner.
+        Fenced: The token is not that of the last claim, or the task has no open run.
+        RunHeld: The caller may not write for the task's run.
     """
     before, run = facts.task, facts.run
     task_lifecycle.require_open(before, "its plan stays as it is")

@@ -22,9 +22,9 @@ class HandoffNotes(Value):
     note: str | None = None
     """Note of the hand-off to the run's role; None: none."""
     user_said: tuple[str, ...] = ()
-    """The user's messages since the last hand-off or completion, oldest first."""
+    """The user's messages for that agent, oldest first; `find_handoff_notes` says which."""
     reviewed: bool = False
-    """True if the last hand-off was to the user, and the user has handed it back."""
+    """True if the last hand-off was to the user for review, from which the run came back."""
 
 
 def describe_role_handoff(role: str) -> str:
@@ -88,7 +88,7 @@ def find_completion_id(messages: Sequence[Message]) -> int:
 def record_heard(
     change: Change, facts: TaskFacts, unheard: Sequence[Message], now: datetime
 ) -> Change:
-    """Add to a change that the run's owner has been told of messages."""
+    """Add to a change that the run's owner has been told of `unheard`, which is not empty."""
     written = change.runs or ((facts.run,) if facts.run else ())
     event = UserHeard(heard_until=unheard[-1].message_id)
     runs = tuple(apply_events(run, event, now=now).run for run in written)

@@ -107,7 +107,8 @@ def choose_task(
     """Find the task that the words after a command mean.
 
     Words after a task's name go to its agent (`/resume` only). If exactly one task asks something,
-    words that match no task, and do not begin like another task's name, are its answer.
+    or else only one is not cancelled and may be resumed, words that match no task, and do not begin
+    like another task's name, are for that one.
     """
     words = normalize("NFC", words.strip())
     may = [each for each in listed if each.task.status in _TAKES[command]]

@@ -287,7 +287,7 @@ def _is_working_on(run: Run, caller: Caller) -> bool:
 
 
 def take_up_for_caller(run: Run, caller: Caller, now: datetime, policy: RunPolicy) -> RunTransition:
-    """Set a resting run running for its caller."""
+    """Set a resting run running for its caller; unchanged if the caller can own none."""
     owner = caller.owner
     if owner is None:
         return RunTransition(run=run)

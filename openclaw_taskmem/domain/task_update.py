@@ -1,4 +1,4 @@
-"""Apply an update to a task: a message, marks, a status, an acknowledgement.
+"""Apply an update to a task: a message, marks, a status, a question, an acknowledgement.
 
 Source: seed 000 §1-3, seed 001 tool 2.
 """
@@ -85,7 +85,7 @@ class UpdateRequest(Value):
 
     @property
     def has_writes(self) -> bool:
-        """True if it asks for something that only the agent that works on the task may do."""
+        """True if it has a token, or asks for what only who may write for the run may do."""
         guarded = (self.status, self.completed_steps, self.reopened_steps, self.token)
         return any(each not in (None, ()) for each in (*guarded, self.ask))
 
@@ -99,15 +99,15 @@ class UpdateResult(Value):
     unmarked: frozenset[int]
     """Steps that are no longer done, from 0."""
     passed_over: frozenset[int] = frozenset()
-    """Steps (from 0) that the message reports done, but does not mark because the caller does not
-    own the run."""
+    """Steps (from 0) that the message reports done, but does not mark because the caller may not
+    write for the run."""
     hint: str | None = None
     """How to mark what the message may have meant; None: no hint."""
     was: TaskStatus
     run: Run | None = None
     """Its run after the update; None: none."""
     may_go_on: bool = True
-    """True if the caller may go on with the task."""
+    """True if the caller may write for the run after the update."""
     unheard: tuple[str, ...] = ()
     """Messages of the user that the run's owner learns of by this answer."""
     sent_back: bool = False
@@ -131,15 +131,16 @@ def apply_update(
 ) -> tuple[Change, UpdateResult]:
     """Build the change of an update.
 
-    On a task that has ended, or whose run has another owner, only a message is added, unless the
-    update reopens the task. `begin` begins a run of a task that has none.
+    A message alone is always added. It marks no steps if the task has ended and stays so, or if
+    the caller may not write for the run. `begin` begins a run of a task that has none.
 
     Raises:
-        InvalidArguments: The plan does not have one of the steps.
+        InvalidArguments: The plan does not have one of the steps, or a step is both completed and
+        reopened.
         TaskEnded: The task has ended, and steps, another end or a question are asked for.
-        Fenced: The caller's claim on the task's run is not the last.
-        RunHeld: The task's run has another owner.
-        RunNotReady: Its review is to end before the user has said anything.
+        Fenced: The token is not that of the last claim, or the task has no open run.
+        RunHeld: More than a message is asked for, and the caller may not write for the run.
+        RunNotReady: A status or a question is given in a review before the user said anything.
     """
     before = facts.task
     resting = before.status.terminal and wish.status in (None, before.status)
@@ -304,14 +305,14 @@ def _read_explicit_marks(task: Task, wish: UpdateRequest) -> tuple[frozenset[int
 
 
 def _find_marked_steps(said: StepMarks, task: Task, wish: UpdateRequest) -> frozenset[int]:
-    """Return the steps that a message marks; "All done" marks all if the task is completed."""
+    """Return the steps that a message marks; "All done" at a completion: all not denied."""
     if said.all_done and wish.status is TaskStatus.COMPLETED:
         return frozenset(range(len(task.plan))) - said.denied
     return said.done
 
 
 def _build_hint(before: Task, after: Task, wish: UpdateRequest, said: StepMarks) -> str | None:
-    """Say how to mark steps if a message sounds as if it should have."""
+    """Say how to mark steps if the task is completed with open ones, or the message suggests it."""
     still_open = [step for step in range(len(after.plan)) if step not in after.done]
     if after.status is TaskStatus.COMPLETED and still_open:
         return (
