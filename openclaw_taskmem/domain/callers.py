@@ -86,7 +86,7 @@ class Caller(Value):
         return (self.host or "").partition(":")[2] or "an agent"
 
     def with_session(self, named: str | None, *, sessions: SessionNames, reached: bool) -> Caller:
-        """Return the caller with the session that the call's arguments name; None: none.
+        """Return the caller with the session that the call's arguments name; None names none.
 
         An agent of a gateway may name no other session, since the gateway says which one calls. An
         agent of another host may not name a gateway's, unless it is `reached`. A person may name

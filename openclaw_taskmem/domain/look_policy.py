@@ -47,7 +47,8 @@ class LookPolicy(Value):
     """Where agents may look."""
 
     roots: tuple[str, ...] | None = None
-    """Folders in which files may lie, besides the agent's own; None: anywhere."""
+    """Folders in which files may lie, besides the agent's own; None: anyone may look
+    anywhere, even an agent in a sandbox."""
     sandbox: SandboxLooks = SandboxLooks.WORKSPACE
 
 

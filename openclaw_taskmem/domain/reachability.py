@@ -1,4 +1,4 @@
-"""Keep the wakes of agents that no transport reaches until they are fetched.
+"""Name the hosts of agents, and keep the wakes that no transport delivers until they are fetched.
 
 Source: rulings "a wake without a session" and "`taskmem wait ID`".
 """
@@ -16,7 +16,7 @@ ANY: Final = "auto"
 STDOUT: Final = "stdout"
 """The transport that prints wakes."""
 GATEWAY: Final = "openclaw"
-"""Host of a gateway's agent if its plug-in does not say which gateway it is."""
+"""Host of a gateway's agent if its plug-in does not say which gateway it is; else the prefix."""
 MCP: Final = "mcp"
 """Host of an agent whose MCP client gave no name; else the prefix of that name."""
 SHELL: Final = "shell"

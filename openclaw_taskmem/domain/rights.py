@@ -46,7 +46,7 @@ class Act(StrEnum):
 
 
 class ActCondition(StrEnum):
-    """The condition under which it may."""
+    """The condition under which a tie allows an act."""
 
     YES = "yes"
     NO = "no"
@@ -118,7 +118,11 @@ def get_registrar(task: Task) -> tuple[str | None, str | None, str | None]:
 
 
 def is_allowed(act: Act, tie: Tie, held: TaskHolder) -> bool:
-    """True if a tie allows an act. Whether another owner holds the run is not checked."""
+    """True if a tie allows an act.
+
+    `ActCondition.FREE` counts as allowed: `domain/run_claims.py` checks whether another owner
+    holds the run.
+    """
     when, run = TABLE[act][tie], held.run
     if when is ActCondition.IDLE and run is not None and run.state is RunState.QUEUED:
         return not held.away
@@ -144,9 +148,9 @@ def guard_act(
     `wish` says what is not done then, for the error.
 
     Raises:
-        Fenced: The token is of an older claim, or of none.
-        RunHeld: Another owner holds the run, or is to resume it.
-        NotAllowed: The tie does not allow it; the sentence says what to do instead.
+        Fenced: To write, a token of an older claim or of none was given.
+        RunHeld: To write or take up: another owner holds the run, or is to resume it.
+        NotAllowed: The tie does not allow the act; the sentence says what to do instead.
     """
     tie = find_tie(caller, task, held, sessions, token)
     if is_allowed(act, tie, held):
@@ -217,7 +221,7 @@ def _is_host(caller: Caller, task: Task, run: Run | None, sessions: SessionNames
 
 
 def _has_worked_last(caller: Caller, task: Task, run: Run | None, sessions: SessionNames) -> bool:
-    """True if a caller worked last on a task that is queued for a role now."""
+    """True if a caller is the agent of a task whose run is queued now, but for no session."""
     if run is None or run.state is not RunState.QUEUED or run.session_key is not None:
         return False
     return is_agent_of(caller, task.session_key, task.host, task.home, sessions)
@@ -237,9 +241,10 @@ def is_agent_of(
 ) -> bool:
     """True if a caller is the agent of a session, or of a host that names no session.
 
-    A gateway says which session calls, and two gateways may have sessions of the same name. The
-    session of another host is only what its agent says, so all agents of one such host count as
-    one, and none of them is the agent of a session whose host is not known.
+    A gateway says which session calls. Two gateways may have sessions of the same name, so their
+    agents are told apart. On any other host, a caller without a session counts as the agent of
+    every session of that host. A session that only the agent named (`session_said`) does not
+    count if the host of `session` is not known.
     """
     if not caller.is_at_home(home) or (session is None and host is None):
         return False
@@ -299,7 +304,10 @@ def _describe_way(act: Act, caller: Caller, task: Task, held: TaskHolder, tie: T
 
 
 def _is_for_role(run: Run | None, caller: Caller) -> bool:
-    """True if a run is queued for a caller. Only a gateway knows its agents' roles."""
+    """True if a run is queued and a caller may claim it by its role.
+
+    Only a gateway's agents have a known role; any other caller may claim for any role.
+    """
     if run is None or run.state is not RunState.QUEUED:
         return False
     return caller.gateway_owner is None or run_claims.is_for_owner(run, caller.gateway_owner)

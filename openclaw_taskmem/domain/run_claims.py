@@ -9,7 +9,8 @@
 | blocked, review | its owner [2]    | its owner [2] |
 
 A person may write in every state. While a run has an owner, so may a caller that gives the token of
-its last claim, unless that caller is known to be another agent.
+its last claim, unless that caller is known to be another agent. Nobody may write with any other
+token, not even a person or the owner.
 
 [1] Anybody; if the run has a role, only that role.
 [2] The last owner, else the run's session. Anybody else needs `task_resume` first (by the user; by
@@ -50,9 +51,10 @@ def guard_claim(run: Run, owner: Owner) -> None:
 
 
 def can_write(run: Run | None, caller: Caller, token: int | None) -> bool:
-    """True if a caller may write for a run, by the table above.
+    """True if a caller may write for a run, by the table above; always if there is no run.
 
-    If a token is given, it must be that of the current claim.
+    A token, if given, alone decides: it must be that of the current claim, from a caller who may
+    use it.
     """
     if run is None:
         return True
@@ -121,11 +123,11 @@ def guard_call(
 ) -> bool:
     """Return whether the caller of a tool may write for the task's run.
 
-    `writes`: the call asks for what only such a caller may do. `needs_claim`: a token must be of
-    a run that is open.
+    `writes`: the call asks for what only such a caller may do. `needs_claim`: a token is refused
+    if the task has no open run.
 
     Raises:
-        Fenced: The token is of an older claim, or of none.
+        Fenced: The call writes with a token of an older claim or of none, or there is no open run.
         RunHeld: The call writes, and only another may write for the run.
     """
     said = "nothing was written"
@@ -159,9 +161,9 @@ def has_claim(run: Run, caller: Caller, token: int | None) -> bool:
 
 
 def _may_give_token(run: Run, caller: Caller) -> bool:
-    """True if a caller may use the run's token. Tokens are easy to guess.
+    """True if the run has an owner, and a caller may use the token of its claim.
 
-    A caller known to be another agent than the owner may not. A person may use any token.
+    A caller known to be another agent than the owner may not, since tokens are easy to guess.
     """
     holder = run.owner
     if holder is None or caller.person or caller.owner is None:
@@ -206,7 +208,7 @@ def describe_claim(run: Run) -> str:
 
 
 def is_for_owner(run: Run, owner: Owner | None) -> bool:
-    """True if a queued run may be claimed by anybody, or by the owner's role."""
+    """True if a run has no role, or the owner's role."""
     return run.role is None or (owner is not None and run.role == owner.role)
 
 
