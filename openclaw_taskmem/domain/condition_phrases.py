@@ -125,6 +125,7 @@ UNITS: Final[Mapping[str, float]] = {
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
     **dict.fromkeys(("h", "hour", "hours"), 3600.0),
 }
+"""Seconds by unit."""
 PERCENT: Final = frozenset(("%", "percent"))
 TABLES: Final = (
     *(COMMAND, PLACE, OBJECT, SHOWS, HIDES, APPEARS, GONE, PLACED, ENDS, SUCCEEDS),
@@ -132,7 +133,7 @@ TABLES: Final = (
     *ASKS.values(),
     *COMPARED.values(),
 )
-"""All tables, for the documentation."""
+"""All tables of phrases, for the documentation."""
 FORMS: Final = (
     '"text" appears',
     '"text" is gone',

@@ -19,7 +19,15 @@ _NUMBER: Final = re.compile(
 
 
 class Token(NamedTuple):
-    """A word, a quoted text, a regular expression, an operator or a comma."""
+    """A part of a condition.
+
+    Its `kind` is one of:
+    - `word`: a word, an operator such as `>=`, or `%`
+    - `quote`: a quoted text, without its quotation marks
+    - `regex`: a regular expression, without its slashes
+    - `comma`: a comma or semicolon
+    - `stop`: punctuation at the end of a word, which `scan_words` leaves out
+    """
 
     kind: str
     text: str
@@ -146,7 +154,7 @@ class Cursor:
         return self._at == len(self._tokens)
 
     def take(self, table: Phrases) -> bool:
-        """Take the longest phrase of a table that comes next, ignoring articles."""
+        """Take the longest phrase of a table that comes next, ignoring articles; False: none."""
         best = max((self._measure_phrase(phrase) for phrase in table), default=0)
         self._at += best
         return best > 0
@@ -167,7 +175,7 @@ class Cursor:
         return number
 
     def skip_empty(self) -> None:
-        """Skip words without meaning before a form."""
+        """Skip words without meaning before or after a form."""
         self._skip_words(EMPTY_WORDS)
 
     def skip_articles(self) -> None:

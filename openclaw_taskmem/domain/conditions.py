@@ -56,6 +56,7 @@ from taskmem_hookspecs.conditions import (
 )
 
 _NAME_WORDS: Final = 4
+"""Most words of a number's name."""
 
 
 def parse_condition(sentence: str) -> Condition:
@@ -82,8 +83,9 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
     """Build a condition from signals, any of which ends the wait.
 
     Raises:
-        InvalidArguments: A signal has none of the forms.
-        ConditionUnclear: RE2 refuses a regular expression.
+        InvalidArguments: A signal has none of the forms, or cannot be written as a sentence that is
+        parsed back to the same forms, as stored conditions are.
+        ConditionUnclear: There are too many signals, or RE2 refuses a regular expression.
     """
     forms: list[Form] = []
     for number, signal in enumerate(signals, 1):
@@ -113,7 +115,11 @@ def read_signals(signals: Sequence[Mapping[str, object]]) -> Condition:
 
 
 def _refuse_odd_booleans(signal: Mapping[str, object]) -> None:
-    """Refuse booleans that would be read as other values, such as `{"exit": true}`."""
+    """Refuse a boolean where another value belongs, such as `{"exit": true}`, and the reverse.
+
+    Raises:
+        ValueError: It names the field.
+    """
     for name, value in signal.items():
         if isinstance(value, bool) is not (name in ("gone", "prompt")):
             raise ValueError(name)
@@ -157,10 +163,10 @@ def _read_joint(tokens: Sequence[Token], index: int) -> str:
 
 
 def _share_verbs(parts: Sequence[Part]) -> list[Form | None]:
-    """Read parts as forms, and give a bare text the verb of the next text.
+    """Read parts as forms, and apply "is gone" to the bare texts before its own.
 
-    `"A" and "B" are gone` applies to both. After `no longer shows "A" or` a bare text is ambiguous:
-    it is free English.
+    `"A" and "B" are gone` applies to both, and a bare regex there is free English. So is a bare
+    text after `no longer shows "A" or`, for it is ambiguous.
     """
     forms = [_read_part(part) for part in parts]
     for index in reversed(range(len(parts) - 1)):

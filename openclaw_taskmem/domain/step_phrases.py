@@ -108,7 +108,7 @@ class StepMarks(Value):
     all_done: bool = False
     """True if it says "All done", which marks every step if the task is completed."""
     sounds_like_progress: bool = False
-    """True if a message without marks is to be answered with a hint."""
+    """True if the message may report progress; without marks it is answered with a hint."""
 
 
 def parse_step_marks(message: str, plan: Sequence[str]) -> StepMarks:

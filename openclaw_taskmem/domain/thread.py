@@ -38,8 +38,8 @@ def choose_meaningful(messages: Sequence[Message], most: int = MOST) -> tuple[Me
     """Choose the few most meaningful messages, oldest first.
 
     The newest message and the last progress come first, then the newest ones about progress,
-    trouble or a changed plan, or from the user, then the newest others. Alerts, lifecycle entries
-    and repeated messages are left out.
+    trouble or a changed plan, or from the user, then the newest others. Alerts and lifecycle
+    entries are left out. Of the same text several times in a row, only the newest is chosen.
     """
     said: list[Message] = []
     for message in reversed(messages):
@@ -84,8 +84,8 @@ def has_trouble(message: Message) -> bool:
 def _is_trouble_left(message: Message) -> bool:
     """True if the trouble in a message still exists.
 
-    A progress message has overcome it, unless it says that a step has failed, or names trouble
-    after a "but".
+    A progress message has overcome it, unless it says that a step failed, crashed, or is blocked or
+    stuck, or names trouble after a "but" or "however".
     """
     if message.msg_type is not MessageType.PROGRESS:
         return True
@@ -95,7 +95,7 @@ def _is_trouble_left(message: Message) -> bool:
 
 
 def find_trouble(messages: Sequence[Message]) -> Message | None:
-    """Return the last trouble that no progress followed; None: there is none."""
+    """Return the last message about trouble that no agent's progress followed; None: none."""
     for message in reversed(messages):
         if has_trouble(message) and _is_trouble_left(message):
             return message

@@ -70,7 +70,8 @@ class SearchResult(Value):
     """A thread in the order for a question."""
 
     messages: tuple[Message, ...]
-    """All messages: the matching ones first, best and newest first."""
+    """The matching messages, best and newest first, then the meaningful, then all others; if
+    `alone`, only the one asked for."""
     matches: int
     """Number of matching messages."""
     question: ThreadQuery

@@ -1,4 +1,7 @@
-"""Combine the rulings of several judges on one wait. Source: requirement B8."""
+"""Assign judges to the sides of a condition, and combine their rulings on one wait.
+
+If a side has no judge, the refusal suggests a form. Source: requirement B8.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class UnderstoodSide(Value):
     side: str
     """The side as written."""
     form: str | None
-    """Its forms; None: free English, judged by a reader."""
+    """Its forms; None: free English."""
     judged_by: str
     """`rules`, or the name of the reader or the plug-in's judge."""
     note: str | None = None
@@ -108,8 +111,9 @@ def assign_judges(
     """Find the judge of each side of a condition.
 
     Raises:
-        ConditionUnclear: A side has no judge; the error names it and the forms.
-        JudgeUnavailable: A side has no judge yet; `late` names those that may still come.
+        ConditionUnclear: A side has no judge; the error names it and the forms, and gives `advice`.
+        JudgeUnavailable: A side has no judge, but a plug-in that did not answer in time may still
+        judge it; the error consists of the sentences in `late`.
     """
     unread = find_unjudged(condition, judges)
     if unread and late:
@@ -226,7 +230,7 @@ def build_scheme_refusal(
 def suggest_form(words: str) -> str:
     """Suggest a form for a side that was not understood, using the text that it quotes.
 
-    The other words are no text that a program prints; only the caller knows that text.
+    Without a quoted text it is `PLACEHOLDER`: only the caller knows what the program prints.
     """
     for token in scan_words(words):
         if token.kind == "quote":
@@ -242,8 +246,8 @@ def compute_retry_delay(failures: int) -> float:
 def combine_replies(replies: Sequence[JudgeReply]) -> WaitFinding:
     """Combine the judges' replies, in the order in which they were asked.
 
-    Only a ruling meets a condition. A wait is lost if its target is gone and every judge answered,
-    or one was sure; a judge in trouble is waited for.
+    The first sure ruling decides, else the last ruling. A wait is lost if it is not met, its target
+    is gone, and one judge was sure or all answered; a judge in trouble is waited for.
     """
     sure = next((each for each in replies if each.sure), None)
     deciding = sure or next((e for e in reversed(replies) if e.ruling), None)
