@@ -43,7 +43,7 @@ _ENDED: Final[Mapping[TaskStatus, str]] = {
 
 
 def build_card(facts: TaskFacts, run: Run | None) -> Card | None:
-    """Build a task's card; None: it has none, or none any more.
+    """Build a task's card; None: the task is implicit or cancelled.
 
     `run` is the task's last run, which may have ended; None: it had none.
     """

@@ -23,7 +23,7 @@ class ClockReading(NamedTuple):
 
 
 def measure_jump(before: ClockReading, after: ClockReading) -> float:
-    """Return by how many seconds the wall clock jumped; 0: not at all."""
+    """Return by how many seconds the wall clock jumped; negative: back; 0: not at all."""
     passed = after.monotonic - before.monotonic
     difference = (after.wall - before.wall).total_seconds() - passed
     return difference if abs(difference) > TOLERANCE else 0.0

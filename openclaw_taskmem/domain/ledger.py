@@ -85,7 +85,7 @@ class FileTouch(Value):
 
 
 def pack_files(listing: FolderListing) -> str:
-    """Pack the files of a folder for storage, with their times and sizes."""
+    """Pack the files of a folder for storage, each with its `written` time and its size."""
     kept = {path: (each.written, each.size) for path, each in listing.files.items()}
     return b85encode(zlib.compress(json.dumps(kept).encode(), 1)).decode()
 
@@ -97,7 +97,10 @@ def unpack_files(files: str) -> Mapping[str, tuple[int, int]]:
 
 
 def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
-    """Merge a further change of a path into its entry."""
+    """Merge a further change of a path into its entry.
+
+    A path that was created stays created, even if it is changed or removed afterwards.
+    """
     if before is None or before.change is None:
         return new
     created = before.change is FileChange.CREATED
@@ -120,7 +123,8 @@ def find_changes(
 
     Args:
         folder: The folder.
-        before: Its files before the work; None: not known.
+        before: Its files before the work; None: not known, so that all written since then count
+        as created.
         listing: Its files now.
         exists: Files of `before` that still exist though they are not listed now.
     """
@@ -175,7 +179,10 @@ def judge_entry(entry: LedgerEntry, checked: CheckedClaim) -> LedgerEntry:
 
 
 def find_verdict(checked: CheckedClaim) -> LedgerVerdict:
-    """Return the verdict on a file. A refuted file of size 0 is empty, without a size absent."""
+    """Return the verdict on a file.
+
+    A refuted file without a size is absent, one of 0 bytes empty, any other old.
+    """
     match checked.finding.verdict:
         case Verdict.VERIFIED:
             return LedgerVerdict.PROVED

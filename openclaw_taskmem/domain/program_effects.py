@@ -103,7 +103,10 @@ _PLAIN_PROGRAMS: Final[Mapping[Effect, frozenset[str]]] = {
 
 
 class _Program(NamedTuple):
-    """A program whose subcommands tell its effect."""
+    """A program whose subcommands tell its effect.
+
+    Subcommands are separated by blanks; one that ends in `*` stands for all that begin so.
+    """
 
     nothing: str = ""
     files: str = ""
@@ -112,7 +115,10 @@ class _Program(NamedTuple):
     """Effect of other subcommands."""
 
     def judge(self, words: Sequence[str]) -> Effect:
-        """Judge its subcommand. The value of an unknown option may be mistaken for one."""
+        """Judge the first two words that are no options.
+
+        The value of an unknown option may be mistaken for a subcommand.
+        """
         for word in _list_subcommands(words)[:2]:
             for effect, known in (
                 (Effect.OUTSIDE, self.outside),

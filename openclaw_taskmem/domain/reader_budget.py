@@ -96,7 +96,8 @@ def refuse_over_limit(
 ) -> tuple[str, float] | None:
     """Return why a question may not be sent and for how many seconds; None: it may.
 
-    The last call of a day is reserved for a question that confirms a yes.
+    `limit` is the most questions a day; None: any number. If it is above 1, the last one of a day
+    is reserved for a question that confirms a yes.
     """
     if limit is None:
         return None

@@ -281,7 +281,11 @@ def _make_free_key(key: str, taken: Mapping[str, JsonValue]) -> str:
 
 
 def scrub_change(change: Change) -> Change:
-    """Remove credentials from all texts that a change would store."""
+    """Remove credentials from the texts that a change would store.
+
+    Texts in its tasks, plan revisions, runs and checkpoints are left as they are: they were
+    scrubbed when they were taken from a call's arguments or built.
+    """
     return change.model_copy(
         update={
             "messages": tuple(

@@ -1,7 +1,8 @@
 """Mask credentials that are recognised by their beginning, or by the words before them.
 
 Each pattern is tried only if its hint is in the text, so that most texts are searched quickly. New
-forms go here; `redaction` has those that are known by the name, option or program before them.
+forms go here; `redaction` has the commonest, and those that are known by the name, option or
+program before them.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class KeepPolicy(Value):
     """Limits for what has ended."""
 
     days: float = 90.0
-    """Age after which it is dropped."""
+    """Age in days after which it is dropped."""
     most_bytes: int = 2048 * MIB
     """Size of the database above which it is dropped earlier."""
 

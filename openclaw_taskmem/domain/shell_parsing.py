@@ -27,7 +27,7 @@ class Script(NamedTuple):
     inner: tuple[str, ...]
     """Texts of substituted commands: `$(…)`, backticks, `<(…)`."""
     whole: bool
-    """True if all of it was understood; False: a quote or bracket is not closed."""
+    """True if all of it was understood; False: a quote, bracket or here-document is not closed."""
 
 
 def split_script(text: str) -> Script:

@@ -1,4 +1,7 @@
-"""Format instants, durations, counts and lists of steps, and shorten texts."""
+"""Format instants, durations, counts and lists of steps; shorten texts and make them safe to show.
+
+Sizes are bytes of a JSON string, as `count_json_bytes` counts them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def format_iso(instant: datetime) -> str:
 
 
 def format_iso_millis(instant: datetime | None) -> str | None:
-    """Format an instant to the millisecond, as in lists for programs."""
+    """Format an instant to the millisecond, as in lists for programs; None stays None."""
     if instant is None:
         return None
     text = instant.astimezone(UTC).isoformat(timespec="milliseconds")
@@ -35,7 +38,7 @@ def to_epoch(instant: datetime | None) -> int | None:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration: `45 seconds`, `9 minutes`, `2 hours`, `3 days`."""
+    """Format seconds in the largest whole unit, rounded down: `45 seconds`, `2 hours`, `3 days`."""
     whole = max(0, int(seconds))
     for size, unit in ((_DAY, "day"), (_HOUR, "hour"), (_MINUTE, "minute")):
         if whole >= size:
@@ -44,7 +47,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_short_duration(seconds: float) -> str:
-    """Format a duration briefly: `45 s`, `9 min`, `2 h`, `3 d`."""
+    """Format seconds briefly in the largest whole unit, rounded down: `45 s`, `9 min`, `3 d`."""
     whole = max(0, int(seconds))
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if whole >= size:
@@ -86,7 +89,10 @@ def clip_step(step: str) -> str:
 
 
 def to_printable(text: str, instead: str = " ") -> str:
-    """Remove what could control a terminal; `instead` replaces each hidden character."""
+    """Replace what could control a terminal: hidden characters, line breaks and tabs.
+
+    `instead` replaces each of them; any other blank becomes a space.
+    """
     shown = replace_hidden(text, instead)
     return "".join(" " if each.isspace() else each for each in shown)
 
