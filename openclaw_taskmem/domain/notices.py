@@ -202,7 +202,7 @@ def find_failure(event: Event, task: Task, run: Run | None) -> str:
 
 
 def is_silent(event: Event) -> bool:
-    """True if an entry of an implicit task is not shown; only what its agent asks is."""
+    """True if an entry of an implicit task is not logged; only what its agent asks is."""
     return event.data.get("implicit") is True and _find_subject(event) != NoticeKind.QUESTION
 
 

@@ -50,7 +50,7 @@ def find_names(*texts: str) -> Names:
 
 
 def is_elsewhere(name: str) -> bool:
-    """True if a name has a host or a scheme other than `file://`."""
+    """True if a name has a host or a scheme, except `file:///`."""
     if name.startswith("file:///"):
         return False
     return bool(_SCHEME.match(name) or _HOST.match(name))

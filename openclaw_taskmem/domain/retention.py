@@ -33,9 +33,9 @@ def find_age_cutoff(now: datetime, policy: KeepPolicy) -> datetime:
 
 
 def find_size_cutoff(now: datetime, taken: int, policy: KeepPolicy) -> datetime | None:
-    """Return the instant before which it is dropped for the database's size; None: small enough.
+    """Return the instant before which what has ended is dropped if the database is too large.
 
-    `taken` is the size of the database in bytes.
+    `taken` is the size of the database in bytes. None: it is small enough.
     """
     return now - KEPT_AT_LEAST if taken > policy.most_bytes else None
 

@@ -38,7 +38,7 @@ def judge_call(
         tool: The tool's name.
         about: The command, if the tool runs one; it ends in `…` if it was cut.
         method: The HTTP method or action; None: none.
-        changed: True if files were seen to change.
+        changed: True if files were seen to change; this counts only for an unknown effect.
     """
     name = tool.lower()
     effect = _judge_script(about) if name in _SHELLS else _judge_tool(name, method or "")
