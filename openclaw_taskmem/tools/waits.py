@@ -16,7 +16,7 @@ from openclaw_taskmem.engine import waits
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.waits import ArmedWait
 from openclaw_taskmem.tools import wait_forms
-from openclaw_taskmem.tools.tool import Answer
+from openclaw_taskmem.tools.tool import Answer, Tool
 from taskmem_hookspecs import Condition, InvalidArguments, Wait, WaitStatus
 
 SHOWN_LINES: Final = 3
@@ -159,3 +159,31 @@ def _describe_target(armed: ArmedWait) -> str:
         # Data, and clearly so.
         said.append(f"Last lines there now: {' ⏎ '.join(lines[-SHOWN_LINES:])}")
     return " ".join(said)
+
+
+TOOLS: Final = (
+    Tool(
+        "smart_wait",
+        "Hand over waiting until a condition holds, time is up, or what is watched is "
+        "gone; the answer says how you learn of it. For a command that takes long, "
+        "start it as `taskmem run --name NAME -- CMD` in the background and wait on "
+        "pty:NAME. Never sleep or poll yourself.",
+        wait_forms.SmartWait,
+        smart_wait,
+        looks=lambda _: True,
+    ),
+    Tool(
+        "wait_update",
+        "Send a wait back to waiting: with a finer condition, more time, or as it "
+        "was. Also after it has ended.",
+        wait_forms.WaitUpdate,
+        wait_update,
+        looks=lambda _: True,
+    ),
+    Tool(
+        "wait_cancel",
+        "Stop a wait that is no longer needed.",
+        wait_forms.WaitCancel,
+        wait_cancel,
+    ),
+)

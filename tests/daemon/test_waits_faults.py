@@ -370,7 +370,7 @@ THERE = {
     "no such window": "window:No Such Window 4711",
     "no such window by id": "window:0x4711",
     "no display": "screen",
-    "unknown scheme": "browser:tab",
+    "unknown scheme": "nobodys:tab",
     "no such command": "pty:nobody",
     "no such file": "pty:file:/nonexistent/build.log",
 }
