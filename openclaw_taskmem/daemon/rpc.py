@@ -23,13 +23,13 @@ from openclaw_taskmem.daemon.wait_followers import Followers
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.domain import ledger, reachability
 from openclaw_taskmem.domain.callers import Caller, find_key_fault
-from openclaw_taskmem.domain.task_commands import Command
+from openclaw_taskmem.domain.chat_commands import Command
 from openclaw_taskmem.domain.texts import format_iso_millis, quote_line, to_plain_line
 from openclaw_taskmem.engine import (
+    chat_commands,
     evidence,
     gateway_reports,
     runs,
-    task_commands,
     tasks,
     turns,
     waits,
@@ -300,7 +300,7 @@ class Dispatcher:
             known = ", ".join(Command)
             raise InvalidArguments(f"command takes one of: {known}.") from None
         words = _read_text(params, "words") or ""
-        reply = task_commands.run_command(self._context, command, words, caller)
+        reply = chat_commands.run_command(self._context, command, words, caller)
         return reply.model_dump(mode="json")
 
     def _read_budget(self, _: Params, caller: Caller) -> JsonValue:

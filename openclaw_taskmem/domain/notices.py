@@ -1,4 +1,4 @@
-"""Build the log entries that notify the user: five milestones of a run, and other notices.
+"""Build the log entries that notify the user: milestones of a run, and other notices.
 
 The daemon sends each entry as a line to the session's user; no model reads it. Entries within
 `COALESCED` make one message. Source: requirement F5, seed 004.
@@ -40,7 +40,7 @@ COALESCED: Final = timedelta(seconds=5)
 
 
 class Milestone(StrEnum):
-    """The five milestones of a run."""
+    """The milestones of a run; a value is its name in the log and the words of its line."""
 
     ACCEPTED = "accepted"
     """The task was registered by an agent that works on it."""

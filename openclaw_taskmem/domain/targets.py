@@ -15,7 +15,11 @@ LONGEST: Final = 4096
 """Most bytes of a target's name; no path is longer."""
 
 BUILT_IN: Final = frozenset(("pty", "window", "screen", role_queue_target.SCHEME))
-"""Schemes that the core and the built-in plug-ins watch and judge."""
+"""Schemes that the core and the built-in plug-ins watch and judge.
+
+Of any other, the refusal of a condition lists the forms that are judged, and a plug-in may describe
+its targets.
+"""
 LABEL_BYTES: Final = 80
 """Longest excerpt of a target's name in a line for people."""
 _NAMELESS: Final = ("task", "session", "wait")

@@ -191,8 +191,8 @@ def _log_reset(run: Run, why: RunReason | None) -> None:
 def _find_lapsed_runs(context: Context) -> Sequence[Run]:
     """Return the runs whose lease has expired.
 
-    Other homes' runs are included once they are overdue by `ABANDONED`: then that home's daemon
-    must be gone, and a requeued run can be claimed from anywhere.
+    Other homes' runs are included once they are overdue by `ABANDONED_AFTER`: then that home's
+    daemon must be gone, and a requeued run can be claimed from anywhere.
     """
     now = context.clock.now()
     own = context.store.find_runs(RunQuery(lapsed_by=now, limit=BATCH))

@@ -11,8 +11,8 @@ import pytest
 
 from openclaw_taskmem.domain import events, run_checkpoints
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.chat_commands import Command
 from openclaw_taskmem.domain.run_policy import RunPolicy, RunReason
-from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.task_lifecycle import REQUEST_BYTES
 from openclaw_taskmem.domain.texts import count_json_bytes
 from openclaw_taskmem.domain.turns import Origin
@@ -23,7 +23,7 @@ from openclaw_taskmem.engine import (
     run_recovery,
     session_views,
 )
-from openclaw_taskmem.engine.task_commands import run_command
+from openclaw_taskmem.engine.chat_commands import run_command
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import (
     Checkpoint,

@@ -12,7 +12,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import TABLE, Act, ActCondition, Tie
 from openclaw_taskmem.domain.run_checkpoints import CallStartEntry
 from openclaw_taskmem.domain.turns import Origin, Turn
-from openclaw_taskmem.engine import gateway_reports, task_commands, turn_ends, turns
+from openclaw_taskmem.engine import chat_commands, gateway_reports, turn_ends, turns
 from openclaw_taskmem.engine.turns import ReportContext
 from taskmem_hookspecs import Owner, TaskFacts, WakeState
 from taskmem_hookspecs.errors import (
@@ -481,7 +481,7 @@ def test_session_key_does_not_reach_another_gateways_task(world: World) -> None:
     assert gateway_reports.build_reminder(world.context, "agent:main:a", host="openclaw:two") == (
         gateway_reports.build_reminder(world.context, "agent:main:a", host=TWO.host, task_id=own)
     )
-    listed = task_commands.list_chat_tasks(world.context, "agent:main:a", TWO.host)
+    listed = chat_commands.list_chat_tasks(world.context, "agent:main:a", TWO.host)
     assert [each.task.task_id for each in listed] == [own]
 
 

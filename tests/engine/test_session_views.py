@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain import current_run, events
+from openclaw_taskmem.domain.chat_commands import Command
 from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_questions import ACCEPT, LEAVE_IT, RESUME, SEND_BACK
-from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.engine import (
+    chat_commands,
     gateway_reports,
     host_notifications,
     session_views,
-    task_commands,
 )
 from openclaw_taskmem.engine.host_notifications import NotificationKind
 from openclaw_taskmem.engine.runs import NEWEST
@@ -341,7 +341,7 @@ def test_what_was_answered_is_neither_asked_nor_listed_as_open(session: Session)
 
     assert gateway_reports.describe_waiting_tasks(session.world.context, MAIN) is None
     assert "question" not in session.call("task_status", task_id=task)
-    listed = task_commands.run_command(
+    listed = chat_commands.run_command(
         session.world.context, Command.TASKS, "", session.caller
     ).text
     assert "waits for its agent, which has your answer." in listed

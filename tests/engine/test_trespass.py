@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.task_commands import Command
-from openclaw_taskmem.engine import gateway_reports, stuck, task_commands
+from openclaw_taskmem.domain.chat_commands import Command
+from openclaw_taskmem.engine import chat_commands, gateway_reports, stuck
 from taskmem_hookspecs import EventQuery, Owner, TaskmemError, WakeQuery
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from tests.support.rows import read_rows
@@ -174,7 +174,7 @@ class Trespasser:
         command = self.dice.choice([Command.RESUME, Command.CANCEL])
         caller = self.by.caller.model_copy(update={"person": True})
         words = f"{task} {self.by.word}"
-        return str(task_commands.run_command(context, command, words, caller))
+        return str(chat_commands.run_command(context, command, words, caller))
 
     def _wishes(self) -> Iterator[tuple[str, dict[str, Any]]]:
         dice, word = self.dice, self.by.word

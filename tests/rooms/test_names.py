@@ -169,11 +169,13 @@ def test_test_names_fit_into_60_characters() -> None:
 
 
 def test_a_short_file_says_why_it_is_a_file() -> None:
+    """Not so a migration, which is a file by itself."""
     short = {
         str(path.relative_to(ROOT)): lines[0]
         for root in PRODUCT
         for path in sorted((ROOT / root).rglob("*.py"))
         if not path.name.startswith("__")
+        and path.parent.name != "versions"
         and len(lines := path.read_text("utf-8").splitlines()) < SHORT
     }
     assert {path: line for path, line in short.items() if "a file of its own" not in line} == {}

@@ -8,8 +8,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import current_run, notices, reachability
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.redaction import scrub
-from openclaw_taskmem.domain.task_commands import (
+from openclaw_taskmem.domain.chat_commands import (
     ENDED,
     NAMED_BYTES,
     Command,
@@ -19,6 +18,7 @@ from openclaw_taskmem.domain.task_commands import (
     describe_listed,
     describe_way_to_answer,
 )
+from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
 from openclaw_taskmem.engine import gateway_reports, run_handoff, runs
 from openclaw_taskmem.engine.context import Context

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openclaw_taskmem.domain.chat_commands import Command, ListedTask, choose_task, describe_list
 from openclaw_taskmem.domain.run_policy import RunReason
-from openclaw_taskmem.domain.task_commands import Command, ListedTask, choose_task, describe_list
 from taskmem_hookspecs import RunState, TaskStatus
 from taskmem_hookspecs.testing import a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN

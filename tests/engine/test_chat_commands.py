@@ -7,11 +7,11 @@ import json
 import pytest
 
 from openclaw_taskmem.domain import notices
+from openclaw_taskmem.domain.chat_commands import Command
 from openclaw_taskmem.domain.gateway_presence import RunningWork
-from openclaw_taskmem.domain.task_commands import Command
 from openclaw_taskmem.engine import host_notifications
+from openclaw_taskmem.engine.chat_commands import CommandReply, run_command
 from openclaw_taskmem.engine.host_notifications import NotificationKind
-from openclaw_taskmem.engine.task_commands import CommandReply, run_command
 from taskmem_hookspecs import Change, RunState, TaskStatus
 from taskmem_hookspecs.errors import NotAllowed
 from tests.support.sessions import Session
