@@ -54,7 +54,7 @@ class BadPattern(ValueError):
 
 
 class Pattern:
-    """A compiled regular expression, which matches within one line."""
+    """A compiled regular expression, which matches within one line and has `find` alone."""
 
     __slots__ = ("_regex",)
 

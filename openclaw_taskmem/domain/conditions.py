@@ -333,6 +333,7 @@ def _read_named_number(cursor: Cursor) -> Form | None:
     if not words or len(words) > _NAME_WORDS or not any(map(str.isalpha, "".join(words))):
         return None
     for op, table in COMPARED.items():
+        # In words, only after a name of one word: "epoch 3 reaches the end" is English, no number.
         spelled = frozenset(p for p in table if p[0].isalpha())
         if cursor.take(table - spelled) or (len(words) == 1 and cursor.take(spelled)):
             value = cursor.take_number()

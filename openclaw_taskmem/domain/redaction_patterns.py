@@ -1,4 +1,4 @@
-"""Mask credentials that are recognised by their beginning, or by the words before them.
+"""Mask credentials that are recognised by their beginning, shape, or a fixed text before them.
 
 Each pattern is tried only if its hint is in the text, so that most texts are searched quickly. New
 forms go here; `redaction` has the commonest, and those that are known by the name, option or

@@ -82,7 +82,7 @@ class LapseAction(StrEnum):
     REST = "rest"
     """Release the lease: it waits for something that will wake its gateway's session."""
     QUEUE = "queue"
-    """Requeue it, to be claimed."""
+    """Requeue it, to be claimed; the user is not notified, as they are of the next three."""
     RESUME = "resume"
     """Wake its session to go on with it."""
     ASK = "ask"

@@ -52,8 +52,8 @@ def to_object(value: object) -> Mapping[str, Any]:
     return cast("Document", value) if isinstance(value, dict) else {}
 
 
-class Json:
-    """`Format` of JSON files, which the host rewrites in its own style."""
+class ClaudeJson:
+    """`Format` of Claude Code's JSON files, which it rewrites in its own style."""
 
     def read(self, text: str) -> Document:
         """Parse a text."""

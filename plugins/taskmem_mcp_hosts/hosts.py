@@ -32,7 +32,7 @@ from taskmem_hookspecs.installing import (
     write_file,
 )
 from taskmem_mcp_hosts.backups import Backup, find_backup
-from taskmem_mcp_hosts.config_files import Format, Json, Toml, Unreadable, to_object
+from taskmem_mcp_hosts.config_files import ClaudeJson, Format, Toml, Unreadable, to_object
 
 OURS: Final = ("TASKMEM_HOME", "TASKMEM_TOOLS")
 """Environment variables that we set in an entry."""
@@ -209,7 +209,7 @@ def build_claude_host(environ: Mapping[str, str], project: Path | None) -> McpHo
         "mcpServers",
         load_skill(folder / "skills"),
         (folder / "skills", folder),
-        Json(),
+        ClaudeJson(),
         adding=partial(_build_claude_command, where),
         removing=("claude", "mcp", "remove", *where),
         project=project,

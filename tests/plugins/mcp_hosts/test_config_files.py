@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from taskmem_mcp_hosts.config_files import Json, Toml, Unreadable
+from taskmem_mcp_hosts.config_files import ClaudeJson, Toml, Unreadable
 
 PATH = ("mcpServers", "taskmem")
 TABLE = ("mcp_servers", "taskmem")
@@ -34,11 +34,11 @@ def test_any_json_takes_an_entry_and_gives_it_back(document, style, end):
     document.get("mcpServers", {}).pop("taskmem", None)
     assume(document.get("mcpServers") != {})
     text = json.dumps(document, **style) + end
-    there = Json().put(text, PATH, ENTRY)
+    there = ClaudeJson().put(text, PATH, ENTRY)
     servers = {**document.get("mcpServers", {}), "taskmem": ENTRY}
     assert json.loads(there) == {**document, "mcpServers": servers}
-    assert Json().put(there, PATH, ENTRY) == there
-    assert Json().put(there, PATH, None) == text
+    assert ClaudeJson().put(there, PATH, ENTRY) == there
+    assert ClaudeJson().put(there, PATH, None) == text
 
 
 def test_order_and_indent_of_a_json_text_stay():
@@ -53,9 +53,9 @@ def test_order_and_indent_of_a_json_text_stay():
     "a": "\\u00fc"
 }
 """
-    assert Json().put(text, PATH, {"command": "ü"}) == text.replace("old", "\\u00fc")
+    assert ClaudeJson().put(text, PATH, {"command": "ü"}) == text.replace("old", "\\u00fc")
     crlf = text.replace("\n", "\r\n")
-    assert Json().put(crlf, PATH, {"command": "ü"}).count("\r\n") == text.count("\n")
+    assert ClaudeJson().put(crlf, PATH, {"command": "ü"}).count("\r\n") == text.count("\n")
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,17 @@ def test_order_and_indent_of_a_json_text_stay():
     ],
 )
 def test_an_entry_goes_with_what_is_empty_by_that(text, after):
-    assert Json().put(text, PATH, None) == after
+    assert ClaudeJson().put(text, PATH, None) == after
 
 
 def test_a_null_is_as_if_it_were_not_there():
-    after = Json().put('{\n  "mcpServers": null,\n  "b": 1\n}\n', PATH, ENTRY)
+    after = ClaudeJson().put('{\n  "mcpServers": null,\n  "b": 1\n}\n', PATH, ENTRY)
     assert json.loads(after) == {"mcpServers": {PATH[1]: ENTRY}, "b": 1}
 
 
 @pytest.mark.parametrize("text", ["", "{}"])
 def test_an_empty_file_becomes_a_whole_one(text):
-    after = Json().put(text, PATH, ENTRY)
+    after = ClaudeJson().put(text, PATH, ENTRY)
     assert json.loads(after) == {"mcpServers": {"taskmem": ENTRY}}
     assert after.startswith('{\n  "mcpServers": {\n')
 
@@ -88,7 +88,7 @@ def test_an_empty_file_becomes_a_whole_one(text):
 )
 def test_a_json_text_that_cannot_be_written_again_is_refused(text):
     with pytest.raises(Unreadable):
-        Json().put(text, PATH, ENTRY)
+        ClaudeJson().put(text, PATH, ENTRY)
 
 
 TOMLS = [
@@ -177,7 +177,7 @@ def test_a_toml_text_that_cannot_be_changed_alone_is_refused(text):
     ],
 )
 def test_what_claude_code_may_change_is_not_a_server(before, after, kept):
-    assert Json().keeps(before, after) is bool(kept)
+    assert ClaudeJson().keeps(before, after) is bool(kept)
 
 
 @pytest.mark.parametrize(

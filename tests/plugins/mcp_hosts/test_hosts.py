@@ -369,8 +369,10 @@ OF_A_GATEWAY = (
 def test_a_host_s_skill_says_nothing_that_needs_a_gateway():
     skill = WORDS.decode()
     assert [words for words in OF_A_GATEWAY if words in skill] == []
-    theirs = package_files.find_plugin().folder / "skills" / "task-memory" / "SKILL.md"
-    assert len(skill.encode()) <= 3200 < len(theirs.read_bytes())
+
+
+def test_a_host_s_skill_is_short():
+    assert len(WORDS) <= 3200, "agents read it in every session; shorten another sentence"
 
 
 def test_the_host_s_skill_replaces_openclaw_s(setup, user):
