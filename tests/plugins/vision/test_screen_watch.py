@@ -120,7 +120,7 @@ async def test_while_the_server_is_away_it_is_not_asked_all_the_time(monkeypatch
             os.kill(short.pids[0], signal.SIGKILL)
             await await_frame(watch, lambda frame: frame.picture is None)
             monkeypatch.setattr("taskmem_vision.capture.change_events.LIVELY", 0.0)
-            watch._news._looked_at = float("-inf")
+            watch._throttle._looked_at = float("-inf")
             await look(watch)
             waking = asyncio.create_task(watch.wait_for_change())
             for _ in range(20):
