@@ -119,21 +119,22 @@ def guard_call(
     token: int | None,
     *,
     writes: bool,
-    needs_claim: bool,
+    needs_open_run: bool,
 ) -> bool:
     """Return whether the caller of a tool may write for the task's run.
 
-    `writes`: the call asks for what only such a caller may do. `needs_claim`: a token is refused
+    `writes`: the call asks for what only such a caller may do. `needs_open_run`: a token is refused
     if the task has no open run.
 
     Raises:
-        Fenced: The call writes with a token of an older claim or of none, or there is no open run.
+        Fenced: The call writes with a token of an older claim or of none, or it gives a token that
+            needs an open run, and there is none.
         RunHeld: The call writes, and only another may write for the run.
     """
     said = "nothing was written"
     if writes:
         guard_write(run, caller, token, said)
-    if needs_claim:
+    if needs_open_run:
         guard_token(task_id, run, token, said)
     return can_write(run, caller, token)
 

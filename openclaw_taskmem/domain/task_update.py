@@ -150,7 +150,7 @@ def apply_update(
         wish.caller,
         wish.token,
         writes=wish.has_writes,
-        needs_claim=not resting,
+        needs_open_run=not resting,
     )
     if wish.status is not None or wish.ask is not None:
         task_runs.guard_review(facts.run, wish.caller)

@@ -114,10 +114,10 @@ def open_wait(
         reached = _is_reached(context, WaitFacts(wait=wait, task=facts))
         return change, ArmedWait(wait=wait, sighting=sighting, reached=reached)
 
-    def read() -> TaskFacts | None:
+    def read_task_facts() -> TaskFacts | None:
         return _require_open_task(context, task_id, caller) if task_id else None
 
-    return context.update(task_id or "", read, arm)
+    return context.update(task_id or "", read_task_facts, arm)
 
 
 def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller) -> ArmedWait:
@@ -326,7 +326,7 @@ def _decide_on_wait(
     first = context.store.read_wait(wait_id)
     query = WakeQuery(states=OWED, wait_id=wait_id)
 
-    def read() -> WaitFacts:
+    def read_wait_facts() -> WaitFacts:
         wait = context.store.read_wait(wait_id)
         return WaitFacts(
             wait=wait,
@@ -334,4 +334,4 @@ def _decide_on_wait(
             wakes=() if wait.task_id else (*reversed(context.store.find_wakes(query)),),
         )
 
-    return context.update(first.task_id or wait_id, read, decide)
+    return context.update(first.task_id or wait_id, read_wait_facts, decide)
