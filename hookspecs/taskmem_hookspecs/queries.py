@@ -33,6 +33,10 @@ class TaskQuery(Query):
     """Only tasks with a greater id, in order of id."""
     due_by: Instant | None = None
     """Only active tasks with `stuck_due_at` at or before this instant, earliest first."""
+    named: str | None = None
+    """Only tasks whose id or name contains this text; case does not matter in ASCII."""
+    holding: str | None = None
+    """Only tasks whose name or thread contains this text; case does not matter in ASCII."""
 
 
 class WaitQuery(Query):

@@ -33,6 +33,27 @@ class CodePointText(sa.TypeDecorator[str]):
         return _build_ordered_text(dialect)
 
 
+class ContainedText(sa.TypeDecorator[str]):
+    """A text to look for within another, as a pattern for LIKE."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(
+        self,
+        value: str | None,
+        dialect: Dialect,  # noqa: ARG002 - SQLAlchemy's signature
+    ) -> str | None:
+        """Escape what a LIKE would interpret."""
+        if value is None:
+            return None
+        escaped = _WILD.sub(r"\\\g<0>", value)
+        return f"%{escaped}%"
+
+
+_WILD: Final = re.compile(r"[%_\\]")
+
+
 class Serial(sa.TypeDecorator[int]):
     """An auto-incremented number; SQLite requires `INTEGER` for this."""
 

@@ -29,7 +29,7 @@ from taskmem_hookspecs import (
     WorkFolder,
 )
 from taskmem_hookspecs.value import Value
-from taskmem_sqlmodel.columns import CodePointText, InstantText
+from taskmem_sqlmodel.columns import CodePointText, ContainedText, InstantText
 from taskmem_sqlmodel.run_tables import OPEN_RUN, QUEUED_RUN
 from taskmem_sqlmodel.tables import IMPLICIT, OPEN_WAKE, Base
 
@@ -176,12 +176,23 @@ def _select_tasks(given: frozenset[str], index: str | None) -> sa.Executable:
     every = _select_asked(TASKS, given, index)
     if "after" in given:
         every = every.where(TASKS.c.task_id > sa.bindparam("after", type_=CodePointText))
+    if "named" in given:
+        every = every.where(sa.or_(*(_has(c, "named") for c in (TASKS.c.task_id, TASKS.c.name))))
+    if "holding" in given:
+        said = sa.exists().where(
+            MESSAGES.c.task_id == TASKS.c.task_id, _has(MESSAGES.c.content, "holding")
+        )
+        every = every.where(sa.or_(_has(TASKS.c.name, "holding"), said))
     if "due_by" in given:
         return _select_first_due(every, given, STUCK)
     if "after" in given:
         return _filter_home(every, TASKS, given, TASKS.c.task_id)
     latest = (TASKS.c.updated_at.desc(), TASKS.c.task_id.desc())
     return _filter_home(every, TASKS, given, *latest)
+
+
+def _has(column: sa.Column[Any], name: str) -> sa.ColumnElement[bool]:
+    return column.ilike(sa.bindparam(name, type_=ContainedText), escape="\\")
 
 
 def select_waits(query: WaitQuery) -> sa.Executable:

@@ -37,6 +37,7 @@ from taskmem_hookspecs.testing.memory_rows import (
     filter_by_home,
     filter_by_query,
     is_by,
+    is_within,
     list_open_runs,
     raise_versions,
     recency_key,
@@ -129,6 +130,11 @@ class MemoryStore(Dropping):
         """Return the tasks that match a query."""
         with self._lock:
             tasks = filter_by_query(query, self._tasks.values())
+            said = {m.task_id for m in self._messages if is_within(query.holding, m.content)}
+        tasks = [
+            t for t in tasks if is_within(query.named, t.task_id) or is_within(query.named, t.name)
+        ]
+        tasks = [t for t in tasks if t.task_id in said or is_within(query.holding, t.name)]
         tasks.sort(key=lambda task: (task.updated_at, task.task_id), reverse=True)
         if query.after is not None:
             tasks = [task for task in tasks if task.task_id > (query.after or "")]

@@ -97,6 +97,11 @@ def filter_by_query(query: Value, rows: Iterable[AskedT]) -> list[AskedT]:
     return [row for row in rows if is_asked_for(row)]
 
 
+def is_within(part: str | None, text: str) -> bool:
+    """Return True if a text contains a part, whatever the case; None is in every text."""
+    return part is None or part.lower() in text.lower()
+
+
 def sort_by_key(rows: Mapping[tuple[str, KeyT], PathT]) -> list[PathT]:
     """Return the rows in the order of their keys."""
     return [row for _, row in sorted(rows.items(), key=lambda pair: pair[0])]

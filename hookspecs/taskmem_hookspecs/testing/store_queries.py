@@ -114,6 +114,29 @@ class StoreQuestions:
         for status in TaskStatus:
             assert {task.status for task in find(status)} == {status}
 
+    def test_tasks_are_found_by_parts_of_names_and_threads(self, store: TaskStore) -> None:
+        names = {"task_ab1": "Deploy 100% of it", "task_cd2": "Read a_b\\c", "task_ef3": "Sing"}
+        tasks = tuple(a_task(task_id=id_, name=name) for id_, name in names.items())
+        words = {"task_ab1": "The server said: Ready.", "task_ef3": "100 of a.b"}
+        said = tuple(a_message(task_id=id_, content=word) for id_, word in words.items())
+        store.commit(Change(tasks=tasks, messages=said))
+
+        def find_named(part: str) -> set[str]:
+            return set(extract_ids(store.find_tasks(TaskQuery(named=part))))
+
+        def find_holding(part: str) -> set[str]:
+            return set(extract_ids(store.find_tasks(TaskQuery(holding=part))))
+
+        assert find_named("deploy") == {"task_ab1"}
+        assert find_named("CD2") == {"task_cd2"}
+        assert find_named("0%") == {"task_ab1"}
+        assert find_named("a_b\\") == {"task_cd2"}
+        assert find_named("ready") == set()
+        assert find_holding("READY") == {"task_ab1"}
+        assert find_holding("100") == {"task_ab1", "task_ef3"}
+        assert find_holding("a_b") == {"task_cd2"}
+        assert find_holding("cd2") == set()
+
     def test_active_tasks_are_walked_in_order_of_id(self, store: TaskStore) -> None:
         ids = ["task_B", "task_a", "task_Ä", "task_10", "task_9", "task_-"]
         store.commit(
