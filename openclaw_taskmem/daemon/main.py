@@ -71,7 +71,10 @@ def run_daemon(environ: MutableMapping[str, str], lock: Lock) -> None:
     logfile.set_up_logging()
     # Reserve half of them for files that the daemon itself opens.
     faces = min(MOST_FACES, raise_descriptor_limit() // 2)
-    asyncio.run(serve_one_home(load_settings(environ), SystemClock(), lock, faces))
+    settings = load_settings(environ)
+    for warning in settings.warnings:
+        log.warning("%s", warning)
+    asyncio.run(serve_one_home(settings, SystemClock(), lock, faces))
 
 
 def raise_descriptor_limit(most: int = MOST_DESCRIPTORS) -> int:
@@ -106,8 +109,6 @@ async def serve_one_home(
             shares its database.
         StoreUnavailable: The database cannot be opened.
     """
-    for warning in settings.warnings:
-        log.warning("%s", warning)
     home = ensure_identity(settings.home.identity_file, shares=bool(settings.database_url))
     plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
 
@@ -140,6 +141,7 @@ async def serve_one_home(
 
     def nudge(due: DueWork) -> None:
         room.follow(due.waits, due.roles, due.queued_for)
+        dispatcher.note_commit()
         if loops is not None:
             loops.wake_loops(due)
 

@@ -15,13 +15,13 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon import gateway_events
 from openclaw_taskmem.daemon.gateway_sessions import Gateways
-from openclaw_taskmem.daemon.picture_files import SnapshotStore
+from openclaw_taskmem.daemon.person_calls import PersonCalls
 from openclaw_taskmem.daemon.pushed_output import parse_feed
 from openclaw_taskmem.daemon.reader_pool import Readers
 from openclaw_taskmem.daemon.thread_pool import ThreadPool
 from openclaw_taskmem.daemon.wait_followers import Followers
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
-from openclaw_taskmem.domain import ledger, reachability
+from openclaw_taskmem.domain import reachability
 from openclaw_taskmem.domain.callers import Caller, find_key_fault
 from openclaw_taskmem.domain.chat_commands import Command
 from openclaw_taskmem.domain.texts import format_iso_millis, quote_line, to_plain_line
@@ -30,7 +30,6 @@ from openclaw_taskmem.engine import (
     evidence,
     gateway_reports,
     runs,
-    tasks,
     turns,
     waits,
 )
@@ -83,17 +82,16 @@ class Dispatcher:
         self._context = context
         self._room = room
         self._settings = settings
-        self._snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
         """Threads on which most calls run."""
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
         self._followers = Followers(context, room.changes, self.apart)
         self.gateways = Gateways(context, self.apart, free)
+        self._for_person = PersonCalls(context, settings)
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
             "tools": lambda params: self._describe_tools(params.get("profile")),
             "status": lambda _: self._build_status(),
-            "show": self._show_task,
             "waits": lambda params: views.list_waits(context, params),
             "wakes": lambda params: views.list_wakes(
                 context, params, self.gateways.build_hold_finder()
@@ -103,6 +101,7 @@ class Dispatcher:
             "plugins": lambda _: views.list_plugins(context),
             "feed": self._feed_output,
             "forget": self._forget_trial,
+            **self._for_person.methods,
         }
         self._of_gateways: Mapping[str, Callable[[Params, Caller], JsonValue]] = {
             "call": self._call_as_agent,
@@ -114,8 +113,12 @@ class Dispatcher:
         }
 
     def release_followers(self) -> None:
-        """Answer all `follow` and `wait` calls, because the daemon is stopping."""
+        """Answer all calls that wait, because the daemon is stopping."""
         self._room.changes.notify_all()
+
+    def note_commit(self) -> None:
+        """Tell those who wait for changes that something was written."""
+        self._followers.note_commit()
 
     async def close(self) -> None:
         """Let running calls end; accept no others."""
@@ -132,15 +135,17 @@ class Dispatcher:
             return await self._followers.follow(params)
         if method == "wait":
             return await self._followers.wait(params)
+        if method == "changes":
+            return await self._followers.watch_changes(params)
         handler = self._methods.get(method)
-        if method == "accept":
-            handler = partial(self._accept_task, process)
+        if method == "act":
+            handler = partial(self._for_person.act, process)
         if handler is None:
             raise UnknownTool(
                 f"The daemon does not know {quote_line(method, 80)}; it may be older than "
                 "the command: restart it with taskmem daemon stop."
             )
-        looks = method in ("feed", "accept") or (method == "call" and _is_slow_call(params))
+        looks = method in ("feed", "act") or (method == "call" and _is_slow_call(params))
         return await self._run_call(process, handler, params, looks=looks)
 
     async def answer_gateway(self, connection: object, method: str, params: Params) -> JsonValue:
@@ -319,18 +324,6 @@ class Dispatcher:
         task_id, why = found or (None, None)
         return {"task_id": task_id, "refused": why}
 
-    def _accept_task(self, process: str | None, params: Params) -> JsonValue:
-        """Complete a task on a person's word after its completion was refused."""
-        because = _read_text(params, "because")
-        given = str(params.get("id", ""))
-        accepted = tasks.accept_completion(self._context, given, because, process)
-        return {
-            "task_id": accepted.task.task_id,
-            "status": accepted.task.status,
-            **ledger.describe_ledger(accepted.ledger or ()),
-            "message": f"{accepted.task.task_id} is completed, as you say.",
-        }
-
     def _describe_tools(self, profile: object) -> JsonValue:
         return [
             {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
@@ -341,12 +334,6 @@ class Dispatcher:
         known = profile if profile in catalog.PROFILES else self._settings.tools
         recalls = bool(self._context.plugin_host.find_recall_sources())
         return add_targets(self._context, catalog.list_offered(str(known), recalls=recalls))
-
-    def _show_task(self, params: Params) -> JsonValue:
-        before = params.get("before")
-        page = before if isinstance(before, int) and before < 2**63 else None
-        kept = partial(self._snapshot_store.build_view, now=self._context.clock.now())
-        return views.show_by_id(self._context, str(params.get("id", "")), kept, page)
 
     def _build_status(self) -> JsonValue:
         return {

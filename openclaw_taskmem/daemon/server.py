@@ -34,7 +34,7 @@ LARGE_BYTES: Final = 16 * 1024
 """Size in bytes above which calls are parsed and started one at a time, in the whole daemon."""
 LARGE_SECONDS: Final = 10.0
 """How long such a call delays the next one at most."""
-_WAITING: Final = ("wait", "follow")
+_WAITING: Final = ("wait", "follow", "changes")
 """Methods that are answered only when something happens; such a call has at most `LARGE_BYTES`,
 since a longer one would delay others."""
 OPENING_SECONDS: Final = 10.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -31,6 +32,10 @@ class Followers:
         self._context = context
         self._changes = changes
         self._apart = apart
+        self._commits = ChangeCounter()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._watching = 0
+        """Number of callers that wait for any change."""
 
     async def follow(self, params: Mapping[str, object]) -> JsonValue:
         """Return all waits once any of them has changed, or after `SECONDS`.
@@ -48,6 +53,39 @@ class Followers:
         count = self._changes.count
         found = await self._apart(views.list_waits, self._context, {**params, "all": True})
         return {"seen": count, "waits": found}
+
+    def note_commit(self) -> None:
+        """Count a commit, in the thread that committed; wake the loop only if somebody waits."""
+        self._commits.count += 1
+        if self._watching and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._commits.notify)
+
+    async def watch_changes(self, params: Mapping[str, object]) -> JsonValue:
+        """Return once anything was written or observed, or after `SECONDS`.
+
+        `seen` is the list in the caller's last answer; without it, the answer comes at once.
+
+        Raises:
+            DaemonUnavailable: The daemon is stopping.
+        """
+        counters, seen = (self._changes, self._commits), params.get("seen")
+        if isinstance(seen, list) and len(seen) == len(counters):
+            self._loop = asyncio.get_running_loop()
+            self._watching += 1
+            waiting = [
+                asyncio.create_task(counter.wait_beyond(count, SECONDS))
+                for counter, count in zip(counters, seen, strict=True)
+            ]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self._watching -= 1
+                for each in waiting:
+                    each.cancel()
+        if self._context.stopping.is_set():
+            raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
+        return {"seen": [counter.count for counter in counters]}
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
         """Return how a wait ended, or after `SECONDS` that it has not.

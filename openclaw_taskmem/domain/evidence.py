@@ -178,7 +178,11 @@ def build_refusal_notice(facts: TaskFacts, refusal: Refusal, now: datetime) -> t
 
 def build_refusal_event(facts: TaskFacts, refusal: Refusal, now: datetime) -> Event:
     """Build the log entry for a refused completion."""
-    data: dict[str, JsonValue] = {"doubt": refusal.doubt, "why": refusal.sentence}
+    data: dict[str, JsonValue] = {
+        "doubt": refusal.doubt,
+        "why": refusal.sentence,
+        "missing": refusal.missing,
+    }
     return _build_event(events.COMPLETION_REFUSED, facts, data, now)
 
 

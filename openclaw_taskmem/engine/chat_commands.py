@@ -25,10 +25,9 @@ from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key
 from openclaw_taskmem.engine.run_guards import PAGE, list_background_runs, list_own_tasks
 from openclaw_taskmem.engine.run_history import find_last_run
+from openclaw_taskmem.engine.task_standing import find_failure
 from taskmem_hookspecs import (
     Change,
-    EventQuery,
-    Run,
     RunQuery,
     RunState,
     Task,
@@ -182,18 +181,9 @@ def _build_listed_task(context: Context, task: Task, number: int) -> ListedTask:
         number=number,
         task=facts.task,
         run=run,
-        failure=_find_failure(context, facts.task, run),
+        failure=find_failure(context, facts.task, run),
         waits=tuple(w for w in facts.waits if w.status is WaitStatus.WATCHING),
     )
-
-
-def _find_failure(context: Context, task: Task, run: Run | None) -> str:
-    """Return the reason of a task's failure as its user was told; empty: it has not failed."""
-    if task.status is not TaskStatus.FAILED:
-        return ""
-    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
-    said = (notices.find_failure(event, task, run) for event in reversed(newest))
-    return next(filter(None, said), "")
 
 
 def _cancel_task(context: Context, task: Task, caller: Caller) -> CommandReply:

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import chain, islice
 from typing import Final
 
-from openclaw_taskmem.domain import rights, run_budget
+from openclaw_taskmem.domain import notices, rights, run_budget
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway_presence import RunningWork
 from openclaw_taskmem.domain.rights import Act, TaskHolder
@@ -15,6 +15,7 @@ from openclaw_taskmem.domain.run_budget import Budget
 from openclaw_taskmem.engine import packets
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_guards import (
+    PAGE,
     fill_in_home,
     find_holders,
     guard_task,
@@ -29,7 +30,7 @@ from openclaw_taskmem.engine.run_history import (
     read_history_page,
     read_past_work,
 )
-from taskmem_hookspecs import Run, Task, TaskNotFound, TaskQuery, TaskStatus, Value
+from taskmem_hookspecs import EventQuery, Run, Task, TaskNotFound, TaskQuery, TaskStatus, Value
 
 MORE: Final = 8
 """Factor by which more tasks are read if too few are visible to the caller."""
@@ -108,6 +109,15 @@ def _list_own(context: Context, session: str, host: str | None) -> Iterator[str]
         list_tasks(context, session, host, _RESUMABLE),
     )
     yield from (task.task_id for task in listed)
+
+
+def find_failure(context: Context, task: Task, run: Run | None) -> str:
+    """Return the reason of a task's failure as its user was told; empty: it has not failed."""
+    if task.status is not TaskStatus.FAILED:
+        return ""
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=PAGE))
+    said = (notices.find_failure(event, task, run) for event in reversed(newest))
+    return next(filter(None, said), "")
 
 
 def list_visible_tasks(

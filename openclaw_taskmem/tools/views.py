@@ -17,6 +17,7 @@ from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
 from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.overview import read_line
 from openclaw_taskmem.engine.wakes import Holds, hold_nothing
 from taskmem_hookspecs import (
     Event,
@@ -141,6 +142,7 @@ def _show_task(context: Context, task_id: str) -> View:
     revisions = [_format_revision(r) for r in context.store.read_records(PlanRevision, task_id)]
     return {
         **_format_task(task),
+        "line": read_line(context, task_id).model_dump(mode="json"),
         "question": facts.run.dialogue.question if facts.run else None,
         "plan": list(task.plan),
         "steps": [
@@ -184,14 +186,14 @@ def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
 def list_waits(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the open waits of all homes, newest first; with `all` also those that have ended."""
     status = None if params.get("all") else WaitStatus.WATCHING
-    query = WaitQuery(status=status, limit=_read_limit(params))
+    query = WaitQuery(status=status, limit=read_limit(params))
     return [_format_wait(context, wait) for wait in context.store.whole.find_waits(query)]
 
 
 def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
     """Return the wakes of all homes that are due or sent, newest first; with `all` every wake."""
     states = None if params.get("all") else reachability.OWED
-    found = context.store.whole.find_wakes(WakeQuery(states=states, limit=_read_limit(params)))
+    found = context.store.whole.find_wakes(WakeQuery(states=states, limit=read_limit(params)))
     return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
 
 
@@ -210,7 +212,7 @@ def list_runs(context: Context, params: Mapping[str, object]) -> list[JsonValue]
     """
     states = None if params.get("all") else OPEN_STATES
     task_id = _read_task_id(params)
-    query = RunQuery(states=states, task_id=task_id, limit=_read_limit(params))
+    query = RunQuery(states=states, task_id=task_id, limit=read_limit(params))
     if task_id is None:
         query = query.model_copy(update={"implicit": False})
     found = context.store.whole.find_runs(query)
@@ -238,7 +240,7 @@ def _format_run(run: Run, task_name: str) -> View:
 
 def list_events(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
     """Return the newest events of the log, oldest first; `task_id`: only those of this task."""
-    query = EventQuery(task_id=_read_task_id(params), limit=_read_limit(params))
+    query = EventQuery(task_id=_read_task_id(params), limit=read_limit(params))
     return _format_events(context, query)
 
 
@@ -265,7 +267,12 @@ def _read_task_id(params: Mapping[str, object]) -> str | None:
     return task_id if isinstance(task_id, str) else None
 
 
-def _read_limit(params: Mapping[str, object]) -> int:
+def read_limit(params: Mapping[str, object]) -> int:
+    """Return the number of rows that a list is asked for.
+
+    Raises:
+        InvalidArguments: It is no whole number, or too large.
+    """
     limit = params.get("limit", MOST)
     if isinstance(limit, bool) or not isinstance(limit, int):
         limit = 0

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import taskmem_evidence.hooks
-from openclaw_taskmem.cli import detail_text
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.run_fields import set_fields
 from openclaw_taskmem.domain.run_policy import RunReason
@@ -499,7 +498,7 @@ def test_a_question_is_shown_wherever_its_task_is(session: Session) -> None:
     assert session.call("task_status", task_id=task)["run"]["question"] == "Shall I?"
     shown = views.show_by_id(session.world.context, task)
     assert shown["question"] == "Shall I?"
-    assert "asks the user: Shall I?" in detail_text.format_task(shown)
+    assert shown["line"]["says"] == "asks: Shall I?"
 
 
 def test_in_the_turn_that_asks_a_mark_is_no_answer(session: Session) -> None:

@@ -11,12 +11,22 @@ from openclaw_taskmem.tools import catalog
 from tests.support.daemons import Daemon
 
 VIEWS: Final = ("show", "waits", "wakes", "runs", "events", "plugins", "tools", "status")
-OTHERS: Final = ("feed", "forget", "accept", "nothing", "wait\ud800")
+OTHERS: Final = (
+    "feed",
+    "forget",
+    "act",
+    "find",
+    "overview",
+    "tasks",
+    "changes",
+    "nothing",
+    "wait\ud800",
+)
 OF_GATEWAYS: Final = ("packet", "question", "budget", "finalize", "command")
 FIELDS: Final = (
     *("id", "all", "limit", "task_id", "before", "name", "text", "because", "profile"),
     *("session_key", "agent_id", "folder", "by", "begins", "age", "said", "command"),
-    *("words", "request", "at_work", "host"),
+    *("words", "request", "at_work", "host", "action", "kinds", "seen", "numbered"),
 )
 TEXTS: Final = (
     *("", " ", "x", "\x00", "\ud800", "\x1b[2J", "\u202e", "[task_resume]", "../../x"),

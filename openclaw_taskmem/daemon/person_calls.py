@@ -1,0 +1,90 @@
+"""Answer the calls of a person: the command line, the page, and the tab in the Control UI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon.picture_files import SnapshotStore
+from openclaw_taskmem.domain.user_actions import UserAction
+from openclaw_taskmem.engine import lookup, user_actions
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.overview import list_lines, read_overview
+from openclaw_taskmem.tools import overview, views
+from taskmem_hookspecs import InvalidArguments
+
+Params = Mapping[str, object]
+CANCEL_WAIT: Final = "cancel_wait"
+"""The action on a wait; the others are on tasks."""
+
+
+class PersonCalls:
+    """Answers on threads what people ask and want."""
+
+    def __init__(self, context: Context, settings: Settings) -> None:
+        self._context = context
+        self._snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
+        self._listed = lookup.PersonList()
+        self.methods: Mapping[str, Callable[[Params], JsonValue]] = {
+            "overview": self._read_overview,
+            "tasks": self._list_tasks,
+            "find": self._find_by_words,
+            "show": self._show,
+        }
+
+    def _show(self, params: Params) -> JsonValue:
+        before = params.get("before")
+        page = before if isinstance(before, int) and before < 2**63 else None
+        kept = partial(self._snapshot_store.build_view, now=self._context.clock.now())
+        return views.show_by_id(self._context, str(params.get("id", "")), kept, page)
+
+    def _read_overview(self, params: Params) -> JsonValue:
+        """Return the overview; with `numbered`, a person's words may name its tasks by number."""
+        found = read_overview(self._context)
+        if params.get("numbered") is True:
+            self._listed.put(overview.list_task_ids(found))
+        return overview.describe_overview(found)
+
+    def _list_tasks(self, params: Params) -> JsonValue:
+        """Return a list of tasks, which a person's words may then name by number."""
+        lines = list_lines(
+            self._context,
+            views.read_limit(params),
+            ended_too=params.get("all") is True,
+            implicit=params.get("implicit") is True,
+        )
+        if params.get("numbered") is True:
+            self._listed.put(line.task_id for line in lines)
+        return overview.describe_list(lines, self._context.clock.now())
+
+    def _find_by_words(self, params: Params) -> JsonValue:
+        """Return what a person's words mean: a task, or what of `kinds`."""
+        kinds = params.get("kinds")
+        known = [k for k in ("task", "wait", "wake") if isinstance(kinds, list) and k in kinds]
+        words = str(params.get("words", ""))
+        return lookup.find_by_words(
+            self._context, words, self._listed, known or ("task",)
+        )._asdict()
+
+    def act(self, process: str | None, params: Params) -> JsonValue:
+        """Do for a person what they want with a task or wait."""
+        given, words = str(params.get("id", "")), _read_words(params)
+        if params.get("action") == CANCEL_WAIT:
+            return {"id": given, "message": user_actions.cancel_wait(self._context, given, words)}
+        try:
+            action = UserAction(str(params.get("action")))
+        except ValueError:
+            known = ", ".join((*UserAction, CANCEL_WAIT))
+            raise InvalidArguments(f"action takes one of: {known}.") from None
+        done = user_actions.act_on_task(self._context, given, action, words, process)
+        return {"id": given, "message": done}
+
+
+def _read_words(params: Params) -> str | None:
+    """Return a person's words, with lone surrogates replaced; None: none."""
+    said = params.get("words")
+    return said.encode(errors="replace").decode() if isinstance(said, str) and said else None

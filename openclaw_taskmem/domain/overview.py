@@ -1,0 +1,241 @@
+"""Say at a glance where each task stands, and which tasks need the user first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from openclaw_taskmem.domain import current_run, reachability
+from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.targets import describe_target
+from openclaw_taskmem.domain.texts import clip_step, to_plain_line
+from openclaw_taskmem.domain.user_actions import UserAction, list_actions
+from taskmem_hookspecs import Run, RunState, TaskFacts, TaskStatus, Value, Wait, WaitStatus
+from taskmem_hookspecs.value import Instant
+
+
+class Section(StrEnum):
+    """Where a task is listed, in this order."""
+
+    NEEDS_YOU = "needs_you"
+    """Only the user can move it on: a question, a review, a failure, what is not proved."""
+    AT_WORK = "at_work"
+    """An agent works on it."""
+    WAITING = "waiting"
+    """A wait is open, or somebody is to take it up."""
+    IDLE = "idle"
+    """Open, but nobody works on it and nothing is awaited."""
+    ENDED = "ended"
+    """It has ended in the last day."""
+
+
+class TaskLine(Value):
+    """One task in the overview."""
+
+    task_id: str
+    name: str
+    status: TaskStatus
+    section: Section
+    says: str
+    """What it does, what it waits for, or how it ended, in one line."""
+    done: int
+    """Number of steps that are done."""
+    steps: int
+    step: str | None
+    """Text of the current step; None: all are done."""
+    since: Instant
+    """Since when this holds."""
+    owner: str | None
+    """Who works on it, or did last; None: unknown."""
+    session_key: str | None
+    """Session of its agent; None: unknown."""
+    question: str | None = None
+    """Its open question to the user; None: none."""
+    options: tuple[str, ...] = ()
+    """Answers that the user may choose."""
+    actions: tuple[UserAction, ...] = ()
+    """What the user may do with it."""
+
+
+class TaskNews(Value):
+    """What the overview needs of a task."""
+
+    facts: TaskFacts
+    run: Run | None = None
+    """Its newest run, which may have ended; None: none."""
+    failure: str = ""
+    """Why it failed; empty: it did not, or no reason was given."""
+    doubt: str = ""
+    """Why its completion was refused last; empty: it was not."""
+    question: str | None = None
+    """The question that its user must answer; None: none."""
+    options: tuple[str, ...] = ()
+    seen: Mapping[str, str] = {}
+    """What was last seen of its waits' targets, by wait id."""
+
+
+class _Standing(NamedTuple):
+    section: Section
+    says: str
+    since: datetime
+
+
+_LATER: Final = (Section.AT_WORK, Section.ENDED)
+"""Sections whose latest tasks come first; in the others the oldest do."""
+
+
+def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
+    """Build the line of a task.
+
+    `stuck_seconds`: seconds of silence after which an agent without a run is not at work any more.
+    """
+    task, run = news.facts.task, news.run
+    standing = _describe_standing(news, now, stuck_seconds)
+    place = compute_progress(task)
+    step = None if place.current is None else clip_step(to_plain_line(task.plan[place.current]))
+    return TaskLine(
+        task_id=task.task_id,
+        name=to_plain_line(task.name),
+        status=task.status,
+        section=standing.section,
+        says=standing.says,
+        done=len(task.done),
+        steps=len(task.plan),
+        step=step,
+        since=standing.since,
+        owner=name_owner(news),
+        session_key=(run and (run.session_key or (run.owner and run.owner.session_key)))
+        or task.session_key,
+        question=news.question,
+        options=news.options,
+        actions=list_actions(news.facts, asks=news.question is not None),
+    )
+
+
+def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]]:
+    """Return the lines by section: what has waited longest first, or else the latest."""
+    found: dict[Section, list[TaskLine]] = {section: [] for section in Section}
+    for line in lines:
+        found[line.section].append(line)
+    for section, of_it in found.items():
+        of_it.sort(key=lambda line: (line.since, line.task_id), reverse=section in _LATER)
+    return found
+
+
+def name_owner(news: TaskNews) -> str | None:
+    """Name who works on a task, or did last: the role, and the host unless it is a gateway."""
+    run, task = news.run, news.facts.task
+    role = run and ((run.owner and run.owner.role) or run.role)
+    kind, _, program = (task.host or "").partition(":")
+    client = program if kind != reachability.GATEWAY else ""
+    if role in (None, "agent") and client:
+        return client
+    return f"{role} ({client})" if role and client else role or None
+
+
+def _describe_standing(news: TaskNews, now: datetime, stuck_seconds: float) -> _Standing:
+    task, run = news.facts.task, news.facts.run
+    judged = (rule(news) for rule in _RULES)
+    found = next((standing for standing in judged if standing is not None), None)
+    if found is not None:
+        return found
+    if run is not None:
+        return _Standing(Section.AT_WORK, "between two turns", run.seen_at)
+    if (now - task.updated_at).total_seconds() < stuck_seconds:
+        return _Standing(Section.AT_WORK, "at work, as last heard", task.updated_at)
+    return _Standing(Section.IDLE, "silent", task.updated_at)
+
+
+def _judge_end(news: TaskNews) -> _Standing | None:
+    task = news.facts.task
+    if not task.status.terminal:
+        return None
+    if task.status is not TaskStatus.FAILED:
+        return _Standing(Section.ENDED, str(task.status), task.updated_at)
+    why = f": {to_plain_line(news.failure)}" if news.failure else ""
+    return _Standing(Section.NEEDS_YOU, f"failed{why}", task.updated_at)
+
+
+def _judge_need(news: TaskNews) -> _Standing | None:
+    need, run = _describe_need(news), news.facts.run
+    return _Standing(Section.NEEDS_YOU, need, run.changed_at) if need and run else None
+
+
+def _judge_work(news: TaskNews) -> _Standing | None:
+    run = news.facts.run
+    if run is None or not current_run.is_at_work(run):
+        return None
+    return _Standing(Section.AT_WORK, "at work", run.limits.turn_began_at or run.changed_at)
+
+
+def _judge_doubt(news: TaskNews) -> _Standing | None:
+    if not news.doubt:
+        return None
+    says = f"not proved: {to_plain_line(news.doubt)}"
+    return _Standing(Section.NEEDS_YOU, says, news.facts.task.updated_at)
+
+
+def _judge_waits(news: TaskNews) -> _Standing | None:
+    watched = [w for w in news.facts.waits if w.status is WaitStatus.WATCHING]
+    if not watched:
+        return None
+    return _Standing(Section.WAITING, _describe_wait(watched, news.seen), watched[0].armed_at)
+
+
+def _judge_rest(news: TaskNews) -> _Standing | None:
+    task, run = news.facts.task, news.facts.run
+    stopped = run is not None and run.why == RunReason.STOPPED
+    if task.status is TaskStatus.PAUSED and not stopped:
+        return _Standing(Section.IDLE, "paused", task.updated_at)
+    if run is None or run.state is not RunState.BLOCKED:
+        return None
+    what = current_run.describe_need(run)
+    return _Standing(Section.IDLE, f"waits for {what}" if what else "stopped", run.changed_at)
+
+
+def _judge_queue(news: TaskNews) -> _Standing | None:
+    run = news.facts.run
+    if run is None or run.state is not RunState.QUEUED:
+        return None
+    says = "is to go on" if run.session_key else f"queued for {run.role or 'anybody'}"
+    return _Standing(Section.WAITING, says, run.changed_at)
+
+
+def _judge_unreached(news: TaskNews) -> _Standing | None:
+    kept = next((w for w in news.facts.wakes if reachability.is_kept(w)), None)
+    if kept is None:
+        return None
+    return _Standing(Section.IDLE, "its agent cannot be woken from here", kept.created_at)
+
+
+_RULES: Final = (
+    *(_judge_end, _judge_need, _judge_work, _judge_doubt),
+    *(_judge_waits, _judge_rest, _judge_queue, _judge_unreached),
+)
+"""What is known of a task, the most important first; each returns None if it does not hold."""
+
+
+def _describe_need(news: TaskNews) -> str:
+    """Say what an open task needs of its user; empty: nothing."""
+    run = news.facts.run
+    if run is None or (not current_run.needs_word(run) and run.state is not RunState.REVIEW):
+        return ""
+    if run.why == RunReason.STOPPED:
+        return ""
+    if current_run.has_open_question(run):
+        asked = news.question or run.dialogue.question or ""
+        return f"asks: {to_plain_line(asked)}"
+    if run.state is RunState.REVIEW:
+        return "is to be reviewed"
+    return f"waits for {current_run.describe_need(run) or 'your word'}"
+
+
+def _describe_wait(watched: Sequence[Wait], seen: Mapping[str, str]) -> str:
+    """Say what a task waits for, and what was last seen there."""
+    targets = ", ".join(dict.fromkeys(describe_target(wait.target) for wait in watched))
+    newest = next((seen[w.wait_id] for w in watched if seen.get(w.wait_id)), None)
+    shown = f": {to_plain_line(newest)}" if newest else ""
+    return f"waits for {targets}{shown}"

@@ -1,0 +1,44 @@
+"""The overview as JSON, for the command line and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import cast
+
+from pydantic import JsonValue
+
+from openclaw_taskmem.domain.overview import Section, TaskLine
+from openclaw_taskmem.domain.texts import format_iso_millis
+from openclaw_taskmem.engine.overview import Overview
+from openclaw_taskmem.tools.tool import Answer
+
+
+def describe_overview(found: Overview) -> Answer:
+    """Return the overview, its tasks numbered from 1 across all sections."""
+    numbered = iter(range(1, 1 + sum(map(len, found.sections.values()))))
+    return {
+        "now": format_iso_millis(found.now),
+        "sections": {
+            section.value: [_describe_line(line, next(numbered)) for line in lines]
+            for section, lines in found.sections.items()
+        },
+        "unlisted": found.unlisted,
+    }
+
+
+def describe_list(lines: Sequence[TaskLine], now: datetime) -> Answer:
+    """Return a list of tasks, numbered from 1."""
+    return {
+        "now": format_iso_millis(now),
+        "tasks": [_describe_line(line, number) for number, line in enumerate(lines, 1)],
+    }
+
+
+def list_task_ids(found: Overview) -> Sequence[str]:
+    """Return the ids of the tasks, in the order of their numbers."""
+    return [line.task_id for section in Section for line in found.sections[section]]
+
+
+def _describe_line(line: TaskLine, number: int) -> JsonValue:
+    return cast("JsonValue", {"number": number, **line.model_dump(mode="json")})

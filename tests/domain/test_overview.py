@@ -1,0 +1,140 @@
+"""Where each task stands at a glance, and what its user may do with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openclaw_taskmem.domain.overview import Section, TaskLine, TaskNews, build_line, sort_lines
+from openclaw_taskmem.domain.run_policy import RunReason
+from openclaw_taskmem.domain.user_actions import UserAction
+from taskmem_hookspecs import RunState, TaskFacts
+from taskmem_hookspecs.testing import a_task, a_wait, a_wake
+from taskmem_hookspecs.testing.clock import DAWN
+from tests.support.owners import a_changed_run
+
+NOW = DAWN + timedelta(minutes=5)
+STUCK_SECONDS = 600.0
+LATER = NOW + timedelta(hours=1)
+ASKS = {"state": RunState.BLOCKED, "why": RunReason.QUESTION, "question": "Which flour?"}
+
+
+def line(
+    run: dict[str, Any] | None = None,
+    waits: tuple[Any, ...] = (),
+    wakes: tuple[Any, ...] = (),
+    news: dict[str, Any] | None = None,
+    **task: Any,
+) -> TaskLine:
+    """The line of a task with these fields, of a run and of what else is known."""
+    held = None if run is None else a_changed_run(**run)
+    facts = TaskFacts(task=a_task(**task), waits=waits, wakes=wakes, run=held)
+    known = TaskNews(facts=facts, run=held, **(news or {}))
+    return build_line(known, NOW, STUCK_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("given", "section", "says"),
+    [
+        ({"run": ASKS, "news": {"question": "Which flour?"}}, "needs_you", "asks: Which flour?"),
+        ({"run": {"state": RunState.REVIEW}}, "needs_you", "is to be reviewed"),
+        (
+            {"run": {"state": RunState.BLOCKED, "why": RunReason.CREDENTIALS}},
+            "needs_you",
+            "waits for a key that the model's provider takes",
+        ),
+        (
+            {"status": "failed", "news": {"failure": "No flour."}},
+            "needs_you",
+            "failed: No flour.",
+        ),
+        (
+            {"news": {"doubt": "There is no report."}},
+            "needs_you",
+            "not proved: There is no report.",
+        ),
+        ({"run": {"state": RunState.RUNNING, "lease_until": LATER}}, "at_work", "at work"),
+        (
+            {
+                "run": {"state": RunState.RUNNING, "lease_until": LATER},
+                "news": {"doubt": "There is no report."},
+            },
+            "at_work",
+            "at work",
+        ),
+        ({"run": {"state": RunState.RUNNING}}, "at_work", "between two turns"),
+        ({"waits": (a_wait(target="pty:build"),)}, "waiting", "waits for build"),
+        ({"run": {"state": RunState.QUEUED, "role": "baker"}}, "waiting", "queued for baker"),
+        ({"run": {"state": RunState.QUEUED}}, "waiting", "queued for anybody"),
+        ({"run": {"state": RunState.QUEUED, "session_key": "s"}}, "waiting", "is to go on"),
+        ({"status": "paused"}, "idle", "paused"),
+        ({"run": {"state": RunState.BLOCKED, "why": RunReason.STOPPED}}, "idle", "stopped"),
+        ({"wakes": (a_wake(due_at=None),)}, "idle", "its agent cannot be woken from here"),
+        ({"updated_at": NOW - timedelta(seconds=STUCK_SECONDS)}, "idle", "silent"),
+        ({"updated_at": NOW}, "at_work", "at work, as last heard"),
+        ({"status": "completed"}, "ended", "completed"),
+        ({"status": "cancelled"}, "ended", "cancelled"),
+    ],
+)
+def test_a_line_says_where_its_task_stands(given: dict[str, Any], section: str, says: str) -> None:
+    found = line(**given)
+    assert (found.section, found.says) == (section, says)
+
+
+def test_a_wait_shows_what_was_last_seen_there() -> None:
+    wait = a_wait(wait_id="wait_1", target="pty:build")
+    found = line(waits=(wait,), news={"seen": {"wait_1": "page 4 of 8\u202e"}})
+    assert found.says == "waits for build: page 4 of 8"
+
+
+@pytest.mark.parametrize(
+    ("given", "actions"),
+    [
+        ({"run": ASKS, "news": {"question": "Which?"}}, "answer pause cancel"),
+        ({"run": {"state": RunState.REVIEW}}, "approve send_back pause cancel"),
+        ({"run": {"state": RunState.RUNNING, "lease_until": LATER}}, "pause cancel"),
+        ({"run": {"state": RunState.BLOCKED, "why": RunReason.STOPPED}}, "resume pause cancel"),
+        ({"doubts": ("claims",)}, "accept pause cancel"),
+        ({"status": "paused"}, "resume cancel"),
+        ({"status": "failed"}, "resume"),
+        ({"status": "cancelled"}, "resume"),
+        ({"status": "completed"}, ""),
+    ],
+)
+def test_only_what_a_task_allows_is_offered(given: dict[str, Any], actions: str) -> None:
+    assert [*line(**given).actions] == [UserAction(each) for each in actions.split()]
+
+
+def test_the_longest_waiting_stand_first_and_the_latest_ended() -> None:
+    def make(name: str, minutes: int, status: str) -> TaskLine:
+        at = DAWN - timedelta(minutes=minutes)
+        return line(task_id=f"task_{name}", name=name, status=status, updated_at=at)
+
+    found = sort_lines(
+        [
+            *(make("a", 1, "paused"), make("b", 2, "paused")),
+            *(make("c", 2, "completed"), make("d", 1, "completed")),
+        ]
+    )
+
+    assert [each.name for each in found[Section.IDLE]] == ["b", "a"]
+    assert [each.name for each in found[Section.ENDED]] == ["d", "c"]
+
+
+@pytest.mark.parametrize(
+    ("host", "role", "owner"),
+    [
+        ("openclaw:1", "main", "main"),
+        ("mcp:codex", "agent", "codex"),
+        ("mcp:codex", "baker", "baker (codex)"),
+        ("mcp:codex", None, "codex"),
+        (None, None, None),
+    ],
+)
+def test_the_owner_is_named_by_role_and_host(
+    host: str | None, role: str | None, owner: str | None
+) -> None:
+    run = None if role is None else {"state": RunState.QUEUED, "role": role}
+    assert line(run=run, host=host).owner == owner
