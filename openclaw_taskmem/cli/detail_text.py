@@ -1,142 +1,267 @@
-"""Format a task, a wait or a wake with all its details as lines for people."""
+"""`taskmem show`: a task, a wait or a wake, with all that belongs to it."""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime
-from textwrap import wrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from openclaw_taskmem.domain.texts import to_one_line, to_printable
+import click
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
 
-WIDTH: Final = 100
-"""Characters per line of a message."""
-INDENT: Final = "    "
+from openclaw_taskmem.cli.tables import (
+    Cell,
+    Column,
+    build_table,
+    format_age,
+    format_local_time,
+    format_short_id,
+    make_console,
+    make_text,
+    paint_state,
+    print_renderable,
+    print_table,
+)
+from openclaw_taskmem.domain.texts import format_count, to_printable
 
-
-def format_line(text: object, width: int = 72) -> str:
-    """Return a text as one line without control characters; None becomes a dash."""
-    words = to_one_line(str(text if text is not None else "-"))
-    safe = to_printable(words, "\ufffd")
-    return safe if len(safe) <= width else safe[: width - 1] + "…"
-
-
-def format_paragraphs(text: str) -> list[str]:
-    """Return a whole text as lines without control characters.
-
-    All lines except the first are indented, so that none looks like one of ours.
-    """
-    first, *rest = [to_printable(each, "\ufffd") for each in text.splitlines()] or [""]
-    wrapped = wrap(first, WIDTH, break_long_words=False, break_on_hyphens=False)
-    lines = wrapped[:1] or [""]
-    for each in (" ".join(wrapped[1:]), *rest):
-        lines += wrap(
-            each,
-            WIDTH,
-            initial_indent=INDENT,
-            subsequent_indent=INDENT,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    return lines
+WAKES: Final = 5
+"""Newest wakes of a task that are shown."""
+CHECKSUM: Final = 12
+"""Digits of a checksum that are shown."""
+_VERDICTS: Final = {"proved": "green", "unverified": "yellow"}
 
 
-def format_wait(found: Any) -> str:  # noqa: ANN401 - JSON
-    """Format the daemon's answer about a wait."""
-    lines = [
-        f"{found['wait_id']}  {found['status']}  {format_line(found['target'], 200)}",
-        f"  wake when: {format_line(found['wake_when'], 500)}",
-        f"  last seen: {format_line(found['last_observation'], 500)}",
-    ]
-    for event in found["history"]:
-        data = json.dumps(event["data"], ensure_ascii=False)
-        lines.append(f"{event['at']}  {event['kind']}  {format_line(data, 400)}")
-    return "\n".join(lines)
+def print_task(found: Any) -> None:  # noqa: ANN401 - JSON
+    """Print the daemon's answer about a task."""
+    _print_all(_draw_task(found, _now()))
 
 
-def format_wake_row(wake: Any) -> list[str]:  # noqa: ANN401 - JSON
-    """Return the row of a wake in a list."""
-    kept = _is_kept(wake)
-    return [
-        wake["wake_id"],
-        "kept" if kept else wake["state"],
-        wake["created_at"],
-        f"{wake['attempts']} {'try' if wake['attempts'] == 1 else 'tries'}",
-        format_line(wake.get("held"), 160)
-        if kept
-        else format_line(wake["last_error"] or wake["text"]),
-    ]
+def print_wait(found: Any) -> None:  # noqa: ANN401 - JSON
+    """Print the daemon's answer about a wait."""
+    _print_all(_draw_wait(found, _now()))
 
 
-def format_wake(found: Any) -> str:  # noqa: ANN401 - JSON
-    """Format the daemon's answer about a wake."""
-    about = ", ".join(filter(None, (found["task_id"], found["wait_id"])))
-    whom = " in ".join(filter(None, (found["session_key"], found["host"])))
-    following = found["held"] or found["due_at"] or "never"
-    return "\n".join(
+def print_wake(found: Any) -> None:  # noqa: ANN401 - JSON
+    """Print the daemon's answer about a wake."""
+    _print_all(_draw_wake(found, _now()))
+
+
+PRINTERS: Final[Mapping[str, Callable[[Any], None]]] = {
+    "task": print_task,
+    "wait": print_wait,
+    "wake": print_wake,
+}
+
+
+def print_pictures(found: Any) -> None:  # noqa: ANN401 - JSON
+    """Print where the pictures of a wait are."""
+    if not found["pictures"]:
+        why = found["pictures_note"]
+        click.echo(f"No pictures are kept of this wait.{f' {why}' if why else ''}")
+        return
+    print_table(
+        [Column("picture", fixed=True), Column("taken", fixed=True), Column("file")],
         [
-            f"{found['wake_id']}  {'kept' if _is_kept(found) else found['state']}",
-            f"  about: {about}, owed since {found['created_at']}",
-            f"  to: {format_line(whom or None, 200)}",
-            f"  says: {format_line(found['text'], 500)}",
-            f"  tries: {found['attempts']}, last sent: {found['sent_at'] or '-'}",
-            f"  last error: {format_line(found['last_error'], 500)}",
-            f"  next try: {format_line(following, 300)}",
-        ]
+            [moment, format_local_time(picture["taken_at"]), picture["path"]]
+            for moment, picture in found["pictures"].items()
+        ],
     )
 
 
-def _is_kept(wake: Any) -> bool:  # noqa: ANN401 - JSON
-    return wake["state"] == "due" and wake["due_at"] is None
-
-
-def format_task(found: Any) -> str:  # noqa: ANN401 - JSON
-    """Format the daemon's answer about a task."""
-    lines = [f"{format_line(found['name'], 200)}  ({found['task_id']}, {found['status']})"]
-    if found["question"] is not None:
-        lines.append(f"  asks the user: {format_line(found['question'], 500)}")
+def _draw_task(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+    line = found["line"]
+    yield _draw_title(found["name"], found["status"])
+    yield _draw_facts(
+        {
+            "id": found["task_id"],
+            "now": f"{line['says']}, since {_format_time(line['since'], now)}",
+            "asks you": line["question"],
+            "you may": ", ".join(line["actions"]).replace("_", " ") or None,
+            "who": ", ".join(filter(None, (line["owner"], found["session_key"]))) or None,
+            "asked for": found["original_request"],
+        }
+    )
+    yield _draw_heading(f"Plan, {line['done']} of {line['steps']} done")
     for step in found["steps"]:
-        mark = "x" if step["done"] else " "
-        lines.append(f"  [{mark}] {step['step']}. {format_line(step['text'], 500)}")
+        is_next = not step["done"] and step["text"] and step["step"] == _find_current(found)
+        mark, style = ("✓", "green") if step["done"] else ("▸" if is_next else "·", "")
+        yield _indent(make_text(Cell(f"{mark} {step['step']}. {step['text']}", style)))
+    yield from _draw_made(found, now)
+    yield from _draw_waits(found["waits"], now)
+    yield from _draw_wakes(found["wakes"], now)
+    yield _draw_heading(f"Thread, {format_count(len(found['messages']), 'message')}")
     for message in found["messages"]:
-        who = f"{message['role']}/{message['msg_type']}"
-        first, *rest = format_paragraphs(message["content"])
-        lines += [f"{message['created_at']}  {who}: {first}", *rest]
-    for made in found["made"]:
-        size = "" if made["size"] is None else f", {made['size']:,} bytes"
-        path = format_line(made["path"], 400)
-        lines.append(f"{made['change']}  {path}  ({made['verdict']}{size})")
-    for doubt in found["unverified"]:
-        what, why = format_line(doubt["what"], 200), format_line(doubt["why"], 300)
-        lines.append(f"not verified  {what}: {why}")
-    for wait in found["waits"]:
-        target = format_line(wait["target"], 60)
-        seen = format_line(wait["last_observation"] or wait["wake_when"], 200)
-        lines.append(f"{wait['wait_id']}  {wait['status']}  {target}: {seen}")
-    for wake in found["wakes"]:
-        text = format_line(wake["text"], 200)
-        lines.append(f"{wake['wake_id']}  {wake['state']}  {text}")
-    return "\n".join(lines)
+        yield from _draw_message(message, now)
 
 
-def format_picture_rows(found: Any) -> list[list[str]]:  # noqa: ANN401 - JSON
-    """Return a row for each picture: its moment, local time and path.
+def _find_current(found: Any) -> int | None:  # noqa: ANN401 - JSON
+    """Return the number of the first step that is not done; None: all are."""
+    return next((step["step"] for step in found["steps"] if not step["done"]), None)
 
-    Args:
-        found: The daemon's answer about a wait.
-    """
-    return [
-        [moment, _format_local_time(picture["taken_at"]), to_printable(picture["path"], "\ufffd")]
-        for moment, picture in found["pictures"].items()
+
+def _draw_made(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+    """Draw what was made, with what proves it."""
+    if found["made"]:
+        yield _draw_heading("Made")
+        yield _indent(
+            build_table(
+                [
+                    Column("file"),
+                    Column("change", fixed=True),
+                    Column("bytes", right=True, fixed=True),
+                    Column("sha256", fixed=True),
+                    Column("seen", fixed=True),
+                    Column("proof", fixed=True),
+                ],
+                [
+                    [
+                        made["path"],
+                        made["change"],
+                        None if made["size"] is None else f"{made['size']:,}",
+                        made["sha256"] and made["sha256"][:CHECKSUM],
+                        _format_time(made["at"], now),
+                        Cell(made["verdict"], _VERDICTS.get(made["verdict"], "red")),
+                    ]
+                    for made in found["made"]
+                ],
+            )
+        )
+    if found["unverified"]:
+        yield _draw_heading("Not proved")
+        for doubt in found["unverified"]:
+            yield _indent(make_text(Cell(f"{doubt['what']}: {doubt['why']}", "yellow")))
+
+
+def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[RenderableType]:
+    if not waits:
+        return
+    yield _draw_heading("Waits")
+    columns = [
+        *(Column(title, fixed=True) for title in ("id", "state", "began")),
+        *(Column(title) for title in ("target", "wake when", "last seen")),
     ]
+    rows = [
+        [
+            format_short_id(wait["wait_id"]),
+            paint_state(wait["status"]),
+            _format_time(wait["created_at"], now),
+            wait["target"],
+            wait["wake_when"],
+            wait["last_observation"],
+        ]
+        for wait in waits
+    ]
+    yield _indent(build_table(columns, rows))
 
 
-def explain_no_pictures(found: Any) -> str:  # noqa: ANN401 - JSON
-    """Say that there are no pictures, and why, if that is known."""
-    why = found["pictures_note"]
-    return f"No pictures are kept of this wait.{f' {why}' if why else ''}"
+def _draw_wakes(wakes: Sequence[Any], now: datetime) -> Iterator[RenderableType]:
+    if not wakes:
+        return
+    more = f"the last {WAKES} of {len(wakes)}" if len(wakes) > WAKES else str(len(wakes))
+    yield _draw_heading(f"Wakes, {more}")
+    columns = [
+        *(Column(title, fixed=True) for title in ("id", "state", "of", "why")),
+        Column("what it says, or why it is not sent"),
+    ]
+    rows = [
+        [
+            format_short_id(wake["wake_id"]),
+            paint_state(wake["state"]),
+            _format_time(wake["created_at"], now),
+            wake["cause"],
+            wake["last_error"] or wake["text"],
+        ]
+        for wake in wakes[:WAKES]
+    ]
+    yield _indent(build_table(columns, rows))
 
 
-def _format_local_time(instant: str) -> str:
-    """Return a time in the local time zone."""
-    return f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M:%S}"
+def _draw_message(message: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+    """Draw a message of any length; its own lines are indented, so none looks like ours."""
+    who, kind = message["role"], message["msg_type"]
+    about = "" if kind == "text" else f", {kind}"
+    yield _indent(
+        make_text(Cell(f"{_format_time(message['created_at'], now)}  {who}{about}", "dim"))
+    )
+    for each in message["content"].splitlines():
+        yield Padding(Text(to_printable(each, "\ufffd")), (0, 0, 0, 4))
+
+
+def _draw_wait(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+    yield _draw_title(found["target"], found["status"])
+    yield _draw_facts(
+        {
+            "id": found["wait_id"],
+            "wake when": found["wake_when"],
+            "last seen": found["last_observation"],
+            "began": _format_time(found["created_at"], now),
+            "ended": found["ended_at"] and _format_time(found["ended_at"], now),
+            "at the latest": _format_time(found["deadline_at"], now),
+            "task": found["task_id"],
+            "pictures": ", ".join(found["pictures"]) or None,
+        }
+    )
+    yield _draw_heading("History")
+    for event in found["history"]:
+        kind = event["kind"].replace("_", " ")
+        yield _indent(make_text(Cell(f"{_format_time(event['at'], now)}  {kind}", "dim")))
+        if event["data"]:
+            data = json.dumps(event["data"], ensure_ascii=False)
+            yield Padding(make_text(data), (0, 0, 0, 4))
+
+
+def _draw_wake(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+    is_kept = found["state"] == "due" and found["due_at"] is None
+    yield _draw_title(f"Wake for {found['cause']}", "kept" if is_kept else found["state"])
+    due = found["due_at"] and _format_time(found["due_at"], now)
+    yield _draw_facts(
+        {
+            "id": found["wake_id"],
+            "about": ", ".join(filter(None, (found["task_id"], found["wait_id"]))),
+            "to": " in ".join(filter(None, (found["session_key"], found["host"]))) or None,
+            "says": found["text"],
+            "owed since": _format_time(found["created_at"], now),
+            "tries": str(found["attempts"]),
+            "last sent": found["sent_at"] and _format_time(found["sent_at"], now),
+            "last error": found["last_error"],
+            "next try": found["held"] or due or "never",
+        }
+    )
+
+
+def _draw_title(name: str, state: str) -> RenderableType:
+    return Text.assemble(make_text(Cell(name, "bold")), "  ", make_text(paint_state(state)))
+
+
+def _draw_facts(facts: Mapping[str, str | None]) -> RenderableType:
+    """Draw facts with their names; None: left out."""
+    rows = [[name, value] for name, value in facts.items() if value is not None]
+    table = build_table([Column("", fixed=True, style="dim"), Column("")], rows)
+    table.show_header = False
+    return _indent(table)
+
+
+def _draw_heading(text: str) -> RenderableType:
+    return Text(f"\n{text}", style="bold")
+
+
+def _indent(shown: RenderableType) -> RenderableType:
+    return Padding(shown, (0, 0, 0, 2))
+
+
+def _format_time(instant: str, now: datetime) -> str:
+    """Return a local time, and how long ago it was."""
+    at = datetime.fromisoformat(instant)
+    local = format_local_time(at, now)
+    return local if at > now else f"{local} ({format_age(at, now)} ago)"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 - a person looks at it now
+
+
+def _print_all(parts: Iterator[RenderableType]) -> None:
+    print_renderable(Group(*parts), make_console())

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 from openclaw_taskmem.cli.client import Link, LinkError
-from openclaw_taskmem.cli.detail_text import format_line
 from openclaw_taskmem.domain.texts import to_printable
 
 Row = dict[str, Any]
@@ -44,17 +43,6 @@ def report_all_changes(link: Link, changes: WaitChangeReporter, *, limit: int) -
         sentence = "The daemon has ended; call again to start one and follow it."
         raise LinkError(error.name, sentence) from error
     raise AssertionError("following has no end of its own")
-
-
-def format_wait_row(wait: Row) -> list[str]:
-    """Return a wait as a row of a table."""
-    return [
-        wait["wait_id"],
-        wait["status"],
-        format_line(wait["target"], 30),
-        format_line(wait["wake_when"], 60),
-        format_line(wait["last_observation"], 100),
-    ]
 
 
 class WaitChangeReporter:

@@ -59,9 +59,9 @@ def explain_not_a_person(environ: Mapping[str, str]) -> str | None:
     host = find_host_variable(environ)
     if host is not None:
         return (
-            f"{host} is set, so that an agent's host runs this. Only a person may "
-            "accept: call it in a terminal of your own."
+            f"{host} is set, so an agent's host runs this, and only a person may: call it "
+            "in a terminal of your own."
         )
     if not sys.stdin.isatty():
-        return "Only a person at a terminal may accept; call it in one."
+        return "Only a person at a terminal may do this; call it in one."
     return None

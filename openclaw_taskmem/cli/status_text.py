@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from openclaw_taskmem.cli.detail_text import format_line
+from openclaw_taskmem.domain.texts import to_one_line, to_printable
 
 _THOUSAND: Final = 1000
 _MIB: Final = 1024 * 1024
@@ -82,8 +82,13 @@ def print_status(found: Mapping[str, Any]) -> None:
     click.echo(f"plug-ins  {found['plugins']} on")
     if transport := found.get("transport"):
         why = f": {found['transport_note']}" if found["transport_note"] else ""
-        click.echo(f"transport {format_line(transport + why, 300)}")
+        click.echo(f"transport {_format_line(transport + why)}")
     for row in found.get("readers", ()):
-        click.echo(f"reader    {format_line(describe_reader(row), 300)}")
+        click.echo(f"reader    {_format_line(describe_reader(row))}")
     for sentence in found.get("differences", ()):
-        click.echo(f"setting   {format_line(sentence, 300)}")
+        click.echo(f"setting   {_format_line(sentence)}")
+
+
+def _format_line(text: str) -> str:
+    """Return a text as one line without control characters."""
+    return to_printable(to_one_line(text), "\ufffd")

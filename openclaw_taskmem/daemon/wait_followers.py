@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
@@ -69,12 +69,13 @@ class Followers:
         Raises:
             DaemonUnavailable: The daemon is stopping.
         """
-        counters, seen = (self._changes, self._commits), params.get("seen")
-        if isinstance(seen, list) and len(seen) == len(counters):
+        counters, given = (self._changes, self._commits), params.get("seen")
+        seen = cast("list[object]", given) if isinstance(given, list) else []
+        if len(seen) == len(counters) and all(isinstance(count, int) for count in seen):
             self._loop = asyncio.get_running_loop()
             self._watching += 1
             waiting = [
-                asyncio.create_task(counter.wait_beyond(count, SECONDS))
+                asyncio.create_task(counter.wait_beyond(cast("int", count), SECONDS))
                 for counter, count in zip(counters, seen, strict=True)
             ]
             try:

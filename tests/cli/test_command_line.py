@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from openclaw_taskmem.cli import detail_text
+from openclaw_taskmem.cli import detail_text, task_commands
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
@@ -51,16 +51,17 @@ def document(home: Path, *words: str) -> Any:
 def test_a_long_thread_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {None: ([5, 6], 5), 5: ([3, 4], 3), 3: ([1, 2], None)}
 
-    def ask(_: str, *, id: str, before: int | None = None) -> dict[str, object]:  # noqa: A002
+    def ask(method: str, *, before: int | None = None, **_: object) -> dict[str, object]:
+        if method == "find":
+            return {"kind": "task", "id": "task_1"}
         numbers, earlier = pages[before]
-        return {"wait_ids": id, "messages": [*numbers], "earlier": earlier}
+        return {"messages": [*numbers], "earlier": earlier}
 
-    monkeypatch.setattr("openclaw_taskmem.cli.command_line._call_daemon", ask)
+    monkeypatch.setattr(task_commands, "call_daemon", ask)
 
     run = CliRunner().invoke(cli, ["show", "task_1", "--json"])
 
-    found = json.loads(run.output)
-    assert found == {"wait_ids": "task_1", "messages": [1, 2, 3, 4, 5, 6]}
+    assert json.loads(run.output) == {"messages": [1, 2, 3, 4, 5, 6]}
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -131,8 +132,12 @@ def test_runs_lists_who_holds_a_run_and_the_name_of_its_task(home: Path) -> None
 
     name = "Bake \N{REPLACEMENT CHARACTER}[31m the bread"
     where = "s\N{REPLACEMENT CHARACTER}[31m"
-    assert first == f"{task}  running  baker  {where}  0 calls  {name}\n"
-    assert second == f"{task}  queued (handed_off)  tester  -  0 calls  {name}\n"
+    titles, row = first.splitlines()
+    assert titles.split() == ["task", "state", "why", "who", "session", "age", "calls"]
+    assert [name, "running", "baker", where] == [each.strip() for each in row.split("  ") if each][
+        :4
+    ]
+    assert f"{name}  queued  handed off  tester  -" in second
     assert document(home, "runs", "--json")[0]["run_id"] == held["run"]["run_id"]
 
 
@@ -216,7 +221,6 @@ def test_what_was_said_is_shown_whole_and_below_its_author(home: Path) -> None:
     told = [first, *rest[: last + 1]]
     assert " ".join(told).split()[:200] == words
     assert all(each.startswith("    ") for each in told[1:])
-    assert max(map(len, told)) <= 100
     assert "\u001b" not in out
 
 
@@ -227,7 +231,7 @@ def test_what_was_said_is_shown_whole_and_below_its_author(home: Path) -> None:
         (["call", "task_list", "[]"], "JSON object"),
         (["call", "task_forget"], "There is no tool"),
         (["call", "task_list", '{"limit": 0}'], "limit must be at least 1"),
-        (["show", "task_none"], "There is no task task_none"),
+        (["show", "task_none"], 'No task or wait or wake is called "task_none"'),
         (["events", "--limit", "0"], "limit must be a whole number from 1"),
     ],
 )
@@ -318,56 +322,11 @@ def test_pictures_of_a_task_are_refused_with_what_to_do(home: Path) -> None:
     assert "give --pictures with the id of one" in run.stderr
 
 
-def test_a_path_with_odd_characters_cannot_steer_a_terminal() -> None:
-    from openclaw_taskmem.cli.detail_text import explain_no_pictures, format_picture_rows
+def test_a_path_with_odd_characters_cannot_steer_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    picture = {"path": "/a b/\x1b[31m.jpg", "taken_at": "2026-11-22T13:04:05.000Z"}
 
-    picture = {"path": "/a  b/\x1b[31m.jpg", "taken_at": "2026-11-22T13:04:05.000Z"}
+    detail_text.print_pictures({"pictures": {"last": picture}})
 
-    ((moment, _, path),) = format_picture_rows({"pictures": {"last": picture}})
-
-    assert (moment, path) == ("last", "/a  b/\ufffd[31m.jpg")
-    assert explain_no_pictures({"pictures_note": None}) == "No pictures are kept of this wait."
-
-
-KEPT = {
-    "wake_id": "wake_1",
-    "state": "due",
-    "session_key": None,
-    "host": "mcp:claude-code",
-    "task_id": "task_1",
-    "wait_id": "wait_1",
-    "attempts": 0,
-    "last_error": None,
-    "held": "no way to reach mcp:claude-code; its agent reads it with taskmem wait 1",
-    "created_at": "2026-11-25T14:02:00.000Z",
-    "due_at": None,
-    "sent_at": None,
-    "text": "[system] smart_wait resolved (wait_1): Done. Elapsed: 4s.",
-}
-
-
-def test_a_wake_that_is_kept_stands_so_and_says_who_reads_it() -> None:
-    row = detail_text.format_wake_row(KEPT)
-
-    assert row == ["wake_1", "kept", KEPT["created_at"], "0 tries", KEPT["held"]]
-    tried = {**KEPT, "due_at": "later", "attempts": 1, "last_error": "It is away."}
-    assert detail_text.format_wake_row(tried)[1:] == [
-        "due",
-        KEPT["created_at"],
-        "1 try",
-        "It is away.",
-    ]
-
-
-def test_a_wake_is_shown_with_what_became_of_it() -> None:
-    tried = {**KEPT, "held": None, "due_at": "soon", "last_error": "It is away."}
-
-    assert detail_text.format_wake(tried).splitlines() == [
-        "wake_1  due",
-        "  about: task_1, wait_1, owed since 2026-11-25T14:02:00.000Z",
-        "  to: mcp:claude-code",
-        "  says: [system] smart_wait resolved (wait_1): Done. Elapsed: 4s.",
-        "  tries: 0, last sent: -",
-        "  last error: It is away.",
-        "  next try: soon",
-    ]
+    assert "/a b/\ufffd[31m.jpg" in capsys.readouterr().out

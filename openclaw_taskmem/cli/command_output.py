@@ -1,0 +1,41 @@
+"""What commands share: their options, calls to the daemon, JSON, and refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, Final, NoReturn
+
+import click
+
+from openclaw_taskmem.cli.client import connect_or_start
+from openclaw_taskmem.domain.text_safety import escape_hidden
+from openclaw_taskmem.domain.texts import to_printable
+from openclaw_taskmem.home import find_home
+
+AS_JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+ENDED_TOO: Final = click.option("--all", "ended_too", is_flag=True, help="Include ended ones.")
+
+
+def fail(sentence: str, status: int = 1) -> NoReturn:
+    """Print a sentence to the error output, and end with an exit status."""
+    click.echo(to_printable(sentence), err=True)
+    sys.exit(status)
+
+
+def call_daemon(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+    """Call the daemon; start it if it is not running."""
+    with connect_or_start(find_home(os.environ), os.environ) as link:
+        return link.call(method, params)
+
+
+def print_json(document: object) -> None:
+    """Print a JSON document, with hidden characters escaped."""
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    click.echo(escape_hidden(text))
+
+
+def print_line(text: str) -> None:
+    """Print a line without control characters, in full length."""
+    click.echo(escape_hidden(text))

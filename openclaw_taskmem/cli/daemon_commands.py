@@ -1,0 +1,173 @@
+"""Commands on the daemon, its tools and plug-ins, and the ways to see that it works."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Final, cast
+
+import click
+
+from openclaw_taskmem.cli import status_text
+from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
+from openclaw_taskmem.cli.command_output import AS_JSON, call_daemon, fail, print_json
+from openclaw_taskmem.home import find_home
+
+NOT_RUNNING: Final = 3
+"""Exit status of `taskmem status` if no daemon runs, or it is starting or ending.
+
+It is 1 if a process holds the home and does not answer.
+"""
+
+
+@click.command()
+@click.option("--detach", is_flag=True, help="Run in the background.")
+@click.argument("action", type=click.Choice(["stop"]), required=False)
+def daemon(*, detach: bool, action: str | None) -> None:
+    """Run the daemon of this home until SIGTERM; `daemon stop` stops it."""
+    if action == "stop":
+        from openclaw_taskmem.cli.daemon_stop import stop_daemon
+
+        sentence, status = stop_daemon(find_home(os.environ))
+        click.echo(sentence, err=status != 0)
+        sys.exit(status)
+    if detach:
+        with connect_or_start(find_home(os.environ), os.environ) as link:
+            click.echo(f"A daemon runs as process {link.pid}.")
+        return
+    from openclaw_taskmem.daemon.startup import main as run_daemon
+
+    sys.exit(run_daemon(os.environ))
+
+
+@click.command()
+def mcp() -> None:
+    """Serve MCP over stdio; agents' hosts start this."""
+    from openclaw_taskmem.cli.relay import run_relay
+
+    sys.exit(run_relay(os.environ))
+
+
+@click.command()
+@AS_JSON
+def status(*, as_json: bool) -> None:
+    """Show whether a daemon runs, and what it serves; start none."""
+    home = find_home(os.environ)
+    try:
+        with connect(home) as link:
+            found = link.call("status", {})
+    except LinkError as error:
+        if error.name != "daemon_unavailable":
+            raise
+        from openclaw_taskmem.cli import daemon_presence
+
+        there = daemon_presence.check_presence(home)
+        if there.state == "silent":
+            fail(daemon_presence.explain_presence(there, home))
+        if as_json:
+            print_json({"running": False, "home": str(home.folder), **there._asdict()})
+        else:
+            click.echo(daemon_presence.explain_presence(there, home))
+        sys.exit(NOT_RUNNING)
+    from openclaw_taskmem.cli.settings_differences import describe_differences
+
+    found["differences"] = describe_differences(found, os.environ)
+    print_json(found) if as_json else status_text.print_status(found)
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("arguments", default="{}")
+def call(tool: str, arguments: str) -> None:
+    """Call TOOL with a JSON object, and print its JSON answer.
+
+    A refusal is printed as JSON, too; its sentence goes to the error output.
+    """
+    given: object = None
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        fail(f"The arguments are no JSON ({error}); give an object in quotes: '{{}}'.")
+    if not isinstance(given, dict):
+        fail("The arguments must be a JSON object, such as '{\"limit\": 5}'.")
+    from openclaw_taskmem.cli.hosts import build_tool_call
+
+    asked = build_tool_call(tool, cast("dict[str, object]", given), os.environ)
+    try:
+        print_json(call_daemon("call", **asked))
+    except LinkError as error:
+        print_json(error.answer)
+        if asked["host"] is None:
+            fail(f"{error}\nTools are called with: taskmem call TOOL '{{…}}'")
+        raise
+
+
+@click.command()
+@AS_JSON
+def tools(*, as_json: bool) -> None:
+    """List the tools that an agent may call; --json adds their schemas."""
+    found = call_daemon("tools", profile=os.environ.get("TASKMEM_TOOLS"))
+    if as_json:
+        print_json(found)
+        return
+    from openclaw_taskmem.cli.tables import Column, print_table
+
+    print_table(
+        [Column("tool", fixed=True, style="bold"), Column("what it does")],
+        [[tool["name"], tool["description"]] for tool in found],
+    )
+
+
+@click.command()
+@AS_JSON
+def plugins(*, as_json: bool) -> None:
+    """List plug-ins, with the state of each."""
+    found = call_daemon("plugins")
+    if as_json:
+        print_json(found)
+        return
+    from openclaw_taskmem.cli.tables import Column, paint_state, print_table
+
+    print_table(
+        [
+            Column("plug-in", fixed=True, style="bold"),
+            Column("state", fixed=True),
+            Column("from"),
+            Column("hooks, or its last error"),
+        ],
+        [
+            [
+                plugin["name"],
+                paint_state(plugin["state"]),
+                plugin["distribution"],
+                plugin["last_error"] or ", ".join(plugin["hooks"]),
+            ]
+            for plugin in found
+        ],
+    )
+
+
+@click.command()
+@AS_JSON
+@click.option("--no-proof", is_flag=True, help="Send no wake, so no model is asked.")
+def doctor(*, as_json: bool, no_proof: bool) -> None:
+    """Check every link to the agent, and say how to repair what fails.
+
+    If a gateway is connected, a wake is sent through it, in a session of its own. That
+    takes two short turns of your model.
+    """
+    from openclaw_taskmem.cli.doctor import run_doctor
+
+    sys.exit(run_doctor(os.environ, click.echo, as_json=as_json, proof=not no_proof))
+
+
+@click.command()
+def demo() -> None:
+    """Show how it works, in under a minute; needs no key or gateway."""
+    from openclaw_taskmem.cli.demo import run_demo
+
+    sys.exit(run_demo(click.echo))
+
+
+COMMANDS: Final = (daemon, mcp, status, call, tools, plugins, doctor, demo)

@@ -1,0 +1,183 @@
+"""Commands that list waits, wakes, runs and events, or follow them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+import click
+
+from openclaw_taskmem.cli.client import connect_or_start
+from openclaw_taskmem.cli.command_output import (
+    AS_JSON,
+    ENDED_TOO,
+    call_daemon,
+    print_json,
+    print_line,
+)
+from openclaw_taskmem.domain.text_safety import escape_hidden
+from openclaw_taskmem.home import find_home
+
+LIMIT: Final = click.option("--limit", default=1000, help="Maximum number of rows.")
+
+
+def _print_list(
+    name: str,
+    titles: Sequence[str],
+    row: Callable[[Any, datetime], Sequence[Any]],
+    found: list[Any],
+    limit: int,
+) -> None:
+    """Print a list from the daemon, and say if there may be more.
+
+    Columns whose title ends with `!` never wrap.
+    """
+    if not found:
+        click.echo(f"No {name}.")
+        return
+    from openclaw_taskmem.cli.tables import Column, print_table
+
+    now = datetime.now(UTC)  # noqa: TID251 - a person looks at it now
+    columns = [Column(title.rstrip("!"), fixed=title.endswith("!")) for title in titles]
+    print_table(columns, [row(item, now) for item in found])
+    if len(found) == limit:
+        click.echo(f"At most {limit:,} are shown; --limit shows more.", err=True)
+
+
+@click.command()
+@AS_JSON
+@ENDED_TOO
+@LIMIT
+@click.option("--follow", "follows", is_flag=True, help="Print changes as they happen.")
+def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
+    """List waits, with what was last seen of each target."""
+    if follows:
+        from openclaw_taskmem.cli import follow_waits
+
+        changes = follow_waits.WaitChangeReporter(print_line, as_json=as_json, ended_too=ended_too)
+        with connect_or_start(find_home(os.environ), os.environ) as link:
+            follow_waits.report_all_changes(link, changes, limit=limit)
+    found = cast("list[Any]", call_daemon("waits", all=ended_too, limit=limit))
+    if as_json:
+        print_json(found)
+        return
+    titles = ("id!", "state!", "age!", "target", "wake when", "last seen")
+    _print_list("waits", titles, _format_wait, found, limit)
+
+
+def _format_wait(wait: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
+    from openclaw_taskmem.cli.tables import format_age, format_short_id, paint_state
+
+    return (
+        format_short_id(wait["wait_id"]),
+        paint_state(wait["status"]),
+        format_age(wait["created_at"], now),
+        wait["target"],
+        wait["wake_when"],
+        wait["last_observation"],
+    )
+
+
+@click.command()
+@click.argument("wait_id", metavar="ID")
+def wait(*, wait_id: str) -> None:
+    """Block until a wait has ended, and print its result.
+
+    Exit status: 0 the condition holds, 1 the target is lost or the wait was cancelled,
+    124 the time is up, 2 there is no such wait, 3 no daemon can say.
+    """
+    from openclaw_taskmem.cli.wait_command import UNKNOWN, UNTOLD, run_wait
+
+    sentence, status = run_wait(find_home(os.environ), os.environ, wait_id)
+    click.echo(escape_hidden(sentence), err=status in (UNKNOWN, UNTOLD))
+    sys.exit(status)
+
+
+@click.command()
+@AS_JSON
+@ENDED_TOO
+@LIMIT
+def wakes(*, as_json: bool, ended_too: bool, limit: int) -> None:
+    """List wakes that are due, or sent and not yet acknowledged."""
+    found = cast("list[Any]", call_daemon("wakes", all=ended_too, limit=limit))
+    if as_json:
+        print_json(found)
+        return
+    titles = ("id!", "state!", "age!", "tries!", "what it says, or why it is not sent")
+    _print_list("wakes", titles, _format_wake, found, limit)
+
+
+def _format_wake(wake: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
+    from openclaw_taskmem.cli.tables import format_age, format_short_id, paint_state
+
+    kept = wake["state"] == "due" and wake["due_at"] is None
+    says = wake.get("held") if kept else wake["last_error"] or wake["text"]
+    return (
+        format_short_id(wake["wake_id"]),
+        paint_state("kept" if kept else wake["state"]),
+        format_age(wake["created_at"], now),
+        str(wake["attempts"]),
+        says,
+    )
+
+
+@click.command()
+@AS_JSON
+@ENDED_TOO
+@LIMIT
+def runs(*, as_json: bool, ended_too: bool, limit: int) -> None:
+    """List runs: who works on which task."""
+    found = cast("list[Any]", call_daemon("runs", all=ended_too, limit=limit))
+    if as_json:
+        print_json(found)
+        return
+    titles = ("task", "state!", "why", "who", "session", "age!", "calls!")
+    _print_list("runs", titles, _format_run, found, limit)
+
+
+def _format_run(run: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
+    from openclaw_taskmem.cli.tables import format_age, paint_state
+
+    return (
+        run["task_name"],
+        paint_state(run["state"]),
+        (run["why"] or "").replace("_", " "),
+        (run["owner"] or run)["role"],
+        run["session_key"],
+        format_age(run["created_at"], now),
+        str(run["calls"]),
+    )
+
+
+@click.command()
+@click.argument("task", required=False)
+@AS_JSON
+@LIMIT
+def events(*, task: str | None, as_json: bool, limit: int) -> None:
+    """Show the event log, newest last; with TASK, what happened to that one."""
+    task_id = None if task is None else call_daemon("find", words=task)["id"]
+    found = cast("list[Any]", call_daemon("events", task_id=task_id, limit=limit))
+    if as_json:
+        print_json(found)
+        return
+    titles = ("when!", "what!", "of!", "details")
+    _print_list("events", titles, _format_event, found, limit)
+
+
+def _format_event(event: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
+    from openclaw_taskmem.cli.tables import format_local_time, format_short_id
+
+    subject = event["task_id"] or event["wait_id"]
+    return (
+        format_local_time(event["at"], now),
+        event["kind"].replace("_", " "),
+        None if subject is None else format_short_id(subject),
+        json.dumps(event["data"], ensure_ascii=False) if event["data"] else "",
+    )
+
+
+COMMANDS: Final = (waits, wait, wakes, runs, events)

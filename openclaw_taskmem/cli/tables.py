@@ -1,0 +1,128 @@
+"""Print tables and lines for people: fitted to the terminal, coloured where there is one.
+
+Texts are printed as they are: they can neither control the terminal nor pass for markup. In a pipe
+or a file there is no colour and no wrapping, so that each row is one line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import click
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from openclaw_taskmem.domain.texts import format_short_duration, to_one_line, to_printable
+
+UNLIMITED: Final = 100_000
+"""Columns of a line that goes into a pipe or a file."""
+GAP: Final = 2
+"""Blanks between two columns."""
+
+SHORT_ID: Final = 7
+"""Characters of an id in a list: those that are random."""
+_COLOURS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("on", "running", "completed", "resolved", "acknowledged", "ok"), "green"),
+    **dict.fromkeys(("blocked", "review", "timeout", "unanswered", "warn"), "yellow"),
+    **dict.fromkeys(("failed", "error", "refused", "broken", "fail"), "bold red"),
+    **dict.fromkeys(("watching", "queued", "due", "sent", "active"), "cyan"),
+    **dict.fromkeys(("off", "cancelled", "superseded", "kept", "paused"), "dim"),
+}
+"""Colours of states."""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    title: str
+    right: bool = False
+    """True to align its cells to the right."""
+    fixed: bool = False
+    """True if its cells never wrap."""
+    style: str = ""
+
+
+class Cell(NamedTuple):
+    """A text with a style of its own, such as `bold red`."""
+
+    text: str
+    style: str = ""
+
+
+def make_console(*, to_error: bool = False) -> Console:
+    """Return a console for the standard output, or for the error output."""
+    stream = sys.stderr if to_error else sys.stdout
+    if stream.isatty():
+        return Console(file=stream, highlight=False, markup=False, emoji=False)
+    return Console(
+        file=stream, width=UNLIMITED, no_color=True, highlight=False, markup=False, emoji=False
+    )
+
+
+def build_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | None]]) -> Table:
+    """Build a table with a line of headers; a None cell is a dash, missing cells are empty.
+
+    Cells wrap between words if the terminal is too narrow; a word that is longer than its column
+    is folded, so nothing is lost.
+    """
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
+    for column in columns:
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=column.fixed,
+            style=column.style,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*map(make_text, row))
+    return table
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | None]]) -> None:
+    """Print a table as `build_table` makes it."""
+    print_renderable(build_table(columns, rows), make_console())
+
+
+def print_renderable(shown: RenderableType, console: Console) -> None:
+    """Print to the console's stream, without blanks at the ends of lines."""
+    with console.capture() as captured:
+        console.print(shown)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip(), color=True)
+
+
+def format_age(instant: str | datetime | None, now: datetime) -> str:
+    """Return how long ago an instant was: `3 min`, `2 d`; None becomes a dash."""
+    if instant is None:
+        return "-"
+    at = datetime.fromisoformat(instant) if isinstance(instant, str) else instant
+    return format_short_duration((now - at).total_seconds())
+
+
+def format_local_time(instant: str | datetime, now: datetime | None = None) -> str:
+    """Return an instant in the local time zone; with `now`, the day only if it is another one."""
+    at = datetime.fromisoformat(instant) if isinstance(instant, str) else instant
+    local = at.astimezone()
+    is_today = now is not None and local.date() == now.astimezone().date()
+    return f"{local:%H:%M:%S}" if is_today else f"{local:%Y-%m-%d %H:%M:%S}"
+
+
+def format_short_id(any_id: str) -> str:
+    """Return the end of an id, by which commands find it, too."""
+    return any_id[-SHORT_ID:]
+
+
+def paint_state(state: str) -> Cell:
+    """Return a state in its colour."""
+    return Cell(state, _COLOURS.get(state, ""))
+
+
+def make_text(cell: str | Cell | None) -> Text:
+    """Return a text on one line, with nothing that could control a terminal; None is a dash."""
+    text, style = cell if isinstance(cell, Cell) else ("-" if cell is None else cell, "")
+    return Text(to_printable(to_one_line(text), "\ufffd"), style=style)
