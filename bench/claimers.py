@@ -26,7 +26,7 @@ from openclaw_taskmem.engine import run_handoff, run_recovery, runs, tasks
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.plugin_host.facade import PluginHost
-from taskmem_hookspecs import Run, StoreBusy, TaskStatus
+from taskmem_hookspecs import NotAllowed, Run, StoreBusy, TaskStatus
 from taskmem_hookspecs.errors import Conflict, Fenced, RunHeld, RunNotFound, TaskEnded
 from taskmem_sqlmodel.store import SqlStore
 
@@ -42,7 +42,7 @@ WRITES = 0.1
 """Share of the claims for which a step is marked besides."""
 MOST_LOOKS = 40
 """Looks of a late one, a twentieth of a second apart, until another has its run."""
-LOST = (Conflict, RunHeld, RunNotFound, StoreBusy, TaskEnded)
+LOST = (Conflict, NotAllowed, RunHeld, RunNotFound, StoreBusy, TaskEnded)
 """What a crowd brings about, and another try mends."""
 SAID = "token {}"
 
@@ -128,7 +128,7 @@ class Claimer:
                 call()
             except Fenced:
                 return self._log_attempt("fenced", run, begun)
-            except (RunHeld, RunNotFound, TaskEnded):
+            except (NotAllowed, RunHeld, RunNotFound, TaskEnded):
                 return self._log_attempt("refused", run, begun)
             except (Conflict, StoreBusy):
                 continue

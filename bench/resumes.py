@@ -153,6 +153,10 @@ class Gateway(FakeGateway):
         self.path = plugin_socket.find_socket({"TASKMEM_HOME": str(home.folder)})
         self.sessions = {*tasks}
         self.quick = False
+        self.running: set[str] = set()
+        """Sessions in whose turn the agent works."""
+        self._texts: dict[str, tuple[str, str]] = {}
+        """Of a session: what stands before its next prompt, and the delivery that brought it."""
         self.messages: list[tuple[str, float]] = []
         """The session of each message that was taken, and when."""
         self._tasks = tasks
@@ -199,41 +203,43 @@ class Gateway(FakeGateway):
         came = time.monotonic()
         said = super().answer(line)
         if "turn" in json.loads(said):
+            session = asked["session_key"]
+            self._texts[session] = asked["text"], asked["delivery_id"]
             with self._news:
-                self.messages.append((asked["session_key"], came))
+                self.messages.append((session, came))
                 self._news.notify_all()
+            self._due.put(session)
         return said
-
-    def _start(self, session: str, message: str) -> str:
-        how = super()._start(session, message)
-        self._due.put(session)
-        return how
 
     def _take_turns(self) -> None:
         with suppress(LinkError):  # the round is over, and its daemon ends
             while True:
                 session = self._due.get()
-                text = self._begin_turn(session, "taskmem")
-                self.model_answers(session)
+                text, delivery = self._begin_turn(session, "taskmem")
+                self._tell("answered", session, [delivery])
                 named = [task for task in self._tasks[session] if task in text]
-                self._end_turn(session, named)
+                self._end_turn(session, named, delivery)
 
-    def _begin_turn(self, session: str, origin: str) -> str:
-        """Begin a turn, and return what stands before its prompt."""
+    def _begin_turn(self, session: str, origin: str) -> tuple[str, str]:
+        """Begin a turn; return what stands before its prompt, and the delivery that brought it."""
         with self._turn:
-            _, text = self._waiting.get(session, ("", ""))
-            self.begin(session)
+            text, delivery = self._texts.pop(session, ("", ""))
+            self._waiting.pop(session, None)
+            self.running.add(session)
             running = sorted(self.running)
         turn = {"running": running, "origin": origin}
         self._reporter.report_work("turn_started", session, **turn)
-        return text
+        return text, delivery
 
-    def _end_turn(self, session: str, done: Sequence[str]) -> None:
+    def _end_turn(self, session: str, done: Sequence[str], delivery: str = "") -> None:
         """End a turn in which its agent has completed some tasks."""
         for task_id in done:
             given = {"task_id": task_id, "status": "completed"}
             self._reporter.call(session, "task_update", **given)
-        self.end(session)
+        with self._turn:
+            self.running.discard(session)
+            running = sorted(self.running)
+        self._tell("turn_ended", session, [delivery] if delivery else [], running=running)
 
     def _tell(self, kind: str, session: str, deliveries: list[str], **more: object) -> None:
         told = {"deliveries": deliveries, **more}
