@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from figures import Figure, millis, ratio, sample_in_turns
 from homes import PLAN, daemon, fill_home, make_home
 from machine import measure_cpu_seconds
-from reporter import MAIN, Reporter
+
+from tests.support.reporter import MAIN, Reporter
 
 MANY, FEW = 20_000, 10
 SAMPLES = 1500

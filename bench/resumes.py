@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from figures import Figure, amount, count_of
 from homes import PLAN, make_home, start_home_daemon
-from reporter import Reporter
 
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.home import Home
 from taskmem_openclaw import plugin_socket
 from tests.support.gateways import FakeGateway
+from tests.support.reporter import Reporter
 
 ROUNDS = 3
 SESSIONS = 100

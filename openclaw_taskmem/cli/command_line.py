@@ -19,7 +19,7 @@ INTERRUPTED: Final = 130
 HELP_WIDTH: Final = 200
 """Characters of a command's help in the list of commands, at most."""
 _GROUPS: Final = {
-    "See": ("list", "show", "watch", "waits", "wakes", "runs", "events"),
+    "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events"),
     "Act": ("answer", "approve", "send-back", "resume", "pause", "cancel", "accept"),
     "Set up, and look after": (*("setup", "doctor", "status", "daemon", "plugins", "demo"),),
     "For agents and scripts": ("run", "wait", "call", "tools", "mcp"),

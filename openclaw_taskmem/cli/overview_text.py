@@ -33,7 +33,7 @@ _SECTIONS: Final = {
     "ended": ("Ended in the last day", "dim"),
 }
 """Titles of the sections, and their colours."""
-_MARKS: Final = {"completed": "✓", "failed": "✗", "cancelled": "-", "paused": "∥"}
+_MARKS: Final = {"completed": "✓", "failed": "✗", "cancelled": "-"}
 _AGE_WIDTH: Final = 76
 """Columns of a terminal from which on ages are shown."""
 _STEP_WIDTH: Final = 110

@@ -54,6 +54,32 @@ def watch() -> None:
     watch_overview(find_home(os.environ))
 
 
+@click.command()
+@click.option("--no-open", is_flag=True, help="Print the link only; open no browser.")
+def ui(*, no_open: bool) -> None:
+    """Show tasks, waits and health as pages in the browser, until Ctrl-C.
+
+    The pages are served on this machine only, by a link that works once, and end after ten
+    minutes in which nobody looks. Run by an agent, they can only be looked at.
+    """
+    import asyncio
+    import webbrowser
+
+    from openclaw_taskmem.cli.client import connect_or_start
+    from openclaw_taskmem.cli.hosts import explain_not_a_person
+    from openclaw_taskmem.cli.page_server import PageServer
+
+    may_act = explain_not_a_person(os.environ) is None
+    home = find_home(os.environ)
+    connect_or_start(home, os.environ).close()
+    server = PageServer(home, may_act=may_act)
+    click.echo(f"Open this link; it works once:\n  {server.link}\nCtrl-C ends.")
+    if not no_open and may_act:
+        webbrowser.open(server.link)
+    asyncio.run(server.serve())
+    click.echo("Nobody looked any more; the pages are closed.")
+
+
 @click.command(name="list")
 @AS_JSON
 @ENDED_TOO
@@ -165,7 +191,7 @@ def accept(*, task: str, because: str | None) -> None:
 
 
 COMMANDS: Final = (
-    *(watch, list_, show),
+    *(watch, ui, list_, show),
     *(answer, approve, send_back, pause, resume, cancel, accept),
 )
 

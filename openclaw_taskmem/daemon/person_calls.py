@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon.doctor_runs import DoctorRuns
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.domain.user_actions import UserAction
 from openclaw_taskmem.engine import lookup, user_actions
@@ -17,15 +20,40 @@ from openclaw_taskmem.engine.overview import list_lines, read_overview
 from openclaw_taskmem.tools import overview, views
 from taskmem_hookspecs import InvalidArguments
 
+if TYPE_CHECKING:
+    from openclaw_taskmem.pages.site import Site
+
 Params = Mapping[str, object]
 CANCEL_WAIT: Final = "cancel_wait"
 """The action on a wait; the others are on tasks."""
+LOOK: Final = "look"
+"""Have the doctor look at every link."""
+PROVE: Final = "prove"
+"""The same, with a wake as proof."""
 
 
 class PersonCalls:
     """Answers on threads what people ask and want."""
 
-    def __init__(self, context: Context, settings: Settings) -> None:
+    def __init__(
+        self,
+        context: Context,
+        settings: Settings,
+        read_status: Callable[[], Mapping[str, JsonValue]],
+        note_change: Callable[[], None],
+    ) -> None:
+        """Create the calls of a home.
+
+        Args:
+            context: The context of the use cases.
+            settings: The home's settings.
+            read_status: Returns the daemon's status.
+            note_change: Called when a page that is looked at may have changed.
+        """
+        self._read_status = read_status
+        self._doctor = DoctorRuns(str(settings.home.folder), note_change)
+        self._site: Site | None = None
+        self._loading = threading.Lock()
         self._context = context
         self._snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
         self._listed = lookup.PersonList()
@@ -34,6 +62,7 @@ class PersonCalls:
             "tasks": self._list_tasks,
             "find": self._find_by_words,
             "show": self._show,
+            "page": self._render_page,
         }
 
     def _show(self, params: Params) -> JsonValue:
@@ -70,15 +99,42 @@ class PersonCalls:
             self._context, words, self._listed, known or ("task",)
         )._asdict()
 
+    def _render_page(self, params: Params) -> JsonValue:
+        """Return a page: its status, type and body, which is encoded in base64."""
+        query = params.get("query")
+        given = cast("dict[object, object]", query if isinstance(query, dict) else {})
+        page = self._load_site().render(
+            str(params.get("path", "")),
+            {str(name): str(value) for name, value in given.items()},
+            may_act=params.get("may_act") is True,
+            tab=params.get("tab") is True,
+        )
+        body = base64.b64encode(page.body).decode()
+        return {"status": page.status, "content_type": page.content_type, "body": body}
+
+    def _load_site(self) -> Site:
+        """Return the site; its modules are loaded when somebody looks for the first time."""
+        with self._loading:
+            if self._site is None:
+                from openclaw_taskmem.pages.site import Site
+
+                self._site = Site(
+                    self._context, self._snapshot_store, self._read_status, self._doctor.read_report
+                )
+            return self._site
+
     def act(self, process: str | None, params: Params) -> JsonValue:
         """Do for a person what they want with a task or wait."""
         given, words = str(params.get("id", "")), _read_words(params)
+        if params.get("action") in (LOOK, PROVE):
+            self._doctor.begin(proof=params.get("action") == PROVE)
+            return {"id": given, "message": "The doctor looks at every link."}
         if params.get("action") == CANCEL_WAIT:
             return {"id": given, "message": user_actions.cancel_wait(self._context, given, words)}
         try:
             action = UserAction(str(params.get("action")))
         except ValueError:
-            known = ", ".join((*UserAction, CANCEL_WAIT))
+            known = ", ".join((*UserAction, CANCEL_WAIT, LOOK, PROVE))
             raise InvalidArguments(f"action takes one of: {known}.") from None
         done = user_actions.act_on_task(self._context, given, action, words, process)
         return {"id": given, "message": done}

@@ -87,7 +87,9 @@ class Dispatcher:
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
         self._followers = Followers(context, room.changes, self.apart)
         self.gateways = Gateways(context, self.apart, free)
-        self._for_person = PersonCalls(context, settings)
+        self._for_person = PersonCalls(
+            context, settings, self._build_status, self._followers.note_commit
+        )
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
             "tools": lambda params: self._describe_tools(params.get("profile")),
@@ -335,7 +337,7 @@ class Dispatcher:
         recalls = bool(self._context.plugin_host.find_recall_sources())
         return add_targets(self._context, catalog.list_offered(str(known), recalls=recalls))
 
-    def _build_status(self) -> JsonValue:
+    def _build_status(self) -> dict[str, JsonValue]:
         return {
             "running": True,
             "pid": os.getpid(),

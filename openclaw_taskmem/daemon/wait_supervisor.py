@@ -129,6 +129,11 @@ class WaitSupervisor:
         known = self._wait_tasks.get(wait_id)
         return known[0].observation if known else None
 
+    def read_tail(self, wait_id: str) -> str | None:
+        """Return the last lines on the target of a watched wait; None if it has no text."""
+        known = self._wait_tasks.get(wait_id)
+        return known[0].tail if known else None
+
     def follow(
         self,
         wait_ids: Iterable[str],

@@ -76,6 +76,8 @@ class WaitTask:
         """None: the target is not watched yet."""
         self.observation: str | None = None
         """What was last seen; None: nothing yet."""
+        self.tail: str | None = None
+        """What the target showed at the last look; None: it has no text, or was not looked at."""
         self.rests_on: SeenPicture | None = None
         """Picture on which the observation is based; None: none yet."""
         self.met = False
@@ -187,6 +189,7 @@ class WaitTask:
         assert self.watcher is not None  # noqa: S101 - it was joined before
         frame = await self.watcher.look(place, self._start)
         self._silent = frame.tail is not None and not frame.tail.strip()
+        self.tail = frame.screen or frame.tail
         self.snapshots.show(find_seen_picture(frame))
         return frame.model_copy(update={"seconds_left": self.seconds_left})
 

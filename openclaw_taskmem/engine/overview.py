@@ -93,6 +93,18 @@ def list_lines(
     return lines[:limit]
 
 
+def search_lines(context: Context, words: str, limit: int) -> Sequence[TaskLine]:
+    """Return the lines of tasks whose name or thread contains some words, the latest first."""
+    query = TaskQuery(holding=words, limit=limit, implicit=False)
+    found = map(context.find_task, (task.task_id for task in context.store.find_tasks(query)))
+    now, seconds = context.clock.now(), context.stuck.threshold_seconds
+    return [
+        overview.build_line(_read_news(context, facts), now, seconds)
+        for facts in found
+        if facts is not None
+    ]
+
+
 def read_line(context: Context, task_id: str) -> TaskLine:
     """Return the overview's line of one task.
 

@@ -54,6 +54,10 @@ class WaitWatcher(Protocol):
         """Return the last observation of a watched wait; None: nothing yet."""
         ...
 
+    def read_tail(self, wait_id: str) -> str | None:
+        """Return the last lines on the target of a watched wait; None: it has no text."""
+        ...
+
 
 class NoWatcher:
     """The `WaitWatcher` when no daemon runs."""
@@ -72,6 +76,11 @@ class NoWatcher:
         return {}
 
     def read_observation(self, wait_id: str) -> str | None:
+        """Return None: no wait is watched."""
+        del wait_id
+        return None
+
+    def read_tail(self, wait_id: str) -> str | None:
         """Return None: no wait is watched."""
         del wait_id
         return None

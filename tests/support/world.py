@@ -63,6 +63,9 @@ class Sights:
     def read_observation(self, wait_id: str) -> str | None:
         return None
 
+    def read_tail(self, wait_id: str) -> str | None:
+        return None
+
 
 def worker(name: str) -> Caller:
     """An agent of a host that has no gateway."""

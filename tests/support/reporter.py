@@ -17,8 +17,13 @@ MAIN = "agent:main:main"
 class Reporter:
     """One start of a gateway: its reports, each answered once it is durable."""
 
-    def __init__(self, home: Home, age: float) -> None:
-        """Say hello to the daemon of a home; `age`: since the start, in seconds."""
+    def __init__(self, home: Home, age: float, folder: str | None = None) -> None:
+        """Say hello to the daemon of a home.
+
+        `age`: seconds since the gateway started. `folder`: where its agents work; None: unknown.
+        """
+        self._folder = folder
+        self._running: set[str] = set()
         self._link = connect(home, "gateway")
         self._one = threading.Lock()
         self._calls = 0
@@ -40,19 +45,32 @@ class Reporter:
         """Hang up without a word, as one that is killed."""
         self._link.close()
 
-    def report(self, **event: Any) -> None:  # noqa: ANN401 - JSON
+    def report(self, **event: Any) -> None:
         """Report an event, and return once it is kept."""
         self._ask("report", {"events": [event]})
 
-    def report_work(self, kind: str, session: str, **event: Any) -> None:  # noqa: ANN401
+    def report_work(self, kind: str, session: str, **event: Any) -> None:
         """Report an event of a session at work."""
         who = {"agent_id": "main", "fingerprint": FINGERPRINT}
         self.report(kind=kind, session_key=session, **who, **event)
 
-    def call(self, session: str, tool: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
+    def call(self, session: str, tool: str, **given: Any) -> dict[str, Any]:
         """Call a tool of ours for a session's agent."""
-        by = {"session_key": session, "agent_id": "main"}
+        by = {"session_key": session, "agent_id": "main", "folder": self._folder}
         return dict(self._ask("call", {"tool": tool, "arguments": given, **by}))
+
+    def begin_turn(self, session: str) -> None:
+        """Report that a turn of the user's begins in a session."""
+        self._running.add(session)
+        running = sorted(self._running)
+        self.report_work("turn_started", session, running=running, origin="user")
+
+    def end_turn(self, session: str, said: str) -> None:
+        """Report that a session's turn has ended, and what its agent said."""
+        self._running.discard(session)
+        running = sorted(self._running)
+        ended = {"running": running, "origin": "user", "said": said, "calls": 3}
+        self.report_work("turn_ended", session, deliveries=[], **ended)
 
     def report_tool_call(self, session: str) -> None:
         """Report a tool's call, from its beginning to its end."""
@@ -83,6 +101,6 @@ class Reporter:
         about = f"make -C src part{self._calls} && ls -l build/part{self._calls}.o"
         return {"call_id": f"call_{self._calls}", "tool": "exec", "about": about}
 
-    def _ask(self, method: str, params: dict[str, Any]) -> Any:  # noqa: ANN401
+    def _ask(self, method: str, params: dict[str, Any]) -> Any:
         with self._one:
             return self._link.call(method, params)

@@ -1,0 +1,327 @@
+"""Tell the story of a task from its log: what happened when, its runs, and its state at any time.
+
+All of it is read from events, messages and calls that are stored anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, cast
+
+from openclaw_taskmem.domain import events
+from openclaw_taskmem.domain.plan import remap_marks
+from openclaw_taskmem.domain.run_checkpoints import PastCall
+from openclaw_taskmem.domain.texts import format_count, format_duration, format_step_numbers
+from taskmem_hookspecs import (
+    Event,
+    Message,
+    PlanRevision,
+    RunState,
+    Step,
+    Task,
+    TaskStatus,
+    Value,
+    WaitStatus,
+)
+from taskmem_hookspecs.value import Instant
+
+Data = Mapping[str, Any]
+"""The data of a log entry."""
+
+
+class EntryKind(StrEnum):
+    """What an entry is about; people choose which kinds they see."""
+
+    MESSAGE = "message"
+    CALL = "call"
+    PLAN = "plan"
+    WAIT = "wait"
+    WAKE = "wake"
+    RUN = "run"
+    PROOF = "proof"
+    TOLD = "told"
+    """A line that the user was told."""
+
+
+class Tone(StrEnum):
+    """How an entry is to be taken."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+
+
+class TimelineEntry(Value):
+    """One thing that happened to a task."""
+
+    at: Instant
+    kind: EntryKind
+    title: str
+    text: str = ""
+    """Further lines; empty: none."""
+    tone: Tone = Tone.PLAIN
+    event_id: int = 0
+    """The log entry that it is from; 0: it is a message or a call."""
+    wait_id: str | None = None
+
+
+class RunSpan(Value):
+    """A stretch of time in which a run was in one state."""
+
+    state: RunState
+    why: str
+    """Reason for the state; empty: none."""
+    began_at: Instant
+    ended_at: Instant
+
+
+class RunBar(Value):
+    """A run over time."""
+
+    run_id: str
+    owner: str
+    """Role of its last owner; empty: it never had one."""
+    spans: tuple[RunSpan, ...]
+
+
+class TaskState(Value):
+    """The state of a task at an instant in the past."""
+
+    at: Instant
+    status: TaskStatus
+    steps: tuple[Step, ...]
+    run: RunState | None
+    """State of its run; None: it had none."""
+    waits: tuple[str, ...]
+    """Targets of the waits that were open."""
+
+
+class _Told(NamedTuple):
+    kind: EntryKind
+    title: str
+    text: str = ""
+    tone: Tone = Tone.PLAIN
+
+
+def build_timeline(
+    log: Iterable[Event], messages: Iterable[Message], calls: Iterable[PastCall]
+) -> Sequence[TimelineEntry]:
+    """Return what happened, the oldest first; entries that say nothing new are left out."""
+    found = [entry for event in log if (entry := _build_entry(event)) is not None]
+    found += [
+        TimelineEntry(
+            at=message.created_at,
+            kind=EntryKind.MESSAGE,
+            title=message.role,
+            text=message.content,
+        )
+        for message in messages
+    ]
+    found += map(_build_call_entry, calls)
+    return sorted(found, key=attrgetter("at"))
+
+
+def build_run_bars(log: Iterable[Event], now: datetime) -> Sequence[RunBar]:
+    """Return the runs of a task over time, the first one first; an open one lasts until `now`."""
+    spans: dict[str, list[RunSpan]] = {}
+    owners: dict[str, str] = {}
+    for event in log:
+        if event.run_id is None or event.kind not in (events.RUN_CHANGED, events.RUN_CLAIMED):
+            continue
+        owner = event.data.get("owner")
+        if isinstance(owner, Mapping):
+            owners[event.run_id] = str(cast("Data", owner).get("role", ""))
+        of_run = spans.setdefault(event.run_id, [])
+        if event.kind != events.RUN_CHANGED:
+            continue
+        if of_run:
+            of_run[-1] = of_run[-1].model_copy(update={"ended_at": event.at})
+        state = RunState(str(event.data.get("to")))
+        why = str(event.data.get("why") or "").replace("_", " ")
+        ends = event.at if state.terminal else max(now, event.at)
+        of_run.append(RunSpan(state=state, why=why, began_at=event.at, ended_at=ends))
+    return [
+        RunBar(run_id=run_id, owner=owners.get(run_id, ""), spans=tuple(of_run))
+        for run_id, of_run in spans.items()
+        if of_run
+    ]
+
+
+def rebuild_state(
+    task: Task, log: Iterable[Event], revisions: Sequence[PlanRevision], at: datetime
+) -> TaskState:
+    """Return the state of a task at an instant, from its log and its plan revisions."""
+    plan = revisions[0].old_plan if revisions else task.plan
+    done: frozenset[int] = frozenset()
+    status, run = TaskStatus.ACTIVE, None
+    waits: dict[str, str] = {}
+    left = [*revisions]
+    for event in log:
+        if event.at > at:
+            break
+        data = event.data
+        if event.kind == events.TASK_UPDATED:
+            done = (done | _read_steps(data, "marked")) - _read_steps(data, "unmarked")
+        elif event.kind == events.PLAN_REVISED and left:
+            new = left.pop(0).new_plan
+            plan, done = new, remap_marks(plan, done, new).done
+        elif event.kind == events.STATUS_CHANGED:
+            status = TaskStatus(str(data.get("to")))
+        elif event.kind == events.RUN_CHANGED:
+            run = RunState(str(data.get("to")))
+        elif event.kind == events.WAIT_OPENED and event.wait_id is not None:
+            waits[event.wait_id] = str(data.get("target"))
+        elif event.kind == events.WAIT_ENDED:
+            waits.pop(event.wait_id or "", None)
+    steps = (Step(index=n, text=text, done=n in done) for n, text in enumerate(plan))
+    return TaskState(at=at, status=status, steps=tuple(steps), run=run, waits=tuple(waits.values()))
+
+
+def _read_steps(data: Mapping[str, Any], name: str) -> frozenset[int]:
+    named = data.get(name)
+    steps = cast("list[int]", named) if isinstance(named, list) else []
+    return frozenset(steps)
+
+
+def _build_call_entry(call: PastCall) -> TimelineEntry:
+    tone, end = {
+        True: (Tone.PLAIN, ""),
+        False: (Tone.BAD, " failed"),
+        None: (Tone.WARN, ": its end was not seen"),
+    }[call.ok]
+    text = "\n".join(filter(None, (call.about, call.outcome)))
+    title = f"{call.tool}{end}"
+    return TimelineEntry(at=call.at, kind=EntryKind.CALL, title=title, text=text, tone=tone)
+
+
+def _build_entry(event: Event) -> TimelineEntry | None:
+    """Return the entry of an event; None: others tell all that it says."""
+    teller = _TELLERS.get(event.kind)
+    told = teller(event.data) if teller else None
+    if told is None:
+        return None
+    return TimelineEntry(
+        at=event.at,
+        kind=told.kind,
+        title=told.title,
+        text=told.text,
+        tone=told.tone,
+        event_id=event.event_id,
+        wait_id=event.wait_id,
+    )
+
+
+def _tell_registered(data: Data) -> _Told:
+    steps = format_count(int(data.get("steps") or 0), "step")
+    return _Told(EntryKind.PLAN, f"Registered with {steps}")
+
+
+def _tell_updated(data: Data) -> _Told | None:
+    marked, unmarked = _read_steps(data, "marked"), _read_steps(data, "unmarked")
+    said = [f"Done: step {format_step_numbers(marked)}"] if marked else []
+    said += [f"Reopened: step {format_step_numbers(unmarked)}"] if unmarked else []
+    return _Told(EntryKind.PLAN, "; ".join(said), tone=Tone.GOOD) if said else None
+
+
+def _tell_revised(data: Data) -> _Told:
+    steps = format_count(int(data.get("steps") or 0), "step")
+    return _Told(EntryKind.PLAN, f"Planned anew, {steps}", str(data.get("reason") or ""))
+
+
+def _tell_status(data: Data) -> _Told:
+    to = str(data.get("to"))
+    by = " by you" if data.get("by") else ""
+    tone = {"completed": Tone.GOOD, "failed": Tone.BAD}.get(to, Tone.PLAIN)
+    why = str(data.get("why") or "").replace("_", " ")
+    return _Told(EntryKind.RUN, f"Task {to}{by}", why, tone)
+
+
+def _tell_run(data: Data) -> _Told:
+    before, to = data.get("from"), str(data.get("to"))
+    why = str(data.get("why") or "").replace("_", " ")
+    owner = data.get("owner")
+    role = cast("Data", owner).get("role") if isinstance(owner, Mapping) else None
+    who = f" by {role}" if to == "running" and role else ""
+    verbs = {"queued": "Taken up", "blocked": "Work goes on", "review": "Work goes on"}
+    verb = verbs.get(str(before), f"Run {to}") if to == "running" else f"Run {to}"
+    verb = "A run begins" if before is None else verb
+    tone = {"failed": Tone.BAD, "blocked": Tone.WARN, "review": Tone.WARN}.get(to, Tone.PLAIN)
+    return _Told(EntryKind.RUN, f"{verb}{who}", why, tone)
+
+
+def _tell_opened(data: Data) -> _Told:
+    title = f"Waits for {data.get('target')}"
+    timeout = data.get("timeout")
+    limit = f"\nfor {format_duration(float(timeout))} at most" if timeout else ""
+    return _Told(EntryKind.WAIT, title, f"until {data.get('wake_when')}{limit}")
+
+
+def _tell_rearmed(data: Data) -> _Told:
+    return _Told(EntryKind.WAIT, "Wait changed", f"until {data.get('wake_when')}")
+
+
+def _tell_ended(data: Data) -> _Told:
+    status, took = str(data.get("status")), data.get("elapsed_seconds")
+    after = f" after {format_duration(float(took))}" if took is not None else ""
+    tones = {WaitStatus.RESOLVED: Tone.GOOD, WaitStatus.CANCELLED: Tone.PLAIN}
+    tone = tones.get(WaitStatus(status), Tone.WARN)
+    return _Told(EntryKind.WAIT, f"Wait {status}{after}", str(data.get("observation") or ""), tone)
+
+
+def _tell_checked(data: Data) -> _Told:
+    checked = data.get("checked")
+    rows = cast("list[Data]", checked) if isinstance(checked, list) else []
+    good = all(row.get("verdict") == "verified" for row in rows)
+    lines = "\n".join(f"{row.get('subject')}: {row.get('verdict')}" for row in rows)
+    return _Told(EntryKind.PROOF, "Proof looked at", lines, Tone.GOOD if good else Tone.BAD)
+
+
+def _tell_refused(data: Data) -> _Told:
+    said = str(data.get("missing") or data.get("why") or "")
+    return _Told(EntryKind.PROOF, "Completion refused", said, Tone.BAD)
+
+
+def _tell_line(data: Data) -> _Told | None:
+    line = str(data.get("line") or "")
+    return _Told(EntryKind.TOLD, "You were told", line) if line else None
+
+
+def _tell(kind: EntryKind, title: str, field: str = "", tone: Tone = Tone.PLAIN) -> _Teller:
+    return lambda data: _Told(kind, title, str(data.get(field) or "") if field else "", tone)
+
+
+_Teller = Callable[[Data], _Told | None]
+_TELLERS: Final[Mapping[str, _Teller]] = {
+    events.TASK_REGISTERED: _tell_registered,
+    events.TURN_COVERED: _tell(EntryKind.PLAN, "Covered by a task of its own"),
+    events.TASK_UPDATED: _tell_updated,
+    events.PLAN_REVISED: _tell_revised,
+    events.STATUS_CHANGED: _tell_status,
+    events.RUN_CHANGED: _tell_run,
+    events.RUN_CLAIMED: _tell(EntryKind.RUN, "Claimed anew"),
+    events.RUN_AWAITS: _tell(EntryKind.RUN, "Rests while its gateway works for it"),
+    events.RUN_STALLED: _tell(EntryKind.RUN, "No progress any more", tone=Tone.BAD),
+    events.PROVIDER_FAILED: _tell(EntryKind.RUN, "The model failed", "error", Tone.WARN),
+    events.WAIT_OPENED: _tell_opened,
+    events.WAIT_UPDATED: _tell_rearmed,
+    events.WAIT_ENDED: _tell_ended,
+    events.STUCK: _tell(EntryKind.WAKE, "Silent for too long; its agent is woken", tone=Tone.WARN),
+    events.WAKE_SENT: _tell(EntryKind.WAKE, "Wake sent"),
+    events.WAKE_FAILED: _tell(EntryKind.WAKE, "Wake not delivered", "error", Tone.WARN),
+    events.WAKE_LOST: _tell(EntryKind.WAKE, "Wake lost, and sent again", "error", Tone.WARN),
+    events.WAKE_REFUSED: _tell(EntryKind.WAKE, "Wake refused", "error", Tone.BAD),
+    events.WAKE_ACKNOWLEDGED: _tell(EntryKind.WAKE, "The agent acted on it", tone=Tone.GOOD),
+    events.WAKE_SUPERSEDED: _tell(EntryKind.WAKE, "Wake not needed any more"),
+    events.WAKE_UNANSWERED: _tell(EntryKind.WAKE, "Nobody acted on the wake", tone=Tone.BAD),
+    events.EVIDENCE_CHECKED: _tell_checked,
+    events.COMPLETION_REFUSED: _tell_refused,
+    events.COMPLETION_ACCEPTED: _tell(EntryKind.PROOF, "Accepted by you", "because", Tone.GOOD),
+    events.MILESTONE: _tell_line,
+    events.NOTICE: _tell_line,
+    events.QUESTION_ANSWERED: _tell(EntryKind.TOLD, "You answered", "answer"),
+}
+"""What each kind of log entry says to people; kinds that are missing say nothing of their own."""
