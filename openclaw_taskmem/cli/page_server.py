@@ -240,8 +240,7 @@ class _ChangeFeed:
                     asked = {"seen": counts}
                     found = await asyncio.to_thread(link.call, "changes", asked, CALL_SECONDS)
                     counts = found["seen"]
-                    # A daemon that was started anew counts from 0.
-                    self._note(".".join(map(str, (link.pid, *counts))))
+                    self._note(".".join(map(str, counts)))
             finally:
                 self._link = None
 

@@ -63,6 +63,7 @@ class PersonCalls:
             "find": self._find_by_words,
             "show": self._show,
             "page": self._render_page,
+            "act": self._act,
         }
 
     def _show(self, params: Params) -> JsonValue:
@@ -103,11 +104,12 @@ class PersonCalls:
         """Return a page: its status, type and body, which is encoded in base64."""
         query = params.get("query")
         given = cast("dict[object, object]", query if isinstance(query, dict) else {})
+        tab = _read_text(params, "tab")
         page = self._load_site().render(
             str(params.get("path", "")),
             {str(name): str(value) for name, value in given.items()},
-            may_act=params.get("may_act") is True,
-            tab=params.get("tab") is True,
+            may_act=params.get("may_act") is True or tab is not None,
+            tab=tab,
         )
         body = base64.b64encode(page.body).decode()
         return {"status": page.status, "content_type": page.content_type, "body": body}
@@ -123,9 +125,10 @@ class PersonCalls:
                 )
             return self._site
 
-    def act(self, process: str | None, params: Params) -> JsonValue:
+    def _act(self, params: Params) -> JsonValue:
         """Do for a person what they want with a task or wait."""
-        given, words = str(params.get("id", "")), _read_words(params)
+        given, words = str(params.get("id", "")), _read_text(params, "words")
+        process = _read_text(params, "process")
         if params.get("action") in (LOOK, PROVE):
             self._doctor.begin(proof=params.get("action") == PROVE)
             return {"id": given, "message": "The doctor looks at every link."}
@@ -140,7 +143,7 @@ class PersonCalls:
         return {"id": given, "message": done}
 
 
-def _read_words(params: Params) -> str | None:
-    """Return a person's words, with lone surrogates replaced; None: none."""
-    said = params.get("words")
+def _read_text(params: Params, name: str) -> str | None:
+    """Return a text with lone surrogates replaced; None: there is none."""
+    said = params.get(name)
     return said.encode(errors="replace").decode() if isinstance(said, str) and said else None

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
-from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import JsonValue
@@ -141,7 +140,7 @@ class Dispatcher:
             return await self._followers.watch_changes(params)
         handler = self._methods.get(method)
         if method == "act":
-            handler = partial(self._for_person.act, process)
+            params = {**params, "process": process}
         if handler is None:
             raise UnknownTool(
                 f"The daemon does not know {quote_line(method, 80)}; it may be older than "
@@ -158,6 +157,12 @@ class Dispatcher:
         """
         if method == "report":
             return await self.gateways.take_report(connection, params)
+        if method == "changes":
+            return await self._followers.watch_changes(params)
+        if method in ("page", "act"):
+            return await self._run_call(
+                connection, self._for_person.methods[method], params, looks=method == "act"
+            )
         work = self._of_gateways.get(method)
         if work is not None:
             caller = self._build_agent_caller(connection, params)

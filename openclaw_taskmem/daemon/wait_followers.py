@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -70,8 +71,10 @@ class Followers:
             DaemonUnavailable: The daemon is stopping.
         """
         counters, given = (self._changes, self._commits), params.get("seen")
-        seen = cast("list[object]", given) if isinstance(given, list) else []
-        if len(seen) == len(counters) and all(isinstance(count, int) for count in seen):
+        process, *seen = cast("list[object]", given) if isinstance(given, list) and given else [0]
+        # Another daemon has counted something else.
+        same = process == os.getpid() and len(seen) == len(counters)
+        if same and all(isinstance(count, int) for count in seen):
             self._loop = asyncio.get_running_loop()
             self._watching += 1
             waiting = [
@@ -86,7 +89,7 @@ class Followers:
                     each.cancel()
         if self._context.stopping.is_set():
             raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
-        return {"seen": [counter.count for counter in counters]}
+        return {"seen": [os.getpid(), *(counter.count for counter in counters)]}
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
         """Return how a wait ended, or after `SECONDS` that it has not.

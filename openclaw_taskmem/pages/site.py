@@ -63,8 +63,9 @@ class Viewer(NamedTuple):
 
     may_act: bool = False
     """True if the page offers what the person may do."""
-    tab: bool = False
-    """True if it is shown in the host's own interface."""
+    tab: str | None = None
+    """If it is a tab of the host's own interface, the address below which all pages are; None: it
+    is a page of its own."""
 
 
 class Pictures(Protocol):
@@ -112,14 +113,16 @@ class Site:
             "picture": self._send_picture,
         }
 
-    def render(self, path: str, query: Query, *, may_act: bool = False, tab: bool = False) -> Page:
+    def render(
+        self, path: str, query: Query, *, may_act: bool = False, tab: str | None = None
+    ) -> Page:
         """Return the page at a path, which is relative to the site's root; or say why not.
 
         Args:
             path: The path.
             query: What stands after it.
             may_act: True to offer what the person may do.
-            tab: True if it is shown in the host's own interface.
+            tab: As in `Viewer`.
         """
         viewer = Viewer(may_act=may_act, tab=tab)
         name = path.strip("/")

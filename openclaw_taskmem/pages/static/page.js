@@ -13,9 +13,9 @@
 
   // --- what has changed ---------------------------------------------------------
 
-  async function refresh(url = location.href) {
+  async function refresh(url = findHere()) {
     const mine = ++asked;
-    const answer = await fetch(url, { headers: { "X-Taskmem": "part" } });
+    const answer = await fetch(url);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("main");
     if (!fresh || mine !== asked) return; // a later request shows more, or another time
@@ -23,6 +23,12 @@
     Idiomorph.morph(main, fresh, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: { beforeNodeMorphed: keepOpen } });
     applyFilters();
     tickAges();
+  }
+
+  /** Return the address of this page; a tab's first page was opened at another one. */
+  function findHere() {
+    const root = document.querySelector("base")?.href;
+    return root && !location.href.startsWith(root) ? root : location.href;
   }
 
   /** Keep what the person has opened or typed. */
@@ -124,8 +130,8 @@
   /** Open the chat of a session, where the page is a tab of the host's own interface. */
   function openSession(sessionKey) {
     if (window.parent === window) return;
-    const origin = new URL(document.referrer || location.href).origin;
-    window.parent.postMessage({ type: "openclaw-plugin-session-open", sessionKey }, origin);
+    const message = { type: "openclaw-plugin-session-open", sessionKey };
+    window.parent.postMessage(message, new URL(location.href).origin);
   }
 
   // --- keys ---------------------------------------------------------------------
@@ -190,10 +196,16 @@
 
   // --- the host's look ----------------------------------------------------------
 
+  const TOKENS = { surface: "--back", card: "--card", text: "--text", border: "--line" };
+
   window.addEventListener("message", ({ data, source }) => {
     if (source !== window.parent || typeof data !== "object" || !data) return;
-    const mode = data.mode ?? data.theme?.mode ?? data.colorScheme;
-    if (mode === "dark" || mode === "light") document.documentElement.dataset.theme = mode;
+    const { style, dataset } = document.documentElement;
+    if (data.mode === "dark" || data.mode === "light") dataset.theme = data.mode;
+    for (const [token, name] of Object.entries(TOKENS)) {
+      const value = data.tokens?.[token];
+      if (typeof value === "string") style.setProperty(name, value);
+    }
   });
 
   setInterval(tickAges, 1_000);

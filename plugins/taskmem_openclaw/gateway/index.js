@@ -11,6 +11,7 @@ import { RequestServer } from "./request_server.js";
 import { BoundedMap } from "./bounded_map.js";
 import { Notices } from "./notices.js";
 import { ModelReader } from "./model_reader.js";
+import { registerPages } from "./pages.js";
 import { Sessions, STOPPING } from "./sessions.js";
 import { takeEnd, findOrigin, extractText, SessionReports } from "./session_reports.js";
 
@@ -57,6 +58,7 @@ export default {
       respond(true, {});
     }, { scope: "operator.questions" });
     registerCommands(api, getInstance);
+    runSafely(() => registerPages(api, getInstance)); // an older gateway may have no tabs
   },
 };
 
