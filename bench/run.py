@@ -23,6 +23,7 @@ from homes import find_disk
 from hosts import wake_hosts
 from idle import idle_daemon
 from kills import kill_daemon, kill_role
+from look import look_at_pages
 from machine import describe_machine
 from notices import tell_notices
 from packets import resume_packet, thread_query
@@ -52,6 +53,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         start_uncached,
         start_daemon,
         idle_daemon,
+        look_at_pages,
         resume_packet,
         thread_query,
         wait_latency,

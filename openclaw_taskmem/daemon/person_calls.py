@@ -62,8 +62,7 @@ class PersonCalls:
             "tasks": self._list_tasks,
             "find": self._find_by_words,
             "show": self._show,
-            "page": self._render_page,
-            "act": self._act,
+            "act": self.act,
         }
 
     def _show(self, params: Params) -> JsonValue:
@@ -100,7 +99,7 @@ class PersonCalls:
             self._context, words, self._listed, known or ("task",)
         )._asdict()
 
-    def _render_page(self, params: Params) -> JsonValue:
+    def render_page(self, params: Params) -> JsonValue:
         """Return a page: its status, type and body, which is encoded in base64."""
         query = params.get("query")
         given = cast("dict[object, object]", query if isinstance(query, dict) else {})
@@ -125,7 +124,7 @@ class PersonCalls:
                 )
             return self._site
 
-    def _act(self, params: Params) -> JsonValue:
+    def act(self, params: Params) -> JsonValue:
         """Do for a person what they want with a task or wait."""
         given, words = str(params.get("id", "")), _read_text(params, "words")
         process = _read_text(params, "process")

@@ -84,6 +84,8 @@ class Dispatcher:
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
         """Threads on which most calls run."""
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
+        self._rendering = ThreadPool(1, "page")
+        """The thread that renders pages: one, since each keeps a part of the database in memory."""
         self._followers = Followers(context, room.changes, self.apart)
         self.gateways = Gateways(context, self.apart, free)
         self._for_person = PersonCalls(
@@ -125,6 +127,7 @@ class Dispatcher:
         """Let running calls end; accept no others."""
         await self.apart.close()
         await self._looking.close()
+        await self._rendering.close()
 
     async def answer(self, method: str, params: Params, process: str | None = None) -> JsonValue:
         """Answer a call of the command line; `process` is the calling process.
@@ -138,6 +141,8 @@ class Dispatcher:
             return await self._followers.wait(params)
         if method == "changes":
             return await self._followers.watch_changes(params)
+        if method == "page":
+            return await self._rendering(self._for_person.render_page, params)
         handler = self._methods.get(method)
         if method == "act":
             params = {**params, "process": process}
@@ -159,10 +164,10 @@ class Dispatcher:
             return await self.gateways.take_report(connection, params)
         if method == "changes":
             return await self._followers.watch_changes(params)
-        if method in ("page", "act"):
-            return await self._run_call(
-                connection, self._for_person.methods[method], params, looks=method == "act"
-            )
+        if method == "page":
+            return await self._rendering(self._for_person.render_page, params)
+        if method == "act":
+            return await self._run_call(connection, self._for_person.act, params, looks=True)
         work = self._of_gateways.get(method)
         if work is not None:
             caller = self._build_agent_caller(connection, params)
