@@ -31,22 +31,21 @@ WAKES: Final = 5
 """Newest wakes of a task that are shown."""
 CHECKSUM: Final = 12
 """Digits of a checksum that are shown."""
-_VERDICTS: Final = {"proved": "green", "unverified": "yellow"}
 
 
 def print_task(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer about a task."""
-    _print_all(_draw_task(found, _now()))
+    _print_all(_draw_task(found, get_now()))
 
 
 def print_wait(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer about a wait."""
-    _print_all(_draw_wait(found, _now()))
+    _print_all(_draw_wait(found, get_now()))
 
 
 def print_wake(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer about a wake."""
-    _print_all(_draw_wake(found, _now()))
+    _print_all(_draw_wake(found, get_now()))
 
 
 PRINTERS: Final[Mapping[str, Callable[[Any], None]]] = {
@@ -106,77 +105,52 @@ def _draw_made(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: 
     """Draw what was made, with what proves it."""
     if found["made"]:
         yield _draw_heading("Made")
-        yield _indent(
-            build_table(
-                [
-                    Column("file"),
-                    Column("change", fixed=True),
-                    Column("bytes", right=True, fixed=True),
-                    Column("sha256", fixed=True),
-                    Column("seen", fixed=True),
-                    Column("proof", fixed=True),
-                ],
-                [
-                    [
-                        made["path"],
-                        made["change"],
-                        None if made["size"] is None else f"{made['size']:,}",
-                        made["sha256"] and made["sha256"][:CHECKSUM],
-                        _format_time(made["at"], now),
-                        Cell(made["verdict"], _VERDICTS.get(made["verdict"], "red")),
-                    ]
-                    for made in found["made"]
-                ],
-            )
+    for made in found["made"]:
+        size = None if made["size"] is None else f"{made['size']:,} bytes"
+        checksum = made["sha256"] and f"sha256 {made['sha256'][:CHECKSUM]}"
+        seen = f"seen {_format_time(made['at'], now)}"
+        yield from _draw_row(
+            made["path"],
+            paint_state(made["verdict"]),
+            ", ".join(filter(None, (made["change"], size, checksum, seen))),
         )
     if found["unverified"]:
         yield _draw_heading("Not proved")
-        for doubt in found["unverified"]:
-            yield _indent(make_text(Cell(f"{doubt['what']}: {doubt['why']}", "yellow")))
+    for doubt in found["unverified"]:
+        yield from _draw_row(doubt["what"], Cell(""), doubt["why"])
 
 
 def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[RenderableType]:
-    if not waits:
-        return
-    yield _draw_heading("Waits")
-    columns = [
-        *(Column(title, fixed=True) for title in ("id", "state", "began")),
-        *(Column(title) for title in ("target", "wake when", "last seen")),
-    ]
-    rows = [
-        [
-            format_short_id(wait["wait_id"]),
-            paint_state(wait["status"]),
-            _format_time(wait["created_at"], now),
+    if waits:
+        yield _draw_heading("Waits")
+    for wait in waits:
+        began = f"{format_short_id(wait['wait_id'])}, began {_format_time(wait['created_at'], now)}"
+        yield from _draw_row(
             wait["target"],
-            wait["wake_when"],
-            wait["last_observation"],
-        ]
-        for wait in waits
-    ]
-    yield _indent(build_table(columns, rows))
+            paint_state(wait["status"]),
+            f"until {wait['wake_when']}",
+            *filter(None, (wait["last_observation"],)),
+            began,
+        )
 
 
 def _draw_wakes(wakes: Sequence[Any], now: datetime) -> Iterator[RenderableType]:
-    if not wakes:
-        return
-    more = f"the last {WAKES} of {len(wakes)}" if len(wakes) > WAKES else str(len(wakes))
-    yield _draw_heading(f"Wakes, {more}")
-    columns = [
-        *(Column(title, fixed=True) for title in ("id", "state", "of", "why")),
-        Column("what it says, or why it is not sent"),
-    ]
-    rows = [
-        [
-            format_short_id(wake["wake_id"]),
+    if wakes:
+        more = f"the last {WAKES} of {len(wakes)}" if len(wakes) > WAKES else str(len(wakes))
+        yield _draw_heading(f"Wakes, {more}")
+    for wake in wakes[:WAKES]:
+        yield from _draw_row(
+            f"{format_short_id(wake['wake_id'])}, {_format_time(wake['created_at'], now)}",
             paint_state(wake["state"]),
-            _format_time(wake["created_at"], now),
-            wake["cause"],
             wake["last_error"] or wake["text"],
-        ]
-        for wake in wakes[:WAKES]
-    ]
-    yield _indent(build_table(columns, rows))
+        )
+
+
+def _draw_row(title: str, state: Cell, *details: str) -> Iterator[RenderableType]:
+    """Draw a title with a state, and details below it."""
+    yield _indent(Text.assemble(make_text(title), "  ", make_text(state)))
+    for each in details:
+        yield Padding(make_text(Cell(each, "dim")), (0, 0, 0, 4))
 
 
 def _draw_message(message: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
@@ -259,7 +233,8 @@ def _format_time(instant: str, now: datetime) -> str:
     return local if at > now else f"{local} ({format_age(at, now)} ago)"
 
 
-def _now() -> datetime:
+def get_now() -> datetime:
+    """Return the present instant."""
     return datetime.now(UTC)  # noqa: TID251 - a person looks at it now
 
 

@@ -25,6 +25,11 @@ from openclaw_taskmem.home import find_home
 LIMIT: Final = click.option("--limit", default=1000, help="Maximum number of rows.")
 
 
+def get_now() -> datetime:
+    """Return the present instant."""
+    return datetime.now(UTC)  # noqa: TID251 - a person looks at it now
+
+
 def _print_list(
     name: str,
     titles: Sequence[str],
@@ -41,7 +46,7 @@ def _print_list(
         return
     from openclaw_taskmem.cli.tables import Column, print_table
 
-    now = datetime.now(UTC)  # noqa: TID251 - a person looks at it now
+    now = get_now()
     columns = [Column(title.rstrip("!"), fixed=title.endswith("!")) for title in titles]
     print_table(columns, [row(item, now) for item in found])
     if len(found) == limit:
@@ -65,6 +70,11 @@ def waits(*, as_json: bool, ended_too: bool, limit: int, follows: bool) -> None:
     if as_json:
         print_json(found)
         return
+    print_waits(found, limit)
+
+
+def print_waits(found: list[Any], limit: int) -> None:
+    """Print the daemon's answer to `waits`; `limit`: how many were asked for."""
     titles = ("id!", "state!", "age!", "target", "wake when", "last seen")
     _print_list("waits", titles, _format_wait, found, limit)
 
@@ -107,6 +117,11 @@ def wakes(*, as_json: bool, ended_too: bool, limit: int) -> None:
     if as_json:
         print_json(found)
         return
+    print_wakes(found, limit)
+
+
+def print_wakes(found: list[Any], limit: int) -> None:
+    """Print the daemon's answer to `wakes`; `limit`: how many were asked for."""
     titles = ("id!", "state!", "age!", "tries!", "what it says, or why it is not sent")
     _print_list("wakes", titles, _format_wake, found, limit)
 
@@ -135,17 +150,22 @@ def runs(*, as_json: bool, ended_too: bool, limit: int) -> None:
     if as_json:
         print_json(found)
         return
-    titles = ("task", "state!", "why", "who", "session", "age!", "calls!")
+    print_runs(found, limit)
+
+
+def print_runs(found: list[Any], limit: int) -> None:
+    """Print the daemon's answer to `runs`; `limit`: how many were asked for."""
+    titles = ("task", "state", "who", "session", "age!", "calls!")
     _print_list("runs", titles, _format_run, found, limit)
 
 
 def _format_run(run: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSON
-    from openclaw_taskmem.cli.tables import format_age, paint_state
+    from openclaw_taskmem.cli.tables import Cell, format_age, paint_state
 
+    why = f" ({run['why'].replace('_', ' ')})" if run["why"] else ""
     return (
         run["task_name"],
-        paint_state(run["state"]),
-        (run["why"] or "").replace("_", " "),
+        Cell(f"{run['state']}{why}", paint_state(run["state"]).style),
         (run["owner"] or run)["role"],
         run["session_key"],
         format_age(run["created_at"], now),
@@ -164,6 +184,11 @@ def events(*, task: str | None, as_json: bool, limit: int) -> None:
     if as_json:
         print_json(found)
         return
+    print_events(found, limit)
+
+
+def print_events(found: list[Any], limit: int) -> None:
+    """Print the daemon's answer to `events`; `limit`: how many were asked for."""
     titles = ("when!", "what!", "of!", "details")
     _print_list("events", titles, _format_event, found, limit)
 

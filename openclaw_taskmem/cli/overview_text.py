@@ -20,6 +20,7 @@ from openclaw_taskmem.cli.tables import (
     format_age,
     make_console,
     print_renderable,
+    widen_console,
 )
 from openclaw_taskmem.domain.texts import format_count
 from openclaw_taskmem.home import Home
@@ -45,7 +46,7 @@ PATIENCE_SECONDS: Final = 60.0
 def print_overview(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer to `overview`."""
     console = make_console()
-    print_renderable(_draw_overview(found, console.width), console)
+    print_renderable(_draw_overview(found, console), console)
 
 
 def watch_overview(home: Home) -> None:
@@ -53,7 +54,7 @@ def watch_overview(home: Home) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     with Live(console=console, screen=True, auto_refresh=False) as live:
         for found in _follow_overview(home):
-            shown = Text(found) if isinstance(found, str) else _draw_overview(found, console.width)
+            shown = Text(found) if isinstance(found, str) else _draw_overview(found, console)
             live.update(Group(shown, Text("\nCtrl-C ends.", style="dim")), refresh=True)
 
 
@@ -79,12 +80,12 @@ def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
         return
     console, now = make_console(), datetime.fromisoformat(found["now"])
     rows = [(_SECTIONS[line["section"]][1], line) for line in found["tasks"]]
-    print_renderable(_draw_lines(rows, now, console.width), console)
+    print_renderable(_draw_lines(rows, now, console), console)
     if len(found["tasks"]) == limit:
         click.echo(f"At most {limit:,} are shown; --limit shows more.", err=True)
 
 
-def _draw_overview(found: Any, width: int) -> RenderableType:  # noqa: ANN401 - JSON
+def _draw_overview(found: Any, console: Console) -> RenderableType:  # noqa: ANN401 - JSON
     sections = found["sections"]
     if not any(sections.values()):
         return Text(NO_TASK)
@@ -93,7 +94,7 @@ def _draw_overview(found: Any, width: int) -> RenderableType:  # noqa: ANN401 - 
         if sections[section]:
             rows.append((style, title))
             rows += [(style, line) for line in sections[section]]
-    drawn = [_draw_lines(rows, datetime.fromisoformat(found["now"]), width)]
+    drawn = [_draw_lines(rows, datetime.fromisoformat(found["now"]), console)]
     if found["unlisted"]:
         more = f"\n{format_count(found['unlisted'], 'more open task')}; all: taskmem list"
         drawn.append(Text(more, style="dim"))
@@ -102,27 +103,29 @@ def _draw_overview(found: Any, width: int) -> RenderableType:  # noqa: ANN401 - 
     return Group(*drawn)
 
 
-def _draw_lines(rows: Sequence[tuple[str, Any]], now: datetime, width: int) -> RenderableType:
+def _draw_lines(rows: Sequence[tuple[str, Any]], now: datetime, console: Console) -> RenderableType:
     """Draw a table of tasks and titles, each with its style; a title is a text."""
     columns = [
         Column("#", right=True, fixed=True, style="dim"),
         Column("", fixed=True),
         Column("task", style="bold"),
         Column("done", right=True, fixed=True),
-        Column("step") if width >= _STEP_WIDTH else None,
+        Column("step") if console.width >= _STEP_WIDTH else None,
         Column("what it does"),
-        Column("for", right=True, fixed=True) if width >= _AGE_WIDTH else None,
-        Column("who") if width >= _OWNER_WIDTH else None,
+        Column("for", right=True, fixed=True) if console.width >= _AGE_WIDTH else None,
+        Column("who") if console.width >= _OWNER_WIDTH else None,
     ]
     cells = [
         ("", "", Cell(line, style)) if isinstance(line, str) else _format_line(line, style, now)
         for style, line in rows
     ]
     shown = [n for n, column in enumerate(columns) if column is not None]
-    return build_table(
+    table = build_table(
         [column for column in columns if column is not None],
         [[row[n] for n in shown if n < len(row)] for row in cells],
     )
+    widen_console(console, table)
+    return table
 
 
 def _format_line(line: Any, style: str, now: datetime) -> Sequence[str | Cell | None]:  # noqa: ANN401 - JSON

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import click
 from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -23,12 +24,18 @@ UNLIMITED: Final = 100_000
 GAP: Final = 2
 """Blanks between two columns."""
 
+NARROWEST: Final = 10
+"""Columns of the narrowest column that wraps."""
 SHORT_ID: Final = 7
 """Characters of an id in a list: those that are random."""
 _COLOURS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("on", "running", "completed", "resolved", "acknowledged", "ok"), "green"),
-    **dict.fromkeys(("blocked", "review", "timeout", "unanswered", "warn"), "yellow"),
-    **dict.fromkeys(("failed", "error", "refused", "broken", "fail"), "bold red"),
+    **dict.fromkeys(
+        ("on", "running", "completed", "resolved", "acknowledged", "ok", "proved"), "green"
+    ),
+    **dict.fromkeys(("blocked", "review", "timeout", "unanswered", "warn", "unverified"), "yellow"),
+    **dict.fromkeys(
+        ("failed", "error", "refused", "broken", "fail", "absent", "empty", "old"), "bold red"
+    ),
     **dict.fromkeys(("watching", "queued", "due", "sent", "active"), "cyan"),
     **dict.fromkeys(("off", "cancelled", "superseded", "kept", "paused"), "dim"),
 }
@@ -76,6 +83,7 @@ def build_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | 
             justify="right" if column.right else "left",
             no_wrap=column.fixed,
             style=column.style,
+            min_width=None if column.fixed else NARROWEST,
             overflow="fold",
         )
     for row in rows:
@@ -85,7 +93,15 @@ def build_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | None]]) -> None:
     """Print a table as `build_table` makes it."""
-    print_renderable(build_table(columns, rows), make_console())
+    table, console = build_table(columns, rows), make_console()
+    widen_console(console, table)
+    print_renderable(table, console)
+
+
+def widen_console(console: Console, table: Table) -> None:
+    """Give a table the width that it needs at least: the terminal may wrap, but nothing is cut."""
+    needed = Measurement.get(console, console.options, table).minimum
+    console.width = max(console.width, needed)
 
 
 def print_renderable(shown: RenderableType, console: Console) -> None:

@@ -257,11 +257,19 @@ def _tell_opened(data: Data) -> _Told:
     title = f"Waits for {data.get('target')}"
     timeout = data.get("timeout")
     limit = f"\nfor {format_duration(float(timeout))} at most" if timeout else ""
-    return _Told(EntryKind.WAIT, title, f"until {data.get('wake_when')}{limit}")
+    return _Told(EntryKind.WAIT, title, f"until {data.get('wake_when')}{limit}{_tell_judges(data)}")
 
 
 def _tell_rearmed(data: Data) -> _Told:
-    return _Told(EntryKind.WAIT, "Wait changed", f"until {data.get('wake_when')}")
+    text = f"until {data.get('wake_when')}{_tell_judges(data)}"
+    return _Told(EntryKind.WAIT, "Wait changed", text)
+
+
+def _tell_judges(data: Data) -> str:
+    """Say who judges each side of a condition; empty: it was not logged."""
+    sides = data.get("understood")
+    rows = cast("list[Data]", sides) if isinstance(sides, list) else []
+    return "".join(f"\n{row.get('side')}: judged by {row.get('judged_by')}" for row in rows)
 
 
 def _tell_ended(data: Data) -> _Told:

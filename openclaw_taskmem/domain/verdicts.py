@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from pydantic import JsonValue
+
 from openclaw_taskmem.domain.condition_phrases import FORMS
 from openclaw_taskmem.domain.condition_tokens import scan_words
 from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
@@ -51,6 +53,11 @@ class UnderstoodSide(Value):
     """`rules`, or the name of the reader or the plug-in's judge."""
     note: str | None = None
     """About the reader: how it is asked, or that it is away now. None: rules judge it."""
+
+
+def log_sides(understood: Sequence[UnderstoodSide]) -> list[JsonValue]:
+    """Return how each side was understood, as the log keeps it: its words, and who judges it."""
+    return [{"side": each.side, "judged_by": each.judged_by} for each in understood]
 
 
 class UnjudgedPeriod(Value):

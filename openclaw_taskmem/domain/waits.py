@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from openclaw_taskmem.domain import events, notices, outbox, task_lifecycle
+from openclaw_taskmem.domain import events, notices, outbox, task_lifecycle, verdicts
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.verdicts import UNJUDGED, clip_observation
 from taskmem_hookspecs import (
     Change,
     Event,
@@ -108,7 +107,13 @@ def require_open(facts: TaskFacts | None) -> None:
 
 
 def start_wait(
-    wait: Wait, facts: TaskFacts | None, caller: Caller, sessions: SessionNames, now: datetime
+    wait: Wait,
+    facts: TaskFacts | None,
+    caller: Caller,
+    sessions: SessionNames,
+    now: datetime,
+    *,
+    understood: Sequence[verdicts.UnderstoodSide] = (),
 ) -> Change:
     """Build the change that starts a wait; `facts` is of its task, or None.
 
@@ -116,14 +121,18 @@ def start_wait(
         TaskEnded: The task has ended.
     """
     require_open(facts)
-    known = WaitFacts(wait=wait, task=facts)
-    wakes = _settle_wakes(known, caller, now)
+    wakes = _settle_wakes(WaitFacts(wait=wait, task=facts), caller, now)
     opened = Event(
         at=now,
         kind=events.WAIT_OPENED,
         task_id=wait.task_id,
         wait_id=wait.wait_id,
-        data={"target": wait.target, "wake_when": wait.wake_when, "timeout": wait.timeout_seconds},
+        data={
+            "target": wait.target,
+            "wake_when": wait.wake_when,
+            "timeout": wait.timeout_seconds,
+            "understood": verdicts.log_sides(understood),
+        },
     )
     return Change(
         tasks=_update_task(wait, facts, now),
@@ -146,6 +155,7 @@ def rearm_wait(
     home: str | None,
     sessions: SessionNames,
     now: datetime,
+    understood: Sequence[verdicts.UnderstoodSide] = (),
 ) -> Change:
     """Build the change that arms a wait for another round, with a new deadline.
 
@@ -185,6 +195,7 @@ def rearm_wait(
             "wake_when": wait.wake_when,
             "timeout": timeout,
             "note": wish.note,
+            "understood": verdicts.log_sides(understood),
         },
     )
     return Change(
@@ -256,7 +267,7 @@ def close_wait(facts: WaitFacts, outcome: WaitOutcome, *, wake_id: str, now: dat
             "status": outcome.status,
             "ended_at": now,
             "changed_at": now,
-            "last_observation": clip_observation(outcome.observation),
+            "last_observation": verdicts.clip_observation(outcome.observation),
         }
     )
     text = format_wake_text(ended, outcome)
@@ -331,9 +342,9 @@ def build_outcome(wait: Wait) -> WaitOutcome:
 
 def format_wake_text(wait: Wait, outcome: WaitOutcome) -> str:
     """Write what the agent reads when a wait ends. Source: seed 001 tool 4."""
-    seen = clip_observation(outcome.observation)
+    seen = verdicts.clip_observation(outcome.observation)
     head = f"[system] smart_wait {outcome.status} ({wait.wait_id}): "
-    if outcome.status is WaitStatus.TIMEOUT and seen.startswith(UNJUDGED):
+    if outcome.status is WaitStatus.TIMEOUT and seen.startswith(verdicts.UNJUDGED):
         return (
             f"{head}{seen} Time was up after {wait.timeout_seconds:.10g}s; look "
             "yourself whether it holds."

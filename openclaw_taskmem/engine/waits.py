@@ -110,7 +110,9 @@ def open_wait(
             start=sighting.start,
             within=parsed.within,
         )
-        change = waits.start_wait(wait, facts, caller, context.sessions, now)
+        change = waits.start_wait(
+            wait, facts, caller, context.sessions, now, understood=sighting.understood
+        )
         reached = _is_reached(context, WaitFacts(wait=wait, task=facts))
         return change, ArmedWait(wait=wait, sighting=sighting, reached=reached)
 
@@ -160,6 +162,7 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
             home=home,
             sessions=context.sessions,
             now=now,
+            understood=sighting.understood,
         )
         (wait,) = change.waits
         return change, ArmedWait(

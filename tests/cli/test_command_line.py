@@ -133,11 +133,11 @@ def test_runs_lists_who_holds_a_run_and_the_name_of_its_task(home: Path) -> None
     name = "Bake \N{REPLACEMENT CHARACTER}[31m the bread"
     where = "s\N{REPLACEMENT CHARACTER}[31m"
     titles, row = first.splitlines()
-    assert titles.split() == ["task", "state", "why", "who", "session", "age", "calls"]
+    assert titles.split() == ["task", "state", "who", "session", "age", "calls"]
     assert [name, "running", "baker", where] == [each.strip() for each in row.split("  ") if each][
         :4
     ]
-    assert f"{name}  queued  handed off  tester  -" in second
+    assert f"{name}  queued (handed off)  tester      -" in second
     assert document(home, "runs", "--json")[0]["run_id"] == held["run"]["run_id"]
 
 

@@ -53,8 +53,15 @@ def an_entry(kind: str, minute: int = 0, **data: Any) -> Event:
         (events.RUN_CHANGED, {"from": "running", "to": "review"}, "Run review", "", "warn"),
         (
             events.WAIT_OPENED,
-            {"target": "pty:build", "wake_when": "it ends", "timeout": 60.0},
-            *("Waits for pty:build", "until it ends\nfor 1 minute at most", "plain"),
+            {
+                "target": "pty:build",
+                "wake_when": "it ends",
+                "timeout": 60.0,
+                "understood": [{"side": "it ends", "judged_by": "rules"}],
+            },
+            "Waits for pty:build",
+            "until it ends\nfor 1 minute at most\nit ends: judged by rules",
+            "plain",
         ),
         (
             events.WAIT_ENDED,
