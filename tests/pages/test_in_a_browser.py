@@ -8,6 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from openclaw_taskmem.cli.client import LinkError
 from tests.pages.conftest import ServedPages
 from tests.support.showcase import Showcase
 
@@ -147,6 +148,59 @@ def test_an_act_is_done_only_once_it_is_confirmed(page: Page, showcase: Showcase
     page.get_by_role("dialog").get_by_role("button", name="Approve").click()
     expect(page.locator("#toast")).to_contain_text("approved, and completed")
     assert showcase.daemon.ask("show", id=showcase.tasks["report"])["status"] == "completed"
+
+
+def press_and_confirm(page: Page, verb: str) -> None:
+    """Press a button of the task's page, and agree."""
+    page.locator(".actions").get_by_role("button", name=verb, exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name=verb, exact=True).click()
+
+
+def test_a_task_is_paused_resumed_cancelled_and_resumed(
+    page: Page, pages: ServedPages, showcase: Showcase
+) -> None:
+    task = showcase.daemon.register("Acted on")
+    page.goto(f"{pages.root}task?id={task}")
+    for verb, status in (
+        *(("Pause", "paused"), ("Resume", "active")),
+        *(("Cancel", "cancelled"), ("Resume", "active")),
+    ):
+        press_and_confirm(page, verb)
+        expect(page.locator(".title .state")).to_have_text(status)
+        expect(page.locator("#toast")).to_contain_text("Acted on")
+
+
+def test_a_review_is_sent_back_with_words(
+    page: Page, pages: ServedPages, showcase: Showcase
+) -> None:
+    session = "agent:main:sent-back"
+    task = showcase.begin("sent_back", "Poster", session, "Draw it")
+    showcase.call(session, "task_handoff", task_id=task)
+    page.goto(f"{pages.root}task?id={task}")
+    page.get_by_role("button", name="Send back").click()
+    expect(page.get_by_label("What is to be changed")).to_be_focused()
+    page.keyboard.type("More blue, please.")
+    page.keyboard.press("Enter")
+    expect(page.locator("#toast")).to_contain_text("sent back, with your words")
+    expect(page.locator(".timeline")).to_contain_text("More blue, please.")
+
+
+def test_what_is_not_proved_is_accepted_by_the_user(
+    page: Page, pages: ServedPages, showcase: Showcase
+) -> None:
+    missing = str(showcase.folder / "missing.md")
+    given = {"name": "By post", "plan": ["Send it"], "metadata": {"artifacts": [missing]}}
+    task = showcase.daemon.register(**given)
+    with pytest.raises(LinkError, match="is not completed yet"):
+        showcase.daemon.call("task_update", task_id=task, status="completed")
+    page.goto(pages.root)
+    expect(row(page, "By post")).to_contain_text("not proved")
+    row(page, "By post").get_by_role("button", name="Accept without proof").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Accept without proof").click()
+    expect(page.locator("#toast")).to_contain_text("completed, as you say")
+    page.goto(f"{pages.root}task?id={task}")
+    expect(page.locator(".timeline")).to_contain_text("Accepted by you")
 
 
 def test_a_wait_is_cancelled_on_its_page(
