@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -12,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from openclaw_taskmem.cli.client import LinkError, connect_or_start
+from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.tables import (
     Cell,
     Column,
@@ -39,6 +40,8 @@ _AGE_WIDTH: Final = 76
 """Columns of a terminal from which on ages are shown."""
 _STEP_WIDTH: Final = 110
 _OWNER_WIDTH: Final = 150
+RETRY_SECONDS: Final = 1.0
+"""Seconds between two tries to reach a daemon that is away."""
 PATIENCE_SECONDS: Final = 60.0
 """Seconds that the daemon may take to say that nothing has changed."""
 
@@ -59,10 +62,14 @@ def watch_overview(home: Home) -> None:
 
 
 def _follow_overview(home: Home) -> Iterator[Any]:
-    """Yield the overview at every change; a sentence while the daemon is away."""
+    """Yield the overview at every change; a sentence while the daemon is away.
+
+    A daemon is started once, at the beginning; one that is stopped later stays stopped.
+    """
+    connect_or_start(home, os.environ).close()
     while True:
         try:
-            with connect_or_start(home, os.environ) as link:
+            with connect(home) as link:
                 seen: object = None
                 while True:
                     seen = link.call("changes", {"seen": seen}, PATIENCE_SECONDS)["seen"]
@@ -71,6 +78,7 @@ def _follow_overview(home: Home) -> Iterator[Any]:
             if error.name != "daemon_unavailable":
                 raise
             yield str(error)
+            time.sleep(RETRY_SECONDS)
 
 
 def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
