@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -180,11 +179,8 @@ def _draw_wait(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: 
     )
     yield _draw_heading("History")
     for event in found["history"]:
-        kind = event["kind"].replace("_", " ")
-        yield _indent(make_text(Cell(f"{_format_time(event['at'], now)}  {kind}", "dim")))
-        if event["data"]:
-            data = json.dumps(event["data"], ensure_ascii=False)
-            yield Padding(make_text(data), (0, 0, 0, 4))
+        says = event["says"] or event["kind"].replace("_", " ")
+        yield _indent(make_text(f"{_format_time(event['at'], now)}  {says}"))
 
 
 def _draw_wake(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON

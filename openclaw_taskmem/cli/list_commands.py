@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -189,7 +188,7 @@ def events(*, task: str | None, as_json: bool, limit: int) -> None:
 
 def print_events(found: list[Any], limit: int) -> None:
     """Print the daemon's answer to `events`; `limit`: how many were asked for."""
-    titles = ("when!", "what!", "of!", "details")
+    titles = ("when!", "of!", "what happened")
     _print_list("events", titles, _format_event, found, limit)
 
 
@@ -199,9 +198,8 @@ def _format_event(event: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 -
     subject = event["task_id"] or event["wait_id"]
     return (
         format_local_time(event["at"], now),
-        event["kind"].replace("_", " "),
         None if subject is None else format_short_id(subject),
-        json.dumps(event["data"], ensure_ascii=False) if event["data"] else "",
+        event["says"] or event["kind"].replace("_", " "),
     )
 
 

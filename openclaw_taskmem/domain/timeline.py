@@ -14,7 +14,12 @@ from typing import Any, Final, NamedTuple, cast
 from openclaw_taskmem.domain import events
 from openclaw_taskmem.domain.plan import remap_marks
 from openclaw_taskmem.domain.run_checkpoints import PastCall
-from openclaw_taskmem.domain.texts import format_count, format_duration, format_step_numbers
+from openclaw_taskmem.domain.texts import (
+    format_count,
+    format_duration,
+    format_step_numbers,
+    to_one_line,
+)
 from taskmem_hookspecs import (
     Event,
     Message,
@@ -123,6 +128,14 @@ def build_timeline(
     ]
     found += map(_build_call_entry, calls)
     return sorted(found, key=attrgetter("at"))
+
+
+def tell_event(event: Event) -> str:
+    """Say what a log entry means to people, in one line; empty: nothing of its own."""
+    entry = _build_entry(event)
+    if entry is None:
+        return ""
+    return f"{entry.title}: {to_one_line(entry.text)}" if entry.text else entry.title
 
 
 def build_run_bars(log: Iterable[Event], now: datetime) -> Sequence[RunBar]:

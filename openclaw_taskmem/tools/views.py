@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain import ledger, reachability
+from openclaw_taskmem.domain import ledger, reachability, timeline
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
@@ -330,7 +330,7 @@ def _format_wake(wake: Wake) -> View:
 
 def _format_event(event: Event) -> View:
     known = _format_fields(event, "event_id at kind task_id wait_id run_id")
-    return {**known, "data": dict(event.data)}
+    return {**known, "says": timeline.tell_event(event), "data": dict(event.data)}
 
 
 def _format_fields(row: Value, names: str) -> View:

@@ -101,7 +101,7 @@ EVENT = {
     "kind": "wait_opened",
     "task_id": "task_1m8dna72m9hykycj",
     "wait_id": None,
-    "data": {"target": "pty:build", "wake_when": '"Build finished" appears', "timeout": 300.0},
+    "says": 'Waits for pty:build: until "Build finished" appears, for 5 minutes at most',
 }
 TASK = {
     "name": LONG,
