@@ -1,4 +1,4 @@
-"""`taskmem accept`: for persons at a terminal."""
+"""Commands that act on tasks: for persons at a terminal."""
 
 from __future__ import annotations
 
@@ -57,6 +57,14 @@ def test_in_an_agents_shell_nothing_is_accepted(home: Path, host: str) -> None:
     run = taskmem(home, "accept", "task_x", terminal=True, **{host: "1"})
     assert run.returncode == 1
     assert f"{host} is set" in run.stderr
+    assert "only a person may" in run.stderr
+
+
+@pytest.mark.parametrize("act", ["answer", "approve", "send-back", "pause", "resume", "cancel"])
+def test_in_an_agents_shell_nobody_acts_for_the_user(home: Path, act: str) -> None:
+    words = ["yes"] if act in ("answer", "send-back") else []
+    run = taskmem(home, act, "task_x", *words, terminal=True, CLAUDECODE="1")
+    assert (run.returncode, run.stdout) == (1, "")
     assert "only a person may" in run.stderr
 
 
