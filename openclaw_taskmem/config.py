@@ -7,10 +7,11 @@ first. Source: design §6.
 
 from __future__ import annotations
 
+import difflib
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, cast
@@ -218,23 +219,23 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
     environ[f"{PREFIX}HOME"] = str(home.folder)
     known = {f.name for f in fields(Settings)} - {"home", "in_file", "warnings"}
     odd: list[str] = []
+    from_file: dict[str, str] = {}
     written = _read_config_file(home)
     for name, value in written.items():
         if name not in known | _FOREIGN:
-            odd.append(f"{home.config} has an unknown setting {name!r}; it was left out.")
+            meant = _suggest(name)
+            odd.append(f"{home.config} has an unknown setting {name!r}; it was left out.{meant}")
         else:
             variable = f"{PREFIX}{name.upper()}"
             if "\x00" in value:
                 raise SettingsInvalid(f"{name} in {home.config} holds a NUL; remove it.")
             said = environ.get(variable, "").strip()
+            if not said:
+                from_file[variable] = f"{name} in {home.config}"
             if name in _OF_HOME and said not in ("", value):
                 odd.append(f"{variable}={said} does not count: {home.config} has one.")
             environ[variable] = value if name in _OF_HOME else said or value
-    values: dict[str, Any] = {}
-    for field in fields(Settings):
-        raw = environ.get(f"{PREFIX}{field.name.upper()}", "").strip()
-        if field.name in known and raw:
-            values[field.name] = _parse_setting(field.name, raw, field.default)
+    values = _parse_settings(environ, known, from_file)
     for name in _COUNTS:
         raw = environ.get(f"{PREFIX}{name.upper()}", "").strip()
         if raw and not _WHOLE.fullmatch(raw):
@@ -244,6 +245,37 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
             )
     in_file = frozenset(written.keys() & (known | _FOREIGN))
     return Settings(home=home, in_file=in_file, warnings=tuple(odd), **values)
+
+
+def _suggest(name: str) -> str:
+    """Say which setting is meant by an unknown one in the file; empty: not clear."""
+    names = {field.name for field in fields(Settings)} | _FOREIGN
+    near = difflib.get_close_matches(name, names - _NO_CHOICE, n=1)
+    return f" {near[0]} is meant, perhaps." if near else ""
+
+
+def _parse_settings(
+    environ: Mapping[str, str], known: Collection[str], from_file: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the values of the settings that are set.
+
+    `from_file`: by variable, how the file's settings are named in an error.
+
+    Raises:
+        SettingsInvalid: A value is invalid.
+    """
+    values: dict[str, Any] = {}
+    for field in fields(Settings):
+        variable = f"{PREFIX}{field.name.upper()}"
+        raw = environ.get(variable, "").strip()
+        if field.name not in known or not raw:
+            continue
+        try:
+            values[field.name] = _parse_setting(field.name, raw, field.default)
+        except SettingsInvalid as error:
+            named = str(error).replace(variable, from_file.get(variable, variable), 1)
+            raise SettingsInvalid(named) from None
+    return values
 
 
 def list_changed_settings(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
@@ -256,7 +288,7 @@ def list_changed_settings(settings: Settings, environ: Mapping[str, str]) -> dic
     for field in fields(Settings):
         value = getattr(settings, field.name)
         if field.name not in _NO_CHOICE and value != field.default:
-            chosen[f"{PREFIX}{field.name.upper()}"] = _format_value(value)
+            chosen[f"{PREFIX}{field.name.upper()}"] = format_value(value)
     others = (*(f"{PREFIX}{name.upper()}" for name in _FOREIGN), *_OF_OPENCLAW)
     chosen |= {name: environ[name].strip() for name in others if environ.get(name)}
     chosen |= {name: "set" for name in _KEYS if environ.get(name, "").strip()}
@@ -283,12 +315,12 @@ def _format_file_value(value: object) -> str:
     return str(value)
 
 
-def _format_value(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a value as in the environment."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
-        return ",".join(map(_format_value, cast("tuple[object, ...]", value)))
+        return ",".join(map(format_value, cast("tuple[object, ...]", value)))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

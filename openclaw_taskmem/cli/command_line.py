@@ -21,7 +21,9 @@ HELP_WIDTH: Final = 200
 _GROUPS: Final = {
     "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events"),
     "Act": ("answer", "approve", "send-back", "resume", "pause", "cancel", "accept"),
-    "Set up, and look after": (*("setup", "doctor", "status", "daemon", "plugins", "demo"),),
+    "Set up, and look after": (
+        *("setup", "doctor", "status", "settings", "daemon", "log", "plugins", "demo"),
+    ),
     "For agents and scripts": ("run", "wait", "call", "tools", "mcp"),
 }
 

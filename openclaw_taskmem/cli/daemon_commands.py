@@ -23,22 +23,47 @@ It is 1 if a process holds the home and does not answer.
 
 @click.command()
 @click.option("--detach", is_flag=True, help="Run in the background.")
-@click.argument("action", type=click.Choice(["stop"]), required=False)
+@click.argument("action", type=click.Choice(["stop", "restart"]), required=False)
 def daemon(*, detach: bool, action: str | None) -> None:
-    """Run the daemon of this home until SIGTERM; `daemon stop` stops it."""
-    if action == "stop":
+    """Run the daemon of this home until SIGTERM; or stop or restart the one that runs."""
+    if action is not None:
         from openclaw_taskmem.cli.daemon_stop import stop_daemon
 
         sentence, status = stop_daemon(find_home(os.environ))
         click.echo(sentence, err=status != 0)
-        sys.exit(status)
-    if detach:
+        if action == "stop" or status != 0:
+            sys.exit(status)
+    if detach or action == "restart":
         with connect_or_start(find_home(os.environ), os.environ) as link:
             click.echo(f"A daemon runs as process {link.pid}.")
         return
     from openclaw_taskmem.daemon.startup import main as run_daemon
 
     sys.exit(run_daemon(os.environ))
+
+
+@click.command(name="log")
+@click.option("-n", "--lines", default=50, show_default=True, help="Number of lines.")
+@click.option("--follow", "follows", is_flag=True, help="Print new lines, until Ctrl-C.")
+def log_(*, lines: int, follows: bool) -> None:
+    """Print the end of the daemon's log."""
+    from openclaw_taskmem.cli.daemon_log import print_log
+
+    print_log(find_home(os.environ).log, lines, follows=follows)
+
+
+@click.command()
+@AS_JSON
+def settings(*, as_json: bool) -> None:
+    """Show every setting, its value, and where that is from."""
+    from openclaw_taskmem.cli import settings_list
+    from taskmem_hookspecs.errors import SettingsInvalid
+
+    try:
+        found = settings_list.read_settings_list(os.environ)
+    except SettingsInvalid as error:
+        fail(str(error))
+    print_json(found) if as_json else settings_list.print_settings(found)
 
 
 @click.command()
@@ -151,7 +176,8 @@ def plugins(*, as_json: bool) -> None:
 @click.command()
 @AS_JSON
 @click.option("--no-proof", is_flag=True, help="Send no wake, so no model is asked.")
-def doctor(*, as_json: bool, no_proof: bool) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Show what is well, too.")
+def doctor(*, as_json: bool, no_proof: bool, verbose: bool) -> None:
     """Check every link to the agent, and say how to repair what fails.
 
     If a gateway is connected, a wake is sent through it, in a session of its own. That
@@ -159,7 +185,9 @@ def doctor(*, as_json: bool, no_proof: bool) -> None:
     """
     from openclaw_taskmem.cli.doctor import run_doctor
 
-    sys.exit(run_doctor(os.environ, click.echo, as_json=as_json, proof=not no_proof))
+    sys.exit(
+        run_doctor(os.environ, click.echo, as_json=as_json, proof=not no_proof, verbose=verbose)
+    )
 
 
 @click.command()
@@ -170,4 +198,4 @@ def demo() -> None:
     sys.exit(run_demo(click.echo))
 
 
-COMMANDS: Final = (daemon, mcp, status, call, tools, plugins, doctor, demo)
+COMMANDS: Final = (daemon, log_, settings, mcp, status, call, tools, plugins, doctor, demo)

@@ -34,10 +34,25 @@ ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
 """Seconds for one answer of the daemon: as long as it may take to start."""
 
 
+_SUBJECTS: Final = {
+    **dict.fromkeys(("home", "settings", "daemon", "clock", "plugin", "plugins"), "The daemon"),
+    **dict.fromkeys(("transport", "wakes"), "Wakes"),
+    **dict.fromkeys(("reader", "screen", "text"), "What reads and sees"),
+    **dict.fromkeys(("database", "kept"), "The database"),
+    "openclaw": "OpenClaw",
+}
+"""What the rows are about, by the first part of their ids; others stand below that part itself."""
+
+
 def run_doctor(
-    environ: MutableMapping[str, str], say: Callable[[str], None], *, as_json: bool, proof: bool
+    environ: MutableMapping[str, str],
+    say: Callable[[str], None],
+    *,
+    as_json: bool,
+    proof: bool,
+    verbose: bool = False,
 ) -> int:
-    """Print every row; return the exit status: 1 if one fails."""
+    """Print what is wrong, or with `verbose` every row; return the exit status: 1 if one fails."""
     # A plug-in's error is shown as a row, so keep it off stderr.
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
     found: list[HealthRow] = []
@@ -45,10 +60,15 @@ def run_doctor(
         _interrupt_on_sigterm(),
         closing(run_all_checks(environ, SystemClock(), proof=proof)) as rows,
     ):
+        subject = ""
         for row in rows:
             found.append(row)
-            if not as_json:
-                say(format_row(row))
+            if as_json or not (verbose or row.state is not HealthState.OK):
+                continue
+            if find_subject(row) != subject:
+                subject = find_subject(row)
+                say(subject)
+            say(format_row(row))
     say(format_json(found) if as_json else format_summary(found))
     return 0 if is_healthy(found) else 1
 
@@ -67,6 +87,12 @@ def _interrupt_on_sigterm() -> Generator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def find_subject(row: HealthRow) -> str:
+    """Return what a row is about, as its heading says it."""
+    first = row.id.partition(".")[0]
+    return _SUBJECTS.get(first, first.capitalize())
+
+
 def is_healthy(rows: Sequence[HealthRow]) -> bool:
     """Whether no row fails."""
     return all(row.state is not HealthState.FAIL for row in rows)
@@ -83,7 +109,7 @@ def format_summary(rows: Sequence[HealthRow]) -> str:
     counts = {state: sum(row.state is state for row in rows) for state in HealthState}
     failing, odd = counts[HealthState.FAIL], counts[HealthState.WARN]
     if not failing and not odd:
-        return "All is well."
+        return f"{len(rows)} links were looked at. All is well."
     parts = [f"{failing} failed"] if failing else []
     parts += [format_count(odd, "warning")] if odd else []
     return f"{len(rows)} links: {', '.join(parts)}."

@@ -574,9 +574,29 @@ def test_the_document_and_the_last_line_say_the_same(rows):
     assert [row["state"] for row in whole["rows"]] == states
     assert whole["ok"] is (FAIL not in states)
     last = doctor.format_summary(rows)
-    assert (last == "All is well.") is (set(states) <= {OK})
+    assert ("All is well." in last) is (set(states) <= {OK})
     assert (f"{states.count(FAIL)} failed" in last) is (FAIL in states)
     assert (format_count(states.count(WARN), "warning") in last) is (WARN in states)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
+    rows = [
+        core_checks.build_ok_row("home", "Yours."),
+        core_checks.build_warn_row("openclaw.tools", "Hidden.", "Show them."),
+        core_checks.build_ok_row("openclaw.home", "This one."),
+        core_checks.build_fail_row("third.party", "Broken.", None),
+    ]
+    monkeypatch.setattr(doctor, "run_all_checks", lambda *_, **__: (row for row in rows))
+    said = []
+
+    status = doctor.run_doctor({}, said.append, as_json=False, proof=False, verbose=verbose)
+
+    wrong = ["OpenClaw", "warn  openclaw.tools: Hidden.\n      Show them."]
+    whole = ["The daemon", "ok    home: Yours.", *wrong, "ok    openclaw.home: This one."]
+    end = ["Third", "fail  third.party: Broken.", "4 links: 1 failed, 1 warning."]
+    assert said == [*(whole if verbose else wrong), *end]
+    assert status == 1
 
 
 def test_a_row_shows_no_password():

@@ -244,11 +244,12 @@ def test_the_doctor_waits_for_a_daemon_that_is_starting(home):
         daemon = Daemon(home)
         until(lambda: holder(home) == daemon.process.pid, "it holds the home")
         doctor = subprocess.Popen(
-            [COMMAND, "doctor", "--no-proof"],
+            [COMMAND, "doctor", "--verbose", "--no-proof"],
             stdout=subprocess.PIPE,
             env=environment(home),
             text=True,
         )
+        assert doctor.stdout.readline() == "The daemon\n"
         rows = [doctor.stdout.readline() for _ in ("home", "settings")]
     rest, _ = doctor.communicate(timeout=PATIENCE)
     daemon.close()

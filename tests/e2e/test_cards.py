@@ -143,5 +143,5 @@ def test_options_and_a_review_are_answered_by_buttons(story: Story):
 
 
 def test_doctor_says_that_users_see_cards_and_buttons(story: Story):
-    said = story.house.taskmem.try_run("doctor").stdout
+    said = story.house.taskmem.try_run("doctor", "-v").stdout
     assert "Users see progress cards, and buttons for questions." in said
