@@ -37,7 +37,7 @@ ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
 _SUBJECTS: Final = {
     **dict.fromkeys(("home", "settings", "daemon", "clock", "plugin", "plugins"), "The daemon"),
     **dict.fromkeys(("transport", "wakes"), "Wakes"),
-    **dict.fromkeys(("reader", "screen", "text"), "What reads and sees"),
+    **dict.fromkeys(("reader", "readers", "screen"), "What reads and sees"),
     **dict.fromkeys(("database", "kept"), "The database"),
     "openclaw": "OpenClaw",
 }

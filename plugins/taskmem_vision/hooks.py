@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from taskmem_hookspecs import Condition, Judge, Reader, Sensor, Target, hookimpl
+from taskmem_hookspecs import Condition, HealthCheck, Judge, Reader, Sensor, Target, hookimpl
 
 if TYPE_CHECKING:
     from taskmem_vision.capture.sensor import ScreenSensor
@@ -56,6 +57,14 @@ def reader() -> Reader:
     from taskmem_vision.gemini.client import Gemini
 
     return Gemini()
+
+
+@hookimpl(trylast=True)
+def health_checks() -> Sequence[HealthCheck]:
+    """Return the check of the display, and of what reads its text."""
+    from taskmem_vision.health import ScreenCheck
+
+    return [ScreenCheck()]
 
 
 @cache

@@ -66,14 +66,14 @@ class ScreenSensor:
     def _watch_screen(self) -> Watch:
         from taskmem_vision.capture.screen import ScreenWatch
 
-        found = desktop.find_screen_display(self._environ, self._platform, _list_sockets())
+        found = desktop.find_screen_display(self._environ, self._platform, list_sockets())
         events = found.name is not None and _has_x11()
         if self._privacy and not events:
             raise NoProvider(_PRIVACY_LOST)
         return ScreenWatch(found, self._privacy, _connect_x11 if events else None)
 
     def _watch_window(self, name: str) -> Watch:
-        found = desktop.find_window_display(self._environ, self._platform, _list_sockets())
+        found = desktop.find_window_display(self._environ, self._platform, list_sockets())
         if not _has_x11():
             raise NoProvider(_NO_LIBRARY)
         from taskmem_vision.capture.window import WindowWatch
@@ -109,7 +109,7 @@ def _has_match(name: str, there: Iterable[Window]) -> bool:
     return True
 
 
-def _list_sockets() -> Iterator[str]:
+def list_sockets() -> Iterator[str]:
     """Yield the names of the sockets that have a listening server.
 
     It connects to each, so it is called only when needed.

@@ -1,0 +1,63 @@
+"""Check of `taskmem doctor`: which display is watched, and what reads its text."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+
+from taskmem_hookspecs import Checkup, HealthRow, HealthState, NoProvider
+from taskmem_vision.capture.desktop import Desktop, find_screen_display
+from taskmem_vision.capture.sensor import list_sockets
+from taskmem_vision.reading.ocr import Tesseract
+from taskmem_vision.reading.rapid import RapidOcr
+
+
+class ScreenCheck:
+    """`HealthCheck` of the display and of text recognition."""
+
+    name = "screen"
+    costs = False
+
+    async def look(self, checkup: Checkup) -> AsyncIterator[HealthRow]:
+        """Yield a row on the display, and one on what reads its text."""
+        del checkup
+        display = find_display(os.environ, sys.platform, list_sockets())
+        yield check_display(display)
+        engine = "tesseract" if Tesseract.find() else "rapidocr" if RapidOcr.find() else None
+        yield check_text(engine, has_display=isinstance(display, Desktop))
+
+
+def find_display(
+    environ: Mapping[str, str], platform: str, sockets: Iterable[str]
+) -> Desktop | NoProvider:
+    """Return the display that would be watched, or why none can be."""
+    try:
+        return find_screen_display(environ, platform, sockets)
+    except NoProvider as error:
+        return error
+
+
+def check_display(display: Desktop | NoProvider) -> HealthRow:
+    """Return the row on the display. That there is none is no fault: a server has none."""
+    if isinstance(display, Desktop):
+        where = f"display {display.name}" if display.name else "this machine"
+        detail = f"Windows and the screen of {where} can be watched."
+    else:
+        detail = f"No screen can be watched. {display}"
+    return HealthRow(id="screen.display", state=HealthState.OK, detail=detail)
+
+
+def check_text(engine: str | None, *, has_display: bool) -> HealthRow:
+    """Return the row on text recognition; `engine`: what reads text, None if nothing does."""
+    if engine is not None:
+        detail = f"Text on windows and the screen is read by {engine}, on this machine."
+        return HealthRow(id="screen.text", state=HealthState.OK, detail=detail)
+    return HealthRow(
+        id="screen.text",
+        state=HealthState.WARN if has_display else HealthState.OK,
+        detail="Nothing on this machine reads text on windows and the screen.",
+        cure="Install tesseract-ocr, or openclaw-taskmem[ocr], and run: taskmem daemon restart"
+        if has_display
+        else None,
+    )
