@@ -37,7 +37,7 @@ BUILT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """A correct clock shows no earlier time than this."""
 _LIKE: Final = 0.85
 _ANOTHER: Final = "Set TASKMEM_HOME to a folder of your own."
-_RESTART: Final = "Run: taskmem daemon stop (the next command starts it again)."
+_RESTART: Final = "Run: taskmem daemon restart"
 
 
 def build_ok_row(name: str, detail: str) -> HealthRow:
@@ -184,7 +184,7 @@ def check_transport(
         try:
             name = plugin_host.find_wake_transport(wanted).name
         except TaskmemError as error:
-            cure = "Mend TASKMEM_WAKE_TRANSPORT, then run: taskmem daemon stop."
+            cure = "Mend TASKMEM_WAKE_TRANSPORT, then run: taskmem daemon restart."
             return None, build_fail_row("transport", str(error), cure)
     how = "" if name == wanted else f" as {name}"
     return name, build_ok_row("transport", f"The transport of wakes is {wanted}{how}.")
@@ -208,7 +208,7 @@ def check_differences(
                 f"{cure[0].lower()}{cure[1:]}"
             )
         if not name.startswith(PREFIX):
-            cure = "Run: taskmem daemon stop; taskmem daemon --detach"
+            cure = "Run: taskmem daemon restart"
         yield build_warn_row(f"settings.{name}", sentence, cure)
 
 

@@ -51,7 +51,7 @@ class SdkUnavailable(TaskmemError):
         """Build the sentence from the error that the import raised."""
         super().__init__(
             f"The daemon cannot speak MCP, for its SDK did not load ({format_error(why)}). "
-            "Install taskmem anew, then run taskmem daemon stop and call again."
+            "Install taskmem anew, then run taskmem daemon restart and call again."
         )
 
 

@@ -149,7 +149,7 @@ class Dispatcher:
         if handler is None:
             raise UnknownTool(
                 f"The daemon does not know {quote_line(method, 80)}; it may be older than "
-                "the command: restart it with taskmem daemon stop."
+                "the command: restart it with taskmem daemon restart."
             )
         looks = method in ("feed", "act") or (method == "call" and _is_slow_call(params))
         return await self._run_call(process, handler, params, looks=looks)
@@ -180,7 +180,7 @@ class Dispatcher:
             return await self._run_call(by, work, params, caller, looks=looks)
         raise UnknownTool(
             f"The daemon does not know {quote_line(method, 80)}; it may be older than "
-            "the plug-in: restart it with taskmem daemon stop."
+            "the plug-in: restart it with taskmem daemon restart."
         )
 
     def forget_gateway(self, connection: object) -> None:

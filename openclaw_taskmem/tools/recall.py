@@ -23,7 +23,7 @@ def memory_recall(context: Context, form: forms.MemoryRecall, caller: Caller) ->
             "message": (
                 "No recording source is switched on, so there is no history to "
                 "search. Install a plug-in that provides recall_source and restart "
-                "the daemon with: taskmem daemon stop."
+                "the daemon with: taskmem daemon restart."
             ),
         }
     return {

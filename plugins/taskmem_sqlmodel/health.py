@@ -94,7 +94,7 @@ def _build_row(name: str, seen: _DatabaseState, seconds: float) -> HealthRow:
     if not seen.newest:
         return _fail(
             f"{name} has an older schema than {schema.HEAD}.",
-            "A new daemon brings it up to date: taskmem daemon stop",
+            "A new daemon brings it up to date: taskmem daemon restart",
         )
     if seen.broken:
         first = "; ".join(seen.broken[:NAMED])

@@ -70,7 +70,7 @@ def _describe_allowed_folders(within: tuple[str, ...]) -> str:
     return (
         f"{folders}; have it written there, or let the user set artifact_roots in "
         f"{config} (TASKMEM_ARTIFACT_ROOTS where that is set, for it goes first) to "
-        "these and its folder, then run: taskmem daemon stop"
+        "these and its folder, then run: taskmem daemon restart"
     )
 
 

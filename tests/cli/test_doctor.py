@@ -183,7 +183,7 @@ def test_a_daemon_of_another_version_is_to_be_restarted(home, daemon):
     link.close()
     assert row.state is FAIL
     assert "0.0.1" in row.detail
-    assert "taskmem daemon stop" in row.cure
+    assert "taskmem daemon restart" in row.cure
 
 
 @pytest.mark.parametrize(("age", "advised"), [(1, False), (1000, True)], ids=["starts", "hangs"])
@@ -322,7 +322,7 @@ def test_a_setting_that_the_daemon_has_otherwise_is_named(home, used, text, here
     for row, sentence in zip(rows, said, strict=True):
         assert row.state is WARN
         assert re.search(sentence, row.detail)
-        assert "taskmem daemon stop" in row.cure
+        assert "taskmem daemon restart" in row.cure
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_enabled_plugins_are_listed_with_those_left_out():
     ("state", "error", "found", "cure"),
     [
         ("failed", "loading: boom", FAIL, "TASKMEM_DISABLED_PLUGINS=bad"),
-        ("muted", "on_stuck: boom", WARN, "taskmem daemon stop"),
+        ("muted", "on_stuck: boom", WARN, "taskmem daemon restart"),
         ("on", "recall: boom", WARN, "Tell its author"),
     ],
 )
@@ -405,7 +405,7 @@ def test_a_plugin_that_changed_under_its_daemon_is_told(loaded, installed, said)
     [(name, row)] = check_versions(same | loaded, same | installed).items()
     assert (name, row.state) == ("plugin.b.version", WARN)
     assert row.detail.startswith(said)
-    assert "taskmem daemon stop" in row.cure
+    assert "taskmem daemon restart" in row.cure
 
 
 def test_built_in_plugins_have_the_version_of_the_daemon():
@@ -713,13 +713,14 @@ def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
 
     def examine(*_, **__):
         assert said == []
-        yield core_checks.build_ok_row("first", "It is there.")
-        assert said == ["ok    first: It is there."]
+        yield core_checks.build_warn_row("first", "It is odd.", None)
+        assert said == ["First", "warn  first: It is odd."]
         yield core_checks.build_fail_row("second", "It is not.", "Make it.")
 
     monkeypatch.setattr(doctor, "run_all_checks", examine)
     assert doctor.run_doctor({}, said.append, as_json=False, proof=True) == 1
-    assert said[1:] == ["fail  second: It is not.\n      Make it.", "2 links: 1 failed."]
+    fails = ["Second", "fail  second: It is not.\n      Make it."]
+    assert said[2:] == [*fails, "2 links: 1 failed, 1 warning."]
 
 
 def test_warnings_alone_are_no_failure(monkeypatch):
@@ -767,13 +768,14 @@ def test_ctrl_c_ends_it_with_no_traceback():
         # Nobody takes the connection, so the examination hangs at the daemon.
         daemon = FakeDaemon(home, opening=None)
         run = subprocess.Popen(
-            [COMMAND, "doctor"],
+            [COMMAND, "doctor", "-v"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env=environment(home),
         )
         assert run.stdout is not None
+        assert run.stdout.readline() == "The daemon\n"
         assert "home" in run.stdout.readline()
         assert "settings" in run.stdout.readline()
         run.send_signal(signal.SIGINT)

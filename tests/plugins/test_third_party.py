@@ -172,7 +172,7 @@ def test_the_doctor_names_a_plugin_that_was_upgraded(site, home):
             rows["plugin.ntfy.version"]["detail"]
             == "The daemon runs taskmem-ntfy 1.0, and taskmem-ntfy 1.1 is installed."
         )
-        assert "taskmem daemon stop" in rows["plugin.ntfy.version"]["cure"]
+        assert "taskmem daemon restart" in rows["plugin.ntfy.version"]["cure"]
         assert "plugin.broken.version" not in rows
     finally:
         daemon.close()

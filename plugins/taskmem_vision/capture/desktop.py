@@ -27,7 +27,7 @@ _NO_WAYLAND: Final = (
 _NO_DISPLAY: Final = (
     "There is no display: neither DISPLAY nor TASKMEM_DISPLAY is set where the daemon "
     "was started. Where there is a desktop, set one, such as TASKMEM_DISPLAY=:0, and "
-    "run: taskmem daemon stop. Where there is none, wait on a terminal (pty:NAME) or a "
+    "run: taskmem daemon restart. Where there is none, wait on a terminal (pty:NAME) or a "
     "file (pty:file:/PATH)."
 )
 

@@ -87,7 +87,7 @@ class Gemini:
             return ReaderStatus(
                 readiness=Readiness.OFF,
                 detail="There is no key for Gemini.",
-                cure="Set GEMINI_API_KEY and run: taskmem daemon stop",
+                cure="Set GEMINI_API_KEY and run: taskmem daemon restart",
             )
         named = NAME in re.split(r"[\s,]+", self._environ.get("TASKMEM_READERS", ""))
         if not named and self._is_allowed_by_setup() is False:

@@ -102,7 +102,7 @@ def test_one_of_an_older_schema_is_brought_up_to_date(kept_database, monkeypatch
     row = health.check_database(kept_database)
     assert row.state is FAIL
     assert f"older schema than {NEXT}" in row.detail
-    assert "taskmem daemon stop" in row.cure
+    assert "taskmem daemon restart" in row.cure
 
 
 @pytest.mark.parametrize(

@@ -396,7 +396,7 @@ def test_home_settings_are_hidden_whatever_the_homes_name(tmp_path, name):
                 "(/a, /home, /var/log); have it written there, or let the user set "
                 "artifact_roots in /state/config.toml (TASKMEM_ARTIFACT_ROOTS where "
                 "that is set, for it goes first) to these and its folder, then run: "
-                "taskmem daemon stop."
+                "taskmem daemon restart."
             ),
         ),
         (("/state", *(f"/{n}" for n in range(10))), "/6, /7 and 2 more); have"),
