@@ -149,7 +149,7 @@ def guard_reopen(task: Task, newest: Sequence[Event], caller: Caller) -> None:
     if last is not None and last.data.get("by") == _USER:
         raise NotAllowed(
             f"The user cancelled {task.task_id}, so only they reopen it: ask them, and "
-            "they do with /resume in their chat, or with taskmem call task_resume at a "
+            "they do with /resume in their chat, or with taskmem resume at a "
             "terminal. Nothing was written."
         )
 

@@ -195,7 +195,7 @@ def guard_review(run: Run | None, caller: Caller, answer: str | None = None) -> 
     if caller.gateway_owner is None and answer is None:
         raise RunNotReady(
             f"{run.task_id} waits for the user's review: they accept it or send it "
-            "back at a terminal, with taskmem call task_update; or, once they have "
+            "back at a terminal, with taskmem approve or send-back; or, once they have "
             "told you, call task_resume with their words as answer, and then act on "
             "these. Nothing was written."
         )

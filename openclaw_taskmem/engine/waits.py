@@ -203,7 +203,7 @@ def forget_trial(context: Context, wait_id: str) -> None:
         if not is_trial(wait.session_key) or wait.status is WaitStatus.WATCHING:
             raise InvalidArguments(
                 f"{wait_id} is none of the doctor's that has ended, and only those are "
-                "removed; cancel it with taskmem call wait_cancel."
+                "removed; cancel it with taskmem cancel."
             )
         return Change(forget_waits=(wait_id,)), None
 
