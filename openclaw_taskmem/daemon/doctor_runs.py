@@ -28,6 +28,7 @@ class DoctorRuns:
         self._note_change = note_change
         self._lock = threading.Lock()
         self._running = False
+        self._process: subprocess.Popen[bytes] | None = None
         self._report: Mapping[str, Any] | None = None
 
     def read_report(self) -> Mapping[str, Any] | None:
@@ -49,22 +50,29 @@ class DoctorRuns:
             self._running, self._report = True, None
         threading.Thread(target=self._run, args=(proof,), name="doctor", daemon=True).start()
 
+    def close(self) -> None:
+        """End a doctor that looks."""
+        if self._process is not None:
+            self._process.terminate()
+
     def _run(self, proof: bool) -> None:  # noqa: FBT001 - a thread's argument
         command = [sys.executable, "-m", "openclaw_taskmem", "doctor", "--json"]
         command += [] if proof else ["--no-proof"]
         try:
-            ran = subprocess.run(  # noqa: S603 - our own program
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
                 command,
                 env={**os.environ, "TASKMEM_HOME": self._home},
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=SECONDS,
-                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
-            report = json.loads(ran.stdout)
+            with self._process as process:
+                said, _ = process.communicate(timeout=SECONDS)
+            report = json.loads(said)
             for row in report["rows"]:
                 row["rank"] = _RANKS.get(row["state"], 2)
         except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+            self.close()
             log.warning("the doctor did not report: %s", error)
             row = {"id": "doctor", "state": "fail", "detail": "It did not report.", "rank": 0}
             report = {"ok": False, "rows": [{**row, "cure": "Run: taskmem doctor"}]}

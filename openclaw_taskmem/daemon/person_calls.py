@@ -65,6 +65,10 @@ class PersonCalls:
             "act": self.act,
         }
 
+    def close(self) -> None:
+        """End what still runs for a person."""
+        self._doctor.close()
+
     def _show(self, params: Params) -> JsonValue:
         before = params.get("before")
         page = before if isinstance(before, int) and before < 2**63 else None

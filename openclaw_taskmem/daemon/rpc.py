@@ -125,6 +125,7 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Let running calls end; accept no others."""
+        self._for_person.close()
         await self.apart.close()
         await self._looking.close()
         await self._rendering.close()
