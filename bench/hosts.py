@@ -107,7 +107,8 @@ class Machine:
                 wish["session_key"] = self.chance.choice([*SESSIONS, "main"])
             failed, answer = self._relays[host].call("smart_wait", wish)
             if failed and answer["error"] == "not_allowed":
-                del wish["session_key"]
+                for others in ("session_key", "task_id"):
+                    wish.pop(others, None)
                 failed, answer = self._relays[host].call("smart_wait", wish)
             if failed:
                 raise SystemExit(answer["message"])

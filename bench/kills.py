@@ -102,8 +102,8 @@ def kill_one_daemon(*, alone: bool) -> tuple[float, float]:
         wait_until(lambda: find_home_holder(home) not in (None, pid), "another daemon is there")
         answered = time.monotonic() - killed
         if command is None:
-            sql = "SELECT 1 FROM wakes WHERE wait_id = ? AND state != 'due'"
-            wait_until(lambda: fetch_row(home, sql, wait["wait_id"]), "the wake is sent")
+            sql = "SELECT 1 FROM wakes WHERE wait_id = ?"
+            wait_until(lambda: fetch_row(home, sql, wait["wait_id"]), "the wake is there")
         else:
             command.wait(PATIENCE)
         return answered, time.monotonic() - killed
