@@ -201,7 +201,8 @@ def _start_machine(stack: ExitStack, number: int) -> Machine:
     gateway.sessions = {*SESSIONS}
     gateway.open()
     for home in made:
-        settings = {"TASKMEM_OPENCLAW_BIN": str(openclaw.binary), "HOME": str(folder)}
+        roots = {"TASKMEM_ARTIFACT_ROOTS": str(home.folder.parent)}
+        settings = {"TASKMEM_OPENCLAW_BIN": str(openclaw.binary), "HOME": str(folder), **roots}
         process = start_home_daemon(home, TASKMEM_WAKE_TRANSPORT="auto", **settings)
         stack.callback(process.wait)
         stack.callback(process.terminate)

@@ -138,8 +138,8 @@ def test_doctor_proves_a_wake_and_leaves_nothing_behind(
         assert f"openclaw.hook.{hook}" in rows
     assert sessions(at_home) == before
     assert sorted(each.name for each in room.taskmem.iterdir()) == files
-    for what in ("wakes", "waits", "events"):
-        assert json.loads(taskmem.run(what, "--all", "--json")) == [], what
+    for what in (("wakes", "--all"), ("waits", "--all"), ("events",)):
+        assert json.loads(taskmem.run(*what, "--json")) == [], what
 
     # Two turns of a model, and without the proof none.
     turns = [each for each in model.requests if each.opens_turn]
