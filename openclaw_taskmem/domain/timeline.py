@@ -274,7 +274,8 @@ def _tell_opened(data: Data) -> _Told:
 
 
 def _tell_rearmed(data: Data) -> _Told:
-    text = f"until {data.get('wake_when')}{_tell_judges(data)}"
+    said = f"\n{note}" if (note := data.get("note")) else ""
+    text = f"until {data.get('wake_when')}{said}{_tell_judges(data)}"
     return _Told(EntryKind.WAIT, "Wait changed", text)
 
 

@@ -465,7 +465,7 @@ def test_no_agent_without_a_gateway_ends_a_review(wish: dict[str, Any]) -> None:
     )
     agent = Caller(owner=HOLDER, host="mcp:claude-code")
 
-    with pytest.raises(RunNotReady, match="taskmem call task_update; or, once they"):
+    with pytest.raises(RunNotReady, match="with taskmem approve or send-back; or, once they"):
         apply_update(facts, UpdateRequest(**wish, caller=agent), NOW, sessions=SESSIONS)
 
     # The user does, and a message ends nothing.

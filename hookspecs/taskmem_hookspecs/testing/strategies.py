@@ -15,6 +15,7 @@ from taskmem_hookspecs.evidence import (
     WorkFolder,
 )
 from taskmem_hookspecs.model import (
+    RESERVED_METADATA,
     Author,
     Event,
     Linkage,
@@ -70,6 +71,8 @@ numbers = st.integers(0, 2**31 - 1)
 
 checksums = st.text("0123456789abcdef", min_size=64, max_size=64)
 
+own_keys = texts.filter(lambda key: key not in RESERVED_METADATA)
+
 seconds = st.floats(0.001, 2_592_000)
 
 homes = st.none() | st.sampled_from(("home_1", "home_2"))
@@ -91,7 +94,7 @@ def tasks(task_id: str) -> st.SearchStrategy[Task]:
         status=st.sampled_from(TaskStatus),
         plan=plans,
         done=st.frozensets(st.integers(0, 200), max_size=4),
-        metadata=st.dictionaries(texts, json_values, max_size=3),
+        metadata=st.dictionaries(own_keys, json_values, max_size=3),
         linkage=linkages,
         session_key=st.none() | texts,
         host=st.none() | texts,
