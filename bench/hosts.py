@@ -100,6 +100,9 @@ class Machine:
             wish["task_id"] = self.chance.choice(self.tasks[home.folder])
         if host == "openclaw":
             session = self.chance.choice(SESSIONS)
+            if "task_id" in wish:
+                # A session may not wait for a task that another one holds.
+                wish["task_id"] = self.tasks[home.folder][SESSIONS.index(session)]
             answer = self._call(session, "smart_wait", **wish)
         else:
             session = None
