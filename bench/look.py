@@ -30,7 +30,7 @@ PICTURES = 20
 CHANGES = 40
 COMMANDS = 30
 SETTLED = 3
-"""Seconds after which what a page has loaded is counted, and after which it is closed."""
+"""Seconds for which the daemon rests before its memory is measured."""
 
 
 def look_at_pages() -> Iterator[Figure]:

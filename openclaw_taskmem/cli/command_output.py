@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 import click
@@ -22,6 +23,11 @@ def fail(sentence: str, status: int = 1) -> NoReturn:
     """Print a sentence to the error output, and end with an exit status."""
     click.echo(to_printable(sentence), err=True)
     sys.exit(status)
+
+
+def get_now() -> datetime:
+    """Return the present instant."""
+    return datetime.now(UTC)  # noqa: TID251 - a person looks at it now
 
 
 def call_daemon(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON

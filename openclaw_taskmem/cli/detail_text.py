@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 import click
@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from openclaw_taskmem.cli.command_output import get_now
 from openclaw_taskmem.cli.tables import (
     Cell,
     Column,
@@ -227,11 +228,6 @@ def _format_time(instant: str, now: datetime) -> str:
     at = datetime.fromisoformat(instant)
     local = format_local_time(at, now)
     return local if at > now else f"{local} ({format_age(at, now)} ago)"
-
-
-def get_now() -> datetime:
-    """Return the present instant."""
-    return datetime.now(UTC)  # noqa: TID251 - a person looks at it now
 
 
 def _print_all(parts: Iterator[RenderableType]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, cast
 
 import click
@@ -15,6 +15,7 @@ from openclaw_taskmem.cli.command_output import (
     AS_JSON,
     ENDED_TOO,
     call_daemon,
+    get_now,
     print_json,
     print_line,
 )
@@ -22,11 +23,6 @@ from openclaw_taskmem.domain.text_safety import escape_hidden
 from openclaw_taskmem.home import find_home
 
 LIMIT: Final = click.option("--limit", default=1000, help="Maximum number of rows.")
-
-
-def get_now() -> datetime:
-    """Return the present instant."""
-    return datetime.now(UTC)  # noqa: TID251 - a person looks at it now
 
 
 def _print_list(

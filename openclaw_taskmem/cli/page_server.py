@@ -89,15 +89,15 @@ class PageServer:
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([self._socket]))
         try:
-            while await self._is_used(serving, idle_seconds):
+            while await self._await_request(serving, idle_seconds):
                 continue
         finally:
             self._feed.close()
             server.should_exit = True
             await serving
 
-    async def _is_used(self, serving: asyncio.Task[None], idle_seconds: float) -> bool:
-        """Return whether something was asked for, and the server goes on."""
+    async def _await_request(self, serving: asyncio.Task[None], idle_seconds: float) -> bool:
+        """Wait for a request; False: none came in `idle_seconds`, or the server ended."""
         self._asked.clear()
         asked = asyncio.create_task(self._asked.wait())
         done, _ = await asyncio.wait(

@@ -83,7 +83,7 @@ def ui(*, no_open: bool) -> None:
 @click.command(name="list")
 @AS_JSON
 @ENDED_TOO
-@click.option("--implicit", is_flag=True, help="Include tasks that the daemon opened by itself.")
+@click.option("--implicit", is_flag=True, help="List only those that the daemon opened itself.")
 @click.option("--limit", default=100, show_default=True, help="Maximum number of rows.")
 def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None:
     """List tasks: those that wait for somebody, then the latest first."""

@@ -33,7 +33,7 @@ PROVE: Final = "prove"
 
 
 class PersonCalls:
-    """Answers on threads what people ask and want."""
+    """Runs the calls of commands and pages, each on a thread of its own."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class PersonCalls:
         """Return the overview; with `numbered`, a person's words may name its tasks by number."""
         found = read_overview(self._context)
         if params.get("numbered") is True:
-            self._listed.put(overview.list_task_ids(found))
+            self._listed.note_tasks(overview.list_task_ids(found))
         return overview.describe_overview(found)
 
     def _list_tasks(self, params: Params) -> JsonValue:
@@ -91,7 +91,7 @@ class PersonCalls:
             implicit=params.get("implicit") is True,
         )
         if params.get("numbered") is True:
-            self._listed.put(line.task_id for line in lines)
+            self._listed.note_tasks(line.task_id for line in lines)
         return overview.describe_list(lines, self._context.clock.now())
 
     def _find_by_words(self, params: Params) -> JsonValue:

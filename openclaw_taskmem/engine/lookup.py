@@ -28,13 +28,16 @@ LISTED: Final = 5
 
 
 class PersonList:
-    """The tasks that a person was last shown, numbered from 1. May be used from any thread."""
+    """The tasks of the list that was shown last, at any terminal, numbered from 1.
+
+    May be used from any thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listed: tuple[str, ...] = ()
 
-    def put(self, task_ids: Iterable[str]) -> None:
+    def note_tasks(self, task_ids: Iterable[str]) -> None:
         """Note the tasks of a list that is shown now."""
         with self._lock:
             self._listed = (*task_ids,)
@@ -58,7 +61,7 @@ def find_by_words(
 ) -> Found:
     """Return the one task, wait or wake that a person's words mean.
 
-    In this order: a number of the list that they were last shown, a whole id, the beginning or end
+    In this order: a number of the list that was shown last, a whole id, the beginning or end
     of one, a whole name, the beginning of a name, a part of one.
 
     Raises:

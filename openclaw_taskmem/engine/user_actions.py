@@ -33,6 +33,9 @@ def act_on_task(
 ) -> str:
     """Do for a person what they want with a task; return a sentence that says what was done.
 
+    Whether the task allows it is read before the use case commits: a change in between is not
+    seen.
+
     Args:
         context: The context of the use case.
         task_id: Id of the task.
@@ -77,9 +80,10 @@ def act_on_task(
 def cancel_wait(context: Context, wait_id: str, words: str | None = None) -> str:
     """Cancel a wait for a person; return a sentence that says what was done.
 
+    A wait that has ended stays as it is.
+
     Raises:
         WaitNotFound: No wait has that id.
-        TaskmemError: It has ended.
     """
     person = Caller(person=True, home=context.store.scope)
     wait: Wait = waits.cancel_wait(context, wait_id, words or "The user said so.", person)

@@ -22,7 +22,7 @@ def act(session: Session, task: str, action: str, words: str | None = None) -> s
 
 def find(context: Context, words: str, *listed: str, kinds: tuple[str, ...] = ALL) -> str:
     shown = lookup.PersonList()
-    shown.put(listed)
+    shown.note_tasks(listed)
     return lookup.find_by_words(context, words, shown, kinds).id
 
 
