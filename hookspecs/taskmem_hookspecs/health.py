@@ -23,6 +23,8 @@ class HealthState(StrEnum):
     """State of one link of the chain."""
 
     OK = "ok"
+    OFF = "off"
+    """Not set up, or switched off; nothing is wrong."""
     WARN = "warn"
     """Works, with a loss or an oddity."""
     FAIL = "fail"
@@ -37,6 +39,8 @@ class HealthRow(Value):
     state: HealthState
     detail: str
     """What was checked and found, in one sentence."""
+    effect: str | None = None
+    """What does not work because of it, in one sentence; None: `detail` says so, or nothing."""
     cure: str | None = None
     """What to do, in one sentence with the command, if any; None: nothing to do."""
 

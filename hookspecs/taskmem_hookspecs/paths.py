@@ -44,7 +44,9 @@ _HIDDEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_OF_HOME: Final = re.compile(r"/(?:config\.toml\Z|home\.id\Z|terminals/|pictures/|setup/)")
+_OF_HOME: Final = re.compile(
+    r"/(?:config\.toml\Z|home\.id\Z|(?:terminals|pictures|recordings|recall|setup)/)"
+)
 """Secret paths within the state folder; recordings are watched by their names."""
 
 

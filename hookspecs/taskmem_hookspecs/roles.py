@@ -238,29 +238,6 @@ class SelectiveTransport(WakeTransport, Protocol):
         ...
 
 
-class Recollection(Value):
-    """A match in recorded history. Source: seed 001, tool 5."""
-
-    timestamp: Instant
-    duration_seconds: float
-    confidence: float
-    """From 0 to 1."""
-    summary: str
-    steps: tuple[str, ...] = ()
-    video_url: str | None = None
-    video_start_ms: int | None = None
-    video_end_ms: int | None = None
-
-
-@runtime_checkable
-class RecallSource(Protocol):
-    """Searches recorded history."""
-
-    def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
-        """Return at most `limit` matches, best first; `recency_bias` is from 0 to 1."""
-        ...
-
-
 class QueryFacts(Value):
     """The facts from which a question about a task is answered."""
 

@@ -13,7 +13,8 @@ takes time belongs into the objects that the *provide* hooks return.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import pluggy
@@ -25,7 +26,8 @@ from taskmem_hookspecs.hosts import AgentHost
 from taskmem_hookspecs.model import Task, Wait
 from taskmem_hookspecs.packet import ResumeFacts, ResumePacket, StuckVerdict
 from taskmem_hookspecs.readers import Reader
-from taskmem_hookspecs.roles import QueryAnswerer, RecallSource, TaskStore, WakeTransport
+from taskmem_hookspecs.recall import RecallSource, TaskHistory
+from taskmem_hookspecs.roles import Clock, QueryAnswerer, TaskStore, WakeTransport
 from taskmem_hookspecs.runs import Run
 from taskmem_hookspecs.watching import Judge, Sensor, Target, WaitOutcome
 
@@ -159,8 +161,14 @@ def evidence_verifier(kind: str) -> EvidenceVerifier | None:
 
 
 @hookspec
-def recall_source() -> RecallSource | None:
-    """Called for each search of history; what all sources find is merged."""
+def recall_source(
+    history: TaskHistory, folder: Path, clock: Clock, scrub: Callable[[str], str]
+) -> RecallSource | None:
+    """Called once, when the daemon starts; what all sources find is merged.
+
+    `history` has the tasks of the home; `folder` is the home's folder, in which a source
+    may keep a folder of its own; `scrub` returns a text without credentials.
+    """
 
 
 @hookspec

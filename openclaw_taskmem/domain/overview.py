@@ -9,12 +9,29 @@ from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import current_run, reachability
 from openclaw_taskmem.domain.plan import compute_progress
+from openclaw_taskmem.domain.proof import Proof, summarize_proofs
+from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
+from openclaw_taskmem.domain.run_checkpoints import PastCall
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.targets import describe_target
-from openclaw_taskmem.domain.texts import clip_step, to_plain_line
-from openclaw_taskmem.domain.user_actions import UserAction, list_actions
-from taskmem_hookspecs import Run, RunState, TaskFacts, TaskStatus, Value, Wait, WaitStatus
+from openclaw_taskmem.domain.texts import clip, clip_step, to_plain_line
+from openclaw_taskmem.domain.user_actions import UserAction, describe_effect, list_actions
+from taskmem_hookspecs import (
+    Message,
+    Run,
+    RunState,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Wait,
+    WaitStatus,
+)
 from taskmem_hookspecs.value import Instant
+
+CALL_BYTES: Final = 160
+"""Longest excerpt of a call or message in a line."""
+NOTE_BYTES: Final = 4_000
+"""Longest note of a review that is shown."""
 
 
 class Section(StrEnum):
@@ -32,6 +49,21 @@ class Section(StrEnum):
     """It has ended in the last day."""
 
 
+class Activity(Value):
+    """A tool call or a message: what an agent does now, or was seen to do last."""
+
+    what: str
+    """The call with its subject, or the words in quotes."""
+    at: Instant
+    """When it began if it is running, else when it was last heard of."""
+    is_call: bool = True
+    """False: it is a message."""
+    running: bool = False
+    failed: bool = False
+    outcome: str = ""
+    """Excerpt of its result, of several lines; empty: it has none yet."""
+
+
 class TaskLine(Value):
     """One task in the overview."""
 
@@ -39,6 +71,8 @@ class TaskLine(Value):
     name: str
     status: TaskStatus
     section: Section
+    standing: str
+    """Where it stands in one or two words, such as `at work`; a page has no other word for it."""
     says: str
     """What it does, what it waits for, or how it ended, in one line."""
     done: int
@@ -46,6 +80,18 @@ class TaskLine(Value):
     steps: int
     step: str | None
     """Text of the current step; None: all are done."""
+    step_number: int | None
+    """Number of the current step, from 1; None: all are done."""
+    activity: Activity | None = None
+    """What its agent does now, or did last; None: unknown, or it does not matter any more."""
+    cost: str = ""
+    """How often readers were asked for its waits, and what it cost; empty: they were not."""
+    note: str = ""
+    """What its agent wrote to the user who is to review it; empty: nothing, or no review."""
+    made: str = ""
+    """What it made and who tested that; empty: nothing, or it is not known yet."""
+    unproved: str = ""
+    """What it claims without proof; empty: nothing."""
     since: Instant
     """Since when this holds."""
     owner: str | None
@@ -54,10 +100,16 @@ class TaskLine(Value):
     """Session of its agent; None: unknown."""
     question: str | None = None
     """Its open question to the user; None: none."""
+    question_id: str | None = None
+    """Id of that question, which an answer must name."""
+    files_id: str | None = None
+    """Id of the files in its review, which an approval must name; None: there are none."""
     options: tuple[str, ...] = ()
     """Answers that the user may choose."""
     actions: tuple[UserAction, ...] = ()
     """What the user may do with it."""
+    effects: Mapping[UserAction, str] = {}
+    """What each of these would bring about; they are asked once more with these words."""
 
 
 class TaskNews(Value):
@@ -72,9 +124,23 @@ class TaskNews(Value):
     """Why its completion was refused last; empty: it was not."""
     question: str | None = None
     """The question that its user must answer; None: none."""
+    question_id: str | None = None
+    files_id: str | None = None
     options: tuple[str, ...] = ()
     seen: Mapping[str, str] = {}
     """What was last seen of its waits' targets, by wait id."""
+    calls: tuple[PastCall, ...] = ()
+    """The newest calls of its newest run, oldest first."""
+    proofs: tuple[Proof, ...] | None = None
+    """What it made and claims; None: not looked up."""
+    accepted: bool = False
+    """True if a person completed it without proof."""
+    used: ReaderUsage = ReaderUsage()
+    """What readers used for its waits."""
+    note: str = ""
+    """What its agent wrote to the user who is to review it."""
+    words: Message | None = None
+    """Its agent's newest message; None: none, or its calls tell more."""
 
 
 class _Standing(NamedTuple):
@@ -94,8 +160,10 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
     """
     task, run = news.facts.task, news.run
     standing = _describe_standing(news, now, stuck_seconds)
+    made, unproved = _summarize_made(news)
     place = compute_progress(task)
     step = None if place.current is None else clip_step(to_plain_line(task.plan[place.current]))
+    actions = list_actions(news.facts, asks=news.question is not None)
     return TaskLine(
         task_id=task.task_id,
         name=to_plain_line(task.name),
@@ -105,14 +173,59 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         done=len(task.done),
         steps=len(task.plan),
         step=step,
+        step_number=None if place.current is None else place.current + 1,
+        activity=_find_activity(news),
+        cost=describe_usage(news.used),
+        note=clip(news.note, NOTE_BYTES),
+        made=made,
+        unproved=unproved,
+        standing=_name_standing(task.status, standing.section),
         since=standing.since,
         owner=name_owner(news),
         session_key=(run and (run.session_key or (run.owner and run.owner.session_key)))
         or task.session_key,
         question=news.question,
+        question_id=news.question_id,
+        files_id=news.files_id,
         options=news.options,
-        actions=list_actions(news.facts, asks=news.question is not None),
+        actions=actions,
+        effects={each: said for each in actions if (said := describe_effect(news.facts, each))},
     )
+
+
+def _name_standing(status: TaskStatus, section: Section) -> str:
+    return str(status if status.terminal else section).replace("_", " ")
+
+
+def _summarize_made(news: TaskNews) -> tuple[str, str]:
+    """Return what a task made and who tested it, and what it claims without proof."""
+    if news.proofs is None:
+        return "", ""
+    made, unproved = summarize_proofs(news.proofs)
+    completed = news.facts.task.status is TaskStatus.COMPLETED
+    if completed and news.accepted:
+        return made, "; ".join(filter(None, (unproved, "accepted by you without proof")))
+    return made or ("nothing was seen to be made" if completed else ""), unproved
+
+
+def _find_activity(news: TaskNews) -> Activity | None:
+    """Return the call that runs now, or else what its agent did last."""
+    at_work = news.facts.run is not None and current_run.is_at_work(news.facts.run)
+    running = [call for call in news.calls if call.ok is None] if at_work else []
+    call = next(reversed(running or news.calls), None)
+    if call is not None:
+        subject = f": {to_plain_line(call.about)}" if call.about else ""
+        return Activity(
+            what=clip(f"{to_plain_line(call.tool)}{subject}", CALL_BYTES),
+            at=call.at,
+            running=bool(running),
+            failed=call.ok is False,
+            outcome=call.outcome,
+        )
+    if news.words is None:
+        return None
+    said = f"“{clip(to_plain_line(news.words.content), CALL_BYTES)}”"
+    return Activity(what=said, at=news.words.created_at, is_call=False)
 
 
 def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]]:
@@ -229,7 +342,8 @@ def _describe_need(news: TaskNews) -> str:
         asked = news.question or run.dialogue.question or ""
         return f"asks: {to_plain_line(asked)}"
     if run.state is RunState.REVIEW:
-        return "is to be reviewed"
+        note = clip(to_plain_line(news.note), CALL_BYTES)
+        return f"is to be reviewed: {note}" if note else "is to be reviewed"
     return f"waits for {current_run.describe_need(run) or 'your word'}"
 
 

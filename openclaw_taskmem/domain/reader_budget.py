@@ -1,4 +1,4 @@
-"""Count the questions to each reader by day, and limit them.
+"""Count the questions to each reader by day and for each wait, and limit those of a day.
 
 A day is a calendar day in UTC. A question counts before it is sent, whatever its result, so that
 concurrent questions cannot exceed a limit.
@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from typing import Final
 
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
+from openclaw_taskmem.domain.texts import format_count
 from taskmem_hookspecs import Value
 from taskmem_hookspecs.errors import SettingsInvalid
 from taskmem_hookspecs.readers import Dollars
 
 NO_READER: Final = "none"
 DAYS_KEPT: Final = 7
+WAITS_BOOKMARK: Final = "readers_of_waits"
+"""Name of the bookmark with the usage for waits."""
+WAITS_KEPT: Final = 200
+"""Number of waits whose usage is kept: those that were asked about last."""
 LONGEST_REST: Final = 3600.0
 """Longest rest of a reader at its limit, in seconds: clocks may be set."""
 
 
 class ReaderUsage(Value):
-    """What one reader used on one day."""
+    """What one reader used on one day, or what all of them used for one wait."""
 
     asked: NonNegativeInt = 0
     """Questions sent, answered or not."""
@@ -36,9 +42,14 @@ class ReaderUsage(Value):
 Days = Mapping[date, Mapping[str, ReaderUsage]]
 """Usage by day and reader."""
 
+UsageOfWaits = Mapping[str, ReaderUsage]
+"""Usage by the id of a wait, in the order of the last questions."""
+
 _DAYS: Final[TypeAdapter[dict[date, dict[str, ReaderUsage]]]] = TypeAdapter(
     dict[date, dict[str, ReaderUsage]]
 )
+
+_WAITS: Final[TypeAdapter[dict[str, ReaderUsage]]] = TypeAdapter(dict[str, ReaderUsage])
 
 
 def load_days(text: str | None) -> Days:
@@ -55,10 +66,26 @@ def dump_days(days: Days) -> str:
     return _DAYS.dump_json(kept).decode()
 
 
+@lru_cache(maxsize=1)
+def load_waits(text: str | None) -> UsageOfWaits:
+    """Parse what `dump_waits` wrote; invalid text counts as no usage.
+
+    The last result is kept, as each line of an overview asks for it.
+    """
+    try:
+        return _WAITS.validate_json(text or "{}")
+    except ValidationError:
+        return {}
+
+
+def dump_waits(waits: UsageOfWaits) -> str:
+    """Write the usage for waits as JSON."""
+    return _WAITS.dump_json(dict(waits)).decode()
+
+
 def count_question(days: Days, now: datetime, name: str) -> Days:
     """Count one more question that is about to be sent."""
-    spent = find_usage(days, now, name)
-    return _put_usage(days, now, name, spent.model_copy(update={"asked": spent.asked + 1}))
+    return _put_usage(days, now, name, add_question(find_usage(days, now, name)))
 
 
 def count_answer(
@@ -72,18 +99,53 @@ def count_answer(
 ) -> Days:
     """Count what an answer used; None: not reported."""
     spent = find_usage(days, now, name)
+    return _put_usage(days, now, name, add_answer(spent, tokens_in, tokens_out, cost_usd))
+
+
+def add_question(spent: ReaderUsage) -> ReaderUsage:
+    """Return the usage with one more question."""
+    return spent.model_copy(update={"asked": spent.asked + 1})
+
+
+def add_answer(
+    spent: ReaderUsage, tokens_in: int | None, tokens_out: int | None, cost_usd: float | None
+) -> ReaderUsage:
+    """Return the usage with what an answer used; None: not reported."""
     known = None if None in (spent.cost_usd, cost_usd) else spent.cost_usd
-    return _put_usage(
-        days,
-        now,
-        name,
-        ReaderUsage(
-            asked=spent.asked,
-            tokens_in=spent.tokens_in + (tokens_in or 0),
-            tokens_out=spent.tokens_out + (tokens_out or 0),
-            cost_usd=None if known is None else known + (cost_usd or 0.0),
-        ),
+    return ReaderUsage(
+        asked=spent.asked,
+        tokens_in=spent.tokens_in + (tokens_in or 0),
+        tokens_out=spent.tokens_out + (tokens_out or 0),
+        cost_usd=None if known is None else known + (cost_usd or 0.0),
     )
+
+
+def put_wait_usage(waits: UsageOfWaits, wait_id: str, spent: ReaderUsage) -> UsageOfWaits:
+    """Put the usage for a wait last, and drop the first ones beyond `WAITS_KEPT`."""
+    others = ((key, each) for key, each in waits.items() if key != wait_id)
+    return dict([*others, (wait_id, spent)][-WAITS_KEPT:])
+
+
+def sum_usage(waits: UsageOfWaits, wait_ids: Iterable[str]) -> ReaderUsage:
+    """Return what readers used for some waits together."""
+    used = [waits[wait_id] for wait_id in wait_ids if wait_id in waits]
+    costs = [each.cost_usd for each in used]
+    return ReaderUsage(
+        asked=sum(each.asked for each in used),
+        tokens_in=sum(each.tokens_in for each in used),
+        tokens_out=sum(each.tokens_out for each in used),
+        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+    )
+
+
+def describe_usage(used: ReaderUsage) -> str:
+    """Say how often readers were asked and what it cost; empty: they were not asked."""
+    if not used.asked:
+        return ""
+    asked = f"{format_count(used.asked, 'question')} to readers"
+    if used.cost_usd is None:
+        return f"{asked}, at a cost that is not known"
+    return f"{asked}, about ${used.cost_usd:.4f}" if used.cost_usd else asked
 
 
 def find_usage(days: Days, now: datetime, name: str) -> ReaderUsage:

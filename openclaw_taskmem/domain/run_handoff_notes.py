@@ -37,6 +37,15 @@ def describe_review(note: str) -> str:
     return f"{_REVIEW} {note}"
 
 
+def find_review_note(messages: Sequence[Message]) -> str:
+    """Return the note of the newest hand-off to the user; empty: it has none.
+
+    `messages` are the newest of the task, oldest first.
+    """
+    place = _find_entry(messages, lambda it: it.content.startswith(_REVIEW))
+    return messages[place].content.removeprefix(_REVIEW).strip() if place >= 0 else ""
+
+
 def describe_joint_review(task_id: str) -> str:
     """Write the thread's entry for a task that goes to review with another."""
     return f"{_ALONG}{task_id}."

@@ -67,6 +67,8 @@ class UpdateRequest(Value):
     """What was made, besides what the task itself names."""
     acceptance: Acceptance | None = None
     """A person's decision to complete it without proof; None: none."""
+    reviewed: bool = False
+    """True if a person approves files that they were shown: one that was replaced refuses it."""
     token: int | None = None
     """Token of the caller's claim; None: none given."""
     caller: Caller = Caller()

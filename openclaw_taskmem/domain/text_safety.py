@@ -79,6 +79,11 @@ def replace_hidden(text: str, instead: str) -> str:
     return _replace_hidden(text, lambda _: instead, "")
 
 
+def has_visible_text(text: str) -> bool:
+    """Return True if a text has a character that is neither hidden nor white space."""
+    return bool(replace_hidden(text, " ").strip())
+
+
 def disarm_markers(text: str, instead: Callable[[str], str]) -> str:
     """Replace the opening brackets of markers, in whatever look-alike letters they are written.
 

@@ -17,6 +17,7 @@ ELLIPSIS: Final = "…"
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
+_KILO: Final = 1_000
 
 
 def format_iso(instant: datetime) -> str:
@@ -53,6 +54,30 @@ def format_short_duration(seconds: float) -> str:
         if whole >= size:
             return f"{whole // size} {unit}"
     return f"{whole} s"
+
+
+def format_clock(instant: datetime, now: datetime) -> str:
+    """Format an instant in the local time zone, to the minute: the day only if it is not today.
+
+    `14:02`, `26 Nov 14:02`, `26 Nov 2025 14:02`.
+    """
+    local, here = instant.astimezone(), now.astimezone()
+    if local.date() == here.date():
+        return f"{local:%H:%M}"
+    year = "" if local.year == here.year else f" {local.year}"
+    return f"{local.day} {local:%b}{year} {local:%H:%M}"
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes briefly: `33 bytes`, `14 KB`, `2.5 MB`."""
+    if size < _KILO:
+        return _join_count(size, "byte")
+    amount, unit = size / _KILO, "KB"
+    for larger in ("MB", "GB", "TB"):
+        if amount < _KILO:
+            break
+        amount, unit = amount / _KILO, larger
+    return f"{amount:.1f} {unit}" if amount < 10 else f"{amount:.0f} {unit}"  # noqa: PLR2004 - two digits
 
 
 def format_count(number: int, noun: str) -> str:
@@ -93,6 +118,8 @@ def to_printable(text: str, instead: str = " ") -> str:
 
     `instead` replaces each of them; any other blank becomes a space.
     """
+    if text.isascii() and text.isprintable():
+        return text
     shown = replace_hidden(text, instead)
     return "".join(" " if each.isspace() else each for each in shown)
 

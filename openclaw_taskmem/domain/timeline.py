@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
 from openclaw_taskmem.domain import events
-from openclaw_taskmem.domain.plan import remap_marks
 from openclaw_taskmem.domain.run_checkpoints import PastCall
+from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.texts import (
     format_count,
     format_duration,
@@ -23,11 +23,7 @@ from openclaw_taskmem.domain.texts import (
 from taskmem_hookspecs import (
     Event,
     Message,
-    PlanRevision,
     RunState,
-    Step,
-    Task,
-    TaskStatus,
     Value,
     WaitStatus,
 )
@@ -93,18 +89,6 @@ class RunBar(Value):
     spans: tuple[RunSpan, ...]
 
 
-class TaskState(Value):
-    """The state of a task at an instant in the past."""
-
-    at: Instant
-    status: TaskStatus
-    steps: tuple[Step, ...]
-    run: RunState | None
-    """State of its run; None: it had none."""
-    waits: tuple[str, ...]
-    """Targets of the waits that were open."""
-
-
 class _Told(NamedTuple):
     kind: EntryKind
     title: str
@@ -154,7 +138,7 @@ def build_run_bars(log: Iterable[Event], now: datetime) -> Sequence[RunBar]:
         if of_run:
             of_run[-1] = of_run[-1].model_copy(update={"ended_at": event.at})
         state = RunState(str(event.data.get("to")))
-        why = str(event.data.get("why") or "").replace("_", " ")
+        why = _tell_why(event.data)
         ends = event.at if state.terminal else max(now, event.at)
         of_run.append(RunSpan(state=state, why=why, began_at=event.at, ended_at=ends))
     return [
@@ -164,37 +148,8 @@ def build_run_bars(log: Iterable[Event], now: datetime) -> Sequence[RunBar]:
     ]
 
 
-def rebuild_state(
-    task: Task, log: Iterable[Event], revisions: Sequence[PlanRevision], at: datetime
-) -> TaskState:
-    """Return the state of a task at an instant, from its log and its plan revisions."""
-    plan = revisions[0].old_plan if revisions else task.plan
-    done: frozenset[int] = frozenset()
-    status, run = TaskStatus.ACTIVE, None
-    waits: dict[str, str] = {}
-    left = [*revisions]
-    for event in log:
-        if event.at > at:
-            break
-        data = event.data
-        if event.kind == events.TASK_UPDATED:
-            done = (done | _read_steps(data, "marked")) - _read_steps(data, "unmarked")
-        elif event.kind == events.PLAN_REVISED and left:
-            new = left.pop(0).new_plan
-            plan, done = new, remap_marks(plan, done, new).done
-        elif event.kind == events.STATUS_CHANGED:
-            status = TaskStatus(str(data.get("to")))
-        elif event.kind == events.RUN_CHANGED:
-            run = RunState(str(data.get("to")))
-        elif event.kind == events.WAIT_OPENED and event.wait_id is not None:
-            waits[event.wait_id] = str(data.get("target"))
-        elif event.kind == events.WAIT_ENDED:
-            waits.pop(event.wait_id or "", None)
-    steps = (Step(index=n, text=text, done=n in done) for n, text in enumerate(plan))
-    return TaskState(at=at, status=status, steps=tuple(steps), run=run, waits=tuple(waits.values()))
-
-
-def _read_steps(data: Mapping[str, Any], name: str) -> frozenset[int]:
+def read_steps(data: Data, name: str) -> frozenset[int]:
+    """Return the steps that a log entry names, from 0."""
     named = data.get(name)
     steps = cast("list[int]", named) if isinstance(named, list) else []
     return frozenset(steps)
@@ -234,7 +189,7 @@ def _tell_registered(data: Data) -> _Told:
 
 
 def _tell_updated(data: Data) -> _Told | None:
-    marked, unmarked = _read_steps(data, "marked"), _read_steps(data, "unmarked")
+    marked, unmarked = read_steps(data, "marked"), read_steps(data, "unmarked")
     said = [f"Done: step {format_step_numbers(marked)}"] if marked else []
     said += [f"Reopened: step {format_step_numbers(unmarked)}"] if unmarked else []
     return _Told(EntryKind.PLAN, "; ".join(said), tone=Tone.GOOD) if said else None
@@ -249,19 +204,28 @@ def _tell_status(data: Data) -> _Told:
     to = str(data.get("to"))
     by = " by you" if data.get("by") else ""
     tone = {"completed": Tone.GOOD, "failed": Tone.BAD}.get(to, Tone.PLAIN)
-    why = str(data.get("why") or "").replace("_", " ")
-    return _Told(EntryKind.RUN, f"Task {to}{by}", why, tone)
+    return _Told(EntryKind.RUN, f"Task {to}{by}", _tell_why(data), tone)
 
 
-def _tell_run(data: Data) -> _Told:
+def _tell_why(data: Data) -> str:
+    """Return the reason of a change of state in words; empty: it has none."""
+    why = str(data.get("why") or "")
+    return _WHYS.get(why, why.replace("_", " "))
+
+
+def _tell_run(data: Data) -> _Told | None:
     before, to = data.get("from"), str(data.get("to"))
-    why = str(data.get("why") or "").replace("_", " ")
+    if to in (RunState.COMPLETED, RunState.CANCELLED):
+        return None  # the change of the task's status says it
+    why = _tell_why(data)
     owner = data.get("owner")
     role = cast("Data", owner).get("role") if isinstance(owner, Mapping) else None
-    who = f" by {role}" if to == "running" and role else ""
-    verbs = {"queued": "Taken up", "blocked": "Work goes on", "review": "Work goes on"}
-    verb = verbs.get(str(before), f"Run {to}") if to == "running" else f"Run {to}"
-    verb = "A run begins" if before is None else verb
+    who = f" by {role}" if to == RunState.RUNNING and role else ""
+    verb = _RUN_VERBS.get(to, "Work goes on")
+    if before is None:
+        verb = "Work begins"
+    elif to == RunState.RUNNING and before == RunState.QUEUED:
+        verb = "Taken up"
     tone = {"failed": Tone.BAD, "blocked": Tone.WARN, "review": Tone.WARN}.get(to, Tone.PLAIN)
     return _Told(EntryKind.RUN, f"{verb}{who}", why, tone)
 
@@ -298,8 +262,19 @@ def _tell_checked(data: Data) -> _Told:
     checked = data.get("checked")
     rows = cast("list[Data]", checked) if isinstance(checked, list) else []
     good = all(row.get("verdict") == "verified" for row in rows)
-    lines = "\n".join(f"{row.get('subject')}: {row.get('verdict')}" for row in rows)
-    return _Told(EntryKind.PROOF, "Proof looked at", lines, Tone.GOOD if good else Tone.BAD)
+    lines = "\n".join(
+        f"{row.get('subject')}: {_VERDICTS.get(str(row.get('verdict')), 'not verified')}"
+        for row in rows
+    )
+    return _Told(
+        EntryKind.PROOF,
+        "Task memory looked at what was made",
+        lines,
+        Tone.GOOD if good else Tone.BAD,
+    )
+
+
+_VERDICTS: Final = {"verified": "as it should be", "refuted": "not as it should be"}
 
 
 def _tell_refused(data: Data) -> _Told:
@@ -314,6 +289,35 @@ def _tell_line(data: Data) -> _Told | None:
 
 def _tell(kind: EntryKind, title: str, field: str = "", tone: Tone = Tone.PLAIN) -> _Teller:
     return lambda data: _Told(kind, title, str(data.get(field) or "") if field else "", tone)
+
+
+_RUN_VERBS: Final[Mapping[str, str]] = {
+    RunState.QUEUED: "To be taken up",
+    RunState.BLOCKED: "Work stopped",
+    RunState.REVIEW: "Handed to you for review",
+    RunState.FAILED: "Work failed",
+}
+_WHYS: Final[Mapping[str, str]] = {
+    RunReason.QUESTION: "its agent asks you",
+    RunReason.ANSWERED: "its agent has your answer",
+    RunReason.STOPPED: "somebody stopped its agent",
+    RunReason.PAUSED: "it was paused",
+    RunReason.STALE: "it was interrupted too long ago to go on without asking you",
+    RunReason.PROMPT_CHANGED: "its agent's instructions have changed",
+    RunReason.CREDENTIALS: "the model's provider takes no key, or wants to be paid",
+    RunReason.INTERRUPTED: "its gateway restarted",
+    RunReason.LEASE_EXPIRED: "its agent gave no sign any more",
+    RunReason.OWNER_GONE: "its agent's process has ended",
+    RunReason.RESET: "it was reset",
+    RunReason.BACKGROUND: "it goes on in a session of its own",
+    RunReason.HANDED_OFF: "",
+    RunReason.STALLED: "too many turns brought nothing new",
+    RunReason.ROUNDS: "its agent was told to go on too often",
+    RunReason.HOURS: "its agent has worked on it for too long",
+    RunReason.PROVIDER: "the model's provider failed too often",
+    RunReason.ABORTED: "its agent gave it up",
+}
+"""What people read for each reason of a run's state."""
 
 
 _Teller = Callable[[Data], _Told | None]

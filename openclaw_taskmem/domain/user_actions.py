@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import current_run
-from taskmem_hookspecs import Run, RunState, TaskFacts, TaskStatus
+from openclaw_taskmem.domain.texts import format_duration, to_plain_line
+from taskmem_hookspecs import (
+    NotAllowed,
+    Run,
+    RunState,
+    TaskFacts,
+    TaskStatus,
+    Value,
+    Wait,
+    WaitStatus,
+)
 
 
 class UserAction(StrEnum):
@@ -26,6 +37,20 @@ class UserAction(StrEnum):
     """Set it aside."""
     CANCEL = "cancel"
     """Call it off."""
+
+
+class ActRequest(Value):
+    """What a person wants done with a task."""
+
+    action: UserAction
+    words: str | None = None
+    """The answer, the reason or the instructions; None: none."""
+    question_id: str | None = None
+    """Id of the question that the person was shown and answers; None: they were shown none."""
+    files_id: str | None = None
+    """Id of the files that the person was shown and approves; None: they were shown none."""
+    process: str | None = None
+    """The calling process, as `Owner.process`; None: unknown."""
 
 
 NEEDS_WORDS: Final = (UserAction.ANSWER, UserAction.SEND_BACK)
@@ -54,6 +79,69 @@ def list_actions(facts: TaskFacts, *, asks: bool) -> tuple[UserAction, ...]:
     if task.status is TaskStatus.ACTIVE:
         found.append(UserAction.PAUSE)
     return (*found, UserAction.CANCEL)
+
+
+def describe_effect(facts: TaskFacts, action: UserAction) -> str:
+    """Say in a sentence or two what an act would bring about now; empty: nothing to be asked."""
+    run = facts.run
+    in_turn = run is not None and current_run.is_at_work(run)
+    holder = run.owner if run is not None else None
+    stops = in_turn and holder is not None and holder.session_key is not None
+    match action:
+        case UserAction.APPROVE:
+            return f"Its work is accepted, and the task is completed.{_describe_waits(facts)}"
+        case UserAction.ACCEPT:
+            said = (
+                "The task is completed, though its proof is missing. Your word is stored with it."
+            )
+            return f"{said}{_describe_waits(facts)}"
+        case UserAction.RESUME:
+            return "Its agent is told to go on."
+        case UserAction.PAUSE:
+            turn = " The turn that works on it now is not stopped." if in_turn else ""
+            return f"Its agent is not told to go on any more.{turn}{_describe_waits(facts)}"
+        case UserAction.CANCEL:
+            turn = " The turn that works on it now is stopped." if stops else ""
+            return f"What was done so far is kept.{turn}{_describe_waits(facts)}"
+        case UserAction.ANSWER | UserAction.SEND_BACK:
+            return ""
+
+
+def _describe_waits(facts: TaskFacts) -> str:
+    """Say what becomes of the open waits of a task that rests or ends."""
+    watched = sum(wait.status is WaitStatus.WATCHING for wait in facts.waits)
+    if not watched:
+        return ""
+    whose, their = ("Its wait goes", "it ends") if watched == 1 else ("Its waits go", "they end")
+    return f" {whose} on, and its agent is woken when {their}."
+
+
+def describe_wait_cancelling(target: str) -> str:
+    """Say what the cancelling of a wait on a target would bring about."""
+    return f"{to_plain_line(target)} is not watched for it any more. No agent is woken by that."
+
+
+def guard_wait(wait: Wait, now: datetime) -> None:
+    """Refuse to cancel a wait that has ended.
+
+    Raises:
+        NotAllowed: It has ended; the text says how.
+    """
+    if wait.status is WaitStatus.WATCHING:
+        return
+    ago = format_duration((now - (wait.ended_at or wait.changed_at)).total_seconds())
+    seen = to_plain_line(wait.last_observation or "")
+    raise NotAllowed(
+        f"The wait for {to_plain_line(wait.target)} had ended {ago} ago: "
+        f"{', '.join(filter(None, (wait.status, seen)))}. Nothing was changed."
+    )
+
+
+def describe_cancelled_wait(wait: Wait) -> str:
+    """Say what the cancelling of a wait has brought about."""
+    told = "the thread of its task says so" if wait.task_id else "its agent learns it when it asks"
+    what = f"The wait for {to_plain_line(wait.target)} is cancelled."
+    return f"{what} No agent is woken by that; {told}."
 
 
 def _is_stopped(run: Run) -> bool:

@@ -33,6 +33,7 @@ from taskmem_hookspecs import (
     Change,
     Clock,
     Event,
+    RecallSource,
     Run,
     RunQuery,
     RunState,
@@ -160,6 +161,8 @@ class Context:
     """Whether a process is alive, by its identity; None: unknown."""
     new_id: Callable[[str, datetime], str] = new_id
     watching: WaitWatcher = field(default_factory=NoWatcher)
+    recall_sources: Sequence[RecallSource] = ()
+    """The sources of recorded history."""
     ask_reader: Callable[[str, str, Mapping[str, JsonValue]], Mapping[str, JsonValue] | None] = (
         _read_nothing
     )

@@ -136,10 +136,11 @@ def _is_hidden(context: Context, thing: RequiredArtifact, caller: Caller) -> boo
     return command and look_policy.is_command_hidden(thing.subject, caller, context.looks)
 
 
-def verify_required(context: Context, sought: RequiredSet) -> CheckResult:
+def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True) -> CheckResult:
     """Check the required artifacts, the ledger's files and the names in plan and message.
 
-    This may take long, so do not call it with the task locked.
+    This may take long, so do not call it with the task locked. `asks`: a reader may be asked
+    whether plan and message claim that something was made.
     """
     task, run = sought.task, sought.run
     boxed = sought.boxed
@@ -166,7 +167,7 @@ def verify_required(context: Context, sought: RequiredSet) -> CheckResult:
     partly = any(folder.path in whys for folder in sought.folders)
     nothing = not (entries or partly) and bool(run or sought.folders)
     refusal = evidence.find_refusal(task, checked, nowhere, claims=nothing)
-    asks = refusal is not None and refusal.doubt == ledger.CLAIMS
+    asks = asks and refusal is not None and refusal.doubt == ledger.CLAIMS
     return CheckResult(
         sought=sought,
         checked=checked,
@@ -256,6 +257,32 @@ def merge_proof(proof: Change, change: Change, task: Task | None = None) -> Chan
             "events": (*proof.events, *change.events),
         }
     )
+
+
+def check_for_review(context: Context, task_id: str, caller: Caller) -> None:
+    """Check what a task made before its user reviews it; nothing is refused.
+
+    Nothing is recorded if it is not in review any more.
+    """
+    facts = context.store.read_task(task_id)
+    sought = build_required_set(context, facts, "", (), caller)
+    seen = verify_required(context, sought, asks=False)
+
+    def record(now_facts: TaskFacts, now: datetime) -> Decision[None]:
+        if now_facts.run is None or now_facts.run.state is not RunState.REVIEW:
+            return Change(), None
+        return build_check_record(context, now_facts, seen, now), None
+
+    context.update_task(task_id, record)
+
+
+def build_check_record(
+    context: Context, facts: TaskFacts, seen: CheckResult, now: datetime
+) -> Change:
+    """Return the change that records what was checked of a task that goes on."""
+    checked = (*seen.checked, *seen.files)
+    kept = evidence.record_findings(facts, checked, lambda: context.new_id("artifact", now), now)
+    return kept.model_copy(update={"ledger": seen.entries})
 
 
 # --- after the completion ---------------------------------------------------

@@ -1,9 +1,9 @@
-"""Find a task, wait or wake by what a person calls it: an id, a part of it, a name or a number."""
+"""Find a task, wait or wake by what a person calls it: an id, a part of it, or a name."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain.texts import quote_line, to_one_line, to_plain_line
@@ -13,6 +13,7 @@ from taskmem_hookspecs import (
     Task,
     TaskNotFound,
     TaskQuery,
+    WaitNotFound,
     WaitQuery,
     WakeQuery,
 )
@@ -21,31 +22,12 @@ SHORTEST: Final = 4
 """Characters of the shortest end of an id that counts."""
 MOST: Final = 1_000
 """Newest waits, and wakes, among which a part of an id is looked for."""
+ALL: Final = 100_000
+"""The same, if nothing is found among these."""
 NAMED: Final = 50
 """Tasks with the words in their name, latest first, that are considered."""
 LISTED: Final = 5
 """Tasks that a refusal lists at most."""
-
-
-class PersonList:
-    """The tasks of the list that was shown last, at any terminal, numbered from 1.
-
-    May be used from any thread.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._listed: tuple[str, ...] = ()
-
-    def note_tasks(self, task_ids: Iterable[str]) -> None:
-        """Note the tasks of a list that is shown now."""
-        with self._lock:
-            self._listed = (*task_ids,)
-
-    def find(self, number: int) -> str | None:
-        """Return the task with a number; None: the list had none."""
-        with self._lock:
-            return self._listed[number - 1] if 1 <= number <= len(self._listed) else None
 
 
 class Found(NamedTuple):
@@ -56,37 +38,92 @@ class Found(NamedTuple):
     id: str
 
 
-def find_by_words(
-    context: Context, words: str, listed: PersonList, kinds: Sequence[str] = ("task",)
-) -> Found:
+def find_by_words(context: Context, words: str, kinds: Sequence[str] = ("task",)) -> Found:
     """Return the one task, wait or wake that a person's words mean.
 
-    In this order: a number of the list that was shown last, a whole id, the beginning or end
-    of one, a whole name, the beginning of a name, a part of one.
+    In this order: a whole id, the beginning or end of one, a whole name, the beginning of a name,
+    a part of one. Digits alone are never a name: they are the number of a list, which the shell
+    knows that showed it, or the end of an id.
+
+    Only what is of this home counts, whatever other homes keep in its database.
 
     Raises:
         TaskNotFound: Nothing is called so.
-        InvalidArguments: Several are; the text lists them.
+        InvalidArguments: Several are, and the text lists them; or there are no words.
     """
     words = to_one_line(words)
-    if words.isdecimal() and (numbered := listed.find(int(words))) and "task" in kinds:
-        return Found("task", numbered)
+    if not words:
+        raise InvalidArguments(
+            "That names nothing; give a name, an id or a number of the list: taskmem list"
+        )
+    found = _find_whole_id(context, words, kinds) or _find_among(context, words, kinds, MOST)
+    # What is old, or was opened for a turn without a task, is looked for only if nothing else is.
+    found = found or _find_among(context, words, kinds, ALL, implicit=None)
+    if found is not None:
+        return found
+    if words.isdecimal():
+        raise TaskNotFound(
+            f"This shell was shown no list with a number {quote_line(words, 80)}; run taskmem "
+            "first, or give a name or an id."
+        )
+    which = " or ".join(kinds)
+    raise TaskNotFound(
+        f"No {which} is called {quote_line(to_plain_line(words), 80)}; see what there is with: "
+        "taskmem list"
+    )
+
+
+def _find_whole_id(context: Context, words: str, kinds: Sequence[str]) -> Found | None:
+    """Return what has exactly that id, however old; None: nothing has.
+
+    Raises:
+        TaskNotFound: It is another home's.
+    """
+    kind, store = words.partition("_")[0], context.store
+    if kind not in kinds:
+        return None
+    guard_home(context, words)
+    if kind == "wake":
+        known = bool(store.find_wakes(WakeQuery(wake_ids=(words,), limit=1)))
+    else:
+        try:
+            known = bool(store.read_wait(words) if kind == "wait" else store.read_task(words))
+        except (TaskNotFound, WaitNotFound):
+            known = False
+    return Found(kind, words) if known else None
+
+
+def _find_among(
+    context: Context,
+    words: str,
+    kinds: Sequence[str],
+    most: int,
+    *,
+    implicit: bool | None = False,
+) -> Found | None:
+    """Return the one that words mean, among so many newest waits and wakes; None: there is none.
+
+    `implicit`: None to look among implicit tasks, too.
+
+    Raises:
+        InvalidArguments: They may mean several; the text lists them.
+    """
     ids: list[Found] = []
     if "wait" in kinds:
-        waits = context.store.whole.find_waits(WaitQuery(limit=MOST))
+        waits = context.store.find_waits(WaitQuery(limit=most))
         ids += [Found("wait", wait.wait_id) for wait in waits]
     if "wake" in kinds:
-        wakes = context.store.whole.find_wakes(WakeQuery(limit=MOST))
+        wakes = context.store.find_wakes(WakeQuery(limit=most))
         ids += [Found("wake", wake.wake_id) for wake in wakes]
     tasks: Sequence[Task] = ()
-    if "task" in kinds and words:
-        query = TaskQuery(named=words, limit=NAMED, implicit=False)
-        tasks = context.store.whole.find_tasks(query)
+    if "task" in kinds:
+        query = TaskQuery(named=words, limit=NAMED, implicit=implicit)
+        tasks = context.store.find_tasks(query)
         ids += [Found("task", task.task_id) for task in tasks]
-    names = {task.task_id: to_one_line(task.name).casefold() for task in tasks}
+    named = () if words.isdecimal() else tasks
+    names = {task.task_id: to_one_line(task.name).casefold() for task in named}
     wanted = words.casefold()
     matches: tuple[Callable[[Found], bool], ...] = (
-        lambda each: each.id == wanted,
         lambda each: _is_part(each, wanted),
         lambda each: names.get(each.id) == wanted,
         lambda each: names.get(each.id, "").startswith(wanted),
@@ -98,11 +135,44 @@ def find_by_words(
             return found[0]
         if found:
             raise InvalidArguments(_describe_several(words, found, tasks))
-    which = " or ".join(kinds)
-    raise TaskNotFound(
-        f"No {which} is called {quote_line(to_plain_line(words), 80)}; see what there is with: "
-        "taskmem list"
-    )
+    return None
+
+
+def guard_home(context: Context, any_id: str) -> None:
+    """Refuse a task, wait or wake of another home that shares the database.
+
+    A task is also of the homes of its registrar and of its run. Unknown ids pass.
+
+    Raises:
+        TaskNotFound: It is another home's.
+    """
+    if not is_of_home(context, any_id):
+        raise TaskNotFound(
+            f"{quote_line(to_plain_line(any_id), 80)} is of another home that shares this "
+            "database; use taskmem with the TASKMEM_HOME of that home."
+        )
+
+
+def is_of_home(context: Context, any_id: str) -> bool:
+    """Whether a task, wait or wake is of this home, or unknown."""
+    store = context.store
+    return not store.is_shared or any(map(store.serves, _find_homes(context, any_id)))
+
+
+def _find_homes(context: Context, any_id: str) -> Sequence[str | None]:
+    """Return the homes of a task, wait or wake; no home (None) if there is no such row."""
+    with suppress(WaitNotFound, TaskNotFound):
+        if any_id.startswith("wake_"):
+            wakes = context.store.find_wakes(WakeQuery(wake_ids=(any_id,)))
+            return [wake.home for wake in wakes] or [None]
+        if any_id.startswith("wait_"):
+            wait = context.store.read_wait(any_id)
+            own = [wait.home]
+            return own if wait.task_id is None else [*own, *_find_homes(context, wait.task_id)]
+        facts = context.store.read_task(any_id)
+        runs = [facts.run.home] if facts.run is not None else []
+        return [facts.task.home, facts.task.registrar_home, *runs]
+    return [None]
 
 
 def _is_part(each: Found, wanted: str) -> bool:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from openclaw_taskmem.domain import events, overview
 from openclaw_taskmem.domain.overview import Section, TaskLine, TaskNews
+from openclaw_taskmem.domain.proof import Proof, list_proofs
+from openclaw_taskmem.domain.reader_budget import (
+    WAITS_BOOKMARK,
+    ReaderUsage,
+    load_waits,
+    sum_usage,
+)
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.run_calls import OPEN_STATES
-from openclaw_taskmem.engine import runs
+from openclaw_taskmem.domain.run_checkpoints import PastCall, parse_history
+from openclaw_taskmem.domain.run_handoff_notes import find_review_note
+from openclaw_taskmem.engine import reviews, user_questions
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.task_standing import find_failure
 from taskmem_hookspecs import (
+    Checkpoint,
     EventQuery,
+    LedgerEntry,
+    Message,
+    Role,
+    Run,
     RunQuery,
     RunState,
+    Task,
     TaskFacts,
     TaskQuery,
     TaskStatus,
@@ -31,10 +47,21 @@ SHOWN: Final = 50
 """Tasks of each status, latest first, that are read besides those with an open run or wait."""
 MOST: Final = 500
 """Open runs, and open waits, whose tasks are read at most."""
+COUNTED: Final = 2_000
+"""Tasks of a status that are counted at most, where homes share a database."""
 ENDED_AGE: Final = timedelta(days=1)
 """How long a task that has ended is shown."""
-FAILED_AGE: Final = timedelta(days=3)
-"""How long a failed task counts as one that needs its user."""
+FAILED_AGE: Final = timedelta(days=14)
+"""How long a failed task is listed as one that needs its user; older ones are counted."""
+NEWEST_CHECKPOINTS: Final = 12
+"""Checkpoints of a run in which its current call is looked for; a call has two."""
+MADE: Final = 1_000
+"""Entries of a task's ledger that are read for its line."""
+REVIEW_MESSAGES: Final = 50
+"""Messages of a task in which the note of its review is looked for."""
+NEWEST_MESSAGES: Final = 4
+"""Messages of a task in which its agent's last words are looked for."""
+_OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
 WAITING_STATES: Final = tuple(state for state in RunState if state.is_waiting)
 NEWEST: Final = 200
 """Log entries of a task in which the reason of a refused completion is looked for."""
@@ -47,6 +74,8 @@ class Overview(Value):
     sections: Mapping[Section, Sequence[TaskLine]]
     unlisted: int
     """Number of active tasks that are not listed."""
+    unlisted_failed: int = 0
+    """Number of failed tasks that are not listed."""
 
 
 def read_overview(context: Context) -> Overview:
@@ -59,10 +88,25 @@ def read_overview(context: Context) -> Overview:
         overview.build_line(news, now, context.stuck.threshold_seconds)
         for news in (_read_news(context, facts) for facts in _iterate_tasks(context, now))
     ]
-    active = context.store.count().tasks.get(TaskStatus.ACTIVE, 0)
-    listed = sum(line.status is TaskStatus.ACTIVE for line in found)
+    counted = _count_tasks(context)
+    listed = Counter(line.status for line in found)
+    active, failed = (
+        max(0, counted.get(status, 0) - listed[status])
+        for status in (TaskStatus.ACTIVE, TaskStatus.FAILED)
+    )
     sections = overview.sort_lines(found)
-    return Overview(now=now, sections=sections, unlisted=max(0, active - listed))
+    return Overview(now=now, sections=sections, unlisted=active, unlisted_failed=failed)
+
+
+def _count_tasks(context: Context) -> Mapping[TaskStatus, int]:
+    """Count the tasks of this home, by status; of one that shares its database, up to a limit."""
+    if not context.store.is_shared:
+        return context.store.count().tasks
+    counted: dict[TaskStatus, int] = {}
+    for status in (TaskStatus.ACTIVE, TaskStatus.FAILED):
+        query = TaskQuery(status=status, limit=COUNTED, implicit=False)
+        counted[status] = len(context.store.find_tasks(query))
+    return counted
 
 
 def list_lines(
@@ -76,12 +120,16 @@ def list_lines(
         ended_too: True to include tasks that have ended.
         implicit: True for implicit tasks instead.
     """
-    now, store = context.clock.now(), context.store.whole
+    now, store = context.clock.now(), context.store
     waiting = RunQuery(states=WAITING_STATES, implicit=implicit, limit=limit)
     named = dict.fromkeys(run.task_id for run in store.find_runs(waiting))
-    for status in (None,) if ended_too else (TaskStatus.ACTIVE, TaskStatus.PAUSED):
+    for status in (None,) if ended_too else (*_OPEN, TaskStatus.FAILED):
         query = TaskQuery(status=status, limit=limit, implicit=implicit)
-        named |= dict.fromkeys(task.task_id for task in store.find_tasks(query))
+        named |= dict.fromkeys(
+            task.task_id
+            for task in store.find_tasks(query)
+            if ended_too or task.status in _OPEN or task.updated_at >= now - FAILED_AGE
+        )
     facts = [found for found in map(context.find_task, named) if found is not None]
     facts.sort(key=lambda each: each.task.updated_at, reverse=True)
     lines = [
@@ -111,8 +159,19 @@ def read_line(context: Context, task_id: str) -> TaskLine:
     Raises:
         TaskNotFound: No task has that id.
     """
-    news = _read_news(context, context.store.read_task(task_id))
-    return overview.build_line(news, context.clock.now(), context.stuck.threshold_seconds)
+    return read_standing(context, task_id)[0]
+
+
+def read_standing(context: Context, task_id: str) -> tuple[TaskLine, TaskFacts]:
+    """Return the overview's line of one task, and the facts that it was made from.
+
+    Raises:
+        TaskNotFound: No task has that id.
+    """
+    facts = context.store.read_task(task_id)
+    news = _read_news(context, facts)
+    now, seconds = context.clock.now(), context.stuck.threshold_seconds
+    return overview.build_line(news, now, seconds), facts
 
 
 def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
@@ -120,7 +179,9 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
     store = context.store
     named = dict.fromkeys(
         run.task_id
-        for run in store.find_runs(RunQuery(states=OPEN_STATES, implicit=False, limit=MOST))
+        # Those that wait for the user are read first: others may be newer, and too many.
+        for states in (WAITING_STATES, OPEN_STATES)
+        for run in store.find_runs(RunQuery(states=states, implicit=False, limit=MOST))
     )
     for wait in store.find_waits(WaitQuery(status=WaitStatus.WATCHING, limit=MOST)):
         if wait.task_id is not None and not is_trial(wait.session_key):
@@ -139,7 +200,7 @@ def _iterate_tasks(context: Context, now: datetime) -> Iterator[TaskFacts]:
 def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
     task = facts.task
     run = facts.run or find_last_run(context, task.task_id)
-    asked = runs.find_question(context, facts.run)
+    asked = user_questions.find_question(context, facts.run)
     observed = (
         (w.wait_id, context.watching.read_observation(w.wait_id) or w.last_observation)
         for w in facts.waits
@@ -151,9 +212,68 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         failure=find_failure(context, task, run),
         doubt=_find_doubt(context, facts),
         question=None if asked is None else (run and run.dialogue.question) or asked.text,
+        question_id=asked.key if asked else None,
+        files_id=reviews.read_files_id(context, facts),
         options=asked.options if asked else (),
         seen={wait_id: scrub(said) for wait_id, said in observed if said},
+        used=_sum_usage(context, facts),
+        note=_find_review_note(context, facts),
+        proofs=read_proofs(context, facts),
+        accepted=_is_accepted(context, task),
+        calls=(calls := _read_newest_calls(context, task, run)),
+        words=None if calls else _find_last_words(context, task),
     )
+
+
+def _read_newest_calls(context: Context, task: Task, run: Run | None) -> tuple[PastCall, ...]:
+    """Return the newest calls of a run that is at work or stopped; empty: of any other."""
+    states = (RunState.RUNNING, RunState.BLOCKED)
+    if run is None or not (run.state in states or task.status is TaskStatus.FAILED):
+        return ()
+    kept = context.store.read_records(Checkpoint, run.run_id, NEWEST_CHECKPOINTS)
+    found = parse_history(kept)
+    return found.calls if found else ()
+
+
+def read_proofs(context: Context, facts: TaskFacts) -> tuple[Proof, ...] | None:
+    """Return what a task made that has ended or is to be reviewed; None: of any other."""
+    reviewed = facts.run is not None and facts.run.state is RunState.REVIEW
+    if not (facts.task.status.terminal or reviewed or facts.task.doubts):
+        return None
+    entries = context.store.read_records(LedgerEntry, facts.task.task_id, MADE)
+    return tuple(list_proofs(entries, facts.artifacts))
+
+
+def _sum_usage(context: Context, facts: TaskFacts) -> ReaderUsage:
+    """Return what readers used for a task's waits, as far as it is kept."""
+    if not facts.waits:
+        return ReaderUsage()
+    waits = load_waits(context.store.read_bookmark(WAITS_BOOKMARK))
+    return sum_usage(waits, (wait.wait_id for wait in facts.waits))
+
+
+def _find_review_note(context: Context, facts: TaskFacts) -> str:
+    """Return what an agent wrote to the user who is to review its task; empty: nothing."""
+    if facts.run is None or facts.run.state is not RunState.REVIEW:
+        return ""
+    newest = context.store.read_records(Message, facts.task.task_id, REVIEW_MESSAGES)
+    return find_review_note(newest)
+
+
+def _is_accepted(context: Context, task: Task) -> bool:
+    """Whether a person completed a task whose completion had been refused."""
+    if task.status is not TaskStatus.COMPLETED or not task.doubts:
+        return False
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=NEWEST))
+    return any(event.kind == events.COMPLETION_ACCEPTED for event in newest)
+
+
+def _find_last_words(context: Context, task: Task) -> Message | None:
+    """Return the newest message of an agent whose calls nobody reports; None: there is none."""
+    if task.status not in (TaskStatus.ACTIVE, TaskStatus.FAILED):
+        return None
+    newest = context.store.read_records(Message, task.task_id, NEWEST_MESSAGES)
+    return next((each for each in reversed(newest) if each.role is Role.AGENT), None)
 
 
 def _find_doubt(context: Context, facts: TaskFacts) -> str:

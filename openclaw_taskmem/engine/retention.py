@@ -10,12 +10,15 @@ from typing import Final
 from openclaw_taskmem.domain import retention
 from openclaw_taskmem.engine import hook_events, host_notifications
 from openclaw_taskmem.engine.context import Context
+from taskmem_hookspecs import Change
 
 log = logging.getLogger(__name__)
 OLD_ROWS: Final = 5_000
 """Rows of each kind dropped at once for their age; finding costs more than dropping."""
 ROWS: Final = 1_000
 """Rows of each kind dropped before the database is measured again."""
+THINNED: Final = "log_thinned"
+"""Bookmark with the id of the newest event that was dropped."""
 PATIENCE_SECONDS: Final = 2.0
 """Seconds that one pass takes; the next one goes on."""
 
@@ -30,6 +33,11 @@ def drop_ended(context: Context) -> bool:
         return passing.drop_old() or passing.drop_to_fit()
     finally:
         passing.log_dropped()
+
+
+def read_thinned(context: Context) -> int:
+    """Return the id up to which the log is not whole; 0: nothing was dropped of it."""
+    return int(context.store.read_bookmark(THINNED) or 0)
 
 
 class _RetentionPass:
@@ -88,6 +96,10 @@ class _RetentionPass:
         dropped = self._context.store.drop_ended(before, most, self._upto, self._after)
         self._after = dropped.last_event
         self._dropped.update(dropped.rows)
+        if dropped.rows.get("events"):
+            thinned = max(dropped.last_event, read_thinned(self._context))
+            mark = self._context.store.make_bookmark(THINNED, str(thinned))
+            self._context.commit(Change(bookmarks=(mark,)))
         return bool(dropped.rows)
 
     def _is_over(self) -> bool:

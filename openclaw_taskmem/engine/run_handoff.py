@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from openclaw_taskmem.domain import (
@@ -20,10 +21,11 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_events import ToldToGoOn, UserSpoke
 from openclaw_taskmem.domain.run_machine import apply_events
-from openclaw_taskmem.engine import packets
+from openclaw_taskmem.engine import evidence, packets
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import (
     GO_ON,
+    admit_any,
     guard_task,
     list_background_runs,
     make_resume_wake,
@@ -80,8 +82,14 @@ def move_to_background(
     return context.update_task(task_id, move, _BACKGROUND)
 
 
-def cancel_task(context: Context, task_id: str, reason: str, caller: Caller) -> Task:
-    """Cancel a task; its checkpoints stay.
+def cancel_task(
+    context: Context,
+    task_id: str,
+    reason: str,
+    caller: Caller,
+    guard: Callable[[TaskFacts], None] = admit_any,
+) -> Task:
+    """Cancel a task; its checkpoints stay. `guard` may refuse the facts that it is decided on.
 
     Raises:
         TaskEnded: It has ended already.
@@ -90,6 +98,7 @@ def cancel_task(context: Context, task_id: str, reason: str, caller: Caller) -> 
     """
 
     def cancel(facts: TaskFacts, now: datetime) -> Decision[Task]:
+        guard(facts)
         guard_task(context, Act.CANCEL, facts, caller)
         turn = find_turn_session(context, facts.run)
         change = run_handoff.build_cancellation(facts, caller, reason, turn, now)
@@ -152,6 +161,9 @@ def hand_off_task(
         return _add_review_reminder(context, change, now), (change.tasks[0], change.runs[0], along)
 
     task, run, along = context.update_task(task_id, hand_off)
+    if to == "user":
+        for each in (task_id, *along):
+            context.later(0.0, partial(evidence.check_for_review, context, each, caller))
     for each in along:
         before = was[each]
         log.warning(

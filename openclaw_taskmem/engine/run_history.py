@@ -128,6 +128,12 @@ class HistoryPage(Value):
     """Where the next page begins; None: this is the last."""
 
 
+def count_calls(context: Context, task_id: str) -> int:
+    """Return how many calls of a task's latest runs have ended."""
+    runs = context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS))
+    return sum(run.progress.calls for run in runs)
+
+
 def read_history_page(context: Context, task_id: str, place: HistoryPosition | None) -> HistoryPage:
     """Return a page of a task's calls, starting at `place`; None: at the newest."""
     runs = [*reversed(context.store.find_runs(RunQuery(task_id=task_id, limit=RUNS)))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -15,7 +15,6 @@ from openclaw_taskmem.domain import (
     run_calls,
     run_claims,
     run_questions,
-    run_reminders,
     run_wakes,
     task_lifecycle,
     task_runs,
@@ -34,13 +33,13 @@ from openclaw_taskmem.domain.run_events import (
 from openclaw_taskmem.domain.run_handoff_notes import HandoffNotes, find_handoff_notes
 from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
 from openclaw_taskmem.domain.run_policy import RunReason
-from openclaw_taskmem.domain.texts import quote_line, to_plain_line
-from openclaw_taskmem.engine import packets, run_recovery
+from openclaw_taskmem.engine import packets, run_recovery, user_questions
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.role_queues import has_own_session
 from openclaw_taskmem.engine.run_guards import (
     AWAY,
     GO_ON,
+    admit_any,
     begin_caller_run,
     guard_reopen,
     guard_task,
@@ -51,7 +50,6 @@ from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.task_standing import find_own_task
 from taskmem_hookspecs import (
     Change,
-    EventQuery,
     Message,
     Owner,
     Run,
@@ -59,7 +57,6 @@ from taskmem_hookspecs import (
     Task,
     TaskFacts,
     TaskStatus,
-    UserQuestion,
     Wake,
 )
 from taskmem_hookspecs.errors import (
@@ -74,8 +71,6 @@ from taskmem_hookspecs.errors import (
 CANDIDATES: Final = 16
 """Queued runs among which a claim chooses at random, so that many callers seldom collide."""
 NOT_TAKEN: Final = "it was not taken up again"
-NEWEST: Final = 200
-"""Log entries of a task that are read first when looking for its question to the user."""
 
 
 def resume_task(
@@ -85,12 +80,14 @@ def resume_task(
     answer: str | None = None,
     *,
     reopen: bool = False,
+    guard: Callable[[TaskFacts], None] = admit_any,
 ) -> tuple[Task, Run | None, str]:
     """Resume a task; return it, its run and the packet for its agent.
 
     A calling agent claims the run. If a person calls, or the parent session of a background run,
     the run's own session is woken instead. An `answer` (None: none) is delivered to the agent that
-    asked; its run waits until that agent acts. Source: ruling "consent".
+    asked; its run waits until that agent acts. `guard` may refuse the facts that it is decided on.
+    Source: ruling "consent".
 
     Raises:
         TaskNotFound: No task has that id, or the session has none.
@@ -107,12 +104,13 @@ def resume_task(
     run_recovery.requeue_abandoned(context, task_id=wanted)
 
     def resume(facts: TaskFacts, now: datetime) -> Decision[bool]:
+        guard(facts)
         asked = facts.run is not None and current_run.can_take_answer(facts.run)
         guard_task(context, Act.TAKE_UP, facts, caller, wish=NOT_TAKEN)
         guard_reopen(context, facts.task, caller)
         task_runs.guard_review(facts.run, caller, answer)
         if run_questions.awaits_answer(facts.run, caller, answer, context.sessions):
-            return build_answer_delivery(context, facts, answer, now), asked
+            return user_questions.build_answer_delivery(context, facts, answer, now), asked
         task, message = task_lifecycle.reactivate_task(facts.task, now, reopen=reopen)
         said = (message,) if message else ()
         if answer is not None:
@@ -240,45 +238,6 @@ def _assign_to_holder(context: Context, task: Task, run: Run, owner: Owner, call
 def _is_parent_session(run: Run | None, caller: Caller) -> bool:
     """Whether the caller's session is the parent of a background run."""
     return run is not None and run.told_session in {caller.session_key} - {None}
-
-
-def find_question(context: Context, run: Run | None) -> UserQuestion | None:
-    """Return the question that a run's user has not answered; None: there is none."""
-    if run is None or not run.state.is_waiting:
-        return None
-    task = context.store.read_task(run.task_id).task
-    if task.implicit:
-        return None
-    limit = NEWEST
-    newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
-    while len(newest) == limit and not run_questions.has_run_change(run, newest):
-        limit *= 2
-        newest = context.store.find_events(EventQuery(task_id=run.task_id, limit=limit))
-    return run_questions.build_user_question(task, run, newest)
-
-
-def build_answer_delivery(
-    context: Context, facts: TaskFacts, answer: str | None, now: datetime
-) -> Change:
-    """Return the change that delivers an answer to the agent that asked.
-
-    Raises:
-        InvalidArguments: There is no answer.
-    """
-    task, run = facts.task, facts.run
-    if answer is None:
-        asked = quote_line(
-            to_plain_line((run and run.dialogue.question) or ""), run_reminders.QUESTION_BYTES
-        )
-        raise InvalidArguments(
-            f"{task.task_id} has asked the user: {asked} Give what they answer to that "
-            "as answer. Nothing was changed."
-        )
-    question = find_question(context, run)
-    wake_id = context.new_id("wake", now)
-    return run_questions.build_answer_change(
-        facts, question, answer, wake_id=wake_id, sessions=context.sessions, now=now
-    )
 
 
 def _add_resume_wake(

@@ -10,7 +10,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import cards, events, run_questions
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.engine import runs
+from openclaw_taskmem.engine import runs, user_questions
 from openclaw_taskmem.engine.context import Context, Decision
 from openclaw_taskmem.engine.run_guards import MOST, list_background_runs, list_own_tasks
 from openclaw_taskmem.engine.run_handoff import note_heard
@@ -57,7 +57,7 @@ def draw_session_view(context: Context, session: str, task_id: str) -> SessionVi
     facts = context.store.read_task(shown)
     waiting = context.store.find_runs(RunQuery(states=_WAITING, limit=MOST))
     asked = (
-        runs.find_question(context, run)
+        user_questions.find_question(context, run)
         for run in waiting
         if (run.told_session or run.session_key) == session
     )
@@ -72,7 +72,7 @@ def draw_session_view(context: Context, session: str, task_id: str) -> SessionVi
 def find_open_question(context: Context, run_id: str | None) -> UserQuestion | None:
     """Return the open question of a run to its user; None: there is none."""
     with suppress(RunNotFound):
-        return runs.find_question(context, context.store.read_run(run_id or ""))
+        return user_questions.find_question(context, context.store.read_run(run_id or ""))
     return None
 
 
@@ -98,7 +98,7 @@ def build_lost_questions(context: Context, waiting: Sequence[Run]) -> tuple[Even
     return tuple(
         Event(at=now, kind=events.QUESTION_LOST, task_id=run.task_id, run_id=run.run_id)
         for run in waiting
-        if runs.find_question(context, run) is not None
+        if user_questions.find_question(context, run) is not None
     )
 
 
@@ -106,12 +106,12 @@ def _record_answer(
     context: Context, key: str, said: str, facts: TaskFacts, now: datetime
 ) -> Decision[Event | None]:
     """Record an answer; if it resumes the run, return its event uncommitted instead."""
-    question = runs.find_question(context, facts.run)
+    question = user_questions.find_question(context, facts.run)
     if facts.run is None or question is None or question.key != key:
         return Change(), None
     goes_on = run_questions.parse_resume_answer(facts.run, said)
     if goes_on is None:
-        return runs.build_answer_delivery(context, facts, said, now), None
+        return user_questions.build_answer_delivery(context, facts, said, now), None
     entry = run_questions.close_question(facts, question, said, now)
     return (Change(), entry) if goes_on else (Change(events=(entry,)), None)
 

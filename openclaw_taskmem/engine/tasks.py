@@ -1,8 +1,8 @@
-"""Use cases on tasks: register, update, query, revise the plan, accept a completion."""
+"""Use cases on tasks: register, update, query, revise the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -30,17 +30,17 @@ from openclaw_taskmem.domain.plan_revision import RevisionResult
 from openclaw_taskmem.domain.rights import Act
 from openclaw_taskmem.domain.run_machine import RunTransition
 from openclaw_taskmem.domain.task_update import (
-    Acceptance,
     UpdateRequest,
     UpdateResult,
     apply_update,
 )
 from openclaw_taskmem.domain.thread_search import SearchResult
-from openclaw_taskmem.engine import evidence, ledger, run_handoff
+from openclaw_taskmem.engine import evidence, ledger, reviews, run_handoff
 from openclaw_taskmem.engine.context import TRIES, Context, Decision
 from openclaw_taskmem.engine.evidence import CheckResult, RequiredSet
 from openclaw_taskmem.engine.implicit_tasks import find_covering_task
 from openclaw_taskmem.engine.run_guards import (
+    admit_any,
     admit_update,
     begin_caller_run,
     guard_more_tasks,
@@ -153,34 +153,15 @@ def _build_registration(
     return change.model_copy(update={"runs": (moved.run,), "events": log})
 
 
-def accept_completion(
-    context: Context, task_id: str, because: str | None, process: str | None
+def write_update(
+    context: Context,
+    task_id: str,
+    wish: UpdateRequest,
+    guard: Callable[[TaskFacts], None] = admit_any,
 ) -> UpdateResult:
-    """Complete a task whose completion was refused, because a person accepts it.
-
-    Raises:
-        TaskNotFound: No task has that id.
-        TaskEnded: It has ended.
-        InvalidArguments: Its completion was not refused.
-    """
-    task = context.store.read_task(task_id).task
-    task_lifecycle.require_open(task, "there is nothing to accept")
-    if not task.doubts:
-        raise InvalidArguments(
-            f"The completion of {task_id} was not refused, so that there is nothing to "
-            "accept; complete it with taskmem call task_update."
-        )
-    wish = UpdateRequest(
-        message=because,
-        status=TaskStatus.COMPLETED,
-        acceptance=Acceptance(because=because, process=process),
-        caller=Caller(person=True, home=context.store.scope),
-    )
-    return write_update(context, task_id, wish)
-
-
-def write_update(context: Context, task_id: str, wish: UpdateRequest) -> UpdateResult:
     """Write an update and return what it changed.
+
+    `guard` may refuse the facts that it is decided on.
 
     Artifacts are checked while the task is not locked. The check counts only if the same artifacts
     are required when the update is written.
@@ -192,13 +173,14 @@ def write_update(context: Context, task_id: str, wish: UpdateRequest) -> UpdateR
         EvidenceMissing: It is to be completed, and a required artifact is missing.
         LimitReached: An agent adds a message, and the thread is full.
         Conflict: On every try another writer was first, or the required artifacts changed.
+        NotAllowed: A file that a person was shown, and approves, was replaced since.
         TaskmemError: What else `admit_update` refuses.
     """
     seen: CheckResult | None = None
     for _ in range(TRIES):
         try:
             with context.lock_subjects(task_id):
-                answer = _try_update(context, task_id, wish, seen)
+                answer = _try_update(context, task_id, wish, guard, seen)
         except Conflict:
             continue
         if isinstance(answer, Refusal):
@@ -215,7 +197,11 @@ def write_update(context: Context, task_id: str, wish: UpdateRequest) -> UpdateR
 
 
 def _try_update(
-    context: Context, task_id: str, wish: UpdateRequest, seen: CheckResult | None
+    context: Context,
+    task_id: str,
+    wish: UpdateRequest,
+    guard: Callable[[TaskFacts], None],
+    seen: CheckResult | None,
 ) -> UpdateResult | RequiredSet | Refusal:
     """Write an update, or return what must be checked first, or the refusal.
 
@@ -223,6 +209,7 @@ def _try_update(
     written.
     """
     facts = admit_update(context, context.store.read_task(task_id), wish)
+    guard(facts)
     now = context.clock.now()
     read, unheard = run_handoff.split_unheard_messages(context, facts.run, wish.caller, wish.token)
     if unheard and wish.status is TaskStatus.COMPLETED:
@@ -244,6 +231,7 @@ def _try_update(
     )
     if seen is None or not seen.is_current_for(sought, now):
         return sought
+    reviews.guard_review(context, facts, seen, wish)
     proof, refusal = evidence.build_check_outcome(context, facts, seen, wish.acceptance)
     if refusal is not None:
         marks = tuple(step + 1 for step in sorted(updated.marked))

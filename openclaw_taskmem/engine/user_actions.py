@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
+from openclaw_taskmem.domain import current_run, user_actions
 from openclaw_taskmem.domain.callers import Caller
-from openclaw_taskmem.domain.task_update import UpdateRequest
+from openclaw_taskmem.domain.notices import NAME_BYTES
+from openclaw_taskmem.domain.task_update import Acceptance, UpdateRequest
+from openclaw_taskmem.domain.text_safety import has_visible_text
 from openclaw_taskmem.domain.texts import quote_line, to_plain_line
-from openclaw_taskmem.domain.user_actions import NEEDS_WORDS, UserAction, list_actions
-from openclaw_taskmem.engine import run_handoff, runs, tasks, waits
+from openclaw_taskmem.domain.user_actions import NEEDS_WORDS, ActRequest, UserAction, list_actions
+from openclaw_taskmem.engine import reviews, run_handoff, runs, tasks, user_questions, waits
 from openclaw_taskmem.engine.context import Context
-from taskmem_hookspecs import InvalidArguments, NotAllowed, TaskStatus, Wait
+from taskmem_hookspecs import InvalidArguments, NotAllowed, RunState, TaskFacts, TaskStatus
 
 _DONE: Final = {
     UserAction.ANSWER: "its agent is told your answer",
@@ -21,81 +26,114 @@ _DONE: Final = {
     UserAction.PAUSE: "paused",
     UserAction.CANCEL: "cancelled; what was done so far is kept",
 }
+ASKED_BYTES: Final = 1_000
+"""Longest excerpt of a question in a refusal."""
 _WORDS: Final = {UserAction.ANSWER: "your answer", UserAction.SEND_BACK: "what is to be changed"}
 
 
-def act_on_task(
-    context: Context,
-    task_id: str,
-    action: UserAction,
-    words: str | None = None,
-    process: str | None = None,
-) -> str:
+def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
     """Do for a person what they want with a task; return a sentence that says what was done.
 
-    Whether the task allows it is read before the use case commits: a change in between is not
-    seen.
-
-    Args:
-        context: The context of the use case.
-        task_id: Id of the task.
-        action: What to do.
-        words: The answer, the reason or the instructions; None: none.
-        process: The calling process, as `Owner.process`; None: unknown.
+    Whether the task allows it is decided on the facts that the change is committed on, so of two
+    people who act at once, the second is refused.
 
     Raises:
         TaskNotFound: No task has that id.
         NotAllowed: The task does not allow that now, perhaps because somebody else was first.
-        InvalidArguments: The action takes words, and there are none.
+        InvalidArguments: The action takes words, and there are none; or the question that is
+            answered, or the files that are approved, are not those of now.
         EvidenceMissing: It is to be completed, and its proof is missing.
         TaskmemError: What else the use case refuses.
     """
-    facts = context.store.read_task(task_id)
-    asks = runs.find_question(context, facts.run) is not None
-    name = quote_line(to_plain_line(facts.task.name), 80)
-    allowed = list_actions(facts, asks=asks)
-    if action not in allowed:
-        can = ", ".join(allowed).replace("_", " ") or "nothing"
-        raise NotAllowed(
-            f"{name} is {_describe_state(facts.task.status, asks=asks)} now, so you cannot "
-            f"{action.replace('_', ' ')} it; you can: {can}. Nothing was changed."
-        )
-    if action in NEEDS_WORDS and not (words or "").strip():
-        raise InvalidArguments(f"Say {_WORDS[action]}. Nothing was changed.")
+    action, words = request.action, request.words or None
+    guard = partial(_guard_act, context, request)
     person = Caller(person=True, home=context.store.scope)
+    write = partial(_write_status, context, task_id, words=words, caller=person, guard=guard)
     match action:
         case UserAction.ANSWER | UserAction.SEND_BACK | UserAction.RESUME:
-            runs.resume_task(context, task_id, person, answer=words or None)
+            runs.resume_task(context, task_id, person, answer=words, guard=guard)
         case UserAction.APPROVE:
-            _write_status(context, task_id, TaskStatus.COMPLETED, words, person)
+            write(TaskStatus.COMPLETED, reviewed=True)
         case UserAction.PAUSE:
-            _write_status(context, task_id, TaskStatus.PAUSED, words, person)
+            write(TaskStatus.PAUSED)
         case UserAction.ACCEPT:
-            tasks.accept_completion(context, task_id, words, process)
+            acceptance = Acceptance(because=words, process=request.process)
+            write(TaskStatus.COMPLETED, acceptance=acceptance)
         case UserAction.CANCEL:
-            run_handoff.cancel_task(context, task_id, words or "The user said so.", person)
-    return f"{name}: {_DONE[action]}."
+            reason = words or "The user said so."
+            run_handoff.cancel_task(context, task_id, reason, person, guard)
+    name = context.store.read_task(task_id).task.name
+    return f"{quote_line(to_plain_line(name), NAME_BYTES)}: {_DONE[action]}."
 
 
 def cancel_wait(context: Context, wait_id: str, words: str | None = None) -> str:
     """Cancel a wait for a person; return a sentence that says what was done.
 
-    A wait that has ended stays as it is.
-
     Raises:
         WaitNotFound: No wait has that id.
+        NotAllowed: It has ended; the text says how. Nothing was changed.
     """
-    person = Caller(person=True, home=context.store.scope)
-    wait: Wait = waits.cancel_wait(context, wait_id, words or "The user said so.", person)
-    return f"Nobody waits for {to_plain_line(wait.target)} here any more; the agent is told so."
+    person, now = Caller(person=True, home=context.store.scope), context.clock.now()
+    reason, guard = words or "The user said so.", partial(user_actions.guard_wait, now=now)
+    wait = waits.cancel_wait(context, wait_id, reason, person, guard)
+    return user_actions.describe_cancelled_wait(wait)
+
+
+def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
+    """Refuse what a person may not do with a task as it is now.
+
+    Raises:
+        NotAllowed: The task does not allow it; the text says what it does.
+        InvalidArguments: The action takes words, and there are none; or the person was shown
+            another question.
+    """
+    action = request.action
+    name = quote_line(to_plain_line(facts.task.name), NAME_BYTES)
+    question = user_questions.find_question(context, facts.run)
+    asks = question is not None
+    allowed = list_actions(facts, asks=asks)
+    if action not in allowed:
+        can = ", ".join(allowed).replace("_", " ") or "nothing"
+        raise NotAllowed(
+            f"{name} is {_describe_state(facts, asks=asks)} now, so you cannot "
+            f"{action.replace('_', ' ')} it; you can: {can}. Nothing was changed."
+        )
+    if action in NEEDS_WORDS and not has_visible_text(request.words or ""):
+        raise InvalidArguments(f"Say {_WORDS[action]}. Nothing was changed.")
+    if action is UserAction.ANSWER and question and question.key != request.question_id:
+        asked = (facts.run and facts.run.dialogue.question) or question.text
+        raise InvalidArguments(
+            f"{name} asks you now: {quote_line(to_plain_line(asked), ASKED_BYTES)} "
+            "Your answer was to another question, or to none, so it was not sent. Answer again."
+        )
+    approves = action is UserAction.APPROVE
+    if approves and request.files_id != reviews.read_files_id(context, facts):
+        raise InvalidArguments(
+            f"You were not shown what {name} made, as it is now. Look at it with taskmem show "
+            f"{facts.task.task_id}, and approve it again. Nothing was changed."
+        )
 
 
 def _write_status(
-    context: Context, task_id: str, status: TaskStatus, words: str | None, person: Caller
+    context: Context,
+    task_id: str,
+    status: TaskStatus,
+    *,
+    acceptance: Acceptance | None = None,
+    reviewed: bool = False,
+    words: str | None,
+    caller: Caller,
+    guard: Callable[[TaskFacts], None],
 ) -> None:
-    wish = UpdateRequest(message=words or None, status=status, caller=person)
-    tasks.write_update(context, task_id, wish)
+    wish = UpdateRequest(
+        message=words, status=status, acceptance=acceptance, reviewed=reviewed, caller=caller
+    )
+    tasks.write_update(context, task_id, wish, guard)
 
 
-def _describe_state(status: TaskStatus, *, asks: bool) -> str:
-    return "asking you something" if asks else str(status)
+def _describe_state(facts: TaskFacts, *, asks: bool) -> str:
+    run = facts.run
+    if run is not None and run.state is RunState.REVIEW:
+        return "in your review"
+    answerable = asks and run is not None and current_run.has_open_question(run)
+    return "asking you something" if answerable else str(facts.task.status)

@@ -175,8 +175,14 @@ def rearm_wait(context: Context, wait_id: str, wish: Refinement, caller: Caller)
     return _decide_on_wait(context, wait_id, rearm)
 
 
-def cancel_wait(context: Context, wait_id: str, reason: str | None, caller: Caller) -> Wait:
-    """Cancel a wait and return it as it was before.
+def cancel_wait(
+    context: Context,
+    wait_id: str,
+    reason: str | None,
+    caller: Caller,
+    guard: Callable[[Wait], None] = lambda _: None,
+) -> Wait:
+    """Cancel a wait and return it as it was before; `guard` may refuse it as it is.
 
     Raises:
         WaitNotFound: No wait has that id.
@@ -184,6 +190,7 @@ def cancel_wait(context: Context, wait_id: str, reason: str | None, caller: Call
     """
 
     def cancel(facts: WaitFacts, now: datetime) -> Decision[Wait]:
+        guard(facts.wait)
         _guard_wait(context, facts.wait, caller)
         return waits.cancel_wait(facts, reason, caller, now), facts.wait
 

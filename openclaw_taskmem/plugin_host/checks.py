@@ -57,10 +57,10 @@ def run_check(
             if isinstance(said, HealthRow):
                 yield said
             else:
-                yield _build_failure_row(plugin, check.name, format_error(said))
+                yield build_failure_row(plugin, check.name, format_error(said))
                 return
     except TimeoutError:
-        yield _build_failure_row(plugin, check.name, f"it was silent for {silence:g} s")
+        yield build_failure_row(plugin, check.name, f"it was silent for {silence:g} s")
     finally:
         looking.cancel_check(tidy_seconds)
 
@@ -120,11 +120,13 @@ class _RunningCheck:
             self._loop.close()
 
 
-def _build_failure_row(plugin: str, name: str, why: str) -> HealthRow:
+def build_failure_row(plugin: str, name: str, why: str) -> HealthRow:
+    """Return the row of a check that failed, or that the plug-in could not even name."""
     return HealthRow(
         id=name,
         state=HealthState.FAIL,
         detail=f"A check of the plug-in {plugin} failed: {why}.",
+        effect="What it looks at may be well or not.",
         cure=f"Tell its author, or leave it out: TASKMEM_DISABLED_PLUGINS={plugin}.",
     )
 

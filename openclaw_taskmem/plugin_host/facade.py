@@ -285,21 +285,21 @@ class PluginHost:
         """Return all verifiers of a kind of claim."""
         return tuple(self._iterate_answers("evidence_verifier", validation.is_verifier, kind=kind))
 
-    def find_recall_sources(self) -> Sequence[RecallSource]:
-        """Return all sources of recorded history."""
-        return tuple(self._iterate_answers("recall_source", validation.is_recall_source))
+    def find_recall_sources(self, **given: object) -> Sequence[RecallSource]:
+        """Return all sources of recorded history; `given` are the arguments of the hook."""
+        return tuple(self._iterate_answers("recall_source", validation.is_recall_source, **given))
 
     def find_answerers(self) -> Sequence[QueryAnswerer]:
         """Return all plug-ins' answerers of queries about tasks."""
         return tuple(self._iterate_answers("query_answerer", validation.is_answerer))
 
-    def find_health_checks(self) -> Sequence[tuple[str, HealthCheck]]:
-        """Return all health checks, each with the name of its plug-in."""
+    def find_health_checks(self, seconds: float | None = None) -> Sequence[tuple[str, HealthCheck]]:
+        """Return all health checks, each with the name of its plug-in, which names them in time."""
         hook = "health_checks"
         return [
             (plugin.name, check)
             for plugin in self._list_answering(hook)
-            for checks in self._ask_plugin(plugin, hook, validation.are_checks, {})
+            for checks in self._ask_plugin(plugin, hook, validation.are_checks, {}, seconds=seconds)
             for check in checks
         ]
 

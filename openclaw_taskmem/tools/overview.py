@@ -1,4 +1,4 @@
-"""The overview as JSON, for the command line and the page."""
+"""The overview as JSON, for the command line and the page; a file of its own, as both read it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from openclaw_taskmem.domain.overview import Section, TaskLine
+from openclaw_taskmem.domain.overview import TaskLine
 from openclaw_taskmem.domain.texts import format_iso_millis
 from openclaw_taskmem.engine.overview import Overview
 from openclaw_taskmem.tools.tool import Answer
@@ -24,6 +24,7 @@ def describe_overview(found: Overview) -> Answer:
             for section, lines in found.sections.items()
         },
         "unlisted": found.unlisted,
+        "unlisted_failed": found.unlisted_failed,
     }
 
 
@@ -33,11 +34,6 @@ def describe_list(lines: Sequence[TaskLine], now: datetime) -> Answer:
         "now": format_iso_millis(now),
         "tasks": [_describe_line(line, number) for number, line in enumerate(lines, 1)],
     }
-
-
-def list_task_ids(found: Overview) -> Sequence[str]:
-    """Return the ids of the tasks, in the order of their numbers."""
-    return [line.task_id for section in Section for line in found.sections[section]]
 
 
 def _describe_line(line: TaskLine, number: int) -> JsonValue:

@@ -8,16 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache, partial
 from typing import Final
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.domain import ledger, reachability, timeline
+from openclaw_taskmem.domain.proof import list_proofs
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
+from openclaw_taskmem.engine import lookup
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import read_line
+from openclaw_taskmem.engine.recall import list_activity
 from openclaw_taskmem.engine.wakes import Holds, hold_nothing
 from taskmem_hookspecs import (
     Event,
@@ -59,6 +63,7 @@ def summarize_store(context: Context) -> View:
         "wakes": _count_wakes(context, found.wakes),
         "runs": {state.value: number for state, number in found.runs.items()},
         "events": found.events,
+        "activity": [*list_activity(context)],
         "plugins": len([p for p in context.plugin_host.plugins if p.state == "on"]),
         "keeps": {
             "bytes": context.kept.taken,
@@ -153,7 +158,8 @@ def _show_task(context: Context, task_id: str) -> View:
         "earlier_revisions": len(revisions) - len(_fit_newest(revisions)),
         "waits": [_format_wait(context, wait) for wait in waits],
         "wakes": [_format_wake(wake) for wake in wakes],
-        **ledger.describe_ledger(context.store.read_records(LedgerEntry, task_id)),
+        **ledger.describe_ledger(entries := context.store.read_records(LedgerEntry, task_id)),
+        "proofs": [each.model_dump(mode="json") for each in list_proofs(entries, facts.artifacts)],
         "metadata": {
             **dict(task.metadata),
             "active_wait_ids": list(task.linkage.active_wait_ids),
@@ -184,16 +190,16 @@ def _fit_newest(rows: Sequence[View]) -> list[JsonValue]:
 
 
 def list_waits(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the open waits of all homes, newest first; with `all` also those that have ended."""
+    """Return the open waits of this home, newest first; with `all` also those that have ended."""
     status = None if params.get("all") else WaitStatus.WATCHING
     query = WaitQuery(status=status, limit=read_limit(params))
-    return [_format_wait(context, wait) for wait in context.store.whole.find_waits(query)]
+    return [_format_wait(context, wait) for wait in context.store.find_waits(query)]
 
 
 def list_wakes(context: Context, params: Mapping[str, object], holds: Holds) -> list[JsonValue]:
-    """Return the wakes of all homes that are due or sent, newest first; with `all` every wake."""
+    """Return the wakes of this home that are due or sent, newest first; with `all` every wake."""
     states = None if params.get("all") else reachability.OWED
-    found = context.store.whole.find_wakes(WakeQuery(states=states, limit=read_limit(params)))
+    found = context.store.find_wakes(WakeQuery(states=states, limit=read_limit(params)))
     return [{**_format_wake(wake), "held": _explain_hold(wake, holds)} for wake in found]
 
 
@@ -206,16 +212,17 @@ def _explain_hold(wake: Wake, holds: Holds) -> str | None:
 
 
 def list_runs(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the open runs of all homes, newest first; with `all` also those that have ended.
+    """Return the open runs of this home, newest first; with `all` also those that have ended.
 
     `task_id`: only the runs of this task. Without it, runs of implicit tasks are left out.
     """
     states = None if params.get("all") else OPEN_STATES
     task_id = _read_task_id(params)
+    lookup.guard_home(context, task_id or "")
     query = RunQuery(states=states, task_id=task_id, limit=read_limit(params))
     if task_id is None:
         query = query.model_copy(update={"implicit": False})
-    found = context.store.whole.find_runs(query)
+    found = context.store.find_runs(query)
     tasks = {run.task_id for run in found}
     facts = {each: context.find_task(each) for each in tasks}
     names = {each: "" if told is None else told.task.name for each, told in facts.items()}
@@ -239,9 +246,18 @@ def _format_run(run: Run, task_name: str) -> View:
 
 
 def list_events(context: Context, params: Mapping[str, object]) -> list[JsonValue]:
-    """Return the newest events of the log, oldest first; `task_id`: only those of this task."""
-    query = EventQuery(task_id=_read_task_id(params), limit=read_limit(params))
-    return _format_events(context, query)
+    """Return the newest events of this home, oldest first; `task_id`: only those of this task.
+
+    Of a log that homes share, those of others among the newest are left out.
+
+    Raises:
+        TaskNotFound: The task is another home's.
+    """
+    task_id = _read_task_id(params)
+    lookup.guard_home(context, task_id or "")
+    found = context.store.find_events(EventQuery(task_id=task_id, limit=read_limit(params)))
+    is_own = cache(partial(lookup.is_of_home, context))
+    return [_format_event(e) for e in found if is_own(e.task_id or e.wait_id or "")]
 
 
 def _format_events(context: Context, query: EventQuery) -> list[JsonValue]:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.overview import Section, TaskLine, TaskNews, build_line, sort_lines
+from openclaw_taskmem.domain.run_checkpoints import PastCall
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.user_actions import UserAction
 from taskmem_hookspecs import RunState, TaskFacts
-from taskmem_hookspecs.testing import a_task, a_wait, a_wake
+from taskmem_hookspecs.testing import a_message, a_task, a_wait, a_wake
 from taskmem_hookspecs.testing.clock import DAWN
 from tests.support.owners import a_changed_run
 
@@ -87,6 +88,61 @@ def test_a_wait_shows_what_was_last_seen_there() -> None:
     wait = a_wait(wait_id="wait_1", target="pty:build")
     found = line(waits=(wait,), news={"seen": {"wait_1": "page 4 of 8\u202e"}})
     assert found.says == "waits for build: page 4 of 8"
+
+
+def a_call(minute: int, *, ok: bool | None, about: str = "make") -> PastCall:
+    at = DAWN + timedelta(minutes=minute)
+    return PastCall(tool="exec", about=about, ok=ok, outcome="No rule.", at=at)
+
+
+AT_WORK = {"state": RunState.RUNNING, "lease_until": LATER}
+
+
+@pytest.mark.parametrize(
+    ("given", "activity"),
+    [
+        (
+            {"run": AT_WORK, "news": {"calls": (a_call(1, ok=None), a_call(2, ok=True))}},
+            ("exec: make", 1, True, False),
+        ),
+        (
+            {"run": AT_WORK, "news": {"calls": (a_call(1, ok=True), a_call(2, ok=False))}},
+            ("exec: make", 2, False, True),
+        ),
+        (
+            {"status": "failed", "news": {"calls": (a_call(1, ok=None),)}},
+            ("exec: make", 1, False, False),
+        ),
+        (
+            {"news": {"words": a_message(content="Step\n1 done", created_at=DAWN)}},
+            ("“Step 1 done”", 0, False, False),
+        ),
+    ],
+)
+def test_a_line_tells_what_its_agent_does_or_did_last(
+    given: dict[str, Any], activity: tuple[Any, ...]
+) -> None:
+    found = line(**given).activity
+    assert found is not None
+    minute = int((found.at - DAWN).total_seconds() / 60)
+    assert (found.what, minute, found.running, found.failed) == activity
+
+
+def test_a_line_has_the_number_of_its_current_step() -> None:
+    found = line(plan=("Knead", "Bake", "Eat"), done=frozenset({0}))
+    assert (found.step_number, found.steps, found.step) == (2, 3, "Bake")
+
+
+@pytest.mark.parametrize(
+    ("given", "standing"),
+    [
+        ({"run": {"state": RunState.REVIEW}, "status": "paused"}, "needs you"),
+        ({"waits": (a_wait(),)}, "waiting"),
+        ({"status": "failed"}, "failed"),
+    ],
+)
+def test_a_task_has_one_word_for_where_it_stands(given: dict[str, Any], standing: str) -> None:
+    assert line(**given).standing == standing
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.reader_budget import (
     DAYS_KEPT,
+    WAITS_KEPT,
     ReaderUsage,
     count_answer,
     count_question,
+    describe_usage,
     dump_days,
+    dump_waits,
     find_usage,
     load_days,
+    load_waits,
     order_readers,
+    put_wait_usage,
     refuse_over_limit,
+    sum_usage,
 )
 from taskmem_hookspecs.errors import SettingsInvalid
 
@@ -105,3 +111,35 @@ def test_readers_are_asked_in_the_operators_order(wanted, there, order):
 def test_an_unknown_reader_is_refused_with_those_there_are(wanted):
     with pytest.raises(SettingsInvalid, match=r"none, or some of: gemini, host, llama"):
         order_readers(wanted, ("llama",), DEFAULT)
+
+
+def test_the_usage_for_the_last_waits_is_kept() -> None:
+    waits = {f"wait_{number}": ReaderUsage(asked=number) for number in range(WAITS_KEPT)}
+    again = put_wait_usage(waits, "wait_0", ReaderUsage(asked=7))
+    kept = put_wait_usage(again, "wait_new", ReaderUsage(asked=1))
+    assert len(kept) == WAITS_KEPT
+    assert "wait_1" not in kept
+    assert load_waits(dump_waits(kept)) == kept
+    assert load_waits("nonsense") == {}
+
+
+def test_the_usage_for_waits_is_parsed_once_for_all_lines() -> None:
+    text = dump_waits({"wait_1": ReaderUsage(asked=1)})
+    assert load_waits(text) is load_waits(text)
+
+
+@pytest.mark.parametrize(
+    ("costs", "says"),
+    [
+        ((), ""),
+        ((0.01, 0.02), "4 questions to readers, about $0.0300"),
+        ((0.01, None), "4 questions to readers, at a cost that is not known"),
+        ((0.0,), "2 questions to readers"),
+    ],
+)
+def test_what_a_task_cost_is_the_sum_of_its_waits(
+    costs: tuple[float | None, ...], says: str
+) -> None:
+    used = {f"wait_{n}": ReaderUsage(asked=2, cost_usd=cost) for n, cost in enumerate(costs)}
+    others = {"wait_other": ReaderUsage(asked=9)}
+    assert describe_usage(sum_usage({**used, **others}, [*used, "wait_none"])) == says

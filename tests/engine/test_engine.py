@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +18,6 @@ from taskmem_hookspecs import (
     EventQuery,
     InvalidArguments,
     QueryFacts,
-    Recollection,
     StoreBusy,
     TaskFacts,
     TaskQuery,
@@ -502,53 +500,6 @@ def test_a_plugin_may_answer_a_question_better() -> None:
     assert ordinary["summary"].startswith("No step is done yet.")
 
 
-class Recorder:
-    def __init__(self, confidence: float) -> None:
-        self.confidence = confidence
-
-    def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
-        return [
-            Recollection(
-                timestamp=DAWN,
-                duration_seconds=45,
-                confidence=self.confidence,
-                summary=f"{query} {recency_bias}",
-            )
-        ] * limit
-
-
-class RecallPlugin:
-    def __init__(self, confidence: float) -> None:
-        self.confidence = confidence
-
-    @hookimpl
-    def recall_source(self) -> Recorder:
-        return Recorder(self.confidence)
-
-
-def test_what_all_sources_recall_is_merged_best_first() -> None:
-    world = World(plugins=[("a", RecallPlugin(0.2)), ("b", RecallPlugin(0.9))])
-
-    answer = world.call("memory_recall", query="ssh", limit=2)
-
-    assert [item["confidence"] for item in answer["results"]] == [0.9, 0.9]
-
-
-def test_recall_source_with_invalid_answer_loses_only_its_own() -> None:
-    class Nonsense:
-        def recall(self, *_: object) -> object:
-            return 5
-
-    class Provider:
-        @hookimpl
-        def recall_source(self) -> Any:
-            return Nonsense()
-
-    world = World(plugins=[("a", Provider()), ("b", RecallPlugin(0.9))])
-
-    assert len(world.call("memory_recall", query="ssh")["results"]) == 3
-
-
 class Meddler:
     @hookimpl(tryfirst=True)
     def build_resume_packet(self, facts: Any) -> None:
@@ -562,13 +513,6 @@ def test_a_plugin_cannot_change_the_task_it_is_lent() -> None:
     world.pass_time(THRESHOLD)
 
     assert world.task(task).metadata == {"mine": 1}
-
-
-def test_without_a_source_recall_says_how_to_switch_one_on(world: World) -> None:
-    answer = world.call("memory_recall", query="ssh")
-
-    assert answer["results"] == []
-    assert "recall_source" in answer["message"]
 
 
 def test_what_was_answered_wrongly_named_is_not_found(world: World) -> None:

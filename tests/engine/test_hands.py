@@ -21,7 +21,7 @@ from openclaw_taskmem.engine import (
     turns,
 )
 from openclaw_taskmem.engine.host_notifications import NotificationKind
-from openclaw_taskmem.engine.runs import find_question
+from openclaw_taskmem.engine.user_questions import find_question
 from openclaw_taskmem.tools import runs
 from taskmem_hookspecs import (
     Change,

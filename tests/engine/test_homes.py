@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import taskmem_evidence.hooks
+from openclaw_taskmem.config import Settings
+from openclaw_taskmem.daemon.person_calls import PersonCalls
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.turns import Origin
@@ -24,6 +28,8 @@ from openclaw_taskmem.engine import (
     wakes,
 )
 from openclaw_taskmem.engine.host_notifications import NotificationKind
+from openclaw_taskmem.engine.overview import search_lines
+from openclaw_taskmem.home import find_home
 from openclaw_taskmem.tools import views
 from taskmem_hookspecs import Change, Owner, RunState, TaskQuery, WaitStatus, Wake, WakeState
 from taskmem_hookspecs.errors import LimitReached, NotAllowed, RunHeld, TaskNotFound
@@ -579,3 +585,61 @@ def test_nobody_looks_here_for_a_process_of_another_home(
 
     run = here.run(task)
     assert (run.state, run.why, asked) == (RunState.QUEUED, "lease_expired", [])
+
+
+# --- what a person sees and does ----------------------------------------------------
+
+
+def make_calls(session: Homely, folder: Path) -> PersonCalls:
+    """Return the calls of a person to the daemon of a home."""
+    settings = Settings(home=find_home({"TASKMEM_HOME": str(folder)}))
+    return PersonCalls(session.world.context, settings, dict, lambda: None)
+
+
+def test_a_person_sees_only_what_is_of_their_home(
+    here: Homely, there: Homely, tmp_path: Path
+) -> None:
+    mine, foreign = here.works(), there.works()
+    here.world.open_wait(mine)
+    wait = there.world.open_wait(foreign)
+    there.world.end_wait(wait)
+    calls: Any = make_calls(here, tmp_path).methods
+    context = here.world.context
+
+    sections = calls["overview"]({})
+    assert [x["task_id"] for x in calls["tasks"]({"all": True})["tasks"]] == [mine]
+    assert [x["task_id"] for lines in sections["sections"].values() for x in lines] == [mine]
+    assert sections["unlisted"] == 0
+    assert [line.task_id for line in search_lines(context, "Deploy", 10)] == [mine]
+    assert calls["find"]({"words": "Deploy"})["id"] == mine
+    for listed in (
+        views.list_waits(context, {"all": True}),
+        views.list_wakes(context, {"all": True}, lambda _: None),
+        views.list_runs(context, {"all": True}),
+        views.list_events(context, {}),
+    ):
+        assert foreign not in str(listed)
+        assert wait.wait_id not in str(listed)
+
+
+def test_a_person_does_nothing_to_what_is_of_another_home(
+    here: Homely, there: Homely, tmp_path: Path
+) -> None:
+    task = there.works()
+    wait = there.world.open_wait(task)
+    person = make_calls(here, tmp_path)
+    calls: Any = {**person.methods, "act": partial(person.act, None)}
+
+    for given in (task, wait.wait_id):
+        for call, asked in (
+            ("show", {}),
+            ("find", {"words": given, "kinds": ["task", "wait"]}),
+            ("act", {"action": "cancel"}),
+            ("act", {"action": "cancel_wait"}),
+        ):
+            with pytest.raises(TaskNotFound):
+                calls[call]({"id": given, **asked})
+    page = person.build_site().render("task", {"id": task})
+    assert (page.status, b"another home" in page.body) == (404, True)
+    assert there.world.task(task).status == "active"
+    assert there.world.store.read_wait(wait.wait_id).status == "watching"

@@ -12,13 +12,22 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+import taskmem_evidence.files
 import taskmem_evidence.hooks
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.ledger import FileTouch
-from openclaw_taskmem.engine import evidence, evidence_checker, folder_listing, tasks
+from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
+from openclaw_taskmem.engine import (
+    evidence,
+    evidence_checker,
+    folder_listing,
+    overview,
+    user_actions,
+)
 from openclaw_taskmem.engine.ledger import FileActivity
+from openclaw_taskmem.engine.overview import read_line
 from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
-from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, TaskEnded
+from taskmem_hookspecs.errors import EvidenceMissing, InvalidArguments, NotAllowed
 from taskmem_hookspecs.testing import FakeClock, MemoryStore
 from taskmem_sqlmodel.hooks import task_store
 from tests.support.sessions import Session
@@ -552,8 +561,9 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
     with pytest.raises(EvidenceMissing):
         complete(session, task)
     context = session.world.context
-    updated = tasks.accept_completion(context, task, "I have it on paper.", "7:1")
-    assert updated.task.status == "completed"
+    wish = ActRequest(action=UserAction.ACCEPT, words="I have it on paper.", process="7:1")
+    user_actions.act_on_task(context, task, wish)
+    assert session.world.task(task).status == "completed"
     said = "Deploy: completed; nothing was written. I have it on paper."
     assert session.lines[-1] == said
     [event] = [e for e in session.world.store.find_events(EventQuery()) if "accepted" in e.kind]
@@ -562,14 +572,97 @@ def test_a_person_accepts_what_was_refused(session: Session) -> None:
         "process": "7:1",
         "refused_for": ["artifacts"],
     }
-    with pytest.raises(TaskEnded):
-        tasks.accept_completion(context, task, None, None)
+    with pytest.raises(NotAllowed, match="is completed now, so you cannot accept it"):
+        user_actions.act_on_task(context, task, wish)
 
 
 def test_only_what_was_refused_is_accepted(session: Session) -> None:
     task = session.register()
-    with pytest.raises(InvalidArguments, match="was not refused"):
-        tasks.accept_completion(session.world.context, task, None, None)
+    wish = ActRequest(action=UserAction.ACCEPT)
+    with pytest.raises(NotAllowed, match="you cannot accept it; you can: pause, cancel"):
+        user_actions.act_on_task(session.world.context, task, wish)
+
+
+# --- a person reviews -------------------------------------------------------------
+
+
+@pytest.fixture
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that may not be looked at, with a file."""
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "report.md").write_text("Of somebody else.")
+    return folder
+
+
+def approve(session: Session, task: str, files_id: str | None) -> str:
+    wish = ActRequest(action=UserAction.APPROVE, files_id=files_id)
+    return user_actions.act_on_task(session.world.context, task, wish)
+
+
+def hand_to_user(session: Session, file: Path) -> tuple[str, str | None]:
+    """Make a file, and hand it to the user; the task, and the id of what they are shown."""
+    task = session.register()
+    session.writes(file)
+    session.call("task_handoff", task_id=task)
+    return task, read_line(session.world.context, task).files_id
+
+
+def test_a_file_that_was_replaced_is_not_approved(session: Session, workspace: Path) -> None:
+    task, shown = hand_to_user(session, workspace / "report.md")
+    write_fresh(workspace / "report.md", "Another text.")
+
+    with pytest.raises(NotAllowed, match=r"verified: report.md \(now sha256 .* taskmem show task_"):
+        approve(session, task, shown)
+
+    assert session.run(task).state == "review"
+    with pytest.raises(InvalidArguments, match="You were not shown what"):
+        approve(session, task, shown)
+    again = read_line(session.world.context, task).files_id
+    assert approve(session, task, again) == '"Deploy": approved, and completed.'
+
+
+def test_a_file_that_is_gone_is_not_approved(session: Session, workspace: Path) -> None:
+    task, shown = hand_to_user(session, workspace / "report.md")
+    (workspace / "report.md").unlink()
+
+    with pytest.raises(NotAllowed, match=r"report.md \(now gone or empty\)"):
+        approve(session, task, shown)
+
+
+@pytest.mark.parametrize("how", ["link", "folder", "too large"])
+def test_a_file_that_cannot_be_verified_now_is_not_approved(
+    how: str, session: Session, workspace: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = workspace / "out" / "report.md"
+    file.parent.mkdir()
+    task, shown = hand_to_user(session, file)
+    if how == "link":
+        file.unlink()
+        file.symlink_to(outside / "report.md")
+    elif how == "folder":
+        file.parent.rename(workspace / "before")
+        file.parent.symlink_to(outside)
+    else:
+        write_fresh(file, "Another text.")
+        monkeypatch.setattr(taskmem_evidence.files, "HASHING_SECONDS", -1)
+        monkeypatch.setattr(taskmem_evidence.files, "_CHUNK", 1)
+
+    refusal = rf"{file} \(not verified now: .+\)\. Look at them with taskmem show {task}"
+    with pytest.raises(NotAllowed, match=refusal):
+        approve(session, task, shown)
+
+    assert session.run(task).state == "review"
+    with pytest.raises(InvalidArguments, match="You were not shown what"):
+        approve(session, task, shown)
+    again = read_line(session.world.context, task).files_id
+    assert approve(session, task, again) == '"Deploy": approved, and completed.'
+
+
+def test_who_was_shown_no_files_approves_none(session: Session, workspace: Path) -> None:
+    task, shown = hand_to_user(session, workspace / "report.md")
+    with pytest.raises(InvalidArguments, match="You were not shown what"):
+        approve(session, task, None)
+    assert approve(session, task, shown) == '"Deploy": approved, and completed.'
 
 
 # --- after the completion -----------------------------------------------------------
@@ -615,6 +708,16 @@ def test_what_ends_within_a_minute_is_added(home: Path, workspace: Path, project
         work()
     assert waiting[-1][0] == evidence.LATE_LOOK_DELAY_SECONDS
     assert session.lines[-1] == "Deploy: made: ~/project/late.txt"
+
+
+def test_what_is_handed_to_the_user_is_checked(session: Session, project: Path) -> None:
+    task = session.register()
+    write_fresh(project / "src/new.py")
+    session.writes(project / "src/new.py")
+    session.call("task_handoff", task_id=task, note="Please read\nit.")
+    line = overview.read_line(session.world.context, task)
+    assert (line.made, line.note) == ("made new.py, checked by Task memory", "Please read\nit.")
+    assert line.says == "is to be reviewed: Please read it."
 
 
 def test_what_the_next_task_makes_is_not_the_last_ones(workspace: Path, project: Path) -> None:

@@ -243,3 +243,15 @@ def test_one_pass_reads_the_log_once() -> None:
     world.store.drop_ended = note_call  # type: ignore[method-assign]
     retention.drop_ended(world.context)
     assert begun == [0, many // 2, many - 1]
+
+
+def test_how_far_the_log_is_thinned_is_kept() -> None:
+    world = a_world(days=1)
+    task = end_work(world)
+    logged = world.store.find_events(EventQuery(task_id=task))
+    assert retention.read_thinned(world.context) == 0
+    world.clock.tick(2 * DAY)
+    retention.drop_ended(world.context)
+    left = {event.event_id for event in world.store.find_events(EventQuery(task_id=task))}
+    gone = [event.event_id for event in logged if event.event_id not in left]
+    assert retention.read_thinned(world.context) == max(gone)

@@ -16,7 +16,7 @@ from openclaw_taskmem.engine import (
     session_views,
 )
 from openclaw_taskmem.engine.host_notifications import NotificationKind
-from openclaw_taskmem.engine.runs import NEWEST
+from openclaw_taskmem.engine.user_questions import NEWEST
 from taskmem_hookspecs import (
     Change,
     Event,

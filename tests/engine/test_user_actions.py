@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from openclaw_taskmem.domain.overview import Section
-from openclaw_taskmem.domain.user_actions import UserAction
+from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, overview, user_actions
 from openclaw_taskmem.engine.context import Context
-from taskmem_hookspecs import InvalidArguments, NotAllowed, RunState, TaskNotFound, TaskStatus
+from taskmem_hookspecs import (
+    Change,
+    EventQuery,
+    InvalidArguments,
+    NotAllowed,
+    RunState,
+    TaskNotFound,
+    TaskStatus,
+)
+from taskmem_hookspecs.errors import EvidenceMissing
+from taskmem_hookspecs.testing import a_task
 from tests.support.sessions import Session
 from tests.support.world import World
 
@@ -17,13 +27,20 @@ ALL = ("task", "wait", "wake")
 
 
 def act(session: Session, task: str, action: str, words: str | None = None) -> str:
-    return user_actions.act_on_task(session.world.context, task, UserAction(action), words)
+    """Act as a person who was shown the task just now."""
+    context = session.world.context
+    line = overview.read_line(context, task)
+    request = ActRequest(
+        action=UserAction(action),
+        words=words,
+        question_id=line.question_id,
+        files_id=line.files_id,
+    )
+    return user_actions.act_on_task(context, task, request)
 
 
-def find(context: Context, words: str, *listed: str, kinds: tuple[str, ...] = ALL) -> str:
-    shown = lookup.PersonList()
-    shown.note_tasks(listed)
-    return lookup.find_by_words(context, words, shown, kinds).id
+def find(context: Context, words: str, kinds: tuple[str, ...] = ALL) -> str:
+    return lookup.find_by_words(context, words, kinds).id
 
 
 def test_an_answer_reaches_the_agent_that_asked(session: Session) -> None:
@@ -45,9 +62,10 @@ def test_of_two_answers_the_second_is_told_that_it_came_late(session: Session) -
         act(session, task, "answer", "Chromium")
 
 
+@pytest.mark.parametrize("words", ["  ", "\u200b", " \u2060\n\u3164"])
 @pytest.mark.parametrize("action", ["answer", "send_back"])
 def test_words_are_asked_for_where_an_act_means_nothing_without(
-    session: Session, action: str
+    session: Session, action: str, words: str
 ) -> None:
     task = session.takes_up()
     if action == "answer":
@@ -56,7 +74,7 @@ def test_words_are_asked_for_where_an_act_means_nothing_without(
         session.call("task_handoff", task_id=task)
 
     with pytest.raises(InvalidArguments, match="Nothing was changed"):
-        act(session, task, action, "  ")
+        act(session, task, action, words)
 
 
 def test_a_review_is_approved_or_sent_back_with_words(session: Session) -> None:
@@ -105,16 +123,47 @@ def test_the_overview_has_each_task_once_in_its_section(session: Session) -> Non
     assert sorted(everything) == sorted((asks, works, failed))
 
 
+def test_what_waits_for_the_user_is_listed_however_old(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = session.takes_up(name="Asks")
+    session.call("task_update", task_id=asks, ask="Which browser?")
+    session.world.clock.tick(1)
+    session.takes_up(name="Works")
+    monkeypatch.setattr(overview, "MOST", 1)
+    monkeypatch.setattr(overview, "SHOWN", 1)
+    needs = overview.read_overview(session.world.context).sections[Section.NEEDS_YOU]
+    assert [line.name for line in needs] == ["Asks"]
+
+
+def test_a_line_tells_that_its_user_accepted_without_proof(session: Session) -> None:
+    task = session.takes_up()
+    given = {"task_id": task, "status": "completed", "message": "Done."}
+    with pytest.raises(EvidenceMissing):
+        session.call("task_update", **given, artifacts=["https://nowhere.example/a"])
+    act(session, task, "accept")
+    line = overview.read_line(session.world.context, task)
+    assert line.unproved.endswith("accepted by you without proof")
+
+
 def test_what_ended_long_ago_is_not_in_the_overview(session: Session) -> None:
     done, failed = session.takes_up(name="Done"), session.takes_up(name="Failed")
     act(session, done, "cancel")
     session.call("task_update", task_id=failed, status="failed")
     found = []
-    for _ in range(4):
+    for _ in range(15):
         session.world.clock.tick(24 * 3600 + 1)
         lines = overview.read_overview(session.world.context).sections.values()
         found.append({line.name for each in lines for line in each})
-    assert found == [{"Failed"}, {"Failed"}, set(), set()]
+    assert found == [*[{"Failed"}] * 13, set(), set()]
+    assert overview.read_overview(session.world.context).unlisted_failed == 1
+
+
+def test_a_list_has_the_failed_tasks_that_need_the_user(session: Session) -> None:
+    failed, works = session.takes_up(name="Fails"), session.takes_up(name="Works")
+    session.call("task_update", task_id=failed, status="failed")
+    listed = overview.list_lines(session.world.context, 10)
+    assert [each.task_id for each in listed] == [failed, works]
 
 
 def test_tasks_are_found_by_number_id_and_name() -> None:
@@ -122,8 +171,7 @@ def test_tasks_are_found_by_number_id_and_name() -> None:
     bread, rolls = world.register("Bread"), world.register("Bread rolls")
     context, end = world.context, rolls[-4:]
 
-    assert find(context, "2", bread, rolls) == rolls
-    assert find(context, bread, rolls) == bread
+    assert find(context, bread) == bread
     assert find(context, f" {bread}  ") == bread
     assert find(context, "bread") == bread
     assert find(context, "BREAD R") == rolls
@@ -133,8 +181,40 @@ def test_tasks_are_found_by_number_id_and_name() -> None:
         find(context, "rea")
     with pytest.raises(TaskNotFound, match='No task is called "soup"'):
         find(context, "soup", kinds=TASKS)
-    with pytest.raises(TaskNotFound):
-        find(context, "3", bread, rolls)
+
+
+def test_digits_are_never_the_name_of_a_task() -> None:
+    world = World()
+    world.register("Release 2.0")
+    world.register("2")
+
+    with pytest.raises(TaskNotFound, match='no list with a number "2"; run taskmem first'):
+        find(world.context, "2")
+
+
+@pytest.mark.parametrize("words", ["", "  ", "\n"])
+def test_no_words_name_nothing(words: str) -> None:
+    world = World()
+    world.open_wait(world.register())
+
+    with pytest.raises(InvalidArguments, match="That names nothing"):
+        find(world.context, words)
+
+
+def test_an_answer_counts_for_the_question_that_was_shown(session: Session) -> None:
+    task, context = session.takes_up(), session.world.context
+    session.call("task_update", task_id=task, ask="Which browser?")
+    shown = overview.read_line(context, task).question_id
+    session.call("task_update", task_id=task, status="active", message="I chose one.")
+    session.call("task_update", task_id=task, ask="Delete the old site?")
+
+    for question_id in (shown, None):
+        request = ActRequest(action=UserAction.ANSWER, words="Yes", question_id=question_id)
+        with pytest.raises(InvalidArguments, match='you now: "Delete the old site'):
+            user_actions.act_on_task(context, task, request)
+
+    assert session.run(task).why == "question"
+    assert "Yes" not in [content for _, _, content in session.world.thread(task)]
 
 
 def test_waits_and_wakes_are_found_by_the_end_of_their_ids() -> None:
@@ -150,9 +230,74 @@ def test_waits_and_wakes_are_found_by_the_end_of_their_ids() -> None:
         find(world.context, wait.wait_id, kinds=TASKS)
 
 
+def test_what_is_old_is_found_if_nothing_newer_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    old, _ = world.open_wait(world.register()), world.open_wait(world.register())
+    turn = a_task(task_id="task_turn", name="A turn", implicit=True)
+    world.store.commit(Change(tasks=(turn,)))
+    monkeypatch.setattr(lookup, "MOST", 1)
+    with monkeypatch.context() as few:
+        few.setattr(lookup, "ALL", 1)
+        assert find(world.context, old.wait_id) == old.wait_id
+
+    assert find(world.context, old.wait_id[-4:]) == old.wait_id
+    assert find(world.context, "task_turn") == "task_turn"
+    assert find(world.context, "A turn") == "task_turn"
+
+
 def test_a_wait_is_cancelled_for_a_person(session: Session) -> None:
     task = session.takes_up()
     wait = session.world.open_wait(task)
-    user_actions.cancel_wait(session.world.context, wait.wait_id)
+    said = user_actions.cancel_wait(session.world.context, wait.wait_id)
+    assert said == (
+        "The wait for pty:build is cancelled. No agent is woken by that; the thread of its task "
+        "says so."
+    )
+    assert session.world.wakes() == []
+    assert session.world.thread(task)[-1][2].startswith("smart_wait cancelled")
     assert session.world.store.read_wait(wait.wait_id).status == "cancelled"
     assert session.run(task).state is RunState.RUNNING
+
+
+def test_an_ended_wait_is_not_cancelled_and_its_wake_stays(session: Session) -> None:
+    world = session.world
+    wait = world.open_wait(session.takes_up())
+    world.end_wait(wait)
+    world.clock.tick(120)
+
+    with pytest.raises(NotAllowed, match=r"had ended 2 minutes ago: resolved, .* Nothing was"):
+        user_actions.cancel_wait(world.context, wait.wait_id)
+
+    assert [wake.state for wake in world.wakes()] == ["due"]
+
+
+def test_effects_are_told_as_they_come_about(session: Session) -> None:
+    """A wait of a cancelled task goes on, and its end wakes the agent."""
+    world, task = session.world, session.works()
+    wait = world.open_wait(task)
+    line = overview.read_line(world.context, task)
+    assert line.effects[UserAction.CANCEL] == (
+        "What was done so far is kept. The turn that works on it now is stopped. Its wait goes on, "
+        "and its agent is woken when it ends."
+    )
+
+    act(session, task, "cancel")
+
+    kinds = [event.kind for event in world.store.find_events(EventQuery(task_id=task))]
+    assert "turn_stopped" in kinds
+    assert world.store.read_wait(wait.wait_id).status == "watching"
+    world.end_wait(wait)
+    assert len(world.deliver()) == 1
+
+
+def test_a_pause_stops_no_turn_and_says_so(session: Session) -> None:
+    task = session.works()
+    line = overview.read_line(session.world.context, task)
+    assert line.effects[UserAction.PAUSE] == (
+        "Its agent is not told to go on any more. The turn that works on it now is not stopped."
+    )
+
+    act(session, task, "pause")
+
+    events = session.world.store.find_events(EventQuery(task_id=task))
+    assert "turn_stopped" not in [event.kind for event in events]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,7 @@ from taskmem_hookspecs import (
     hookimpl,
 )
 from taskmem_hookspecs.errors import ConditionUnclear, NoProvider, SettingsInvalid
-from taskmem_hookspecs.testing import MemoryStore, a_task, a_wait
+from taskmem_hookspecs.testing import FakeClock, MemoryStore, a_task, a_wait
 from taskmem_hookspecs.testing.clock import DAWN
 
 FACTS = ResumeFacts(
@@ -107,6 +108,7 @@ TELL = {
         "task": a_task(),
     },
 }
+HOME = {"history": None, "folder": Path("/nowhere"), "clock": FakeClock(), "scrub": str}
 ONE = {
     "task_store": lambda plugin_host: plugin_host.open_store("memory:"),
     "wake_transport": lambda plugin_host: plugin_host.find_wake_transport("made"),
@@ -116,7 +118,7 @@ MANY = {
     "wait_sensor": lambda plugin_host: plugin_host.find_sensors(TARGET),
     "wait_judge": judges,
     "evidence_verifier": lambda plugin_host: plugin_host.find_verifiers("file"),
-    "recall_source": lambda plugin_host: plugin_host.find_recall_sources(),
+    "recall_source": lambda plugin_host: plugin_host.find_recall_sources(**HOME),
     "query_answerer": lambda plugin_host: plugin_host.find_answerers(),
 }
 """How the hooks are asked of which all answers are kept."""

@@ -1,0 +1,24 @@
+"""What `taskmem` gives to commands of plug-ins (a file of its own: only commands import it)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+
+class CommandLine(Protocol):
+    """The `obj` of the click context in which a plug-in's command runs."""
+
+    def require_person(self) -> None:
+        """End the command with a sentence if an agent's host runs it, or no terminal is there.
+
+        It prevents mistakes: any program with a shell can make a terminal.
+        """
+        ...
+
+    def call_daemon(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+        """Send a request to the daemon, started if none runs, and return its answer."""
+        ...
+
+    def is_daemon_running(self) -> bool:
+        """Return whether a daemon serves the home."""
+        ...

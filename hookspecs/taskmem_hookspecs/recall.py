@@ -1,0 +1,133 @@
+"""Define the sources of `memory_recall`, and the tasks of the home that they may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from taskmem_hookspecs.evidence import LedgerEntry
+from taskmem_hookspecs.model import Message, PlanRevision, Task
+from taskmem_hookspecs.value import Instant, Value
+
+
+class Recollection(Value):
+    """A match in recorded history. Source: seed 001, tool 5."""
+
+    timestamp: Instant
+    duration_seconds: float
+    confidence: float
+    """From 0 to 1: how likely it is what was asked for."""
+    summary: str
+    steps: tuple[str, ...] = ()
+    video_url: str | None = None
+    video_start_ms: int | None = None
+    video_end_ms: int | None = None
+    source: str = ""
+    """Name of the source, such as `tasks` or `screen`; empty: unnamed."""
+    task_id: str | None = None
+    """Task that it is about; the core drops it where the caller may not recall that task. None: it
+    is about no task, and agents in a sandbox do not get it."""
+    message_id: int | None = None
+    """Message of the task's thread that matched; None: something else did."""
+
+
+@runtime_checkable
+class RecallSource(Protocol):
+    """Searches recorded history."""
+
+    def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
+        """Return at most `limit` matches, best first; `recency_bias` is from 0 to 1.
+
+        Called from several threads, under the time limit of hooks.
+        """
+        ...
+
+
+@runtime_checkable
+class BackgroundSource(RecallSource, Protocol):
+    """A source with work of its own, such as an index to keep or a screen to record."""
+
+    async def run(self) -> None:
+        """Work until the daemon stops, which cancels it.
+
+        The daemon runs it on the plug-in's event loop, which all parts of the plug-in's package
+        share: what takes longer than a few milliseconds belongs into a thread. If it raises, the
+        error is logged and it is started again, later after each failure; if it returns, it is not.
+        """
+        ...
+
+
+@runtime_checkable
+class AdvisingSource(RecallSource, Protocol):
+    """A source that may have something to say with every answer."""
+
+    def advice(self) -> str | None:
+        """Return one sentence to add to an answer, such as how to switch it on; None: nothing."""
+        ...
+
+
+@runtime_checkable
+class ActiveSource(RecallSource, Protocol):
+    """A source whose activity people see in `taskmem status` and in the header of the pages."""
+
+    def activity(self) -> str | None:
+        """Return what it does now, in one line, such as "Recording this screen since 14:02".
+
+        None: nothing to tell.
+        """
+        ...
+
+
+class TaskChanges(Value):
+    """Tasks that changed, and the event up to which the log was read."""
+
+    task_ids: tuple[str, ...] = ()
+    """Each once, in order of its last change; implicit tasks and those of other homes are left
+    out."""
+    place: int
+    """Id of the last event that was read; give it as `after` next time."""
+
+
+class TaskRecord(Value):
+    """A task with all that can be found again of it, except its thread."""
+
+    task: Task
+    revisions: tuple[PlanRevision, ...] = ()
+    """Oldest first."""
+    made: tuple[LedgerEntry, ...] = ()
+    """The files and addresses that it made, changed or named, in order of path."""
+
+
+class TaskHistory(Protocol):
+    """The tasks of the home, as they are stored; implicit tasks are left out.
+
+    All methods but `wait_for_changes` may be called from any thread, and may raise `StoreBusy` or
+    `StoreUnavailable`; the next call works once the cause is gone.
+    """
+
+    def find_end(self) -> int:
+        """Return the id of the newest event; 0: there is none."""
+        ...
+
+    def list_changes(self, after: int, limit: int) -> TaskChanges:
+        """Return the tasks that the next `limit` events after an event id are about."""
+        ...
+
+    def list_tasks(self, after: str, limit: int) -> Sequence[Task]:
+        """Return at most `limit` tasks with ids greater than `after`, in order of id.
+
+        To list all, begin with an empty `after`, and go on with the last id.
+        """
+        ...
+
+    def read_task(self, task_id: str) -> TaskRecord | None:
+        """Return a task; None: the home has no such task."""
+        ...
+
+    def read_messages(self, task_id: str, limit: int | None = None) -> Sequence[Message]:
+        """Return the newest messages of a task, oldest first; `limit` None: all."""
+        ...
+
+    async def wait_for_changes(self, after: int) -> None:
+        """Return once the log may have an event after that id, on any event loop."""
+        ...
