@@ -27,16 +27,19 @@ MOST_DAYS: Final = 36_500.0
 """A hundred years."""
 LONGEST: Final = 1e9
 """Seconds, about thirty years: any clock and calendar can add this much."""
-_COUNTS: Final = frozenset({"gemini_calls_per_day", "host_calls_per_day"})
-"""Settings of the built-in plug-ins that are whole numbers.
+_COUNTS: Final = {
+    **dict.fromkeys(("gemini_calls_per_day", "host_calls_per_day"), 0),
+    **dict.fromkeys(("record_days", "record_mb", "record_load"), 1),
+}
+"""Settings of the built-in plug-ins that are whole numbers, with the least that each takes.
 
 They are validated here, because a plug-in would notice only when it first needs one, maybe hours
 after the start.
 """
 _FROM_ONE: Final = frozenset({"max_rounds", "step_tools", "keep_mb"})
 """Whole numbers for which 0 would fail every task, or allow no call or row."""
-_FOREIGN: Final = _COUNTS | {
-    *("openclaw_bin", "gemini_model", "display", "private_windows", "tmux_socket")
+_FOREIGN: Final = frozenset(_COUNTS) | {
+    *("openclaw_bin", "gemini_model", "display", "private_windows", "screenpipe_url", "tmux_socket")
 }
 """Settings of the built-in plug-ins, which read them from the environment."""
 _OF_HOME: Final = ("wake_transport", "notify", "openclaw_bin")
@@ -236,11 +239,11 @@ def load_settings(environ: MutableMapping[str, str]) -> Settings:
                 odd.append(f"{variable}={said} does not count: {home.config} has one.")
             environ[variable] = value if name in _OF_HOME else said or value
     values = _parse_settings(environ, known, from_file)
-    for name in _COUNTS:
+    for name, least in _COUNTS.items():
         raw = environ.get(f"{PREFIX}{name.upper()}", "").strip()
-        if raw and not _WHOLE.fullmatch(raw):
+        if raw and (not _WHOLE.fullmatch(raw) or int(raw) < least):
             raise SettingsInvalid(
-                f"{PREFIX}{name.upper()} is {raw!r}; it takes a whole number from 0 to "
+                f"{PREFIX}{name.upper()} is {raw!r}; it takes a whole number from {least} to "
                 "999,999,999, for example 1000."
             )
     in_file = frozenset(written.keys() & (known | _FOREIGN))

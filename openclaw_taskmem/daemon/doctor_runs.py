@@ -8,14 +8,16 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
 SECONDS: Final = 180.0
 """Time limit of the doctor, its proof included."""
-_RANKS: Final = {"fail": 0, "warn": 1}
+ENDING_SECONDS: Final = 5.0
+"""Seconds that a doctor has to clean up after it was told to end; then it is killed."""
+_RANKS: Final = {"fail": 0, "warn": 1, "ok": 2}
 """The order in which rows are shown; the others come last."""
 
 
@@ -30,6 +32,12 @@ class DoctorRuns:
         self._running = False
         self._process: subprocess.Popen[bytes] | None = None
         self._report: Mapping[str, Any] | None = None
+        self._known: Mapping[str, Any] | None = None
+
+    def list_known_rows(self) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of the last report, also while the doctor looks again; empty: none."""
+        known = self._known
+        return () if known is None else known["rows"]
 
     def read_report(self) -> Mapping[str, Any] | None:
         """Return the last report, as `taskmem doctor --json` prints it; begin one if there is none.
@@ -42,13 +50,14 @@ class DoctorRuns:
             self.begin(proof=False)
         return report
 
-    def begin(self, *, proof: bool) -> None:
-        """Have the doctor look in the background, unless it does already."""
+    def begin(self, *, proof: bool) -> bool:
+        """Have the doctor look in the background; False: it looks already, and nothing is begun."""
         with self._lock:
             if self._running:
-                return
+                return False
             self._running, self._report = True, None
         threading.Thread(target=self._run, args=(proof,), name="doctor", daemon=True).start()
+        return True
 
     def close(self) -> None:
         """End a doctor that looks."""
@@ -67,15 +76,36 @@ class DoctorRuns:
                 stderr=subprocess.DEVNULL,
             )
             with self._process as process:
-                said, _ = process.communicate(timeout=SECONDS)
-            report = json.loads(said)
+                report = json.loads(_read_output(process))
             for row in report["rows"]:
-                row["rank"] = _RANKS.get(row["state"], 2)
-        except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
-            self.close()
-            log.warning("the doctor did not report: %s", error)
-            row = {"id": "doctor", "state": "fail", "detail": "It did not report.", "rank": 0}
-            report = {"ok": False, "rows": [{**row, "cure": "Run: taskmem doctor"}]}
+                row["rank"] = _RANKS.get(row["state"], 3)
+        except subprocess.TimeoutExpired:
+            report = _build_failure(f"It did not report within {SECONDS:g} s, and was ended.")
+        except (OSError, ValueError, KeyError):
+            report = _build_failure("It did not report.")
         with self._lock:
-            self._running, self._report = False, report
+            self._running, self._report, self._known = False, report, report
         self._note_change()
+
+
+def _read_output(process: subprocess.Popen[bytes]) -> bytes:
+    """Return what a doctor prints until it ends.
+
+    Raises:
+        TimeoutExpired: It took too long. It has ended now.
+    """
+    try:
+        return process.communicate(timeout=SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        try:
+            process.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
+
+
+def _build_failure(detail: str) -> Mapping[str, Any]:
+    log.warning("the doctor: %s", detail)
+    row = {"id": "doctor", "state": "fail", "detail": detail, "rank": 0}
+    return {"ok": False, "rows": [{**row, "cure": "Run: taskmem doctor"}]}

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
+from openclaw_taskmem.daemon.reader_spending import JUDGED_WAIT
 from openclaw_taskmem.daemon.wait_pictures import SeenPicture, find_seen_picture
 from openclaw_taskmem.domain.retries import read_retry_after
 from openclaw_taskmem.domain.verdicts import (
@@ -50,6 +51,7 @@ class JudgePanel:
         plugin_loops: PluginLoops,
         clock: Clock,
         *,
+        wait_id: str,
         start: str,
         seconds: float,
         blame: Blame,
@@ -61,11 +63,13 @@ class JudgePanel:
             find_judges: Finds the judges, in the order of asking.
             plugin_loops: Event loops on which the judges run.
             clock: Clock for retry times.
+            wait_id: Id of the wait, for which its judges' questions are counted.
             start: Place from which the judges read.
             seconds: Time limit for one ruling.
             blame: Called when a judge fails.
         """
         self._blame = blame
+        self._wait_id = wait_id
         self._condition = condition
         self._find_judges = find_judges
         self._find_at = float("-inf")
@@ -161,8 +165,12 @@ class JudgePanel:
         )
 
     async def _request_ruling(self, judge: Judge, frame: Frame) -> Ruling:
+        async def rule() -> Ruling:
+            JUDGED_WAIT.set(self._wait_id)
+            return await judge.rule(frame)
+
         async with asyncio.timeout(self._seconds):
-            answer = await self._plugin_loops.get_loop(judge).call(lambda: judge.rule(frame))
+            answer = await self._plugin_loops.get_loop(judge).call(rule)
         return validation.require_ruling(answer)
 
 

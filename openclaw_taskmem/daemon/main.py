@@ -12,38 +12,41 @@ import resource
 import shlex
 import signal
 import sys
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, Coroutine, MutableMapping, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.clock import SystemClock
-from openclaw_taskmem.config import DEFAULT_READERS, Settings, load_settings
+from openclaw_taskmem.config import Settings, load_settings
 from openclaw_taskmem.daemon import logfile, mcp, processes
 from openclaw_taskmem.daemon.home_identity import ensure_identity
 from openclaw_taskmem.daemon.lock import Lock, read_file_identity
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
-from openclaw_taskmem.daemon.reader_pool import Readers
+from openclaw_taskmem.daemon.reader_pool import Readers, choose_readers
 from openclaw_taskmem.daemon.relay_exits import Relays
 from openclaw_taskmem.daemon.role_queue_watch import Queues
 from openclaw_taskmem.daemon.rpc import Dispatcher
 from openclaw_taskmem.daemon.scheduler import BackgroundLoops
 from openclaw_taskmem.daemon.server import MOST_FACES, SocketServer
+from openclaw_taskmem.daemon.source_runs import run_sources
 from openclaw_taskmem.daemon.thread_pool import DeferredExecutor, ThreadPool
 from openclaw_taskmem.daemon.wait_supervisor import WaitSupervisor
 from openclaw_taskmem.daemon.wake_routes import build_routing_transport
+from openclaw_taskmem.domain import redaction
 from openclaw_taskmem.domain.gateway_presence import GatewayPresence
 from openclaw_taskmem.domain.look_policy import LookPolicy, SandboxLooks
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
-from openclaw_taskmem.domain.reader_budget import order_readers
 from openclaw_taskmem.domain.retention import MIB, KeepPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import hook_events, host_notifications
 from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.task_history import StoredHistory
 from openclaw_taskmem.home import Home
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import Clock
@@ -118,16 +121,23 @@ async def serve_one_home(
     courier, delivery_status = build_routing_transport(
         settings, plugin_host, os.environ, list_gateways
     )
-    known = plugin_host.find_readers()
-    chosen = [known[name] for name in order_readers(settings.readers, known, DEFAULT_READERS)]
     store = plugin_host.open_store(settings.database)
     opened = _identify_database_files(settings)
     agent_host = plugin_host.find_agent_host()
+    scoped = ScopedStore(store, home, sole=not settings.database_url)
+    history = StoredHistory(scoped)
+    sources = plugin_host.find_recall_sources(
+        history=history, folder=settings.home.folder, clock=clock, scrub=redaction.scrub
+    )
     loops: BackgroundLoops | None = None
 
     plugin_loops = PluginLoops()
     readers = Readers(
-        chosen, plugin_host, plugin_loops, clock, seconds=settings.judge_timeout_seconds
+        choose_readers(settings.readers, plugin_host),
+        plugin_host,
+        plugin_loops,
+        clock,
+        seconds=settings.judge_timeout_seconds,
     )
     room = WaitSupervisor(
         plugin_host,
@@ -142,6 +152,7 @@ async def serve_one_home(
     def nudge(due: DueWork) -> None:
         room.follow(due.waits, due.roles, due.queued_for)
         dispatcher.note_commit()
+        history.note_commit()
         if loops is not None:
             loops.wake_loops(due)
 
@@ -151,7 +162,7 @@ async def serve_one_home(
 
     later = DeferredExecutor()
     context = Context(
-        store=ScopedStore(store, home, sole=not settings.database_url),
+        store=scoped,
         later=later,
         plugin_host=plugin_host,
         clock=clock,
@@ -168,6 +179,7 @@ async def serve_one_home(
         looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
         lives=processes.is_alive,
         watching=room,
+        recall_sources=sources,
         nudge=nudge,
         ask_reader=readers.ask,
         reaches=courier.reaches,
@@ -187,21 +199,22 @@ async def serve_one_home(
         host=agent_host,
     )
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
-        # Set before any call can write, so that every later event counts as new.
-        context.store.join_database()
-        readers.spending.begin(context)
-        hook_events.set_start_position(context)
-        host_notifications.set_start_positions(context)
+        _stop_on_signals(stop)
+        _join_database(context, readers)
         await door.open(settings.home.socket)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(
             _watch_home_files(stop, door, lock, settings, clock, opened=opened)
         )
         await _run_until_stopped(
-            stop, door, loops, room, context, patience=settings.idle_exit_seconds
+            stop,
+            door,
+            loops,
+            room,
+            context,
+            run_recall=partial(run_sources, sources, plugin_host, plugin_loops, clock),
+            patience=settings.idle_exit_seconds,
         )
         watch.cancel()
     finally:
@@ -243,6 +256,19 @@ def build_run_policy(settings: Settings) -> RunPolicy:
     )
 
 
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+
+def _join_database(context: Context, readers: Readers) -> None:
+    """Set the home's places in the log, before any call can write: every later event is new."""
+    context.store.join_database()
+    readers.spending.begin(context)
+    hook_events.set_start_position(context)
+    host_notifications.set_start_positions(context)
+
+
 async def _run_until_stopped(
     stop: asyncio.Event,
     door: SocketServer,
@@ -250,12 +276,14 @@ async def _run_until_stopped(
     room: WaitSupervisor,
     context: Context,
     *,
+    run_recall: Callable[[], Coroutine[object, object, None]],
     patience: float,
 ) -> None:
     background = [
         asyncio.create_task(loops.run()),
         asyncio.create_task(room.run(context)),
         asyncio.create_task(_preload_modules(room, door)),
+        asyncio.create_task(run_recall()),
         asyncio.create_task(_stop_when_idle(stop, door, loops, context.clock, patience)),
     ]
     needed = background[:2]

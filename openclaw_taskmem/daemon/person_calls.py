@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon.doctor_runs import DoctorRuns
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
-from openclaw_taskmem.domain.user_actions import UserAction
+from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, user_actions
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import list_lines, read_overview
@@ -30,6 +28,8 @@ LOOK: Final = "look"
 """Have the doctor look at every link."""
 PROVE: Final = "prove"
 """The same, with a wake as proof."""
+BEGUN: Final = "The doctor looks at every link."
+BUSY: Final = "The doctor is looking already. Ask again when its report is here."
 
 
 class PersonCalls:
@@ -52,17 +52,14 @@ class PersonCalls:
         """
         self._read_status = read_status
         self._doctor = DoctorRuns(str(settings.home.folder), note_change)
-        self._site: Site | None = None
-        self._loading = threading.Lock()
+        self._home = str(settings.home.folder)
         self._context = context
         self._snapshot_store = SnapshotStore(settings.home.pictures, settings.picture_days)
-        self._listed = lookup.PersonList()
         self.methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "overview": self._read_overview,
             "tasks": self._list_tasks,
             "find": self._find_by_words,
             "show": self._show,
-            "act": self.act,
         }
 
     def close(self) -> None:
@@ -73,25 +70,21 @@ class PersonCalls:
         before = params.get("before")
         page = before if isinstance(before, int) and before < 2**63 else None
         kept = partial(self._snapshot_store.build_view, now=self._context.clock.now())
-        return views.show_by_id(self._context, str(params.get("id", "")), kept, page)
+        any_id = str(params.get("id", ""))
+        lookup.guard_home(self._context, any_id)
+        return views.show_by_id(self._context, any_id, kept, page)
 
     def _read_overview(self, params: Params) -> JsonValue:
-        """Return the overview; with `numbered`, a person's words may name its tasks by number."""
-        found = read_overview(self._context)
-        if params.get("numbered") is True:
-            self._listed.note_tasks(overview.list_task_ids(found))
-        return overview.describe_overview(found)
+        del params
+        return overview.describe_overview(read_overview(self._context))
 
     def _list_tasks(self, params: Params) -> JsonValue:
-        """Return a list of tasks, which a person's words may then name by number."""
         lines = list_lines(
             self._context,
             views.read_limit(params),
             ended_too=params.get("all") is True,
             implicit=params.get("implicit") is True,
         )
-        if params.get("numbered") is True:
-            self._listed.note_tasks(line.task_id for line in lines)
         return overview.describe_list(lines, self._context.clock.now())
 
     def _find_by_words(self, params: Params) -> JsonValue:
@@ -99,42 +92,33 @@ class PersonCalls:
         kinds = params.get("kinds")
         known = [k for k in ("task", "wait", "wake") if isinstance(kinds, list) and k in kinds]
         words = str(params.get("words", ""))
-        return lookup.find_by_words(
-            self._context, words, self._listed, known or ("task",)
-        )._asdict()
+        return lookup.find_by_words(self._context, words, known or ("task",))._asdict()
 
-    def render_page(self, params: Params) -> JsonValue:
-        """Return a page: its status, type and body, which is encoded in base64."""
-        query = params.get("query")
-        given = cast("dict[object, object]", query if isinstance(query, dict) else {})
-        tab = _read_text(params, "tab")
-        page = self._load_site().render(
-            str(params.get("path", "")),
-            {str(name): str(value) for name, value in given.items()},
-            may_act=params.get("may_act") is True or tab is not None,
-            tab=tab,
+    def build_site(self) -> Site:
+        """Return the pages; their modules are loaded when somebody looks for the first time."""
+        from openclaw_taskmem.pages.site import Site
+
+        return Site(
+            self._context,
+            self._snapshot_store,
+            self._read_status,
+            self._doctor.read_report,
+            list_health_rows=self._doctor.list_known_rows,
+            home=self._home,
         )
-        body = base64.b64encode(page.body).decode()
-        return {"status": page.status, "content_type": page.content_type, "body": body}
 
-    def _load_site(self) -> Site:
-        """Return the site; its modules are loaded when somebody looks for the first time."""
-        with self._loading:
-            if self._site is None:
-                from openclaw_taskmem.pages.site import Site
+    def act(self, process: str | None, params: Params) -> JsonValue:
+        """Do for a person what they want with a task or wait.
 
-                self._site = Site(
-                    self._context, self._snapshot_store, self._read_status, self._doctor.read_report
-                )
-            return self._site
-
-    def act(self, params: Params) -> JsonValue:
-        """Do for a person what they want with a task or wait."""
+        `process` is the one at the other end of the socket, whatever the call says; None: unknown.
+        """
         given, words = str(params.get("id", "")), _read_text(params, "words")
-        process = _read_text(params, "process")
         if params.get("action") in (LOOK, PROVE):
-            self._doctor.begin(proof=params.get("action") == PROVE)
-            return {"id": given, "message": "The doctor looks at every link."}
+            begun = self._doctor.begin(proof=params.get("action") == PROVE)
+            return {"id": given, "message": BEGUN if begun else BUSY}
+        if not given.strip():
+            raise InvalidArguments("That names no task and no wait, so nothing was changed.")
+        lookup.guard_home(self._context, given)
         if params.get("action") == CANCEL_WAIT:
             return {"id": given, "message": user_actions.cancel_wait(self._context, given, words)}
         try:
@@ -142,8 +126,14 @@ class PersonCalls:
         except ValueError:
             known = ", ".join((*UserAction, CANCEL_WAIT, LOOK, PROVE))
             raise InvalidArguments(f"action takes one of: {known}.") from None
-        done = user_actions.act_on_task(self._context, given, action, words, process)
-        return {"id": given, "message": done}
+        request = ActRequest(
+            action=action,
+            words=words,
+            question_id=_read_text(params, "question_id"),
+            files_id=_read_text(params, "files_id"),
+            process=process,
+        )
+        return {"id": given, "message": user_actions.act_on_task(self._context, given, request)}
 
 
 def _read_text(params: Params, name: str) -> str | None:

@@ -15,8 +15,10 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
+from openclaw_taskmem.config import DEFAULT_READERS
 from openclaw_taskmem.daemon.plugin_loops import PluginCallCancelled, PluginLoops
-from openclaw_taskmem.daemon.reader_spending import ReaderUsageCounter
+from openclaw_taskmem.daemon.reader_spending import JUDGED_WAIT, ReaderUsageCounter
+from openclaw_taskmem.domain.reader_budget import order_readers
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.retries import read_retry_after
 from openclaw_taskmem.domain.verdicts import compute_retry_delay
@@ -89,6 +91,12 @@ class _ReaderState:
         left = self.rests_until - now
         if left > 0:
             raise ReaderUnavailable(self.trouble, left)
+
+
+def choose_readers(names: Sequence[str], plugin_host: PluginHost) -> Sequence[Reader]:
+    """Return the readers that the settings name, in order; refuse an unknown name."""
+    known = plugin_host.find_readers()
+    return [known[name] for name in order_readers(names, known, DEFAULT_READERS)]
 
 
 class Readers:
@@ -219,9 +227,11 @@ class Readers:
             NoAnswer: None answered, and at least one returned an unusable answer.
             ReaderUnavailable: None could be asked or answered in time; the sentence says why.
         """
+        wait_id = JUDGED_WAIT.get()
         if asyncio.get_running_loop() is self._loop:
-            return await self._read_first_able(question)
-        asked = asyncio.run_coroutine_threadsafe(self._read_first_able(question), self._loop)
+            return await self._read_first_able(question, wait_id)
+        reading = self._read_first_able(question, wait_id)
+        asked = asyncio.run_coroutine_threadsafe(reading, self._loop)
         return await asyncio.wrap_future(asked)
 
     def ask(
@@ -246,7 +256,7 @@ class Readers:
             return None
         return cast("dict[str, JsonValue]", found)
 
-    async def _read_first_able(self, question: Question) -> Reading:
+    async def _read_first_able(self, question: Question, wait_id: str | None = None) -> Reading:
         passed: list[ReaderUnavailable] = []
         for entry in self._entries:
             if entry.is_off:
@@ -255,7 +265,7 @@ class Readers:
                 passed.append(ReaderUnavailable(f"{entry.reader.name} sees no pictures."))
                 continue
             try:
-                reading = await self._ask_reader(entry, question)
+                reading = await self._ask_reader(entry, question, wait_id)
             except ReaderUnavailable as trouble:
                 passed.append(trouble)
                 continue
@@ -266,7 +276,9 @@ class Readers:
             return reading.model_copy(update={"note": note})
         raise _combine_errors(passed)
 
-    async def _ask_reader(self, entry: _ReaderState, question: Question) -> Reading:
+    async def _ask_reader(
+        self, entry: _ReaderState, question: Question, wait_id: str | None
+    ) -> Reading:
         self._refuse_question(entry, question)
         if entry.queued >= MOST_QUEUED:
             sentence = f"{entry.queued} questions wait for {entry.reader.name} already."
@@ -276,9 +288,9 @@ class Readers:
         try:
             # Check again, since this may have changed while the question was queued.
             self._refuse_question(entry, question)
-            await self.spending.count_question(entry.reader)
+            await self.spending.count_question(entry.reader, wait_id)
             left = self._seconds - (self._loop.time() - began)
-            return await self._request_answer(entry, question, left)
+            return await self._request_answer(entry, question, left, wait_id)
         finally:
             entry.turns.release()
 
@@ -310,7 +322,7 @@ class Readers:
             entry.queued -= 1
 
     async def _request_answer(
-        self, entry: _ReaderState, question: Question, limit: float
+        self, entry: _ReaderState, question: Question, limit: float, wait_id: str | None
     ) -> Reading:
         reader, now = entry.reader, self._clock.monotonic
         asking = self._plugin_loops.get_loop(reader).call(lambda: reader.read(question))
@@ -318,7 +330,7 @@ class Readers:
             async with asyncio.timeout(limit):
                 reading = validation.require_reading(await asking)
         except NoAnswer as error:
-            await self.spending.count_answer(reader, error)
+            await self.spending.count_answer(reader, error, wait_id)
             raise
         except ReaderRefused as error:
             entry.failures += 1
@@ -337,7 +349,7 @@ class Readers:
             trouble = ReaderUnavailable(f"{reader.name} failed; see taskmem plugins.")
             raise self._record_failure(entry, trouble) from error
         entry.failures = 0
-        await self.spending.count_answer(reader, reading)
+        await self.spending.count_answer(reader, reading, wait_id)
         return reading.model_copy(update={"reader": reader.name})
 
     def _record_failure(self, entry: _ReaderState, trouble: ReaderUnavailable) -> ReaderUnavailable:

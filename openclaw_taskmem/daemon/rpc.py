@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Hashable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from pydantic import JsonValue
@@ -14,6 +15,7 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.config import Settings
 from openclaw_taskmem.daemon import gateway_events
 from openclaw_taskmem.daemon.gateway_sessions import Gateways
+from openclaw_taskmem.daemon.page_rendering import PageRenderer
 from openclaw_taskmem.daemon.person_calls import PersonCalls
 from openclaw_taskmem.daemon.pushed_output import parse_feed
 from openclaw_taskmem.daemon.reader_pool import Readers
@@ -84,13 +86,12 @@ class Dispatcher:
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
         """Threads on which most calls run."""
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
-        self._rendering = ThreadPool(1, "page")
-        """The thread that renders pages: one, since each keeps a part of the database in memory."""
         self._followers = Followers(context, room.changes, self.apart)
         self.gateways = Gateways(context, self.apart, free)
         self._for_person = PersonCalls(
             context, settings, self._build_status, self._followers.note_commit
         )
+        self._pages = PageRenderer(self._for_person.build_site)
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
             "tools": lambda params: self._describe_tools(params.get("profile")),
@@ -128,7 +129,7 @@ class Dispatcher:
         self._for_person.close()
         await self.apart.close()
         await self._looking.close()
-        await self._rendering.close()
+        await self._pages.close()
 
     async def answer(self, method: str, params: Params, process: str | None = None) -> JsonValue:
         """Answer a call of the command line; `process` is the calling process.
@@ -143,10 +144,10 @@ class Dispatcher:
         if method == "changes":
             return await self._followers.watch_changes(params)
         if method == "page":
-            return await self._rendering(self._for_person.render_page, params)
+            return await self._pages.render(params)
         handler = self._methods.get(method)
         if method == "act":
-            params = {**params, "process": process}
+            handler = partial(self._for_person.act, process)
         if handler is None:
             raise UnknownTool(
                 f"The daemon does not know {quote_line(method, 80)}; it may be older than "
@@ -155,20 +156,18 @@ class Dispatcher:
         looks = method in ("feed", "act") or (method == "call" and _is_slow_call(params))
         return await self._run_call(process, handler, params, looks=looks)
 
-    async def answer_gateway(self, connection: object, method: str, params: Params) -> JsonValue:
-        """Answer a call of a gateway's plug-in on behalf of its agents.
+    async def answer_gateway(
+        self, connection: object, method: str, params: Params, process: str | None = None
+    ) -> JsonValue:
+        """Answer a call of a gateway's plug-in, whose process is `process`.
 
         Raises:
             TaskmemError: The call was refused.
         """
         if method == "report":
             return await self.gateways.take_report(connection, params)
-        if method == "changes":
-            return await self._followers.watch_changes(params)
-        if method == "page":
-            return await self._rendering(self._for_person.render_page, params)
-        if method == "act":
-            return await self._run_call(connection, self._for_person.act, params, looks=True)
+        if method in ("changes", "page", "act"):  # of a person in a tab of the gateway
+            return await self.answer(method, params, process)
         work = self._of_gateways.get(method)
         if work is not None:
             caller = self._build_agent_caller(connection, params)
@@ -345,7 +344,7 @@ class Dispatcher:
 
     def _select_tools(self, profile: object) -> tuple[Tool, ...]:
         known = profile if profile in catalog.PROFILES else self._settings.tools
-        recalls = bool(self._context.plugin_host.find_recall_sources())
+        recalls = bool(self._context.recall_sources)
         return add_targets(self._context, catalog.list_offered(str(known), recalls=recalls))
 
     def _build_status(self) -> dict[str, JsonValue]:

@@ -21,6 +21,7 @@ from openclaw_taskmem.domain.wake_holds import Hold
 from openclaw_taskmem.engine import (
     hook_events,
     host_notifications,
+    idleness,
     retention,
     run_recovery,
     startup,
@@ -383,17 +384,9 @@ class BackgroundLoops:
     # --- the end ------------------------------------------------------------
 
     async def is_idle(self) -> bool:
-        """Return True if no stuck check or lease is ever due, and no wake or wait is open."""
-
-        def look(context: Context) -> bool:
-            return not (
-                stuck.find_next_due(context)
-                or wakes.find_first_due(context)
-                or run_recovery.find_next_lapse(context)
-                or waits.list_watched_waits(context)
-            )
-
-        return not self._deliveries and await self._apart(look, self._context)
+        """Return True if no wake is being delivered, and nothing is open."""
+        is_open = await self._apart(idleness.is_anything_open, self._context)
+        return not self._deliveries and not is_open
 
 
 def _parse_receipt(answer: object) -> WakeReceipt | None:

@@ -198,8 +198,9 @@ class SocketServer:
             await self._serve_calls(reader, writer, answer)
         else:
             connection = object()
+            process = await _identify_peer(writer.get_extra_info("socket"))
             try:
-                answer = partial(self._dispatcher.answer_gateway, connection)
+                answer = partial(self._dispatcher.answer_gateway, connection, process=process)
                 await self._serve_calls(reader, writer, answer)
             finally:
                 self._dispatcher.forget_gateway(connection)

@@ -348,8 +348,7 @@ class WaitSupervisor:
             return await self._watchers.get_watcher(targets.find_target(wait))
 
         async def panel(start: str) -> JudgePanel:
-            target = targets.find_target(wait)
-            condition = parse_condition(wait.wake_when)
+            target, condition = targets.find_target(wait), parse_condition(wait.wake_when)
 
             async def find_judges() -> validation.Judges:
                 return (await self._apart(self._find_judges, target, condition))[0]
@@ -359,6 +358,7 @@ class WaitSupervisor:
                 find_judges,
                 self._plugin_loops,
                 self._clock,
+                wait_id=wait.wait_id,
                 start=start,
                 seconds=self._judge_seconds,
                 blame=self._plugin_host.record_failure,

@@ -3,7 +3,9 @@ with a Gemini that is played over HTTP."""
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 
 import pytest
 
@@ -51,6 +53,20 @@ def test_with_a_key_a_model_settles_it(start, log):
         sent = str(model.requests[-1])
         assert VAGUE in sent
         assert "Page 12 of 12" in sent
+
+
+def test_the_page_of_a_wait_says_what_was_asked_for_it(start, log):
+    with FakeGemini(shows("Page 12 of 12")) as model:
+        daemon = start(**NO_KEYS | model.environ)
+        wait = open_wait(daemon, log)
+        with log.open("a") as file:
+            file.write("Page 12 of 12\n")
+        until(lambda: row(daemon, wait)["status"] == "resolved", "it resolves")
+        asked = len(model.requests)
+        daemon.restart()
+        page = daemon.ask("page", path="wait", query={"id": wait})
+    shown = base64.b64decode(page["body"]).decode()
+    assert re.search(rf"{asked} questions, about \$0\.\d+", shown)
 
 
 def test_what_rules_settle_is_never_sent_to_a_model(start, log):

@@ -7,12 +7,13 @@ import pty
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 from typing import NamedTuple
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
@@ -29,17 +30,29 @@ class ServedPages(NamedTuple):
 
     link: str
     """Opens the pages, once."""
-    root: str
+    origin: str
     process: subprocess.Popen[str]
+
+    def enter(self) -> str:
+        """Use the link as a browser's script does; return the address of the pages."""
+        token = self.link.partition("#")[2]
+        own = {"Origin": self.origin}
+        answer = httpx.post(f"{self.origin}/enter", data={"token": token}, headers=own)
+        return self.origin + str(answer.json()["path"])
 
 
 @contextmanager
-def serve_pages(daemon: Daemon, *, person: bool = True) -> Iterator[ServedPages]:
-    """Run `taskmem ui`, as a person at a terminal or as an agent does, and end it."""
+def serve_pages(
+    daemon: Daemon, *, person: bool = True, opens: Mapping[str, str] | None = None
+) -> Iterator[ServedPages]:
+    """Run `taskmem ui`, as a person at a terminal or as an agent does, and end it.
+
+    `opens` are variables by which a browser is found and opened; None: none is.
+    """
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [COMMAND, "ui", "--no-open"],
-        env=environment(daemon.home),
+        [COMMAND, "ui", *(("--no-open",) if opens is None else ())],
+        env={**environment(daemon.home), **(opens or {})},
         stdin=theirs if person else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
@@ -48,7 +61,7 @@ def serve_pages(daemon: Daemon, *, person: bool = True) -> Iterator[ServedPages]
         assert process.stdout is not None
         said = process.stdout.readline() + process.stdout.readline()
         [link] = re.findall(r"http\S+", said)
-        yield ServedPages(link, link.partition("enter?")[0], process)
+        yield ServedPages(link, link.partition("/#")[0], process)
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE)
@@ -91,27 +104,43 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+class OpenPages(NamedTuple):
+    """Pages that a browser has opened by their link."""
+
+    root: str
+    """The address of the overview, which has the key."""
+    page: Page
+
+
 @pytest.fixture(scope="module")
-def signed_in(chromium: Browser, pages: ServedPages) -> Iterator[Page]:
+def opened_pages(chromium: Browser, pages: ServedPages) -> Iterator[OpenPages]:
     """A browser page that has used the link."""
     context = chromium.new_context(viewport={"width": 1200, "height": 900})
     page = context.new_page()
     page.goto(pages.link)
-    yield page
+    expect(page.locator("#live")).to_have_text("live")
+    yield OpenPages(page.url, page)
     context.close()
 
 
 @pytest.fixture
-def page(signed_in: Page, pages: ServedPages) -> Iterator[Page]:
+def root(opened_pages: OpenPages) -> str:
+    """The address of the overview."""
+    return opened_pages.root
+
+
+@pytest.fixture
+def page(opened_pages: OpenPages) -> Iterator[Page]:
     """The overview; nothing may go wrong in its scripts while a test looks at it."""
     faults: list[str] = []
-    signed_in.on("pageerror", lambda error: faults.append(str(error)))
-    signed_in.on("console", lambda said: _note_fault(said, faults))
-    signed_in.set_viewport_size({"width": 1200, "height": 900})
-    signed_in.emulate_media(color_scheme="light")
-    signed_in.goto(pages.root)
-    expect(signed_in.locator("#live")).to_have_text("live")
-    yield signed_in
+    page = opened_pages.page
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda said: _note_fault(said, faults))
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.emulate_media(color_scheme="light")
+    page.goto(opened_pages.root)
+    expect(page.locator("#live")).to_have_text("live")
+    yield page
     assert faults == []
 
 

@@ -11,12 +11,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # for what the tests play
 
+from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 
 from tests.pages.conftest import serve_pages
 from tests.support.daemons import Daemon, short_home
 from tests.support.showcase import Showcase, play_showcase
 
+WIDE, TALL, NARROW = (1040, 780), (1040, 1230), (360, 780)
+"""Windows that are looked at, in pixels."""
+COLOURS = 64
+"""Colours of a picture: few make it small."""
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
 
@@ -28,17 +33,27 @@ def make_pictures(daemon: Daemon, shown: Showcase) -> None:
         )
         page = browser.new_page(viewport={"width": 1040, "height": 720})
         page.goto(pages.link)
+        expect(page.locator("#live")).to_have_text("live")
+        root = page.url
+        tasks = {name: f"task?id={task}" for name, task in shown.tasks.items()}
         looks = {
-            "overview": ("", "light"),
-            "overview-dark": ("", "dark"),
-            "task": (f"task?id={shown.tasks['certificates']}", "light"),
-            "wait": (f"wait?id={shown.wait}", "light"),
+            "overview": ("", "light", TALL),
+            "overview-dark": ("", "dark", TALL),
+            "overview-narrow": ("", "light", NARROW),
+            "task": (tasks["certificates"], "light", WIDE),
+            "failed": (tasks["backup"], "light", WIDE),
+            "review": (tasks["report"], "light", WIDE),
+            "wait": (f"wait?id={shown.wait}", "light", WIDE),
         }
-        for name, (path, scheme) in looks.items():
+        for name, (path, scheme, (width, height)) in looks.items():
             page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            page.goto(pages.root + path)
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(root + path)
             expect(page.locator("#live")).to_have_text("live")
-            page.screenshot(path=PICTURES / f"{name}.png")
+            picture = PICTURES / f"{name}.png"
+            page.screenshot(path=picture)
+            with Image.open(picture) as taken:
+                taken.convert("RGB").quantize(COLOURS).save(picture, optimize=True)
         browser.close()
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from io import BytesIO
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from PIL import Image, ImageDraw
+from playwright.sync_api import Browser, Page, expect
 
 from openclaw_taskmem.cli.client import LinkError
-from tests.pages.conftest import ServedPages
+from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
+from tests.pages.conftest import serve_pages
 from tests.support.showcase import Showcase
 
 
@@ -26,6 +31,10 @@ def test_what_needs_the_user_stands_first(page: Page) -> None:
         *("Nightly backup", "Test the checkout", "Quarterly report"),
     ]
     expect(row(page, "Nightly backup")).to_contain_text("The safe refuses the key")
+    expect(row(page, "Nightly backup")).to_contain_text("Stopped at step 2 of 2")
+    expect(row(page, "Nightly backup")).to_contain_text("rsync error: exit code 255")
+    expect(row(page, "Translate the guide")).to_contain_text("Step 2 of 4: Translate chapter 1")
+    expect(row(page, "Translate the guide")).to_contain_text("runs now exec: pandoc chapter1.md")
     expect(row(page, "Test the checkout")).to_contain_text("Which browser shall the tests use?")
     expect(row(page, "Deploy coursefolio")).to_contain_text('Last line: "page 4 of 8"')
 
@@ -36,28 +45,63 @@ def test_a_new_line_on_a_target_appears_by_itself(page: Page, showcase: Showcase
     expect(row(page, "Deploy coursefolio")).to_contain_text('"page 5 of 8"')
 
 
-def test_a_wait_shows_its_terminal_live(page: Page, pages: ServedPages, showcase: Showcase) -> None:
-    page.goto(f"{pages.root}wait?id={showcase.wait}")
+def test_a_wait_shows_its_terminal_live(page: Page, root: str, showcase: Showcase) -> None:
+    page.goto(f"{root}wait?id={showcase.wait}")
     expect(page.locator(".terminal")).to_contain_text("page 4 of 8")
     with showcase.log.open("a") as log:
         log.write("<b>page 6 of 8</b>\n")
     expect(page.locator(".terminal")).to_contain_text("<b>page 6 of 8</b>")
 
 
+def test_what_is_new_on_a_picture_is_outlined(page: Page, root: str, showcase: Showcase) -> None:
+    kept, now = SnapshotStore(showcase.daemon.home.pictures, 7), datetime.now(UTC)
+    for moment, words in (("first", ()), ("last", ("Build",)), ("deciding", ("Build", "finished"))):
+        screen = Image.new("RGB", (960, 600), "white")
+        for number, word in enumerate(words):
+            ImageDraw.Draw(screen).text((100, 100 + 300 * number), word * 3, "black", font_size=30)
+        jpeg = BytesIO()
+        screen.save(jpeg, "JPEG", quality=80)
+        kept.write(showcase.wait, SnapshotMoment(moment), jpeg.getvalue(), now)
+    page.goto(f"{root}wait?id={showcase.wait}")
+    outlined = "[data-moment={}] canvas[data-boxes='{}']"
+    expect(page.locator(outlined.format("last", 1))).to_have_count(1)
+    expect(page.locator(outlined.format("deciding", 2))).to_have_count(1)
+    expect(page.locator("[data-moment=first] canvas")).to_have_count(0)
+    picture, drawn = (page.locator(f"[data-moment=last] {each}") for each in ("img", "canvas"))
+    assert picture.bounding_box() == drawn.bounding_box()
+    with showcase.log.open("a") as log:
+        log.write("page 5 of 8, seen with pictures\n")
+    expect(page.locator(".terminal")).to_contain_text("seen with pictures")
+    assert page.locator(outlined.format("deciding", 2)).count() == 1
+
+
 def test_a_task_shows_what_was_made_and_its_proof(
-    page: Page, pages: ServedPages, showcase: Showcase
+    page: Page, root: str, showcase: Showcase
 ) -> None:
-    page.goto(f"{pages.root}task?id={showcase.tasks['certificates']}")
-    made = page.get_by_role("region", name="What was made")
+    page.goto(f"{root}task?id={showcase.tasks['certificates']}")
+    made = page.get_by_role("region", name="Made")
     expect(made).to_contain_text("fullchain.pem")
-    expect(made).to_contain_text("proved")
-    expect(made).to_contain_text("33")
+    expect(made).to_contain_text("exists, created during the task, 33 bytes")
+    expect(made).to_contain_text("by Task memory")
+    expect(made).to_contain_text("Nobody judged its content")
+    page.goto(root)
+    made = "made fullchain.pem, checked by Task memory"
+    expect(row(page, "Renew the certificates")).to_contain_text(made)
 
 
-def test_the_story_of_a_task_is_filtered_by_kind(
-    page: Page, pages: ServedPages, showcase: Showcase
+def test_a_review_shows_the_note_and_opens_the_file(
+    page: Page, root: str, showcase: Showcase
 ) -> None:
-    page.goto(f"{pages.root}task?id={showcase.tasks['deploy']}")
+    page.goto(f"{root}task?id={showcase.tasks['report']}")
+    review = page.get_by_role("region", name="To review")
+    expect(review).to_contain_text("Please read page 2.")
+    review.get_by_role("link", name="report.md").click()
+    expect(page.locator("pre.shown")).to_contain_text("# Third quarter")
+    expect(page.locator(".sum")).to_contain_text("exists, created during the task")
+
+
+def test_the_story_of_a_task_is_filtered_by_kind(page: Page, root: str, showcase: Showcase) -> None:
+    page.goto(f"{root}task?id={showcase.tasks['deploy']}")
     story = page.locator(".timeline .entry:visible")
     expect(story.filter(has_text="Waits for")).to_have_count(1)
     page.get_by_label("wait", exact=True).uncheck()
@@ -65,10 +109,23 @@ def test_the_story_of_a_task_is_filtered_by_kind(
     expect(story.filter(has_text="exec")).to_have_count(1)
 
 
-def test_the_slider_shows_a_task_as_it_was(
-    page: Page, pages: ServedPages, showcase: Showcase
-) -> None:
-    page.goto(f"{pages.root}task?id={showcase.tasks['deploy']}")
+def test_older_calls_are_on_a_page_of_their_own(page: Page, root: str, showcase: Showcase) -> None:
+    session = "agent:main:many"
+    task = showcase.begin("many", "Many calls", session, "Call")
+    for number in range(32):
+        showcase.report_tool_call(session, about=f"make part{number}")
+    page.goto(f"{root}task?id={task}")
+    expect(page.locator(".timeline .entry.call")).to_have_count(30)
+    page.get_by_role("link", name="32 calls, page by page").click()
+    expect(page.locator("h1")).to_have_text("Calls of Many calls")
+    page.get_by_role("link", name="Earlier").click()
+    expect(page.locator(".entry")).to_have_count(2)
+    expect(page.locator(".entry").last).to_contain_text("make part0")
+    showcase.daemon.ask("act", id=task, action="cancel")
+
+
+def test_the_slider_shows_a_task_as_it_was(page: Page, root: str, showcase: Showcase) -> None:
+    page.goto(f"{root}task?id={showcase.tasks['deploy']}")
     expect(page.locator(".plan .done")).to_have_count(1)
     slider = page.locator("#slider")
     slider.focus()
@@ -78,6 +135,21 @@ def test_the_slider_shows_a_task_as_it_was(
     slider.press("End")
     expect(page.locator("#h-replay")).to_contain_text("As it is now")
     expect(page.locator(".plan .done")).to_have_count(1)
+
+
+def test_a_moved_slider_gives_up_what_it_asked_before(
+    page: Page, root: str, showcase: Showcase
+) -> None:
+    page.goto(f"{root}task?id={showcase.tasks['deploy']}")
+    expect(page.locator("#live")).to_have_text("live")
+    page.route("**/task?id=*&at=*", lambda _: None, times=1)  # it is never answered
+    slider = page.locator("#slider")
+    with page.expect_request("**/task?id=*&at=*"):
+        slider.press("Home")
+    with page.expect_event("requestfailed"):
+        slider.press("ArrowRight")
+    expect(page.locator("#h-replay")).to_contain_text("As it was on")
+    expect(page.locator("#live")).to_have_text("live")
 
 
 def test_search_finds_tasks_by_what_was_said(page: Page) -> None:
@@ -102,20 +174,37 @@ def test_keys_move_between_rows_and_open_them(page: Page) -> None:
     expect(page.locator("main h2").first).to_contain_text("Needs you")
 
 
+def test_two_servers_do_not_get_in_each_others_way(showcase: Showcase, chromium: Browser) -> None:
+    """Browsers send cookies to every port of a host; so nothing may depend on any."""
+    with serve_pages(showcase.daemon) as one, serve_pages(showcase.daemon) as two:
+        page = chromium.new_page()
+        page.goto(one.link)
+        expect(page.locator("#live")).to_have_text("live")
+        first = page.url
+        page.goto(two.link)
+        expect(page.locator("#live")).to_have_text("live")
+        page.goto(first)
+        expect(page.locator("#live")).to_have_text("live")
+        assert page.context.cookies() == []
+        page.close()
+
+
+def find_report(showcase: Showcase) -> str:
+    """Where the page shows the file that is to be reviewed."""
+    path = quote(str(showcase.folder / "report.md"))
+    return f"file?id={showcase.tasks['report']}&path={path}"
+
+
 @pytest.mark.parametrize("width", [360, 800, 3840])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_wider_than_its_window(
-    page: Page, pages: ServedPages, showcase: Showcase, width: int, scheme: str
+    page: Page, root: str, showcase: Showcase, width: int, scheme: str
 ) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    for path in (
-        "",
-        f"task?id={showcase.tasks['certificates']}",
-        f"wait?id={showcase.wait}",
-        "health",
-    ):
-        page.goto(pages.root + path)
+    tasks = (f"task?id={showcase.tasks[name]}" for name in ("certificates", "backup", "report"))
+    for path in ("", *tasks, find_report(showcase), f"wait?id={showcase.wait}", "health"):
+        page.goto(root + path)
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, path
 
@@ -139,6 +228,34 @@ def test_a_question_is_answered_with_a_button(page: Page, showcase: Showcase) ->
     assert ("user", "Firefox") in [(m["role"], m["content"]) for m in messages]
 
 
+def set_hidden(page: Page, *, hidden: bool) -> None:
+    """Let the page believe that nobody looks, or that somebody does again."""
+    given = f"{{value: {str(hidden).lower()}, configurable: true}}"
+    page.evaluate(f"Object.defineProperty(document, 'hidden', {given})")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_what_is_typed_is_no_answer_to_another_question(page: Page, showcase: Showcase) -> None:
+    task = showcase.daemon.register("Move the shop")
+    showcase.daemon.call("task_claim", task_id=task)
+    showcase.daemon.call("task_update", task_id=task, ask="Which browser?")
+    moved = row(page, "Move the shop")
+    moved.get_by_role("textbox").fill("Yes, the new one")
+    set_hidden(page, hidden=True)
+    showcase.daemon.call("task_update", task_id=task, status="active", message="I chose one.")
+    showcase.daemon.call("task_update", task_id=task, ask="Delete the old site?")
+    set_hidden(page, hidden=False)
+    expect(moved).to_contain_text("Delete the old site?")
+
+    moved.get_by_role("button", name="Answer").click()
+
+    expect(page.locator("#toast")).to_contain_text('asks you now: "Delete the old site?"')
+    expect(moved.locator("[data-refused]")).to_have_count(0)  # the question of now is there
+    moved.get_by_role("textbox").fill("No")
+    moved.get_by_role("button", name="Answer").click()
+    expect(page.locator("#toast")).to_contain_text("its agent is told your answer")
+
+
 def test_an_act_is_done_only_once_it_is_confirmed(page: Page, showcase: Showcase) -> None:
     report = row(page, "Quarterly report")
     report.get_by_role("button", name="Approve").click()
@@ -157,26 +274,24 @@ def press_and_confirm(page: Page, verb: str) -> None:
 
 
 def test_a_task_is_paused_resumed_cancelled_and_resumed(
-    page: Page, pages: ServedPages, showcase: Showcase
+    page: Page, root: str, showcase: Showcase
 ) -> None:
     task = showcase.daemon.register("Acted on")
-    page.goto(f"{pages.root}task?id={task}")
+    page.goto(f"{root}task?id={task}")
     for verb, status in (
-        *(("Pause", "paused"), ("Resume", "active")),
-        *(("Cancel", "cancelled"), ("Resume", "active")),
+        *(("Pause", "idle"), ("Resume", "at work")),
+        *(("Cancel", "cancelled"), ("Resume", "at work")),
     ):
         press_and_confirm(page, verb)
         expect(page.locator(".title .state")).to_have_text(status)
         expect(page.locator("#toast")).to_contain_text("Acted on")
 
 
-def test_a_review_is_sent_back_with_words(
-    page: Page, pages: ServedPages, showcase: Showcase
-) -> None:
+def test_a_review_is_sent_back_with_words(page: Page, root: str, showcase: Showcase) -> None:
     session = "agent:main:sent-back"
     task = showcase.begin("sent_back", "Poster", session, "Draw it")
     showcase.call(session, "task_handoff", task_id=task)
-    page.goto(f"{pages.root}task?id={task}")
+    page.goto(f"{root}task?id={task}")
     page.get_by_role("button", name="Send back").click()
     expect(page.get_by_label("What is to be changed")).to_be_focused()
     page.keyboard.type("More blue, please.")
@@ -186,37 +301,33 @@ def test_a_review_is_sent_back_with_words(
 
 
 def test_what_is_not_proved_is_accepted_by_the_user(
-    page: Page, pages: ServedPages, showcase: Showcase
+    page: Page, root: str, showcase: Showcase
 ) -> None:
     missing = str(showcase.folder / "missing.md")
     given = {"name": "By post", "plan": ["Send it"], "metadata": {"artifacts": [missing]}}
     task = showcase.daemon.register(**given)
     with pytest.raises(LinkError, match="is not completed yet"):
         showcase.daemon.call("task_update", task_id=task, status="completed")
-    page.goto(pages.root)
+    page.goto(root)
     expect(row(page, "By post")).to_contain_text("not proved")
     row(page, "By post").get_by_role("button", name="Accept without proof").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Accept without proof").click()
     expect(page.locator("#toast")).to_contain_text("completed, as you say")
-    page.goto(f"{pages.root}task?id={task}")
+    page.goto(f"{root}task?id={task}")
     expect(page.locator(".timeline")).to_contain_text("Accepted by you")
 
 
-def test_a_wait_is_cancelled_on_its_page(
-    page: Page, pages: ServedPages, showcase: Showcase
-) -> None:
-    page.goto(f"{pages.root}wait?id={showcase.wait}")
+def test_a_wait_is_cancelled_on_its_page(page: Page, root: str, showcase: Showcase) -> None:
+    page.goto(f"{root}wait?id={showcase.wait}")
     page.get_by_role("button", name="Cancel the wait").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel the wait").click()
     expect(page.locator(".title .state")).to_have_text("cancelled")
     expect(page.get_by_role("button", name="Cancel the wait")).to_have_count(0)
 
 
-def test_of_two_people_the_second_is_told(
-    page: Page, pages: ServedPages, showcase: Showcase
-) -> None:
-    page.goto(f"{pages.root}task?id={showcase.tasks['guide']}")
+def test_of_two_people_the_second_is_told(page: Page, root: str, showcase: Showcase) -> None:
+    page.goto(f"{root}task?id={showcase.tasks['guide']}")
     page.evaluate("document.hidden || Object.defineProperty(document, 'hidden', {value: true})")
     showcase.daemon.ask("act", id=showcase.tasks["guide"], action="cancel")
     page.get_by_role("button", name="Pause").click()
@@ -224,7 +335,66 @@ def test_of_two_people_the_second_is_told(
     expect(page.locator("#toast")).to_contain_text("is cancelled now, so you cannot pause it")
 
 
+def test_escape_confirms_nothing_after_an_earlier_yes(
+    page: Page, root: str, showcase: Showcase
+) -> None:
+    task = showcase.daemon.register("Escaped")
+    acts: list[str] = []
+    page.on("request", lambda request: request.url.endswith("/act") and acts.append(request.url))
+    page.goto(f"{root}task?id={task}")
+    press_and_confirm(page, "Pause")
+    expect(page.locator(".title .state")).to_have_text("idle")
+    page.locator(".actions").get_by_role("button", name="Cancel", exact=True).click()
+    page.evaluate("document.getElementById('confirm').close()")  # Escape, in older browsers
+    press_and_confirm(page, "Resume")
+    expect(page.locator(".title .state")).to_have_text("at work")
+    assert len(acts) == len(["Pause", "Resume"])
+
+
+def test_what_is_done_is_what_the_dialog_asked(page: Page, root: str, showcase: Showcase) -> None:
+    task = showcase.daemon.register("Resumed by another")
+    showcase.daemon.ask("act", id=task, action="pause")
+    page.goto(f"{root}task?id={task}")
+    page.locator(".actions").get_by_role("button", name="Resume", exact=True).click()
+    showcase.daemon.ask("act", id=task, action="resume")
+    expect(page.locator(".actions [data-action=pause]")).to_have_count(1)
+    page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()
+    expect(page.locator("#toast")).to_contain_text("is active now, so you cannot resume it")
+    showcase.daemon.ask("act", id=task, action="cancel")
+
+
+def test_what_was_done_is_not_told_as_failed(page: Page, root: str, showcase: Showcase) -> None:
+    task = showcase.daemon.register("Done, though not shown")
+    page.goto(f"{root}task?id={task}")
+    page.route("**/task?id=*", lambda route: route.abort())
+    press_and_confirm(page, "Pause")
+    expect(page.locator("#toast")).to_contain_text("paused")
+    expect(page.locator("#live")).to_have_text("not connected")
+    page.unroute("**/task?id=*")
+    expect(page.locator(".title .state")).to_have_text("idle")
+    expect(page.locator("#live")).to_have_text("live")
+
+
+HIDE = "(hidden) => Object.defineProperty(document, 'hidden', {value: hidden, configurable: true})"
+
+
+def test_a_page_that_was_hidden_shows_the_present(page: Page, showcase: Showcase) -> None:
+    page.evaluate(HIDE, True)
+    page.route("**/changes?*", lambda _: None)  # the page hears of one change, and no more
+    with page.expect_response("**/changes?*"):
+        task = showcase.daemon.register("While nobody looked")
+    expect(row(page, "While nobody looked")).to_have_count(0)
+    page.evaluate(HIDE, False)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(row(page, "While nobody looked")).to_have_count(1)
+    expect(page.locator("#live")).to_have_text("live")
+    page.unroute("**/changes?*")
+    showcase.daemon.ask("act", id=task, action="cancel")
+
+
 def test_the_page_survives_a_restart_of_the_daemon(page: Page, showcase: Showcase) -> None:
+    showcase.daemon.stop()
+    expect(page.locator("#live")).to_have_text("not connected")
     showcase.daemon.restart()
     expect(page.locator("#live")).to_have_text("live")
     task = showcase.daemon.register("After the restart")
@@ -232,8 +402,8 @@ def test_the_page_survives_a_restart_of_the_daemon(page: Page, showcase: Showcas
     showcase.daemon.ask("act", id=task, action="cancel")
 
 
-def test_health_shows_every_link(page: Page, pages: ServedPages) -> None:
-    page.goto(f"{pages.root}health")
+def test_health_shows_every_link(page: Page, root: str) -> None:
+    page.goto(f"{root}health")
     expect(page.locator(".check").filter(has_text="database")).to_have_count(1)
     expect(page.locator(".checks")).to_contain_text(["daemon", "sqlmodel"])
 
@@ -241,13 +411,15 @@ def test_health_shows_every_link(page: Page, pages: ServedPages) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
 def test_no_page_has_a_fault_of_accessibility(
-    page: Page, pages: ServedPages, showcase: Showcase, scheme: str, width: int
+    page: Page, root: str, showcase: Showcase, scheme: str, width: int
 ) -> None:
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.set_viewport_size({"width": width, "height": 900})
-    tasks = (f"task?id={showcase.tasks[name]}" for name in ("deploy", "certificates", "backup"))
-    for path in ("", *tasks, f"wait?id={showcase.wait}", "waits", "health", "search?q=zzz"):
-        page.goto(pages.root + path)
+    ids = [showcase.tasks[name] for name in ("deploy", "certificates", "backup", "report")]
+    tasks = (f"task?id={each}" for each in ids)
+    others = (f"calls?id={ids[0]}", find_report(showcase), f"wait?id={showcase.wait}")
+    for path in ("", *tasks, *others, "waits", "health", "search?q=zzz"):
+        page.goto(root + path)
         expect(page.locator("#live")).to_have_text("live")
         found = Axe().run(page)
         assert found.violations_count == 0, f"{path}: {found.generate_report()}"

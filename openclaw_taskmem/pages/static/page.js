@@ -9,20 +9,32 @@
   const RETRY_MS = 1_500;
   const hiddenKinds = new Set(["told"]); // lines that only repeat what other entries say
   let toastTimer;
-  let asked = 0; // number of requests for the page
+  let asking; // the newest request for the page; an earlier one is given up
+  let latest = ""; // what the daemon has counted so far; empty: not known
+  let shown; // what it had counted when the page was last fetched
 
   // --- what has changed ---------------------------------------------------------
 
+  /** Fetch the page and show what is new on it; an error if there is no page. */
   async function refresh(url = findHere()) {
-    const mine = ++asked;
-    const answer = await fetch(url);
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    asking?.abort(); // this shows more, or another time
+    const mine = new AbortController();
+    asking = mine;
+    let text;
+    try {
+      text = await (await fetch(url, { signal: mine.signal })).text();
+    } catch (error) {
+      if (!mine.signal.aborted) throw error;
+    }
+    if (mine.signal.aborted) return;
+    const page = new DOMParser().parseFromString(text, "text/html");
     const fresh = page.getElementById("main");
-    if (!fresh || mine !== asked) return; // a later request shows more, or another time
+    if (!fresh) throw new Error("no page");
     document.title = page.title;
     Idiomorph.morph(main, fresh, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: { beforeNodeMorphed: keepOpen } });
     applyFilters();
     tickAges();
+    document.dispatchEvent(new Event("taskmem:shown"));
   }
 
   /** Return the address of this page; a tab's first page was opened at another one. */
@@ -31,8 +43,12 @@
     return root && !location.href.startsWith(root) ? root : location.href;
   }
 
-  /** Keep what the person has opened or typed. */
+  /** Keep what the person has opened or typed, the question that they type an answer to, and what is
+   * drawn on a picture that is still the same. */
   function keepOpen(old, fresh) {
+    if (old.nodeName === "CANVAS" && old.dataset.of === fresh.dataset?.of) return false;
+    const typed = old.matches?.(".reply") && old.querySelector("input").value;
+    if (typed && !old.dataset.refused && old.dataset.question !== fresh.dataset.question) return false;
     if (old.nodeName === "DETAILS" && old.open) fresh.setAttribute("open", "");
     return !(old.nodeName === "INPUT" && old.type === "text" && old.value);
   }
@@ -42,24 +58,42 @@
     live.textContent = text;
   }
 
+  /** Show the present, unless nobody looks or the past is shown. */
+  async function catchUp() {
+    if (document.hidden || isReplaying() || shown === latest) return;
+    const reached = latest;
+    await refresh();
+    shown = reached;
+  }
+
   /** Ask for the next change until the page is left; each answer says what to ask next. */
   async function follow() {
-    let seen = "";
     for (;;) {
       try {
-        const answer = await fetch(`changes?seen=${encodeURIComponent(seen)}`);
-        if (answer.status === 403) return showLive("off", "signed out");
+        const answer = await fetch(`changes?seen=${encodeURIComponent(latest)}`);
+        if (answer.status === 403) return showLive("off", "closed");
         if (!answer.ok) throw new Error(answer.statusText);
-        const { seen: next } = await answer.json();
-        if (next !== seen && !document.hidden && !isReplaying()) await refresh();
-        seen = next;
+        latest = (await answer.json()).seen;
+        await catchUp();
         showLive("on", "live");
       } catch {
-        showLive("off", "away");
+        latest = "";
+        showLive("off", "not connected");
         await new Promise((done) => setTimeout(done, RETRY_MS));
       }
     }
   }
+
+  document.addEventListener("visibilitychange", async () => {
+    if (document.hidden || shown === latest || live.dataset.state !== "on") return;
+    showLive("wait", "updating");
+    try {
+      await catchUp();
+      showLive("on", "live");
+    } catch {
+      showLive("off", "not connected"); // the next change shows it
+    }
+  });
 
   function tickAges() {
     const units = [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]];
@@ -86,26 +120,28 @@
     document.getElementById("confirm-title").textContent = title;
     document.getElementById("confirm-text").textContent = text;
     dialog.querySelector("[value=yes]").textContent = verb;
+    dialog.returnValue = "no"; // Escape leaves it as it is
     dialog.showModal();
     return new Promise((done) => {
       dialog.addEventListener("close", () => done(dialog.returnValue === "yes"), { once: true });
     });
   }
 
-  async function act(id, action, words, button) {
+  async function act({ id, action, question = "", files = "" }, words, button) {
     button.disabled = true;
     try {
-      const body = new URLSearchParams({ id, action, words });
+      const body = new URLSearchParams({ id, action, words, question_id: question, files_id: files });
       const answer = await fetch("act", { method: "POST", body });
       const { message } = await answer.json();
       say(message);
-      if (answer.ok) for (const each of button.closest(".reply")?.querySelectorAll("input") ?? []) each.value = "";
-      await refresh();
+      const reply = button.closest(".reply");
+      if (reply && answer.ok) reply.querySelector("input").value = "";
+      else if (reply) reply.dataset.refused = "yes"; // the person is told the question that is open now
     } catch {
-      say("This page cannot reach the daemon; nothing may have been done. Look before you repeat it.");
-    } finally {
-      button.disabled = false;
+      say("No answer came, so nobody knows whether it was done. Look before you repeat it.");
     }
+    button.disabled = false;
+    await refresh().catch(() => showLive("off", "not connected")); // the next change shows it
   }
 
   document.addEventListener("click", async (event) => {
@@ -119,12 +155,12 @@
       const input = reply.querySelector("input");
       const words = button.dataset.words ?? input.value.trim();
       if (!words) return input.focus();
-      return act(reply.dataset.id, reply.dataset.action, words, button);
+      return act(reply.dataset, words, button);
     }
-    const { id, action, ask, title } = button.dataset;
-    if (!action) return;
-    if (ask && !(await confirmAct(title, ask, button.textContent))) return;
-    await act(id, action, "", button);
+    const wish = { ...button.dataset }; // while the dialog is open, the button may become another
+    if (!wish.action) return;
+    if (wish.ask && !(await confirmAct(wish.title, wish.ask, button.textContent))) return;
+    await act(wish, "", button);
   });
 
   /** Open the chat of a session, where the page is a tab of the host's own interface. */
@@ -191,7 +227,7 @@
     const at = events[target.value];
     const url = `task?id=${encodeURIComponent(target.dataset.task)}${at ? `&at=${at}` : ""}`;
     history.replaceState(null, "", url);
-    refresh(url);
+    refresh(url).catch(() => showLive("off", "not connected"));
   });
 
   // --- the host's look ----------------------------------------------------------

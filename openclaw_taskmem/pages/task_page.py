@@ -1,0 +1,205 @@
+"""Read what the page of a task shows: where it stands, its story, its past, and its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby, islice
+from typing import Any, Final, NamedTuple
+
+from openclaw_taskmem.domain import replay, timeline
+from openclaw_taskmem.domain.proof import Proof, list_proofs
+from openclaw_taskmem.domain.timeline import EntryKind
+from openclaw_taskmem.engine import retention
+from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.overview import read_standing
+from openclaw_taskmem.engine.run_history import (
+    HistoryPosition,
+    count_calls,
+    read_history_page,
+)
+from taskmem_hookspecs import (
+    Event,
+    EventQuery,
+    InvalidArguments,
+    LedgerEntry,
+    Message,
+    PlanRevision,
+    TaskNotFound,
+)
+
+LOGGED: Final = 5_000
+"""Newest log entries of a task from which its story is told."""
+ENTRIES: Final = 150
+"""Entries of a timeline on one page."""
+PROOFS: Final = 100
+"""Things of each standing, such as checked or refuted, that the page of a task tells."""
+Query = Mapping[str, str]
+
+
+def read_task_page(
+    context: Context, query: Query, opens: Callable[[Proof], bool]
+) -> dict[str, Any]:
+    """Return what the page of a task shows; the address may name an instant of its past.
+
+    `opens`: whether the page may open a file that the task made.
+
+    Raises:
+        TaskNotFound: No task has that id, or its log has no such instant.
+        InvalidArguments: The address has something odd.
+    """
+    task_id, now = query.get("id", ""), context.clock.now()
+    line, facts = read_standing(context, task_id)
+    log = context.store.find_events(EventQuery(task_id=task_id, limit=LOGGED))
+    revisions = context.store.read_records(PlanRevision, task_id)
+    whole = replay.find_whole_part(
+        facts.task, log, retention.read_thinned(context), is_cut=len(log) == LOGGED
+    )
+    at = _read_number(query, "at")
+    past = next((event for event in whole if event.event_id == at), None)
+    if at is not None and past is None:
+        raise TaskNotFound("The log of this task has no such moment, or not any more.")
+    state = past and replay.rebuild_state(
+        facts.task, whole, revisions, past.at, is_whole=len(whole) == len(log)
+    )
+    proofs = list_proofs(context.store.read_records(LedgerEntry, task_id), facts.artifacts)
+    told = [
+        each
+        for _, alike in groupby(proofs, lambda proof: proof.standing)
+        for each in islice(alike, PROOFS)
+    ]
+    entries, earlier = _read_timeline(context, task_id, log, query)
+    return {
+        "line": line,
+        "task": facts.task,
+        # Today's marks are read from the task itself: the log may have been thinned out.
+        "steps": state.steps if state else facts.task.steps,
+        "state": state,
+        "past": past,
+        "instants": _list_instants(whole),
+        "thinned": len(whole) < len(log) or len(log) == LOGGED,
+        "whole_since": whole[0].at if whole else None,
+        "bars": _draw_bars(timeline.build_run_bars(whole, now)),
+        "proofs": told,
+        "more_proofs": len(proofs) - len(told),
+        "opens": opens,
+        "waits": facts.waits[::-1],
+        "seen": context.watching.read_observation,
+        "entries": entries,
+        "earlier": earlier,
+        "calls": count_calls(context, task_id),
+        "kinds": [*EntryKind],
+    }
+
+
+def read_calls(context: Context, query: Query) -> dict[str, Any]:
+    """Return a page of a task's calls, the newest first, and where the next page begins.
+
+    Raises:
+        TaskNotFound: No task has that id.
+        InvalidArguments: The address has something odd.
+    """
+    task_id = query.get("id", "")
+    line, facts = read_standing(context, task_id)
+    run, before, left = (_read_number(query, name) for name in ("run", "before", "left"))
+    place = None if run is None else HistoryPosition(run=run, before=before, left=left or 1)
+    page = read_history_page(context, task_id, place)
+    more = None
+    if page.more is not None:
+        fields = {"run": page.more.run, "before": page.more.before, "left": page.more.left}
+        named = {name: str(value) for name, value in fields.items() if value is not None}
+        more = {"id": task_id, **named}
+    return {
+        "line": line,
+        "task": facts.task,
+        "entries": timeline.build_timeline((), (), page.calls)[::-1],
+        "calls": count_calls(context, task_id),
+        "earlier": more,
+    }
+
+
+def _read_timeline(
+    context: Context, task_id: str, log: Sequence[Event], query: Query
+) -> tuple[Sequence[timeline.TimelineEntry], Query | None]:
+    """Return the newest entries before a place, newest first, and the place before them.
+
+    None: there is nothing before them.
+    """
+    before = _read_number(query, "message")
+    until = _read_instant(query, "before")
+    messages = context.store.read_records(Message, task_id, ENTRIES, before=before)
+    calls = read_history_page(context, task_id, None).calls if until is None else ()
+    events = [event for event in log if until is None or event.at < until]
+    entries = timeline.build_timeline(events, messages, calls)
+    newest = entries[-ENTRIES:]
+    # All of an instant, since the next page begins before it.
+    shown = [entry for entry in entries if entry.at >= newest[0].at]
+    # No entry older than the oldest message that was read: others may lie between.
+    if len(messages) == ENTRIES:
+        shown = [entry for entry in shown if entry.at >= messages[0].created_at]
+    if not shown or (len(shown) == len(entries) and len(messages) < ENTRIES):
+        return shown[::-1], None
+    first = next((m for m in messages if m.created_at >= shown[0].at), None)
+    place = first.message_id if first is not None else (before or 2**62)
+    at = shown[0].at.isoformat()
+    return shown[::-1], {"id": task_id, "before": at, "message": str(place)}
+
+
+def _list_instants(log: Sequence[Event]) -> Sequence[Event]:
+    """Return the last log entry of each instant, at which a replay may stop."""
+    return [*{event.at: event for event in log}.values()]
+
+
+def _read_number(query: Query, name: str) -> int | None:
+    """Return a number of an address, below 2**63; None: there is none.
+
+    Raises:
+        InvalidArguments: It is something else.
+    """
+    text = query.get(name)
+    if text and not (text.isdecimal() and len(text) < 19):  # noqa: PLR2004 - below 2**63
+        raise _build_refusal(name, "a whole number of at most 18 digits")
+    return int(text) if text else None
+
+
+def _read_instant(query: Query, name: str) -> datetime | None:
+    """Return an instant of an address; None: there is none.
+
+    Raises:
+        InvalidArguments: It is something else, or no calendar of ours has it.
+    """
+    text = query.get(name)
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC) if text else None
+    except (ValueError, OverflowError):
+        raise _build_refusal(name, "an instant, such as 2026-02-10T14:00:00Z") from None
+
+
+def _build_refusal(name: str, form: str) -> InvalidArguments:
+    return InvalidArguments(f"In the address of this page, {name} is not {form}. Open it anew.")
+
+
+class DrawnSpan(NamedTuple):
+    """A span of a run, in percent of the whole time that is drawn."""
+
+    span: timeline.RunSpan
+    left: float
+    width: float
+
+
+def _draw_bars(
+    bars: Sequence[timeline.RunBar],
+) -> Sequence[tuple[timeline.RunBar, Sequence[DrawnSpan]]]:
+    """Place the spans of the runs on a common axis."""
+    spans = [span for bar in bars for span in bar.spans]
+    if not spans:
+        return ()
+    begin = min(span.began_at for span in spans)
+    whole = max((max(span.ended_at for span in spans) - begin).total_seconds(), 1.0)
+
+    def draw(span: timeline.RunSpan) -> DrawnSpan:
+        left = (span.began_at - begin).total_seconds() / whole
+        width = (span.ended_at - span.began_at).total_seconds() / whole
+        return DrawnSpan(span, round(100 * left, 2), round(100 * max(width, 0.004), 2))
+
+    return [(bar, [draw(span) for span in bar.spans]) for bar in bars]

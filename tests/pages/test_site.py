@@ -1,0 +1,101 @@
+"""What pages say of what they leave out, and of the doctor's report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from openclaw_taskmem.pages import site, task_page
+from openclaw_taskmem.pages.site import Site
+from taskmem_hookspecs import Change, LedgerEntry
+from tests.support.world import World
+
+STATUS = {
+    "version": "1",
+    "pid": 1,
+    "keeps": {"bytes": 0, "most_bytes": 1, "days": 90},
+    "gateways": [],
+    "readers": [],
+}
+
+KINDS = ("ended", "said", "repeated", "stressed", "denied")
+
+
+def render(world: World, path: str, *states: str, **query: str) -> str:
+    """Return the text of a page; `states`: of the rows of the doctor's report."""
+    rows = [{"id": "x", "state": each, "detail": "", "cure": "", "rank": 0} for each in states]
+    report: Mapping[str, Any] = {"ok": "fail" not in states, "rows": rows}
+    pages = Site(
+        world.context, None, lambda: STATUS, lambda: report, list_health_rows=list, home="/h"
+    )
+    return unescape(pages.render(path, query).body.decode())
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        (("ok", "ok"), "All is well."),
+        (("ok", "warn"), " 1 warning."),
+        (("fail", "warn", "warn", "off"), "Something is broken; see below. 2 warnings. 1 is off."),
+    ],
+)
+def test_health_is_well_only_without_warnings(states: tuple[str, ...], said: str) -> None:
+    shown = render(World(), "health", *states)
+    assert re.findall(r'<p class="(?:calm|doubt)">(.*)</p>', shown) == [said]
+    words = {"warn": "warning", "fail": "failed"}  # as the terminal says them
+    assert re.findall(r'<span class="state \w+">(\w+)</span> <strong>x', shown) == [
+        words.get(each, each) for each in states
+    ]
+
+
+def test_a_list_says_that_it_is_cut_only_if_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    monkeypatch.setattr(site, "FOUND", 2)
+    monkeypatch.setattr(site, "LISTED", 4)
+    for _ in range(3):
+        world.open_wait(world.register())
+    assert render(world, "search").count('class="name"') == 3
+    assert "are shown" not in render(world, "search") + render(world, "waits")
+    assert "The latest 2 are shown; more words" in render(world, "search", q="Deploy")
+    world.open_wait(world.register())
+    assert "The latest 4 are shown; search for others" in render(world, "search")
+    assert "At most 4 are shown here" in render(world, "waits")
+
+
+def test_a_task_page_tells_how_many_files_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    task = world.register()
+    made = {"task_id": task, "at": world.clock.now(), "change": "created"}
+    verdicts = {"/w/a.md": "proved", "/w/b.md": "proved", "/w/c.md": "proved", "/w/d.md": "empty"}
+    entries = ({**made, "path": path, "verdict": verdict} for path, verdict in verdicts.items())
+    world.store.commit(Change(ledger=tuple(map(LedgerEntry.model_validate, entries))))
+    monkeypatch.setattr(task_page, "PROOFS", 3)
+    assert "more: <code>" not in render(world, "task", id=task)
+    monkeypatch.setattr(task_page, "PROOFS", 1)
+    shown = render(world, "task", id=task)
+    assert re.findall(r'<code class="path">(.*)</code>', shown) == ["/w/a.md", "/w/d.md"]
+    assert f"2 more: <code>taskmem show {task}</code>" in shown
+
+
+def test_every_entry_of_a_story_is_on_one_of_its_pages() -> None:
+    world = World()
+    task = world.register()
+    for number in range(60):
+        world.clock.tick(0.0004)
+        world.end_wait(world.open_wait(task), observation=f"{number} ended")
+        for kind in KINDS[1:]:
+            world.narrate(task, f"{number} {kind}")
+    found: list[str] = []
+    query = {"id": task}
+    while query:
+        shown = render(world, "task", **query)
+        found += re.findall(r"<pre>(\d+ \w+)</pre>", shown)
+        earlier = re.search(r'<a href="task\?([^"]*)">Earlier</a>', shown)
+        query = dict(parse_qsl(earlier[1])) if earlier else {}
+    expected = [f"{number} {kind}" for number in range(60) for kind in KINDS]
+    assert sorted(found) == sorted(expected)
