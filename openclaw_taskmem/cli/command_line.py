@@ -11,18 +11,21 @@ from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import daemon_commands, list_commands, task_commands
 from openclaw_taskmem.cli.client import LinkError
 from openclaw_taskmem.cli.command_output import AS_JSON, fail
+from openclaw_taskmem.domain.texts import clip, to_printable
 from openclaw_taskmem.home import HomeRefused
 
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C."""
 
+REFUSAL_BYTES: Final = 1000
+"""Bytes of what is said about wrong words, at most."""
 HELP_WIDTH: Final = 200
 """Characters of a command's help in the list of commands, at most."""
 _GROUPS: Final = {
-    "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events"),
+    "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events", "open"),
     "Act": ("answer", "approve", "send-back", "resume", "pause", "cancel", "accept"),
     "Set up, and look after": (
-        *("setup", "doctor", "status", "settings", "daemon", "log", "plugins", "demo"),
+        *("setup", "doctor", "status", "settings", "record", "daemon", "log", "plugins", "demo"),
     ),
     "For agents and scripts": ("run", "wait", "call", "tools", "mcp"),
 }
@@ -44,6 +47,7 @@ class _ErrorReportingGroup(click.Group):
             return own
         from openclaw_taskmem.cli import commands
 
+        ctx.obj = commands.PluginCommandLine()
         return commands.find_plugin_command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -61,6 +65,12 @@ class _ErrorReportingGroup(click.Group):
         """Run a command; print errors without a traceback."""
         try:
             return super().invoke(ctx)
+        except click.ClickException as error:
+            # It may repeat a word of any length.
+            sentence = clip(to_printable(error.format_message()), REFUSAL_BYTES)
+            if isinstance(error, click.UsageError):
+                raise click.UsageError(sentence, error.ctx) from error
+            raise click.ClickException(sentence) from error
         except (LinkError, HomeRefused) as error:
             fail(str(error))
         except BrokenPipeError:

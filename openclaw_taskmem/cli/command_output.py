@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
@@ -36,10 +37,32 @@ def call_daemon(method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
         return link.call(method, params)
 
 
+def require_person() -> None:
+    """Refuse an agent, which has tools of its own for what it may do."""
+    from openclaw_taskmem.cli.hosts import explain_not_a_person
+
+    if why := explain_not_a_person(os.environ):
+        fail(why)
+
+
 def print_json(document: object) -> None:
     """Print a JSON document, with hidden characters escaped."""
     text = json.dumps(document, ensure_ascii=False, indent=2)
-    click.echo(escape_hidden(text))
+    # By lines, as most have nothing to look for.
+    click.echo("\n".join(map(escape_hidden, text.split("\n"))))
+
+
+def note_limit(limit: int) -> None:
+    """Say that a list may go on after `limit` rows, and the whole command that shows more."""
+    context = click.get_current_context(silent=True)
+    words = ["taskmem"]
+    if context is not None:
+        given = [(each, context.params.get(str(each.name))) for each in context.command.params]
+        flags = [each.opts[0] for each, value in given if value is True]
+        named = [value for each, value in given if isinstance(each, click.Argument) and value]
+        words = ["taskmem", str(context.info_name), *flags, *named]
+    more = shlex.join([*words, "--limit", str(limit * 10)])
+    click.echo(f"At most {limit:,} are shown; for more: {to_printable(more)}", err=True)
 
 
 def print_line(text: str) -> None:

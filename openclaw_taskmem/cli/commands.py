@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import EntryPoint, entry_points
-from typing import Final
+from typing import Any, Final
 
 import click
 
-from openclaw_taskmem.cli.client import LinkError
+from openclaw_taskmem.cli.client import LinkError, connect
+from openclaw_taskmem.cli.command_output import call_daemon, require_person
 from openclaw_taskmem.home import find_home
 
 GROUP: Final = "openclaw_taskmem.commands"
@@ -18,6 +19,26 @@ GROUP: Final = "openclaw_taskmem.commands"
 """
 _DOES: Final = {"setup": "Set up an agent's host"}
 """What the commands of a group have in common, for its help."""
+
+
+class PluginCommandLine:
+    """`taskmem_hookspecs.command_line.CommandLine`: the `obj` of the commands of plug-ins."""
+
+    def require_person(self) -> None:
+        """End the command with a sentence if no person at a terminal runs it."""
+        require_person()
+
+    def call_daemon(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+        """Call the daemon; start it if it is not running."""
+        return call_daemon(method, **params)
+
+    def is_daemon_running(self) -> bool:
+        """Return whether a daemon serves the home."""
+        try:
+            connect(find_home(os.environ)).close()
+        except LinkError:
+            return False
+        return True
 
 
 def list_command_names() -> list[str]:

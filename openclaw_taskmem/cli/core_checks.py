@@ -5,18 +5,21 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from openclaw_taskmem import __version__
 from openclaw_taskmem.cli import daemon_presence
 from openclaw_taskmem.cli.client import Link, LinkError, connect_or_start
-from openclaw_taskmem.cli.settings_differences import find_differences
-from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, list_variables, load_settings
+from openclaw_taskmem.cli.settings_differences import (
+    find_differences,
+    find_misspelt_settings,
+    find_unknown_settings,
+)
+from openclaw_taskmem.config import FILE_FIRST, PREFIX, Settings, load_settings
 from openclaw_taskmem.domain.reachability import ANY
 from openclaw_taskmem.domain.retention import KeepPolicy, describe_full, describe_shared
 from openclaw_taskmem.home import Home, HomeRefused
@@ -35,8 +38,11 @@ AHEAD: Final = timedelta(seconds=5)
 """How far ahead of the clock an event may be, as daemons on other machines write, too."""
 BUILT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """A correct clock shows no earlier time than this."""
-_LIKE: Final = 0.85
 _ANOTHER: Final = "Set TASKMEM_HOME to a folder of your own."
+_WRONG_TIMES: Final = "Waits, wakes and alerts may come at a wrong time."
+_NO_PLUGIN: Final = "What it adds is missing."
+_NO_HOME: Final = "No daemon starts, so no task is kept, and no agent is woken."
+_NO_DAEMON: Final = "Until it answers, no task is kept, no wait is watched, and no agent is woken."
 _RESTART: Final = "Run: taskmem daemon restart"
 
 
@@ -45,14 +51,23 @@ def build_ok_row(name: str, detail: str) -> HealthRow:
     return HealthRow(id=name, state=HealthState.OK, detail=detail)
 
 
-def build_warn_row(name: str, detail: str, cure: str | None) -> HealthRow:
+def build_off_row(name: str, detail: str, cure: str | None = None) -> HealthRow:
+    """Return the row of what is not set up, or is switched off; `cure`: how it is switched on."""
+    return HealthRow(id=name, state=HealthState.OFF, detail=detail, cure=cure)
+
+
+def build_warn_row(
+    name: str, detail: str, cure: str | None, effect: str | None = None
+) -> HealthRow:
     """Return the row of a check with a warning."""
-    return HealthRow(id=name, state=HealthState.WARN, detail=detail, cure=cure)
+    return HealthRow(id=name, state=HealthState.WARN, detail=detail, effect=effect, cure=cure)
 
 
-def build_fail_row(name: str, detail: str, cure: str | None) -> HealthRow:
+def build_fail_row(
+    name: str, detail: str, cure: str | None, effect: str | None = None
+) -> HealthRow:
     """Return the row of a check that failed."""
-    return HealthRow(id=name, state=HealthState.FAIL, detail=detail, cure=cure)
+    return HealthRow(id=name, state=HealthState.FAIL, detail=detail, effect=effect, cure=cure)
 
 
 # --- the home and the settings ------------------------------------------------
@@ -66,18 +81,22 @@ def check_home(home: Home) -> HealthRow:
     except FileNotFoundError:
         return build_ok_row("home", f"There is no {folder} yet; the daemon makes it.")
     except OSError as error:
-        return build_fail_row("home", f"{folder} cannot be seen ({error.strerror}).", _ANOTHER)
+        return build_fail_row(
+            "home", f"{folder} cannot be seen ({error.strerror}).", _ANOTHER, _NO_HOME
+        )
     usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
     fault = _find_fault(found, usable=usable)
     if fault is None:
         try:
             home.require_own()
         except HomeRefused as refusal:
-            return build_fail_row("home", str(refusal), f"Remove what is not yours. {_ANOTHER}")
+            return build_fail_row(
+                "home", str(refusal), f"Remove what is not yours. {_ANOTHER}", _NO_HOME
+            )
         return build_ok_row("home", f"{folder} is yours alone.")
     what, can_be_closed = fault
     cure = f"Run: chmod 700 {folder}" if can_be_closed else _ANOTHER
-    return build_fail_row("home", f"{folder} {what}.", cure)
+    return build_fail_row("home", f"{folder} {what}.", cure, _NO_HOME)
 
 
 def _find_fault(found: os.stat_result, *, usable: bool) -> tuple[str, bool] | None:
@@ -99,10 +118,12 @@ def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Setti
         settings = load_settings(environ)
     except SettingsInvalid as error:
         cure = f"Mend it in {home.config} or in the environment, then run this again."
-        return Settings(home=home), build_fail_row("settings", str(error), cure)
+        return Settings(home=home), build_fail_row("settings", str(error), cure, _NO_HOME)
     odd += settings.warnings
     if odd:
-        return settings, build_warn_row("settings", " ".join(odd), "Correct or remove them.")
+        return settings, build_warn_row(
+            "settings", " ".join(odd), "Correct or remove them.", "They have no effect."
+        )
     where = home.config if home.config.exists() else "the environment"
     others = ", ".join(find_unknown_settings(environ))
     if others:
@@ -114,23 +135,6 @@ def check_settings(home: Home, environ: MutableMapping[str, str]) -> tuple[Setti
     return settings, build_ok_row("settings", f"Every setting in {where} is understood.")
 
 
-def find_misspelt_settings(environ: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each variable whose name is similar to a setting's."""
-    for name in find_unknown_settings(environ):
-        near = difflib.get_close_matches(name, list_variables(), n=1, cutoff=_LIKE)
-        if near:
-            yield f"There is no setting {name}; {near[0]} is meant, perhaps."
-
-
-def find_unknown_settings(environ: Iterable[str]) -> list[str]:
-    """Return the variables that look like settings but are not taskmem's.
-
-    They may be a plug-in's own.
-    """
-    known = list_variables()
-    return sorted(n for n in environ if n.startswith(PREFIX) and n not in known)
-
-
 # --- the daemon ---------------------------------------------------------------
 
 
@@ -139,12 +143,14 @@ def check_daemon(home: Home, environ: Mapping[str, str]) -> tuple[Link | None, H
     try:
         link = connect_or_start(home, environ)
     except LinkError as error:
-        return None, build_fail_row("daemon", str(error), _suggest_cure(home, error))
+        cure = _suggest_cure(home, error)
+        return None, build_fail_row("daemon", str(error), cure, _NO_DAEMON)
     if link.version != __version__:
         return link, build_fail_row(
             "daemon",
             f"Process {link.pid} is version {link.version}, and this is {__version__}.",
             _RESTART,
+            "What this version has changed is not in use yet.",
         )
     how = "was started just now, as" if link.waited else "runs as"
     return link, build_ok_row("daemon", f"Version {link.version} {how} process {link.pid}.")
@@ -185,7 +191,7 @@ def check_transport(
             name = plugin_host.find_wake_transport(wanted).name
         except TaskmemError as error:
             cure = "Mend TASKMEM_WAKE_TRANSPORT, then run: taskmem daemon restart."
-            return None, build_fail_row("transport", str(error), cure)
+            return None, build_fail_row("transport", str(error), cure, "No agent is woken.")
     how = "" if name == wanted else f" as {name}"
     return name, build_ok_row("transport", f"The transport of wakes is {wanted}{how}.")
 
@@ -221,10 +227,12 @@ def check_plugins(plugins: Sequence[Document]) -> Iterator[HealthRow]:
         if plugin["state"] == "failed":
             ailing += 1
             cure = f"Reinstall it, or leave it out: TASKMEM_DISABLED_PLUGINS={name}."
-            yield build_fail_row(row, f"It could not be loaded; {error}.", cure)
+            yield build_fail_row(row, f"It could not be loaded; {error}.", cure, _NO_PLUGIN)
         elif plugin["state"] == "muted":
             ailing += 1
-            yield build_warn_row(row, f"It failed too often, and is not told; {error}.", _RESTART)
+            yield build_warn_row(
+                row, f"It failed too often; {error}.", _RESTART, "It is not told of anything more."
+            )
         elif error:
             ailing += 1
             cure = f"Tell its author; {_RESTART[0].lower()}{_RESTART[1:]}"
@@ -271,11 +279,13 @@ def check_readers(readers: Sequence[Document]) -> Iterator[HealthRow]:
         if reader["state"] == "ready":
             yield build_ok_row(row, detail)
         elif reader["state"] == "off":
-            yield build_ok_row(row, f"{detail} {cure}." if cure else detail)
+            yield build_off_row(row, detail, cure)
         else:
-            yield build_warn_row(row, detail, cure)
+            yield build_warn_row(
+                row, detail, cure, "It answers nothing, so waits that need it may be judged late."
+            )
     if not usable:
-        yield build_ok_row(
+        yield build_off_row(
             "readers",
             "Nobody reads what rules cannot judge, so waits in free English are "
             "refused; the forms of docs/conditions.md need nobody.",
@@ -331,6 +341,7 @@ def check_wakes(wakes: Sequence[Document], now: datetime) -> Iterator[HealthRow]
         f"On {_format_wake_count(len(unanswered))} of the last day nobody acted; the newest is "
         f"{first['wake_id']}, for {about}.",
         f"See what became of it: taskmem show {about}",
+        "What they were to go on with has perhaps stopped.",
     )
 
 
@@ -347,6 +358,7 @@ def _check_owed_wakes(due: Sequence[Document], now: datetime) -> HealthRow:
         id="wakes.owed",
         state=state,
         detail=f"{what}: {error}",
+        effect="The agents that they are for do not go on.",
         cure="Mend what fails; they go out by themselves. See: taskmem wakes",
     )
 
@@ -362,13 +374,15 @@ def check_clock(newest: str | None, now: datetime) -> HealthRow:
     """
     cure = "Have the system set its clock by the network: timedatectl set-ntp true"
     if now < BUILT:
-        return build_fail_row("clock", f"It shows {now:%Y-%m-%d}, which is long past.", cure)
+        shows = f"It shows {now:%Y-%m-%d}, which is long past."
+        return build_fail_row("clock", shows, cure, _WRONG_TIMES)
     if newest is not None and _parse_instant(newest) - now > AHEAD:
         return build_warn_row(
             "clock",
             f"The newest event is of {newest}, and the clock shows "
             f"{now:%Y-%m-%dT%H:%M:%SZ}: it was set back.",
             cure,
+            _WRONG_TIMES,
         )
     return build_ok_row("clock", f"It shows {now:%Y-%m-%dT%H:%M:%SZ}.")
 

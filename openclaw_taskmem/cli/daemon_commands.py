@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from typing import Final, cast
 
 import click
@@ -14,6 +15,8 @@ from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.command_output import AS_JSON, call_daemon, fail, print_json
 from openclaw_taskmem.home import find_home
 
+MOST_LINES: Final = 1_000_000
+"""Lines of the log that may be asked for: more than it ever has."""
 NOT_RUNNING: Final = 3
 """Exit status of `taskmem status` if no daemon runs, or it is starting or ending.
 
@@ -43,7 +46,13 @@ def daemon(*, detach: bool, action: str | None) -> None:
 
 
 @click.command(name="log")
-@click.option("-n", "--lines", default=50, show_default=True, help="Number of lines.")
+@click.option(
+    *("-n", "--lines"),
+    type=click.IntRange(0, MOST_LINES),
+    default=50,
+    show_default=True,
+    help="Number of lines.",
+)
 @click.option("--follow", "follows", is_flag=True, help="Print new lines, until Ctrl-C.")
 def log_(*, lines: int, follows: bool) -> None:
     """Print the end of the daemon's log."""
@@ -183,11 +192,21 @@ def doctor(*, as_json: bool, no_proof: bool, verbose: bool) -> None:
     If a gateway is connected, a wake is sent through it, in a session of its own. That
     takes two short turns of your model.
     """
-    from openclaw_taskmem.cli.doctor import run_doctor
+    from openclaw_taskmem.cli.doctor import print_row, run_doctor
 
-    sys.exit(
-        run_doctor(os.environ, click.echo, as_json=as_json, proof=not no_proof, verbose=verbose)
+    found = run_doctor(
+        os.environ,
+        click.echo,
+        say_row=print_row if sys.stdout.isatty() else None,
+        as_json=as_json,
+        proof=not no_proof,
+        verbose=verbose,
     )
+    sys.stdout.flush()
+    if threading.active_count() > 1:
+        # The interpreter waits for a pool's threads, on which a check may hang.
+        os._exit(found)
+    sys.exit(found)
 
 
 @click.command()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import click
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from openclaw_taskmem.cli.command_output import get_now
+from openclaw_taskmem.cli.overview_text import format_activity
 from openclaw_taskmem.cli.tables import (
     Cell,
     Column,
@@ -24,18 +26,40 @@ from openclaw_taskmem.cli.tables import (
     paint_state,
     print_renderable,
     print_table,
+    widen_console,
 )
 from openclaw_taskmem.domain.texts import format_count, to_printable
 
 WAKES: Final = 5
-"""Newest wakes of a task that are shown."""
+"""Newest wakes of a task that are shown unless all are asked for."""
+MESSAGES: Final = 50
+"""Newest messages of a task that are shown unless all are asked for."""
+DEEPER: Final = 4
+"""Blanks before the details of a row, and before the lines of a message."""
+UNJUDGED: Final = "Task memory tests that a thing exists and changed; nobody judged its content."
 CHECKSUM: Final = 12
 """Digits of a checksum that are shown."""
 
 
-def print_task(found: Any) -> None:  # noqa: ANN401 - JSON
-    """Print the daemon's answer about a task."""
-    _print_all(_draw_task(found, get_now()))
+def print_task(found: Any, thread: Iterable[Sequence[Any]] | None = None) -> None:  # noqa: ANN401 - JSON
+    """Print the daemon's answer about a task, message by message, so that any thread has room.
+
+    `thread`: the pages of the whole thread, oldest first; None: the newest messages are shown, and
+    how to see the others is said.
+    """
+    _print_all(_draw_task(found, thread, get_now()))
+
+
+def print_review(found: Any) -> None:  # noqa: ANN401 - JSON
+    """Print the note of a task's agent and what it made, for its review."""
+    if note := found["line"]["note"]:
+        _print_all(iter((_draw_heading("Note of its agent"), *_draw_lines(note))))
+    else:
+        click.echo("Its agent left no note.")
+    if found["proofs"]:
+        _print_all(_draw_made(found, get_now()))
+    else:
+        click.echo("Nothing was seen to be made.")
 
 
 def print_wait(found: Any) -> None:  # noqa: ANN401 - JSON
@@ -49,7 +73,6 @@ def print_wake(found: Any) -> None:  # noqa: ANN401 - JSON
 
 
 PRINTERS: Final[Mapping[str, Callable[[Any], None]]] = {
-    "task": print_task,
     "wait": print_wait,
     "wake": print_wake,
 }
@@ -70,13 +93,24 @@ def print_pictures(found: Any) -> None:  # noqa: ANN401 - JSON
     )
 
 
-def _draw_task(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
+def _draw_task(
+    found: Any,  # noqa: ANN401 - JSON
+    thread: Iterable[Sequence[Any]] | None,
+    now: datetime,
+) -> Iterator[RenderableType]:
     line = found["line"]
-    yield _draw_title(found["name"], found["status"])
+    yield _draw_title(found["name"], line["standing"])
+    at = f"step {line['step_number']} of {line['steps']}, {line['step']}" if line["step"] else None
     yield _draw_facts(
         {
             "id": found["task_id"],
-            "now": f"{line['says']}, since {_format_time(line['since'], now)}",
+            "now": f"{line['says'].rstrip('.')}, since {_format_time(line['since'], now)}",
+            "stopped" if line["status"] == "failed" else "at": at,
+            "agent": line["activity"] and format_activity(line["activity"], now),
+            "output": (line["activity"] and line["activity"]["outcome"]) or None,
+            "proof": line["made"] or None,
+            "no proof": line["unproved"] or None,
+            "cost": line["cost"] or None,
             "asks you": line["question"],
             "you may": ", ".join(line["actions"]).replace("_", " ") or None,
             "who": ", ".join(filter(None, (line["owner"], found["session_key"]))) or None,
@@ -90,10 +124,22 @@ def _draw_task(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: 
         yield _indent(make_text(Cell(f"{mark} {step['step']}. {step['text']}", style)))
     yield from _draw_made(found, now)
     yield from _draw_waits(found["waits"], now)
-    yield from _draw_wakes(found["wakes"], now)
-    yield _draw_heading(f"Thread, {format_count(len(found['messages']), 'message')}")
-    for message in found["messages"]:
+    wakes = found["wakes"]
+    yield from _draw_wakes(wakes if thread else wakes[:WAKES], len(wakes), now)
+    if thread is not None:
+        yield _draw_heading("Thread")
+        for page in thread:
+            for message in page:
+                yield from _draw_message(message, now)
+        return
+    messages = found["messages"][-MESSAGES:]
+    count = format_count(len(messages), "message")
+    is_cut = found["earlier"] is not None or len(messages) < len(found["messages"])
+    yield _draw_heading(f"Thread, {f'the newest {count}' if is_cut else count}")
+    for message in messages:
         yield from _draw_message(message, now)
+    if is_cut or len(wakes) > WAKES:
+        yield Text(f"\nThere is more. See all: taskmem show {found['task_id']} --all", style="dim")
 
 
 def _find_current(found: Any) -> int | None:  # noqa: ANN401 - JSON
@@ -103,21 +149,17 @@ def _find_current(found: Any) -> int | None:  # noqa: ANN401 - JSON
 
 def _draw_made(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
     """Draw what was made, with what proves it."""
-    if found["made"]:
-        yield _draw_heading("Made")
-    for made in found["made"]:
-        size = None if made["size"] is None else f"{made['size']:,} bytes"
-        checksum = made["sha256"] and f"sha256 {made['sha256'][:CHECKSUM]}"
-        seen = f"seen {_format_time(made['at'], now)}"
-        yield from _draw_row(
-            made["path"],
-            paint_state(made["verdict"]),
-            ", ".join(filter(None, (made["change"], size, checksum, seen))),
-        )
-    if found["unverified"]:
-        yield _draw_heading("Not proved")
-    for doubt in found["unverified"]:
-        yield from _draw_row(doubt["what"], Cell(""), doubt["why"])
+    if not found["proofs"]:
+        return
+    yield _draw_heading("Made")
+    for proof in found["proofs"]:
+        size = None if proof["size"] is None else f"{proof['size']:,} bytes"
+        checksum = proof["sha256"] and f"sha256 {proof['sha256'][:CHECKSUM]}"
+        looked = proof["looked_at"] and f"looked at {_format_time(proof['looked_at'], now)}"
+        about = ", ".join(filter(None, (size, checksum, looked)))
+        details = filter(None, (proof["tested"], about))
+        yield from _draw_row(proof["what"], paint_state(proof["standing"]), *details)
+    yield _indent(make_text(Cell(UNJUDGED, "dim")))
 
 
 def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[RenderableType]:
@@ -134,11 +176,12 @@ def _draw_waits(waits: Sequence[Any], now: datetime) -> Iterator[RenderableType]
         )
 
 
-def _draw_wakes(wakes: Sequence[Any], now: datetime) -> Iterator[RenderableType]:
+def _draw_wakes(wakes: Sequence[Any], count: int, now: datetime) -> Iterator[RenderableType]:
+    """Draw the newest wakes; `count`: how many there are."""
     if wakes:
-        more = f"the last {WAKES} of {len(wakes)}" if len(wakes) > WAKES else str(len(wakes))
+        more = f"the last {len(wakes)} of {count}" if len(wakes) < count else str(count)
         yield _draw_heading(f"Wakes, {more}")
-    for wake in wakes[:WAKES]:
+    for wake in wakes:
         yield from _draw_row(
             f"{format_short_id(wake['wake_id'])}, {_format_time(wake['created_at'], now)}",
             paint_state(wake["state"]),
@@ -150,18 +193,23 @@ def _draw_row(title: str, state: Cell, *details: str) -> Iterator[RenderableType
     """Draw a title with a state, and details below it."""
     yield _indent(Text.assemble(make_text(title), "  ", make_text(state)))
     for each in details:
-        yield Padding(make_text(Cell(each, "dim")), (0, 0, 0, 4))
+        yield _indent(make_text(Cell(each, "dim")), DEEPER)
 
 
 def _draw_message(message: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
-    """Draw a message of any length; its own lines are indented, so none looks like ours."""
+    """Draw a message of any length."""
     who, kind = message["role"], message["msg_type"]
     about = "" if kind == "text" else f", {kind}"
     yield _indent(
         make_text(Cell(f"{_format_time(message['created_at'], now)}  {who}{about}", "dim"))
     )
-    for each in message["content"].splitlines():
-        yield Padding(Text(to_printable(each, "\ufffd")), (0, 0, 0, 4))
+    yield from _draw_lines(message["content"])
+
+
+def _draw_lines(text: str) -> Iterator[RenderableType]:
+    """Draw the lines of an agent or user, indented, so that none looks like ours."""
+    for each in text.splitlines():
+        yield _indent(Text(to_printable(each, "\ufffd")), DEEPER)
 
 
 def _draw_wait(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON
@@ -219,8 +267,9 @@ def _draw_heading(text: str) -> RenderableType:
     return Text(f"\n{text}", style="bold")
 
 
-def _indent(shown: RenderableType) -> RenderableType:
-    return Padding(shown, (0, 0, 0, 2))
+def _indent(shown: RenderableType, blanks: int = 2) -> RenderableType:
+    # Not filled up to the width of the line, which has no end in a pipe.
+    return Padding(shown, (0, 0, 0, blanks), expand=False)
 
 
 def _format_time(instant: str, now: datetime) -> str:
@@ -231,4 +280,13 @@ def _format_time(instant: str, now: datetime) -> str:
 
 
 def _print_all(parts: Iterator[RenderableType]) -> None:
-    print_renderable(Group(*parts), make_console())
+    """Print the parts as they come; in a pipe, which has no width, texts need not be laid out."""
+    for part in parts:
+        console = make_console()
+        text, blanks = (part.renderable, part.left) if isinstance(part, Padding) else (part, 0)
+        if isinstance(text, Text) and not console.is_terminal:
+            click.echo(f"{' ' * blanks}{text.plain}".rstrip())
+            continue
+        if isinstance(text, Table):
+            widen_console(console, text, blanks)
+        print_renderable(part, console)

@@ -30,6 +30,8 @@ from taskmem_hookspecs.errors import DaemonUnavailable
 
 MOST_OWED: Final = 10_000
 """Due wakes that are read."""
+WRONG: Final = (HealthState.WARN, HealthState.FAIL)
+"""States that are shown unless all are asked for."""
 ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
 """Seconds for one answer of the daemon: as long as it may take to start."""
 
@@ -37,22 +39,42 @@ ASK_SECONDS: Final = daemon_presence.STARTING_SECONDS
 _SUBJECTS: Final = {
     **dict.fromkeys(("home", "settings", "daemon", "clock", "plugin", "plugins"), "The daemon"),
     **dict.fromkeys(("transport", "wakes"), "Wakes"),
-    **dict.fromkeys(("reader", "readers", "screen"), "What reads and sees"),
-    **dict.fromkeys(("database", "kept"), "The database"),
+    **dict.fromkeys(("reader", "readers"), "Readers"),
+    "kept": "Room",
+    "database": "The database",
+    "screen": "The screen",
     "openclaw": "OpenClaw",
 }
-"""What the rows are about, by the first part of their ids; others stand below that part itself."""
+"""What the rows are about, by the first part of their ids; others stand below that part itself.
+
+The rows of a subject follow each other, so that each has one heading."""
+_LATE_SUBJECTS: Final = {
+    "daemon.answers": "Answers of the daemon",
+    "settings.": "Settings that the daemon has otherwise",
+}
+"""The same for rows that come later, by the beginning of their ids."""
+_STATES: Final = {
+    HealthState.OK: "ok",
+    HealthState.OFF: "off",
+    HealthState.WARN: "warning",
+    HealthState.FAIL: "failed",
+}
+_INDENT: Final = " " * 9
 
 
 def run_doctor(
     environ: MutableMapping[str, str],
     say: Callable[[str], None],
     *,
+    say_row: Callable[[HealthRow], None] | None = None,
     as_json: bool,
     proof: bool,
     verbose: bool = False,
 ) -> int:
-    """Print what is wrong, or with `verbose` every row; return the exit status: 1 if one fails."""
+    """Print what is wrong, or with `verbose` every row; return the exit status: 1 if one fails.
+
+    `say_row`: prints a row; None: `say` does, as `format_row` has it.
+    """
     # A plug-in's error is shown as a row, so keep it off stderr.
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
     found: list[HealthRow] = []
@@ -63,12 +85,15 @@ def run_doctor(
         subject = ""
         for row in rows:
             found.append(row)
-            if as_json or not (verbose or row.state is not HealthState.OK):
+            if as_json or not (verbose or row.state in WRONG):
                 continue
             if find_subject(row) != subject:
                 subject = find_subject(row)
                 say(subject)
-            say(format_row(row))
+            if say_row is None:
+                say(format_row(row))
+            else:
+                say_row(row)
     say(format_json(found) if as_json else format_summary(found))
     return 0 if is_healthy(found) else 1
 
@@ -89,6 +114,9 @@ def _interrupt_on_sigterm() -> Generator[None]:
 
 def find_subject(row: HealthRow) -> str:
     """Return what a row is about, as its heading says it."""
+    for begun, subject in _LATE_SUBJECTS.items():
+        if row.id.startswith(begun):
+            return subject
     first = row.id.partition(".")[0]
     return _SUBJECTS.get(first, first.capitalize())
 
@@ -98,21 +126,40 @@ def is_healthy(rows: Sequence[HealthRow]) -> bool:
     return all(row.state is not HealthState.FAIL for row in rows)
 
 
+def print_row(row: HealthRow) -> None:
+    """Print a row on a terminal: in colour, and wrapped between words."""
+    from openclaw_taskmem.cli.tables import Cell, paint_state, print_beside
+
+    state = Cell(_STATES[row.state], paint_state(row.state).style)
+    print_beside(state, list_row_lines(row), len(_INDENT))
+
+
 def format_row(row: HealthRow) -> str:
-    """Return a row as a line without control characters, with its cure below."""
-    line = f"{row.state:<4}  {row.id}: {_format_plain(row.detail)}"
-    return line if row.cure is None else f"{line}\n      {_format_plain(row.cure)}"
+    """Return a row for people, as it stands in a pipe or a file."""
+    first, *below = list_row_lines(row)
+    return "\n".join((f"{_STATES[row.state]:<9}{first}", *(f"{_INDENT}{line}" for line in below)))
+
+
+def list_row_lines(row: HealthRow) -> list[str]:
+    """Return what was found, what follows from it, and what to do, without control characters."""
+    first, _, rest = row.id.partition(".")
+    about = rest if rest and find_subject(row).casefold() == first else row.id
+    about = about.replace(".", " ").replace("_", " ")
+    detail = f"{_format_plain(about)}: {_format_plain(row.detail)}"
+    return [detail, *(_format_plain(each) for each in (row.effect, row.cure) if each)]
 
 
 def format_summary(rows: Sequence[HealthRow]) -> str:
     """Return the last line for people."""
     counts = {state: sum(row.state is state for row in rows) for state in HealthState}
     failing, odd = counts[HealthState.FAIL], counts[HealthState.WARN]
+    off = f", {counts[HealthState.OFF]} of them off" if counts[HealthState.OFF] else ""
+    looked = f"{format_count(len(rows), 'link')} {'was' if len(rows) == 1 else 'were'} looked at"
     if not failing and not odd:
-        return f"{len(rows)} links were looked at. All is well."
+        return f"{looked}{off}. All is well."
     parts = [f"{failing} failed"] if failing else []
     parts += [format_count(odd, "warning")] if odd else []
-    return f"{len(rows)} links: {', '.join(parts)}."
+    return f"{looked}{off}: {', '.join(parts)}."
 
 
 def format_json(rows: Sequence[HealthRow]) -> str:
@@ -122,6 +169,7 @@ def format_json(rows: Sequence[HealthRow]) -> str:
             "id": row.id,
             "state": row.state,
             "detail": scrub(row.detail),
+            "effect": None if row.effect is None else scrub(row.effect),
             "cure": None if row.cure is None else scrub(row.cure),
         }
         for row in rows
@@ -182,36 +230,34 @@ def run_all_checks(
     yield row
     link, row = core_checks.check_daemon(home, before)
     yield row
-    plugin_host = PluginHost(seconds=settings.hook_seconds, disabled=settings.disabled_plugins)
+    # A busy machine loads a plug-in's checks slowly; one that is late would be left out.
+    seconds = max(settings.hook_seconds, ASK_SECONDS)
+    plugin_host = PluginHost(seconds=seconds, disabled=settings.disabled_plugins)
     status: Mapping[str, JsonValue] | None = None
     if link is None:
-        transport, row = core_checks.check_transport(None, plugin_host, settings)
-        yield row
         yield from core_checks.check_plugins(
             [
                 {"name": p.name, "state": p.state, "last_error": p.last_error}
                 for p in plugin_host.plugins
             ]
         )
+        transport, row = core_checks.check_transport(None, plugin_host, settings)
+        yield row
     else:
         with link:
             answers = _Answers(link, home)
             status = answers.ask("status")
+            yield from _check_daemon(answers, clock, plugin_host.plugins)
             transport, row = core_checks.check_transport(status, plugin_host, settings)
             yield row
-            yield from _check_daemon_answers(answers, clock, plugin_host.plugins)
+            yield from _check_wakes(answers, clock)
             if status is not None and "readers" in status:
                 yield from core_checks.check_readers(cast("list[Any]", status["readers"]))
             if status is not None and "keeps" in status:
                 yield from core_checks.check_retention(cast("Mapping[str, Any]", status["keeps"]))
         yield from answers.failures
     found = _Checkup(home, before, status, transport, settings.database)
-    for plugin, check in plugin_host.find_health_checks():
-        if proof or not check.costs:
-            with closing(checks.run_check(plugin, check, found)) as rows:
-                for row in rows:
-                    found.rows.append(row)
-                    yield row
+    yield from _run_plugin_checks(plugin_host, found, proof=proof)
     # Last, as a gateway that was still loading is connected by now.
     if status is not None:
         with suppress(TaskmemError):
@@ -219,24 +265,45 @@ def run_all_checks(
             yield from core_checks.check_differences(status, settings, environ)
 
 
-def _check_daemon_answers(
+def _run_plugin_checks(
+    plugin_host: PluginHost, found: _Checkup, *, proof: bool
+) -> Generator[HealthRow]:
+    """Yield the rows of the plug-ins' checks, and one for each plug-in that cannot name its own."""
+    # Importing what a check needs may take longer than any other hook.
+    named = plugin_host.find_health_checks(checks.SECONDS)
+    for plugin in plugin_host.plugins:
+        if plugin.last_error and plugin.last_error.startswith("health_checks:"):
+            yield checks.build_failure_row(plugin.name, plugin.name, plugin.last_error)
+    for name, check in named:
+        if proof or not check.costs:
+            with closing(checks.run_check(name, check, found)) as rows:
+                for row in rows:
+                    found.rows.append(row)
+                    yield row
+
+
+def _check_daemon(
     answers: _Answers, clock: Clock, installed: Sequence[Plugin]
 ) -> Iterator[HealthRow]:
-    """Yield the rows of checks that need the daemon's answers."""
+    """Yield the rows on the daemon's plug-ins and its clock."""
     plugins = answers.ask("plugins")
     if plugins is not None:
         yield from core_checks.check_plugins(plugins)
         yield from core_checks.check_plugin_versions(plugins, installed)
+    events = answers.ask("events", limit=1)
+    if events is not None:
+        newest = events[-1]["at"] if events else None
+        yield core_checks.check_clock(newest, clock.now())
+
+
+def _check_wakes(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
+    """Yield the rows on the wakes that the daemon has."""
     recent = answers.ask("wakes", all=True)
     open_wakes = answers.ask("wakes", limit=MOST_OWED)
     if recent is not None and open_wakes is not None:
         # A wake that has been due for long is not among the newest.
         wakes = {wake["wake_id"]: wake for wake in (*recent, *open_wakes)}
         yield from core_checks.check_wakes([*wakes.values()], clock.now())
-    events = answers.ask("events", limit=1)
-    if events is not None:
-        newest = events[-1]["at"] if events else None
-        yield core_checks.check_clock(newest, clock.now())
 
 
 class _Answers:

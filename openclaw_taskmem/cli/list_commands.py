@@ -16,6 +16,7 @@ from openclaw_taskmem.cli.command_output import (
     ENDED_TOO,
     call_daemon,
     get_now,
+    note_limit,
     print_json,
     print_line,
 )
@@ -45,7 +46,7 @@ def _print_list(
     columns = [Column(title.rstrip("!"), fixed=title.endswith("!")) for title in titles]
     print_table(columns, [row(item, now) for item in found])
     if len(found) == limit:
-        click.echo(f"At most {limit:,} are shown; --limit shows more.", err=True)
+        note_limit(limit)
 
 
 @click.command()
@@ -174,7 +175,9 @@ def _format_run(run: Any, now: datetime) -> Sequence[Any]:  # noqa: ANN401 - JSO
 @LIMIT
 def events(*, task: str | None, as_json: bool, limit: int) -> None:
     """Show the event log, newest last; with TASK, what happened to that one."""
-    task_id = None if task is None else call_daemon("find", words=task)["id"]
+    from openclaw_taskmem.cli.shell_memory import find_reference
+
+    task_id = None if task is None else find_reference(task)[1]
     found = cast("list[Any]", call_daemon("events", task_id=task_id, limit=limit))
     if as_json:
         print_json(found)

@@ -1,19 +1,17 @@
-"""`taskmem`, and `taskmem watch`: what needs the user, and what goes on."""
+"""`taskmem`, and `taskmem list`: what needs the user, and what goes on."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 import click
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
-from openclaw_taskmem.cli.client import LinkError, connect, connect_or_start
+from openclaw_taskmem.cli.command_output import note_limit
 from openclaw_taskmem.cli.tables import (
     Cell,
     Column,
@@ -23,8 +21,7 @@ from openclaw_taskmem.cli.tables import (
     print_renderable,
     widen_console,
 )
-from openclaw_taskmem.domain.texts import format_count
-from openclaw_taskmem.home import Home
+from openclaw_taskmem.domain.texts import format_clock, format_count
 
 NO_TASK: Final = "There is no task. Tell your agent to start one, or see how it works: taskmem demo"
 _SECTIONS: Final = {
@@ -40,45 +37,12 @@ _AGE_WIDTH: Final = 76
 """Columns of a terminal from which on ages are shown."""
 _STEP_WIDTH: Final = 110
 _OWNER_WIDTH: Final = 150
-RETRY_SECONDS: Final = 1.0
-"""Seconds between two tries to reach a daemon that is away."""
-PATIENCE_SECONDS: Final = 60.0
-"""Seconds that the daemon may take to say that nothing has changed."""
 
 
 def print_overview(found: Any) -> None:  # noqa: ANN401 - JSON
     """Print the daemon's answer to `overview`."""
     console = make_console()
-    print_renderable(_draw_overview(found, console), console)
-
-
-def watch_overview(home: Home) -> None:
-    """Show the overview, and draw it anew whenever something changes, until Ctrl-C."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        for found in _follow_overview(home):
-            shown = Text(found) if isinstance(found, str) else _draw_overview(found, console)
-            live.update(Group(shown, Text("\nCtrl-C ends.", style="dim")), refresh=True)
-
-
-def _follow_overview(home: Home) -> Iterator[Any]:
-    """Yield the overview at every change; a sentence while the daemon is away.
-
-    A daemon is started once, at the beginning; one that is stopped later stays stopped.
-    """
-    connect_or_start(home, os.environ).close()
-    while True:
-        try:
-            with connect(home) as link:
-                seen: object = None
-                while True:
-                    seen = link.call("changes", {"seen": seen}, PATIENCE_SECONDS)["seen"]
-                    yield link.call("overview", {"numbered": True}, PATIENCE_SECONDS)
-        except LinkError as error:
-            if error.name != "daemon_unavailable":
-                raise
-            yield str(error)
-            time.sleep(RETRY_SECONDS)
+    print_renderable(draw_overview(found, console), console)
 
 
 def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
@@ -90,10 +54,11 @@ def print_tasks(found: Any, limit: int) -> None:  # noqa: ANN401 - JSON
     rows = [(_SECTIONS[line["section"]][1], line) for line in found["tasks"]]
     print_renderable(_draw_lines(rows, now, console), console)
     if len(found["tasks"]) == limit:
-        click.echo(f"At most {limit:,} are shown; --limit shows more.", err=True)
+        note_limit(limit)
 
 
-def _draw_overview(found: Any, console: Console) -> RenderableType:  # noqa: ANN401 - JSON
+def draw_overview(found: Any, console: Console) -> RenderableType:  # noqa: ANN401 - JSON
+    """Draw the daemon's answer to `overview`, with the columns that the console has room for."""
     sections = found["sections"]
     if not any(sections.values()):
         return Text(NO_TASK)
@@ -103,11 +68,16 @@ def _draw_overview(found: Any, console: Console) -> RenderableType:  # noqa: ANN
             rows.append((style, title))
             rows += [(style, line) for line in sections[section]]
     drawn = [_draw_lines(rows, datetime.fromisoformat(found["now"]), console)]
+    if found["unlisted_failed"]:
+        more = format_count(found["unlisted_failed"], "older failed task")
+        drawn.append(Text(f"\n{more}; all: taskmem list --all", style="dim"))
     if found["unlisted"]:
         more = f"\n{format_count(found['unlisted'], 'more open task')}; all: taskmem list"
         drawn.append(Text(more, style="dim"))
     if sections["needs_you"]:
-        drawn.append(Text(f"\n{_describe_next(sections['needs_you'][0])}", style="dim"))
+        drawn.append(
+            Text(f"\n{_describe_next(sections['needs_you'][0], console.width)}", style="dim")
+        )
     return Group(*drawn)
 
 
@@ -124,7 +94,9 @@ def _draw_lines(rows: Sequence[tuple[str, Any]], now: datetime, console: Console
         Column("who") if console.width >= _OWNER_WIDTH else None,
     ]
     cells = [
-        ("", "", Cell(line, style)) if isinstance(line, str) else _format_line(line, style, now)
+        ("", "", Cell(line, style))
+        if isinstance(line, str)
+        else _format_line(line, style, now, console.width)
         for style, line in rows
     ]
     shown = [n for n, column in enumerate(columns) if column is not None]
@@ -136,26 +108,65 @@ def _draw_lines(rows: Sequence[tuple[str, Any]], now: datetime, console: Console
     return table
 
 
-def _format_line(line: Any, style: str, now: datetime) -> Sequence[str | Cell | None]:  # noqa: ANN401 - JSON
+def _get_style(line: Any, style: str) -> str:  # noqa: ANN401 - JSON
+    """Return the colour of a task's line: what failed is red, whatever its section."""
+    return "bold red" if line["status"] == "failed" else style
+
+
+def _describe_line(line: Any, now: datetime, width: int) -> str:  # noqa: ANN401 - JSON
+    """Say what a task does or why it stopped, where, and by which call."""
+    said = [line["says"].rstrip(".")]
+    failed = line["status"] == "failed"
+    step = f", {line['step']}" if width < _STEP_WIDTH else ""
+    if line["step"] and failed:
+        said.append(f"stopped at step {line['step_number']} of {line['steps']}{step}")
+    elif line["step"] and line["section"] == "at_work" and step:
+        said.append(f"step {line['step_number']} of {line['steps']}{step}")
+    if line["activity"] and (failed or line["section"] == "at_work"):
+        said.append(format_activity(line["activity"], now))
+    return "; ".join(filter(None, (*said, line["made"], line["unproved"])))
+
+
+def format_activity(done: Any, now: datetime) -> str:  # noqa: ANN401 - JSON
+    """Say what an agent does now, or did last, and when."""
+    at = format_clock(datetime.fromisoformat(done["at"]), now)
+    if done["running"]:
+        return f"runs {done['what']}, since {at}"
+    what = "last call" if done["is_call"] else "last heard"
+    return f"{what} {at}: {done['what']}{', failed' if done['failed'] else ''}"
+
+
+def _format_line(
+    line: Any,  # noqa: ANN401 - JSON
+    style: str,
+    now: datetime,
+    width: int,
+) -> Sequence[str | Cell | None]:
     return (
         str(line["number"]),
-        Cell(_MARKS.get(line["status"], "●"), style),
+        Cell(_MARKS.get(line["status"], "●"), _get_style(line, style)),
         line["name"],
         f"{line['done']}/{line['steps']}",
         line["step"] or "",
-        Cell(line["says"], style if style != "dim" else ""),
+        Cell(_describe_line(line, now, width), _get_style(line, style if style != "dim" else "")),
         format_age(line["since"], now),
         line["owner"] or "",
     )
 
 
-def _describe_next(line: Any) -> str:  # noqa: ANN401 - JSON
-    """Say what the user may do with the first task that needs them."""
-    number, actions = line["number"], line["actions"]
+def _describe_next(line: Any, width: int) -> str:  # noqa: ANN401 - JSON
+    """Say what the user may do with the first task that needs them.
+
+    Commands name it by its id: numbers mean other tasks once another list is shown. One that does
+    not fit beside its purpose has a line of its own.
+    """
+    task, actions = shlex.quote(line["task_id"]), line["actions"]
     ways = {
-        "answer": f'Answer with: taskmem answer {number} "…"',
-        "approve": f"Accept it, or send it back, with: taskmem approve|send-back {number}",
-        "accept": f"If it is done all the same: taskmem accept {number}",
-        "resume": f"See why with: taskmem show {number}; let it go on: taskmem resume {number}",
+        "answer": (("Answer it", "answer"),),
+        "approve": (("Look at it", "show"), ("Accept it", "approve"), ("Or not", "send-back")),
+        "accept": (("See why", "show"), ("If it is done all the same", "accept")),
+        "resume": (("See why", "show"), ("Let it go on", "resume")),
     }
-    return next((way for action, way in ways.items() if action in actions), "")
+    found = next((way for action, way in ways.items() if action in actions), ())
+    rows = [(f"{what}:", f"taskmem {command} {task}") for what, command in found]
+    return "\n".join((" " if len(" ".join(row)) <= width else "\n").join(row) for row in rows)

@@ -1,8 +1,9 @@
 """`taskmem ui`: serve the pages on loopback, to one browser, until nobody looks any more.
 
-The daemon renders the pages; this only carries them over HTTP, and starts no daemon. Whoever has
-the link may look once: it sets a cookie and is void from then on. Requests with another host name,
-or from another page, are refused.
+The daemon renders the pages; this only carries them over HTTP, and starts no daemon. All pages are
+below a path that contains a random key. The link contains a token instead, after `#`, which no
+browser sends with a request: the script of the first page exchanges it for the key, once. Requests
+with another host name, or from another page, are refused.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import logging
+import mimetypes
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import tempfile
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from html import escape
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -29,19 +35,25 @@ from starlette.responses import (
     Response,
 )
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect
 from openclaw_taskmem.home import Home
 
-COOKIE: Final = "taskmem"
 IDLE_SECONDS: Final = 600.0
 """Seconds without a request after which the server ends. An open page asks every 25 s."""
 HELD_SECONDS: Final = 25.0
 """Seconds after which a page that waits for a change is answered anyway."""
 RETRY_SECONDS: Final = 1.0
 """Seconds between two tries to reach the daemon."""
+MOST_CONNECTIONS: Final = 100
+"""Open connections; more are closed at once, so that no flood takes all files of the process."""
+BACKLOG: Final = 64
+"""Connections that are accepted at a time, before the first of them is closed."""
 MOST_BYTES: Final = 64 * 1024
 """Bytes of the longest request that is read."""
+FIELDS: Final = ("id", "action", "words", "question_id", "files_id")
+"""What a form may give of an act; who acts is not among it."""
 CALL_SECONDS: Final = 60.0
 """Seconds for one answer of the daemon."""
 _HEADERS: Final = {
@@ -66,19 +78,26 @@ class PageServer:
         `may_act`: True if the pages offer what a person may do.
         """
         self._home, self._may_act = home, may_act
-        self._key: str | None = secrets.token_urlsafe(32)
-        self._cookie = secrets.token_urlsafe(32)
+        self._token: str | None = secrets.token_urlsafe(32)
+        """Exchanged for the key by the first who has it; None: it was."""
+        self._key = secrets.token_urlsafe(32)
         self._socket = socket.create_server(("127.0.0.1", 0))
+        # Connections inherit it. asyncio sets it only on sockets that name their protocol.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._address = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self._asked = asyncio.Event()
         self._feed = _ChangeFeed(home)
-        self.link: Final = f"http://{self._address}/enter?key={self._key}"
+        self.link: Final = f"http://{self._address}/#{self._token}"
         """Opens the pages, once."""
 
     async def serve(self, idle_seconds: float = IDLE_SECONDS) -> None:
         """Serve until nobody has asked for anything for `idle_seconds`, or the caller cancels."""
+        # What asyncio logs of connections is not for the terminal of the user.
+        logging.getLogger("asyncio").addHandler(logging.NullHandler())
         config = uvicorn.Config(
             self.build_app(),
+            http=_LimitedProtocol,
+            backlog=BACKLOG,
             lifespan="off",
             ws="none",
             access_log=False,
@@ -106,24 +125,44 @@ class PageServer:
         asked.cancel()
         return asked in done and not serving.done()
 
+    @contextmanager
+    def write_redirect(self) -> Generator[Path]:
+        """Give a file, for this user alone, that leads a browser to the link.
+
+        A browser is given this file, since other users can read the arguments of its process.
+        """
+        with tempfile.NamedTemporaryFile(
+            "w", dir=self._home.folder, prefix="pages-", suffix=".html"
+        ) as file:
+            file.write(
+                '<!doctype html><meta charset="utf-8"><title>Task memory</title>'
+                '<meta name="referrer" content="no-referrer">'
+                f'<meta http-equiv="refresh" content="0; url={self.link}">'
+            )
+            file.flush()
+            yield Path(file.name)
+
     def build_app(self) -> Starlette:
         """Return the application."""
         return Starlette(
             routes=[
-                Route("/enter", self._guard(self._enter, signed_in=False)),
-                Route("/act", self._guard(self._act), methods=["POST"]),
-                Route("/changes", self._guard(self._wait_for_changes)),
-                Route("/{path:path}", self._guard(self._show_page)),
+                Route("/", self._guard(self._show_entrance, keyed=False)),
+                Route("/enter.js", self._guard(self._show_entrance, keyed=False)),
+                Route("/enter", self._guard(self._enter, keyed=False), methods=["POST"]),
+                Route("/{key}/act", self._guard(self._act), methods=["POST"]),
+                Route("/{key}/changes", self._guard(self._wait_for_changes)),
+                Route("/{key}/{path:path}", self._guard(self._show_page)),
+                Route("/{key:path}", self._guard(self._add_slash)),
             ]
         )
 
     def _guard(
-        self, answer: Callable[[Request], Awaitable[Response]], *, signed_in: bool = True
+        self, answer: Callable[[Request], Awaitable[Response]], *, keyed: bool = True
     ) -> Callable[[Request], Awaitable[Response]]:
         async def answer_if_allowed(request: Request) -> Response:
-            self._asked.set()
-            response = self._find_refusal(request, signed_in=signed_in)
+            response = self._find_refusal(request, keyed=keyed)
             if response is None:
+                self._asked.set()
                 try:
                     response = await answer(request)
                 except LinkError as error:
@@ -133,7 +172,7 @@ class PageServer:
 
         return answer_if_allowed
 
-    def _find_refusal(self, request: Request, *, signed_in: bool) -> Response | None:
+    def _find_refusal(self, request: Request, *, keyed: bool) -> Response | None:
         """Return why a request is refused; None: it is not."""
         if request.headers.get("host") != self._address:
             return PlainTextResponse("This address is not served here.", 421)
@@ -142,20 +181,26 @@ class PageServer:
             origin is None and request.method == "POST"
         ):
             return PlainTextResponse("Another page asks, and is refused.", 403)
-        cookie = request.cookies.get(COOKIE, "")
-        if signed_in and not hmac.compare_digest(cookie.encode(), self._cookie.encode()):
-            sentence = "This browser has no link to these pages; get one with: taskmem ui"
+        if keyed and not _is_equal(request.path_params["key"], self._key):
+            sentence = "There are no pages at this address; open them with: taskmem ui"
             return PlainTextResponse(sentence, 403)
         return None
 
+    async def _show_entrance(self, request: Request) -> Response:
+        name = request.url.path.strip("/") or "enter.html"
+        body = (files("openclaw_taskmem.pages") / "static" / name).read_bytes()
+        return Response(body, media_type=mimetypes.guess_type(name)[0])
+
     async def _enter(self, request: Request) -> Response:
-        given = request.query_params.get("key", "")
-        if self._key is None or not hmac.compare_digest(given.encode(), self._key.encode()):
-            return PlainTextResponse("This link was used before; get another: taskmem ui", 403)
-        self._key = None
-        response = RedirectResponse("/", 303)
-        response.set_cookie(COOKIE, self._cookie, httponly=True, samesite="strict", path="/")
-        return response
+        given = (await self._read_form(request) or {}).get("token", "")
+        if self._token is None or not _is_equal(given, self._token):
+            message = "This link was used before; get another: taskmem ui"
+            return JSONResponse({"message": message}, 403)
+        self._token = None
+        return JSONResponse({"path": f"/{self._key}/"})
+
+    async def _add_slash(self, _: Request) -> Response:
+        return RedirectResponse(f"/{self._key}/")  # the pages' links are relative
 
     async def _show_page(self, request: Request) -> Response:
         found = await self._call(
@@ -176,14 +221,21 @@ class PageServer:
     async def _act(self, request: Request) -> Response:
         if not self._may_act:
             return JSONResponse({"message": "These pages can only be looked at."}, 403)
+        given = await self._read_form(request)
+        if given is None:
+            return JSONResponse({"message": "That is too long; shorten it."}, 413)
+        wish = {name: given[name] for name in FIELDS if name in given}
+        found = await self._call("act", **wish)
+        return JSONResponse({"message": found["message"]})
+
+    async def _read_form(self, request: Request) -> dict[str, str] | None:
+        """Return the fields of a form; None: it is too long."""
         body = bytearray()
         async for part in request.stream():
             body += part
             if len(body) > MOST_BYTES:
-                return JSONResponse({"message": "That is too long; shorten it."}, 413)
-        given = dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
-        found = await self._call("act", **given)
-        return JSONResponse({"message": found["message"]})
+                return None
+        return dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
 
     async def _call(self, method: str, **params: Any) -> Any:  # noqa: ANN401 - JSON
         def call() -> Any:  # noqa: ANN401 - JSON
@@ -191,6 +243,18 @@ class PageServer:
                 return link.call(method, params, CALL_SECONDS)
 
         return await asyncio.to_thread(call)
+
+
+class _LimitedProtocol(H11Protocol):
+    """Closes a connection at once if there are `MOST_CONNECTIONS`.
+
+    Uvicorn's `limit_concurrency` answers such a connection, and keeps it open.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
 
 
 class _ChangeFeed:
@@ -249,6 +313,10 @@ class _ChangeFeed:
             self._seen = seen
             self._news.set()
             self._news = asyncio.Event()
+
+
+def _is_equal(given: str, secret: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="replace"), secret.encode())
 
 
 def _answer_error(request: Request, error: LinkError) -> Response:

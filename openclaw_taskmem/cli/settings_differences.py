@@ -1,18 +1,23 @@
-"""Find settings that have another value in the running daemon than here."""
+"""Find settings that are misspelt, and those that have another value in the running daemon."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from openclaw_taskmem.config import (
     OPENCLAW_LOCATORS,
     PREFIX,
     Settings,
     list_changed_settings,
+    list_variables,
     load_settings,
 )
 from taskmem_hookspecs.errors import SettingsInvalid
+
+_LIKE: Final = 0.85
+"""How alike a misspelt name is to the one that is meant, from 0 to 1."""
 
 
 def describe_differences(status: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
@@ -53,3 +58,20 @@ def find_differences(
             continue
         has = f"The daemon has {name}={theirs}" if theirs else f"The daemon has no {name}"
         yield name, f"{has}, and here it is {ours or 'not set'}."
+
+
+def find_misspelt_settings(environ: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each variable whose name is similar to a setting's."""
+    for name in find_unknown_settings(environ):
+        near = difflib.get_close_matches(name, list_variables(), n=1, cutoff=_LIKE)
+        if near:
+            yield f"There is no setting {name}; {near[0]} is meant, perhaps."
+
+
+def find_unknown_settings(environ: Iterable[str]) -> list[str]:
+    """Return the variables that look like settings but are not taskmem's.
+
+    They may be a plug-in's own.
+    """
+    known = list_variables()
+    return sorted(n for n in environ if n.startswith(PREFIX) and n not in known)

@@ -6,18 +6,22 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-import click
-
-from openclaw_taskmem.cli.core_checks import find_misspelt_settings
+from openclaw_taskmem.cli.settings_differences import find_misspelt_settings
 from openclaw_taskmem.config import (
+    FILE_FIRST,
     PREFIX,
     Settings,
     format_value,
     list_changed_settings,
+    list_variables,
     load_settings,
 )
+from openclaw_taskmem.domain.redaction import scrub
 
+DEFAULT: Final = "default"
 _NO_SETTINGS: Final = frozenset({"home", "in_file", "warnings"})
+_OF_CALLERS: Final = frozenset({f"{PREFIX}HOST", f"{PREFIX}SESSION_KEY"})
+"""Variables that a host sets for its agents' commands."""
 
 
 def read_settings_list(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -30,38 +34,58 @@ def read_settings_list(environ: Mapping[str, str]) -> dict[str, Any]:
     """
     read = dict(environ)
     settings = load_settings(read)
-    chosen = list_changed_settings(settings, read)
-    in_file = {f"{PREFIX}{name.upper()}" for name in settings.in_file}
+    values: dict[str, str | None] = {f"{PREFIX}HOME": str(settings.home.folder)}
+    for field in fields(Settings):
+        if field.name not in _NO_SETTINGS:
+            values[f"{PREFIX}{field.name.upper()}"] = format_value(getattr(settings, field.name))
+    # A plug-in's own setting has its default in the plug-in.
+    others = list_variables() - values.keys() - _OF_CALLERS
+    values |= {name: read.get(name, "").strip() or None for name in others}
+    values |= list_changed_settings(settings, read)
     rows = [
         {
             "name": name,
-            "value": value,
-            "from": str(settings.home.config)
-            if name in in_file and not environ.get(name)
-            else "environment",
+            "value": None if value is None else scrub(value),
+            "from": _find_source(name, environ, read, settings),
         }
-        for name, value in sorted(chosen.items())
+        for name, value in sorted(values.items())
     ]
-    rows += [
-        {"name": name, "value": format_value(field.default), "from": "default"}
-        for field in fields(Settings)
-        if field.name not in _NO_SETTINGS
-        and (name := f"{PREFIX}{field.name.upper()}") not in chosen
-    ]
+    rows.sort(key=lambda row: row["from"] == DEFAULT)
     odd = [*find_misspelt_settings(environ), *settings.warnings]
     return {"home": str(settings.home.folder), "settings": rows, "odd": odd}
 
 
+def _find_source(
+    name: str, environ: Mapping[str, str], read: Mapping[str, str], settings: Settings
+) -> str:
+    """Say where the value of a variable is from.
+
+    `environ`: the environment as it was; `read`: the one into which the file's settings were put.
+    """
+    is_in_environ = bool(environ.get(name, "").strip())
+    is_in_file = name.removeprefix(PREFIX).lower() in settings.in_file and read[name].strip()
+    if is_in_file and (name in FILE_FIRST or not is_in_environ):
+        return str(settings.home.config)
+    return "environment" if is_in_environ else DEFAULT
+
+
 def print_settings(found: Mapping[str, Any]) -> None:
     """Print what `read_settings_list` returned; the defaults are dimmed."""
-    from openclaw_taskmem.cli.tables import Cell, Column, print_table
+    from openclaw_taskmem.cli.tables import (
+        Cell,
+        Column,
+        make_console,
+        make_text,
+        print_renderable,
+        print_table,
+    )
 
     print_table(
         [Column("setting", fixed=True), Column("value"), Column("from")],
         [
-            [Cell(row[part], "dim" if row["from"] == "default" else "") for part in row]
+            [Cell(row[part] or "-", "dim" if row["from"] == DEFAULT else "") for part in row]
             for row in found["settings"]
         ],
     )
     for sentence in found["odd"]:
-        click.secho(sentence, fg="yellow")
+        print_renderable(make_text(Cell(sentence, "yellow")), make_console())

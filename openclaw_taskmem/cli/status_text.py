@@ -83,6 +83,8 @@ def print_status(found: Mapping[str, Any]) -> None:
     if transport := found.get("transport"):
         why = f": {found['transport_note']}" if found["transport_note"] else ""
         click.echo(f"transport {_format_line(transport + why)}")
+    for line in found.get("activity", ()):
+        click.echo(f"activity  {_format_line(line)}")
     for row in found.get("readers", ()):
         click.echo(f"reader    {_format_line(describe_reader(row))}")
     for sentence in found.get("differences", ()):

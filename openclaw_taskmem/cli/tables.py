@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 import click
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.measure import Measurement
+from rich.table import Column as TableColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -24,19 +25,44 @@ UNLIMITED: Final = 100_000
 GAP: Final = 2
 """Blanks between two columns."""
 
-NARROWEST: Final = 10
+NARROWEST: Final = 9
 """Columns of the narrowest column that wraps."""
 SHORT_ID: Final = 7
 """Characters of an id in a list: those that are random."""
 _COLOURS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
-        ("on", "running", "completed", "resolved", "acknowledged", "ok", "proved"), "green"
+        (
+            "on",
+            "running",
+            "at work",
+            "checked",
+            "removed",
+            "completed",
+            "resolved",
+            "acknowledged",
+            "ok",
+            "proved",
+        ),
+        "green",
     ),
-    **dict.fromkeys(("blocked", "review", "timeout", "unanswered", "warn", "unverified"), "yellow"),
     **dict.fromkeys(
-        ("failed", "error", "refused", "broken", "fail", "absent", "empty", "old"), "bold red"
+        (
+            "needs you",
+            "blocked",
+            "review",
+            "timeout",
+            "unanswered",
+            "warn",
+            "unverified",
+            "not verified",
+        ),
+        "yellow",
     ),
-    **dict.fromkeys(("watching", "queued", "due", "sent", "active"), "cyan"),
+    **dict.fromkeys(
+        ("failed", "refuted", "error", "refused", "broken", "fail", "absent", "empty", "old"),
+        "bold red",
+    ),
+    **dict.fromkeys(("waiting", "watching", "queued", "due", "sent", "active"), "cyan"),
     **dict.fromkeys(("off", "cancelled", "superseded", "kept", "paused"), "dim"),
 }
 """Colours of states."""
@@ -98,10 +124,32 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | 
     print_renderable(table, console)
 
 
-def widen_console(console: Console, table: Table) -> None:
-    """Give a table the width that it needs at least: the terminal may wrap, but nothing is cut."""
-    needed = Measurement.get(console, console.options, table).minimum
-    console.width = max(console.width, needed)
+def print_beside(title: Cell, lines: Sequence[str], blanks: int) -> None:
+    """Print a title, and lines beside it that wrap between words below each other."""
+    table = Table.grid()
+    table.add_column(width=blanks, no_wrap=True)
+    table.add_column(min_width=NARROWEST, overflow="fold")
+    for number, line in enumerate(lines):
+        table.add_row("" if number else make_text(title), make_text(line))
+    console = make_console()
+    widen_console(console, table)
+    print_renderable(table, console)
+
+
+def widen_console(console: Console, table: Table, blanks: int = 0) -> None:
+    """Give a table the width that it needs at least: the terminal may wrap, but nothing is cut.
+
+    `blanks`: by how much it is indented.
+    """
+    needed = sum(_measure_narrowest(column) + GAP for column in table.columns)
+    console.width = max(console.width, needed + blanks)
+
+
+def _measure_narrowest(column: TableColumn) -> int:
+    """Return the width of a column that cannot get narrower."""
+    if not column.no_wrap:
+        return NARROWEST
+    return column.width or max(cell_len(str(each)) for each in (column.header, *column.cells))
 
 
 def print_renderable(shown: RenderableType, console: Console) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,31 +15,55 @@ from openclaw_taskmem.cli.command_output import (
     call_daemon,
     fail,
     print_json,
+    require_person,
 )
-from openclaw_taskmem.home import find_home
+from openclaw_taskmem.domain.texts import to_one_line, to_printable
+from openclaw_taskmem.home import HomeRefused, find_home
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
-def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of the tasks in the overview, that begin so, for the shell."""
+def complete_tasks(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the tasks in the overview whose name or id begins so, for the shell.
+
+    Ids are completed, since a shell would read a name such as `x; rm y` as a command. Shells that
+    show descriptions show the names.
+    """
     del ctx, param
+    from click.shell_completion import CompletionItem
+
     from openclaw_taskmem.cli.client import LinkError, connect
 
     try:
         with connect(find_home(os.environ)) as link:
             sections = link.call("overview", {})["sections"]
-    except (LinkError, OSError):
+    except (LinkError, HomeRefused, OSError):
         return []
-    names = (str(line["name"]) for lines in sections.values() for line in lines)
-    return [name for name in names if name.casefold().startswith(incomplete.casefold())]
+    begin = incomplete.casefold()
+    return [
+        CompletionItem(line["task_id"], help=to_printable(to_one_line(line["name"])))
+        for lines in sections.values()
+        for line in lines
+        if line["name"].casefold().startswith(begin) or line["task_id"].startswith(begin)
+    ]
 
 
-TASK: Final = click.argument("task", shell_complete=complete_names)
-"""A task: its number in the last list, its id, a part of that, or its name."""
+TASK: Final = click.argument("task", shell_complete=complete_tasks)
+"""A task: its number in this shell's last list, its id, a part of that, or its name."""
+
+
+YES: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask once more.")
 
 
 def print_overview(*, as_json: bool = False) -> None:
     """Print what needs the user, then what is at work: `taskmem` without a command."""
-    found = call_daemon("overview", numbered=True)
+    from openclaw_taskmem.cli.shell_memory import note_list
+
+    found = call_daemon("overview")
+    note_list(line for lines in found["sections"].values() for line in lines)
     if as_json:
         print_json(found)
         return
@@ -49,9 +75,17 @@ def print_overview(*, as_json: bool = False) -> None:
 @click.command()
 def watch() -> None:
     """Show what needs you and what goes on, live, until Ctrl-C."""
-    from openclaw_taskmem.cli.overview_text import watch_overview
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        fail("This draws on a whole terminal, and here is none; print the overview with: taskmem")
+    from openclaw_taskmem.cli.watch import watch_overview
 
     watch_overview(find_home(os.environ))
+
+
+def has_window_browser(environ: Mapping[str, str]) -> bool:
+    """Whether a browser would open in a window: one in this terminal cannot show the pages."""
+    named = any(environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+    return named or sys.platform == "darwin"
 
 
 @click.command()
@@ -63,7 +97,9 @@ def ui(*, no_open: bool) -> None:
     minutes in which nobody looks. Run by an agent, they can only be looked at.
     """
     import asyncio
+    import signal
     import webbrowser
+    from contextlib import ExitStack
 
     from openclaw_taskmem.cli.client import connect_or_start
     from openclaw_taskmem.cli.hosts import explain_not_a_person
@@ -74,9 +110,15 @@ def ui(*, no_open: bool) -> None:
     connect_or_start(home, os.environ).close()
     server = PageServer(home, may_act=may_act)
     click.echo(f"Open this link; it works once:\n  {server.link}\nCtrl-C ends.")
-    if not no_open and may_act:
-        webbrowser.open(server.link)
-    asyncio.run(server.serve())
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, interrupt)  # as Ctrl-C, so that the file is removed
+    with ExitStack() as stack:
+        if not no_open and may_act and has_window_browser(os.environ):
+            webbrowser.open(stack.enter_context(server.write_redirect()).as_uri())
+        asyncio.run(server.serve())
     click.echo("Nobody looked any more; the pages are closed.")
 
 
@@ -87,7 +129,10 @@ def ui(*, no_open: bool) -> None:
 @click.option("--limit", default=100, show_default=True, help="Maximum number of rows.")
 def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None:
     """List tasks: those that wait for somebody, then the latest first."""
-    found = call_daemon("tasks", all=ended_too, implicit=implicit, limit=limit, numbered=True)
+    from openclaw_taskmem.cli.shell_memory import note_list
+
+    found = call_daemon("tasks", all=ended_too, implicit=implicit, limit=limit)
+    note_list(found["tasks"])
     if as_json:
         print_json(found)
         return
@@ -96,71 +141,125 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
     print_tasks(found, limit)
 
 
-def fetch_whole_record(any_id: str) -> Any:  # noqa: ANN401 - JSON
-    """Return the daemon's view of an id, with all pages of a task's thread."""
-    found = call_daemon("show", id=any_id)
-    while (before := found.pop("earlier", None)) is not None:
-        page = call_daemon("show", id=any_id, before=before)
-        found["messages"][:0] = page["messages"]
-        found["earlier"] = page["earlier"]
-    return found
+def iterate_thread(task_id: str, found: Any) -> Iterator[list[Any]]:  # noqa: ANN401 - JSON
+    """Yield a task's messages by pages, oldest first, and hold one page at a time.
+
+    The daemon gives the newest page first, so the places of the pages are asked for before.
+    `found`: the daemon's answer to `show`, with the newest page.
+    """
+    places: list[int] = []
+    earlier = found["earlier"]
+    while earlier is not None:
+        places.append(earlier)
+        earlier = call_daemon("show", id=task_id, before=earlier)["earlier"]
+    for place in reversed(places):
+        yield call_daemon("show", id=task_id, before=place)["messages"]
+    yield found["messages"]
 
 
 @click.command()
-@click.argument("what", shell_complete=complete_names)
+@click.argument("what", shell_complete=complete_tasks)
 @AS_JSON
+@click.option("--all", "whole", is_flag=True, help="Show the whole thread and all wakes of a task.")
 @click.option("--pictures", is_flag=True, help="Print where a wait's pictures are.")
-def show(*, what: str, as_json: bool, pictures: bool) -> None:
-    """Show a task, a wait or a wake, with all that belongs to it.
+def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:
+    """Show a task with the newest part of its thread, a wait or a wake.
 
     WHAT is a task's number in the last list, its name or a part of that, or any id or its end.
     """
-    from openclaw_taskmem.cli import detail_text
+    from openclaw_taskmem.cli.shell_memory import find_reference, note_question
 
-    kind, any_id = _find(what, ("task", "wait", "wake"))
-    found = fetch_whole_record(any_id)
+    kind, any_id = find_reference(what, ("task", "wait", "wake"))
     if pictures and kind != "wait":
         raise click.UsageError(
             f"{any_id} is a {kind}, and pictures are kept of waits: see its "
             "waits with taskmem show, and give --pictures with the id of one."
         )
+    found = call_daemon("show", id=any_id)
+    if kind == "task":
+        note_question(any_id, found["line"]["question_id"])
     if as_json:
+        if kind == "task":
+            found["messages"] = [each for page in iterate_thread(any_id, found) for each in page]
+            del found["earlier"]
         print_json(found)
-    elif pictures:
+        return
+    from openclaw_taskmem.cli import detail_text
+
+    if pictures:
         detail_text.print_pictures(found)
+    elif kind == "task":
+        detail_text.print_task(found, iterate_thread(any_id, found) if whole else None)
     else:
         detail_text.PRINTERS[kind](found)
 
 
 @click.command()
 @TASK
-@click.argument("words", nargs=-1, required=True)
+@click.argument("words", nargs=-1)
 def answer(*, task: str, words: tuple[str, ...]) -> None:
-    """Answer what TASK asks you; its agent is told your WORDS."""
-    _act(task, "answer", " ".join(words))
+    """Answer what TASK asks you; its agent is told your WORDS.
+
+    They answer the question that this shell has shown last. If it has shown none, or you give no
+    WORDS, you are shown it now, and asked.
+    """
+    from openclaw_taskmem.cli.shell_memory import find_reference, note_question, read_memory
+
+    require_person()
+    task_id, said = find_reference(task)[1], " ".join(words)
+    shown = read_memory().questions.get(task_id)
+    line = call_daemon("show", id=task_id)["line"]
+    if (asked := line["question_id"]) and not (said and shown):
+        chosen = f" ({', '.join(line['options'])})" if line["options"] else ""
+        click.echo(to_printable(f"{line['name']} asks: {line['question']}{chosen}"))
+        if said:
+            click.confirm("Send your answer to that?", abort=True)
+        shown, said = asked, said or click.prompt("Your answer")
+    note_question(task_id, asked)
+    click.echo(_request(task_id, "answer", said, question_id=shown))
 
 
 @click.command()
 @TASK
 @click.argument("words", nargs=-1)
-def approve(*, task: str, words: tuple[str, ...]) -> None:
-    """Approve TASK, which is in your review; that completes it."""
-    _act(task, "approve", " ".join(words))
+@YES
+def approve(*, task: str, words: tuple[str, ...], yes: bool) -> None:
+    """Approve TASK, which is in your review; that completes it.
+
+    You are shown what it made, and asked. If a file is replaced meanwhile, it is not approved.
+    """
+    from openclaw_taskmem.cli import detail_text
+    from openclaw_taskmem.cli.shell_memory import find_reference
+
+    require_person()
+    task_id = find_reference(task)[1]
+    found = call_daemon("show", id=task_id)
+    if "approve" in found["line"]["actions"]:
+        detail_text.print_review(found)
+        if not yes:
+            _confirm(found, "approve")
+    files_id = found["line"]["files_id"]
+    click.echo(_request(task_id, "approve", " ".join(words), files_id=files_id))
 
 
 @click.command(name="send-back")
 @TASK
-@click.argument("words", nargs=-1, required=True)
+@click.argument("words", nargs=-1)
 def send_back(*, task: str, words: tuple[str, ...]) -> None:
-    """Send TASK back from your review, with WORDS on what is to be changed."""
-    _act(task, "send_back", " ".join(words))
+    """Send TASK back from your review, with WORDS on what is to be changed.
+
+    Without WORDS you are asked for them.
+    """
+    require_person()
+    _act(task, "send_back", " ".join(words) or click.prompt("What is to be changed"))
 
 
 @click.command()
 @TASK
-def pause(*, task: str) -> None:
+@YES
+def pause(*, task: str, yes: bool) -> None:
     """Set TASK aside; its agent is not told to go on any more."""
-    _act(task, "pause")
+    _act(task, "pause", asks=not yes)
 
 
 @click.command()
@@ -172,22 +271,28 @@ def resume(*, task: str, words: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("what", shell_complete=complete_names)
+@click.argument("what", shell_complete=complete_tasks)
 @click.argument("reason", nargs=-1)
-def cancel(*, what: str, reason: tuple[str, ...]) -> None:
+@YES
+def cancel(*, what: str, reason: tuple[str, ...], yes: bool) -> None:
     """Call off a task or a wait; what was done so far is kept."""
-    _require_person()
-    kind, any_id = _find(what, ("task", "wait"))
+    require_person()
+    from openclaw_taskmem.cli.shell_memory import find_reference
+
+    kind, any_id = find_reference(what, ("task", "wait"))
     action = "cancel_wait" if kind == "wait" else "cancel"
+    if not yes:
+        _confirm(call_daemon("show", id=any_id), action)
     click.echo(_request(any_id, action, " ".join(reason)))
 
 
 @click.command()
 @TASK
 @click.option("--because", help="Your reason; it is stored with the task.")
-def accept(*, task: str, because: str | None) -> None:
+@YES
+def accept(*, task: str, because: str | None, yes: bool) -> None:
     """Complete TASK, although its completion was refused."""
-    _act(task, "accept", because or "")
+    _act(task, "accept", because or "", asks=not yes)
 
 
 COMMANDS: Final = (
@@ -196,25 +301,31 @@ COMMANDS: Final = (
 )
 
 
-def _act(task: str, action: str, words: str = "") -> None:
-    """Act on a task for the person at this terminal."""
-    _require_person()
-    click.echo(_request(_find(task, ("task",))[1], action, words))
+def _act(task: str, action: str, words: str = "", *, asks: bool = False) -> None:
+    """Act on a task for the person at this terminal; `asks`: they are asked once more."""
+    from openclaw_taskmem.cli.shell_memory import find_reference
+
+    require_person()
+    task_id = find_reference(task)[1]
+    if asks:
+        _confirm(call_daemon("show", id=task_id), action)
+    click.echo(_request(task_id, action, words))
 
 
-def _require_person() -> None:
-    """Refuse an agent, which has tools of its own for what it may do."""
-    from openclaw_taskmem.cli.hosts import explain_not_a_person
+def _confirm(found: Any, action: str) -> None:  # noqa: ANN401 - JSON
+    """Say what an act on a task or wait would bring about, and ask; not if it is not allowed."""
+    from openclaw_taskmem.domain.user_actions import describe_wait_cancelling
 
-    if why := explain_not_a_person(os.environ):
-        fail(why)
+    effect = None
+    if action != "cancel_wait":
+        effect = found["line"]["effects"].get(action)
+    elif found["status"] == "watching":
+        effect = describe_wait_cancelling(found["target"])
+    if effect:
+        about = f"{to_one_line(found['name'])}: " if "name" in found else ""
+        click.confirm(to_printable(f"{about}{effect} Go on?"), abort=True)
 
 
-def _request(any_id: str, action: str, words: str) -> str:
-    return str(call_daemon("act", id=any_id, action=action, words=words)["message"])
-
-
-def _find(words: str, kinds: tuple[str, ...]) -> tuple[str, str]:
-    """Return the kind and the id of what a person's words mean."""
-    found = call_daemon("find", words=words, kinds=[*kinds])
-    return found["kind"], found["id"]
+def _request(any_id: str, action: str, words: str, **shown: object) -> str:
+    """Ask the daemon to act; return what it says. `shown`: what the person was shown."""
+    return str(call_daemon("act", id=any_id, action=action, words=words, **shown)["message"])

@@ -11,8 +11,11 @@ from typing import Any, Final
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect_or_start
 from openclaw_taskmem.daemon.lock import find_holder
+from openclaw_taskmem.domain.texts import clip
 from openclaw_taskmem.home import Home
 
+REFUSAL_BYTES: Final = 300
+"""Bytes of what is said about an id that no wait has, at most."""
 PATIENCE_SECONDS: Final = 60.0
 """Seconds that the daemon may take to answer one call."""
 UNKNOWN: Final = 2
@@ -49,7 +52,7 @@ def run_wait(
                         return stopped, UNTOLD
         except LinkError as error:
             if error.name == "wait_not_found":
-                return str(error), UNKNOWN
+                return clip(str(error), REFUSAL_BYTES), UNKNOWN
             return f"{error} Then call this again: {wait_id} is kept.", UNTOLD
         rest((1 << failures) - 1)
         failures = min(failures + 1, MOST_DOUBLINGS)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from openclaw_taskmem.cli import detail_text, task_commands
+from openclaw_taskmem.cli import detail_text, shell_memory, task_commands
 from openclaw_taskmem.cli.command_line import cli
 from openclaw_taskmem.cli.hosts import HOSTS
 from openclaw_taskmem.daemon.picture_files import SnapshotMoment, SnapshotStore
@@ -52,16 +52,15 @@ def test_a_long_thread_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {None: ([5, 6], 5), 5: ([3, 4], 3), 3: ([1, 2], None)}
 
     def ask(method: str, *, before: int | None = None, **_: object) -> dict[str, object]:
-        if method == "find":
-            return {"kind": "task", "id": "task_1"}
         numbers, earlier = pages[before]
-        return {"messages": [*numbers], "earlier": earlier}
+        return {"messages": [*numbers], "earlier": earlier, "line": {"question_id": None}}
 
     monkeypatch.setattr(task_commands, "call_daemon", ask)
+    monkeypatch.setattr(shell_memory, "find_reference", lambda *_: ("task", "task_1"))
 
     run = CliRunner().invoke(cli, ["show", "task_1", "--json"])
 
-    assert json.loads(run.output) == {"messages": [1, 2, 3, 4, 5, 6]}
+    assert json.loads(run.output)["messages"] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -103,12 +102,15 @@ def test_a_task_is_seen_from_every_side(home: Path) -> None:
         "evidence",
         "mcp-hosts",
         "openclaw",
+        "past-tasks",
+        "screen-history",
         "screen-text",
+        "screenpipe",
         "sqlmodel",
         "terminal",
         "vision",
     ]
-    assert len(document(home, "tools", "--json")) == 7
+    assert len(document(home, "tools", "--json")) == 8
     status = document(home, "status", "--json")
     assert status["running"] is True
     assert {"pid", "version", "home", "database", "tasks", "waits", "wakes"} <= set(status)
@@ -137,7 +139,7 @@ def test_runs_lists_who_holds_a_run_and_the_name_of_its_task(home: Path) -> None
     assert [name, "running", "baker", where] == [each.strip() for each in row.split("  ") if each][
         :4
     ]
-    assert f"{name}  queued (handed off)  tester      -" in second
+    assert f"{name}  queued (handed off)  tester     -" in second
     assert document(home, "runs", "--json")[0]["run_id"] == held["run"]["run_id"]
 
 
@@ -180,7 +182,7 @@ def test_terminal_message_of_a_person_comes_with_the_next_claim(home: Path) -> N
     ]
 
 
-@pytest.mark.parametrize("words", [["list"], ["waits"], ["runs"]])
+@pytest.mark.parametrize("words", [["list"], ["list", "--all"], ["waits"], ["runs"]])
 def test_a_list_that_may_go_on_says_so(home: Path, words: list[str]) -> None:
     for name in ("Bake", "Brew"):
         given = json.dumps({"name": name, "plan": ["Look"]})
@@ -190,7 +192,7 @@ def test_a_list_that_may_go_on_says_so(home: Path, words: list[str]) -> None:
     whole = taskmem(home, *words, "--limit", "100")
     cut = taskmem(home, *words, "--limit", "1")
 
-    told = "At most 1 are shown; --limit shows more.\n"
+    told = f"At most 1 are shown; for more: taskmem {' '.join(words)} --limit 10\n"
     assert whole.stderr == ""
     assert cut.stderr == ("" if words == ["waits"] else told)
 

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openclaw_taskmem import __version__
-from openclaw_taskmem.cli import core_checks, daemon_presence, daemon_start, doctor
+from openclaw_taskmem.cli import (
+    core_checks,
+    daemon_presence,
+    daemon_start,
+    doctor,
+    settings_differences,
+)
 from openclaw_taskmem.daemon import processes
 from openclaw_taskmem.daemon.lock import Lock
 from openclaw_taskmem.domain.texts import format_count
@@ -30,7 +37,7 @@ from tests.support.daemons import COMMAND, QUIET, Daemon, environment, short_hom
 from tests.support.waiting import PATIENCE
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+OK, OFF, WARN, FAIL = HealthState
 
 
 def time_ago(**ago: float) -> str:
@@ -163,7 +170,7 @@ def test_invalid_setting_fails_and_the_default_applies(home):
 
 def test_every_setting_is_known_by_its_own_name():
     known = [f"TASKMEM_{name.upper()}" for name in core_checks.Settings.__dataclass_fields__]
-    assert list(core_checks.find_misspelt_settings(known)) == []
+    assert list(settings_differences.find_misspelt_settings(known)) == []
 
 
 # --- the daemon -----------------------------------------------------------------
@@ -481,7 +488,7 @@ def test_long_owed_wake_is_seen_behind_many_newer_wakes():
         return {"wakes": newer if params.get("all") else [old]}.get(method)
 
     asked, clock = SimpleNamespace(ask=ask), SimpleNamespace(now=lambda: NOW)
-    rows = doctor._check_daemon_answers(asked, clock, [])
+    rows = doctor._check_wakes(asked, clock)
     assert next(rows).state is FAIL
 
 
@@ -548,17 +555,19 @@ ROWS = st.builds(
     id=st.sampled_from(["home", "openclaw.gateway"]),
     state=st.sampled_from(HealthState),
     detail=st.text(),
+    effect=st.none() | st.text(),
     cure=st.none() | st.text(),
 )
 
 
 @given(ROWS)
 def test_doctor_row_prints_its_cure_below_and_no_control_codes(row):
-    first, *cure = doctor.format_row(row).split("\n")
-    assert first.startswith(f"{row.state:<4}  {row.id}: ")
-    assert len(cure) == (row.cure is not None)
-    assert all(line.startswith("      ") for line in cure)
-    assert not any(map(steers, "".join((first, *cure))))
+    first, *below = doctor.format_row(row).split("\n")
+    word = {OK: "ok", OFF: "off", WARN: "warning", FAIL: "failed"}[row.state]
+    assert first.startswith(f"{word:<9}{row.id.removeprefix('openclaw.')}: ")
+    assert len(below) == bool(row.effect) + bool(row.cure)
+    assert all(line.startswith(" " * 9) for line in below)
+    assert not any(map(steers, "".join((first, *below))))
 
 
 def steers(each):
@@ -574,7 +583,8 @@ def test_the_document_and_the_last_line_say_the_same(rows):
     assert [row["state"] for row in whole["rows"]] == states
     assert whole["ok"] is (FAIL not in states)
     last = doctor.format_summary(rows)
-    assert ("All is well." in last) is (set(states) <= {OK})
+    assert ("All is well." in last) is (set(states) <= {OK, OFF})
+    assert (f"{states.count(OFF)} of them off" in last) is (OFF in states)
     assert (f"{states.count(FAIL)} failed" in last) is (FAIL in states)
     assert (format_count(states.count(WARN), "warning") in last) is (WARN in states)
 
@@ -583,7 +593,8 @@ def test_the_document_and_the_last_line_say_the_same(rows):
 def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
     rows = [
         core_checks.build_ok_row("home", "Yours."),
-        core_checks.build_warn_row("openclaw.tools", "Hidden.", "Show them."),
+        core_checks.build_off_row("clock", "None."),
+        core_checks.build_warn_row("openclaw.tools", "Hidden.", "Show them.", "None is called."),
         core_checks.build_ok_row("openclaw.home", "This one."),
         core_checks.build_fail_row("third.party", "Broken.", None),
     ]
@@ -592,9 +603,12 @@ def test_what_is_wrong_stands_below_its_subject(monkeypatch, verbose):
 
     status = doctor.run_doctor({}, said.append, as_json=False, proof=False, verbose=verbose)
 
-    wrong = ["OpenClaw", "warn  openclaw.tools: Hidden.\n      Show them."]
-    whole = ["The daemon", "ok    home: Yours.", *wrong, "ok    openclaw.home: This one."]
-    end = ["Third", "fail  third.party: Broken.", "4 links: 1 failed, 1 warning."]
+    below = f"\n{' ' * 9}".join(("Hidden.", "None is called.", "Show them."))
+    wrong = ["OpenClaw", f"warning  tools: {below}"]
+    whole = ["The daemon", "ok       home: Yours.", "off      clock: None."]
+    whole += [*wrong, "ok       home: This one."]
+    end = ["Third", "failed   party: Broken."]
+    end += ["5 links were looked at, 1 of them off: 1 failed, 1 warning."]
     assert said == [*(whole if verbose else wrong), *end]
     assert status == 1
 
@@ -620,7 +634,7 @@ def served_home():
 def list_rows(monkeypatch, home, checks=(), *, proof=True, **given):
     """Every row, with these checks in place of the plug-ins' own."""
     monkeypatch.setattr(
-        PluginHost, "find_health_checks", lambda _: [("made", check) for check in checks]
+        PluginHost, "find_health_checks", lambda *_: [("made", check) for check in checks]
     )
     environ = {**QUIET, "TASKMEM_HOME": str(home.folder), **given}
     clock = SimpleNamespace(now=lambda: datetime.now(UTC))
@@ -656,11 +670,11 @@ def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served_hom
     rows = list_rows(monkeypatch, served_home.home, [check])
     assert rows[-1] == checkup_row()
     assert [row.id for row in rows[:-1]] == [
-        *("home", "settings", "daemon", "transport", "plugins"),
-        *("wakes.owed", "wakes.unanswered", "clock"),
+        *("home", "settings", "daemon", "plugins", "clock"),
+        *("transport", "wakes.owed", "wakes.unanswered"),
         *("reader.gemini", "reader.host", "readers"),
     ]
-    assert {row.state for row in rows[:-1]} == {OK}
+    assert [row.state for row in rows[:-1]] == [OK] * 8 + [OFF] * 3
     assert check.checkup.status["pid"] == served_home.process.pid
     assert check.checkup.transport == "stdout"
     assert check.checkup.database.endswith("/taskmem.db")
@@ -708,19 +722,65 @@ def test_a_daemon_that_answers_nothing_is_named_once(monkeypatch, home):
     assert "There is no store" in rows[-1].detail
 
 
+def test_a_plugin_that_cannot_name_its_checks_has_a_row(monkeypatch, home):
+    class Broken:
+        @hookimpl
+        def health_checks(self):
+            raise OSError("no driver")
+
+    made = PluginHost(entries=(), extra=[("broken", Broken())])
+    monkeypatch.setattr(doctor, "PluginHost", lambda **_: made)
+    environ = {"TASKMEM_HOME": str(home.folder), "TASKMEM_HOOK_SECONDS": "never"}
+    clock = SimpleNamespace(now=lambda: NOW)
+
+    rows = list(doctor.run_all_checks(environ, clock, proof=False))
+
+    assert [row.id for row in rows if "no driver" in row.detail] == ["broken"]
+    assert rows[-1].state is FAIL
+
+
+def test_a_check_that_hangs_on_a_thread_is_named_and_ended():
+    program = """if True:
+        import asyncio, threading
+        from openclaw_taskmem.cli import command_line
+        from openclaw_taskmem.plugin_host import checks
+        from openclaw_taskmem.plugin_host.facade import PluginHost
+
+        class Hanging:
+            name, costs = "hanging", False
+            async def look(self, checkup):
+                yield await asyncio.to_thread(threading.Event().wait)
+
+        checks.SECONDS = 0.1
+        PluginHost.find_health_checks = lambda *_: [("made", Hanging())]
+        command_line.main()
+    """
+    with short_home() as home:
+        run = subprocess.run(
+            [sys.executable, "-c", program, "doctor", "--no-proof"],
+            capture_output=True,
+            text=True,
+            env=environment(home, TASKMEM_HOOK_SECONDS="never"),
+            check=False,
+            timeout=PATIENCE,
+        )
+    assert "hanging: A check of the plug-in made failed: it was silent for 0.1 s." in run.stdout
+    assert (run.returncode, run.stderr) == (1, "")
+
+
 def test_a_row_is_said_as_soon_as_it_is_there(monkeypatch, capsys):
     said = []
 
     def examine(*_, **__):
         assert said == []
         yield core_checks.build_warn_row("first", "It is odd.", None)
-        assert said == ["First", "warn  first: It is odd."]
+        assert said == ["First", "warning  first: It is odd."]
         yield core_checks.build_fail_row("second", "It is not.", "Make it.")
 
     monkeypatch.setattr(doctor, "run_all_checks", examine)
     assert doctor.run_doctor({}, said.append, as_json=False, proof=True) == 1
-    fails = ["Second", "fail  second: It is not.\n      Make it."]
-    assert said[2:] == [*fails, "2 links: 1 failed, 1 warning."]
+    fails = ["Second", "failed   second: It is not.\n         Make it."]
+    assert said[2:] == [*fails, "2 links were looked at: 1 failed, 1 warning."]
 
 
 def test_warnings_alone_are_no_failure(monkeypatch):
@@ -734,7 +794,9 @@ def test_warnings_alone_are_no_failure(monkeypatch):
     assert doctor.run_doctor({}, said.append, as_json=True, proof=True) == 0
     assert json.loads("".join(said)) == {
         "ok": True,
-        "rows": [{"id": "only", "state": "warn", "detail": "It is odd.", "cure": None}],
+        "rows": [
+            {"id": "only", "state": "warn", "detail": "It is odd.", "effect": None, "cure": None}
+        ],
     }
 
 
@@ -755,7 +817,9 @@ def test_the_command_starts_a_daemon_and_finds_all_of_it_well():
         found = json.loads(run.stdout)
     assert (run.returncode, run.stderr) == (0, "")
     rows = {row["id"]: row for row in found["rows"]}
-    assert {row["state"] for row in rows.values()} == {"ok"}
+    assert {row["state"] for row in rows.values()} == {"ok", "off"}
+    assert rows["openclaw.used"]["state"] == "off"
+    assert rows["database"]["state"] == "ok"
     assert "was started just now" in rows["daemon"]["detail"]
     assert "0700" not in rows["home"]["detail"]
     assert "database" in rows

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from openclaw_taskmem.cli.settings_list import print_settings, read_settings_list
+from openclaw_taskmem.config import list_variables
 from taskmem_hookspecs.errors import SettingsInvalid
 
 
@@ -35,6 +36,32 @@ def test_each_setting_says_where_it_is_from(environ: dict[str, str]) -> None:
     assert rows["GEMINI_API_KEY"] == ("set", "environment")
     assert found["settings"][0]["from"] != "default"
     assert "secret-key" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "source"),
+    [
+        ("TASKMEM_NOTIFY", "off", "config.toml"),  # a setting of the home: the file comes first
+        ("TASKMEM_KEEP_MB", "  ", "config.toml"),
+        ("TASKMEM_KEEP_MB", "2048", "environment"),  # as the default is
+        ("TASKMEM_TOOLS", "all", "environment"),
+        ("TASKMEM_DISPLAY", ":7", "environment"),
+        ("TASKMEM_LEASE_SECONDS", "", "default"),
+        ("TASKMEM_MAX_ROUNDS", "", "default"),  # the file leaves it empty
+    ],
+)
+def test_what_counts_says_where_it_is_from(
+    environ: dict[str, str], variable: str, value: str, source: str
+) -> None:
+    write_config(environ, 'notify = "important"\nkeep_mb = 9\nmax_rounds = ""\n')
+    rows = read_settings_list({**environ, variable: value})["settings"]
+    assert [Path(row["from"]).name for row in rows if row["name"] == variable] == [source]
+
+
+def test_every_setting_is_listed_once(environ: dict[str, str]) -> None:
+    callers = {"TASKMEM_HOST", "TASKMEM_SESSION_KEY"}
+    names = [row["name"] for row in read_settings_list(environ)["settings"]]
+    assert sorted(names) == sorted(list_variables() - callers)
 
 
 def test_misspelt_names_are_told_with_what_is_meant(environ: dict[str, str]) -> None:

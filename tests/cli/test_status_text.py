@@ -165,3 +165,8 @@ def test_a_name_cannot_steer_a_terminal(home, daemon, monkeypatch):
 def test_as_json_it_is_what_the_daemon_says(home, daemon, monkeypatch):
     out = print_status(home, daemon, monkeypatch, "--json", readers=[ROW])
     assert json.loads(out)["readers"] == [ROW]
+
+
+def test_status_tells_what_sources_of_recall_do(home, daemon, monkeypatch):
+    said = print_status(home, daemon, monkeypatch, activity=["Recording this screen\nsince 14:02"])
+    assert "activity  Recording this screen since 14:02\n" in said

@@ -82,7 +82,7 @@ def test_a_person_at_a_terminal_accepts_and_the_log_says_who(home: Path) -> None
         said = call(home, "task_update", task_id=task, status="completed")
     assert "is not completed yet" in said
 
-    run = taskmem(home, "accept", task, "--because", "Sent by post.", terminal=True)
+    run = taskmem(home, "accept", task, "--because", "Sent by post.", "--yes", terminal=True)
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout == '"Report": completed, as you say.\n'
     shown = json.loads(taskmem(home, "show", task, "--json").stdout)

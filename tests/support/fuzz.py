@@ -26,7 +26,7 @@ OF_GATEWAYS: Final = ("packet", "question", "budget", "finalize", "command")
 FIELDS: Final = (
     *("id", "all", "limit", "task_id", "before", "name", "text", "because", "profile"),
     *("session_key", "agent_id", "folder", "by", "begins", "age", "said", "command"),
-    *("words", "request", "at_work", "host", "action", "kinds", "seen", "numbered"),
+    *("words", "request", "at_work", "host", "action", "kinds", "seen", "question_id", "files_id"),
 )
 TEXTS: Final = (
     *("", " ", "x", "\x00", "\ud800", "\x1b[2J", "\u202e", "[task_resume]", "../../x"),

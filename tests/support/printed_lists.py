@@ -6,10 +6,15 @@ Run in a terminal by `tests/cli/test_in_a_terminal.py`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
+from unittest.mock import patch
 
-from openclaw_taskmem.cli import detail_text, list_commands, overview_text
+import click
+
+from openclaw_taskmem.cli import detail_text, doctor, list_commands, overview_text
+from taskmem_hookspecs import HealthRow, HealthState
 
 NOW = "2026-11-27T06:00:00.000Z"
 LONG = "Translate the whole guide for beginners, with all of its pictures and tables"
@@ -23,10 +28,16 @@ def line(number: int, name: str, section: str, says: str, **fields: Any) -> dict
         "name": name,
         "status": "active",
         "section": section,
+        "standing": section.replace("_", " "),
         "says": says,
         "done": 2,
         "steps": 4,
         "step": "Run the tests of the shop",
+        "step_number": 3,
+        "activity": None,
+        "cost": "",
+        "made": "",
+        "unproved": "",
         "since": "2026-11-27T05:58:00.000Z",
         "owner": "main",
         "session_key": "agent:main:main",
@@ -51,12 +62,45 @@ FAILED = line(
     "needs_you",
     "failed: The safe refuses the key.",
     status="failed",
+    standing="failed",
+    activity={
+        "what": "exec: rsync dump.sql backup@safe:",
+        "at": "2026-11-26T21:59:00.000Z",
+        "is_call": True,
+        "running": False,
+        "failed": True,
+        "outcome": "backup@safe: Permission denied (publickey).",
+    },
     actions=["resume"],
     since="2026-11-26T22:00:00.000Z",
 )
-WORKS = line(3, LONG, "at_work", "at work", owner="translator (codex)")
+WORKS = line(
+    3,
+    LONG,
+    "at_work",
+    "at work",
+    owner="translator (codex)",
+    activity={
+        "what": "exec: pandoc chapter2.md",
+        "at": "2026-11-27T05:58:00.000Z",
+        "is_call": True,
+        "running": True,
+        "failed": False,
+        "outcome": "",
+    },
+)
 WAITS = line(4, "Build", "waiting", 'waits for build.log: Last line: "page 4 of 8".')
-DONE = line(5, "Café ☕ 日本語", "ended", "completed", status="completed", done=4, step=None)
+DONE = line(
+    5,
+    "Café ☕ 日本語",
+    "ended",
+    "completed",
+    status="completed",
+    done=4,
+    step=None,
+    made="made chapter-1.md, checked by Task memory",
+    unproved="not verified: chapter-2.md",
+)
 OVERVIEW = {
     "now": NOW,
     "sections": {
@@ -67,6 +111,7 @@ OVERVIEW = {
         "ended": [DONE],
     },
     "unlisted": 19_950,
+    "unlisted_failed": 12,
 }
 WAIT = {
     "wait_id": "wait_1m8dna74g992ck1r",
@@ -114,19 +159,29 @@ TASK = {
         {"step": 1, "text": "Read the guide", "done": True},
         {"step": 2, "text": LONG, "done": False},
     ],
-    "made": [
+    "proofs": [
         {
-            "path": "/home/user/guide/chapter-1.md",
-            "change": "created",
+            "what": "/home/user/guide/chapter-1.md",
+            "standing": "checked",
+            "tested": "exists, created during the task, 20 KB",
             "size": 20_480,
             "sha256": "6ed8689d60a4" * 5,
-            "at": "2026-11-27T05:00:00.000Z",
-            "verdict": "proved",
-        }
+            "looked_at": "2026-11-27T05:00:00.000Z",
+            "is_file": True,
+        },
+        {
+            "what": "chapter-2.md",
+            "standing": "not verified",
+            "tested": "It was named, and found nowhere.",
+            "size": None,
+            "sha256": None,
+            "looked_at": None,
+            "is_file": True,
+        },
     ],
-    "unverified": [{"what": "chapter-2.md", "why": "It was named, and found nowhere."}],
     "waits": [WAIT],
     "wakes": [WAKE],
+    "earlier": None,
     "messages": [
         {
             "role": "agent",
@@ -138,22 +193,54 @@ TASK = {
 }
 
 
-def main() -> None:
-    """Print the list that is named."""
+CHECKS = [
+    HealthRow(id="home", state=HealthState.OK, detail="/home/user/.taskmem is yours alone."),
+    HealthRow(
+        id="reader.gemini",
+        state=HealthState.OFF,
+        detail="There is no key for Gemini.",
+        cure="Set GEMINI_API_KEY and run: taskmem daemon restart",
+    ),
+    HealthRow(
+        id="wakes.owed",
+        state=HealthState.FAIL,
+        detail="3 wakes are owed, the oldest since 2026-11-27T05:00:00.000Z: refused",
+        effect="The agents that they are for do not go on.",
+        cure="Mend what fails; they go out by themselves. See: taskmem wakes",
+    ),
+    HealthRow(id="openclaw.tools", state=HealthState.WARN, detail="\x1b[31mOne is hidden."),
+]
+
+
+def print_list(name: str) -> None:
+    """Print a list as its command does."""
     now = datetime.fromisoformat(NOW)
-    detail_text.get_now = list_commands.get_now = lambda: now
-    lists = {
-        "overview": lambda: overview_text.print_overview(OVERVIEW),
-        "list": lambda: overview_text.print_tasks({"now": NOW, "tasks": [ASKS, WORKS]}, 100),
-        "task": lambda: detail_text.print_task(TASK),
-        "waits": lambda: list_commands.print_waits([WAIT], 100),
-        "wakes": lambda: list_commands.print_wakes([WAKE], 100),
-        "runs": lambda: list_commands.print_runs([RUN], 100),
-        "events": lambda: list_commands.print_events([EVENT], 100),
-    }
-    for name in sys.argv[1:]:
-        lists[name]()
+    with (
+        patch.multiple(detail_text, get_now=lambda: now),
+        patch.multiple(list_commands, get_now=lambda: now),
+        patch.multiple(doctor, run_all_checks=lambda *_, **__: (row for row in CHECKS)),
+    ):
+        LISTS[name]()
+
+
+def print_checks() -> None:
+    """Print the doctor's rows as `taskmem doctor -v` does on a terminal."""
+    say_row = doctor.print_row
+    doctor.run_doctor({}, click.echo, say_row=say_row, as_json=False, proof=False, verbose=True)
+
+
+LISTS: Mapping[str, Callable[[], object]] = {
+    "overview": lambda: overview_text.print_overview(OVERVIEW),
+    "list": lambda: overview_text.print_tasks({"now": NOW, "tasks": [ASKS, WORKS]}, 100),
+    "task": lambda: detail_text.print_task(TASK),
+    "waits": lambda: list_commands.print_waits([WAIT], 100),
+    "wakes": lambda: list_commands.print_wakes([WAKE], 100),
+    "runs": lambda: list_commands.print_runs([RUN], 100),
+    "doctor": print_checks,
+    "events": lambda: list_commands.print_events([EVENT], 100),
+}
 
 
 if __name__ == "__main__":
-    main()
+    for each in sys.argv[1:]:
+        print_list(each)

@@ -72,30 +72,30 @@ class Reporter:
         ended = {"running": running, "origin": "user", "said": said, "calls": 3}
         self.report_work("turn_ended", session, deliveries=[], **ended)
 
-    def report_tool_call(self, session: str) -> None:
-        """Report a tool's call, from its beginning to its end."""
-        self.report_call_start(session)
-        self.report_call_end(session)
+    def report_tool_call(self, session: str, **given: Any) -> None:
+        """Report a tool's call, from its beginning to its end; `given`: its command and result."""
+        about = {"about": given["about"]} if "about" in given else {}
+        self.report_call_start(session, **about)
+        self.report_call_end(session, **given)
 
-    def report_call_start(self, session: str) -> None:
+    def report_call_start(self, session: str, **given: Any) -> None:
         """Report that a tool is called."""
         self._calls += 1
-        self.report_work("tool_started", session, **self._describe_call())
+        self.report_work("tool_started", session, **{**self._describe_call(), **given})
 
-    def report_call_end(self, session: str) -> None:
+    def report_call_end(self, session: str, **given: Any) -> None:
         """Report that it has answered."""
         said = f"Part {self._calls} is built; the next one is part {self._calls + 1}."
-        self.report_work(
-            "tool_called",
-            session,
+        ended: dict[str, Any] = {
             **self._describe_call(),
-            outcome=f"-rw-r--r-- 1 agent agent 40{self._calls} build/part.o\n" * 5,
-            given=f"{self._calls:012x}",
-            result=f"{2 * self._calls:012x}",
-            exit_code=0,
-            ms=12.5,
-            said=[{"role": "assistant", "text": said}],
-        )
+            "outcome": f"-rw-r--r-- 1 agent agent 40{self._calls} build/part.o\n" * 5,
+            "given": f"{self._calls:012x}",
+            "result": f"{2 * self._calls:012x}",
+            "exit_code": 0,
+            "ms": 12.5,
+            "said": [{"role": "assistant", "text": said}],
+        }
+        self.report_work("tool_called", session, **{**ended, **given})
 
     def _describe_call(self) -> dict[str, str]:
         about = f"make -C src part{self._calls} && ls -l build/part{self._calls}.o"

@@ -51,10 +51,17 @@ class Showcase:
         """Call a tool for a session's agent."""
         return self._gateway.call(session, tool, **given)
 
+    def report_tool_call(self, session: str, **given: Any) -> None:
+        """Let a session's agent call a tool that is not ours."""
+        self._gateway.report_tool_call(session, **given)
+
     def _fail(self, name: str, title: str, session: str) -> None:
         task = self.begin(name, title, session, "Dump the database", "Copy it to the safe")
-        self._gateway.report_tool_call(session)
+        self._gateway.report_tool_call(session, about="pg_dump shop > dump.sql", outcome="")
         self.call(session, "task_update", task_id=task, message="Step 1 done: dump.sql, 214 MB.")
+        refused = "backup@safe: Permission denied (publickey).\nrsync error: exit code 255"
+        copy = {"about": "rsync dump.sql backup@safe:", "outcome": refused, "exit_code": 255}
+        self._gateway.report_tool_call(session, **copy)
         said = "The safe refuses the key: Permission denied (publickey)."
         self.call(session, "task_abort", task_id=task, reason=said)
         self._gateway.end_turn(session, "I could not copy it.")
@@ -83,8 +90,10 @@ class Showcase:
 
     def _review(self, name: str, title: str, session: str) -> None:
         plan = ("Collect the figures", "Write report.md")
-        task = self.begin(name, title, session, *plan)
-        (self.folder / "report.md").write_text("# Third quarter\n\nAll is well.\n")
+        report = self.folder / "report.md"
+        artifacts = {"artifacts": [str(report)]}
+        task = self.begin(name, title, session, *plan, metadata=artifacts)
+        report.write_text("# Third quarter\n\nAll is well.\n")
         self.call(session, "task_update", task_id=task, completed_steps=[1, 2])
         self.call(session, "task_handoff", task_id=task, note="Please read page 2.")
         self._gateway.end_turn(session, "Please review it.")
@@ -106,7 +115,7 @@ class Showcase:
         plan = ("Read the guide", "Translate chapter 1", "Translate chapter 2", "Proofread")
         task = self.begin(name, title, session, *plan)
         self.call(session, "task_update", task_id=task, message="Step 1 done")
-        self._gateway.report_tool_call(session)
+        self._gateway.report_call_start(session, about="pandoc chapter1.md --to=gfm | translate")
 
 
 @contextmanager

@@ -7,15 +7,18 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.conditions import parse_condition
 from openclaw_taskmem.domain.outbox import Delivery, OutboxPolicy
+from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.engine import stuck, waits, wakes
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.scoped_store import ScopedStore
+from openclaw_taskmem.engine.task_history import StoredHistory
 from openclaw_taskmem.engine.watching import TargetPreview, WaitWatcher
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.tools import catalog
@@ -94,9 +97,15 @@ class World:
         self.clock = clock or FakeClock()
         self.received: list[Wake] = []
         self._numbers: Iterator[int] = itertools.count(1)
+        scoped = ScopedStore(self.store, home, sole=sole)
+        plugin_host = PluginHost(entries=[], extra=plugins, seconds=5)
+        self.history = StoredHistory(scoped)
         self.context = Context(
-            store=ScopedStore(self.store, home, sole=sole),
-            plugin_host=PluginHost(entries=[], extra=plugins, seconds=5),
+            store=scoped,
+            plugin_host=plugin_host,
+            recall_sources=plugin_host.find_recall_sources(
+                history=self.history, folder=Path("/nowhere"), clock=self.clock, scrub=scrub
+            ),
             clock=self.clock,
             stuck=stuck or StuckPolicy(),
             outbox=OutboxPolicy(),
