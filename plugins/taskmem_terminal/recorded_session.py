@@ -42,6 +42,10 @@ _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUI
 _HEARD: Final = (*_PASSED_ON, *(signal.SIGCHLD, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT))
 
 
+NAME_CHARS: Final = 200
+"""Characters of a program's name that are repeated in a sentence, at most."""
+
+
 class CannotStart(Exception):
     """The command cannot be started; the message says why."""
 
@@ -93,8 +97,11 @@ class Session:
             os.close(self._inner)
             number = int(trouble)
             missing = number in (errno.ENOENT, errno.ENOTDIR)
+            given = self._arguments[0]
+            name = "".join(each if each.isprintable() else "\ufffd" for each in given)
+            name = name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
             raise CannotStart(
-                f"{self._arguments[0]} cannot be started ({os.strerror(number)}); "
+                f"{name} cannot be started ({os.strerror(number)}); "
                 "see that it is installed, and how it is spelled.",
                 missing=missing,
             )

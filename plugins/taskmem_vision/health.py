@@ -45,7 +45,8 @@ def check_display(display: Desktop | NoProvider) -> HealthRow:
         detail = f"Windows and the screen of {where} can be watched."
     else:
         detail = f"No screen can be watched. {display}"
-    return HealthRow(id="screen.display", state=HealthState.OK, detail=detail)
+    state = HealthState.OK if isinstance(display, Desktop) else HealthState.OFF
+    return HealthRow(id="screen.display", state=state, detail=detail)
 
 
 def check_text(engine: str | None, *, has_display: bool) -> HealthRow:
@@ -55,8 +56,9 @@ def check_text(engine: str | None, *, has_display: bool) -> HealthRow:
         return HealthRow(id="screen.text", state=HealthState.OK, detail=detail)
     return HealthRow(
         id="screen.text",
-        state=HealthState.WARN if has_display else HealthState.OK,
+        state=HealthState.WARN if has_display else HealthState.OFF,
         detail="Nothing on this machine reads text on windows and the screen.",
+        effect="Waits for words on them need a model." if has_display else None,
         cure="Install tesseract-ocr, or openclaw-taskmem[ocr], and run: taskmem daemon restart"
         if has_display
         else None,

@@ -21,7 +21,7 @@ from taskmem_hookspecs import Checkup, HealthRow, HealthState
 from taskmem_openclaw import configuration, plugin_socket
 from taskmem_openclaw.doctor import links
 from taskmem_openclaw.doctor.gateways import await_gateways
-from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, ok, warn
+from taskmem_openclaw.doctor.links import RELOAD, Facts, fail, off, ok, warn
 from taskmem_openclaw.setup import package_files
 from taskmem_openclaw.setup.edits import find_value, to_list, to_object
 from taskmem_openclaw.setup.openclaw import OLDEST
@@ -58,7 +58,7 @@ class OpenClawCheck:
         """Yield a row for each link, or one row if OpenClaw is not used."""
         gateways = await await_gateways(checkup, self._environ, plugin_socket.LOAD_SECONDS)
         if checkup.transport not in ("auto", *OPENCLAW_TRANSPORTS) and not gateways:
-            yield ok("used", f"Wakes do not go to OpenClaw, but by {checkup.transport}.")
+            yield off("used", f"Wakes do not go to OpenClaw, but by {checkup.transport}.")
             return
         named = checkup.transport != "auto"
         binary = self._environ.get("TASKMEM_OPENCLAW_BIN") or "openclaw"
@@ -66,7 +66,7 @@ class OpenClawCheck:
         others = any(row.id.startswith("hosts.") for row in checkup.rows)
         unused = not gateways and not named and (others or program is None)
         if unused and links.is_absent(self._environ):
-            yield ok("used", "OpenClaw is not set up; taskmem setup openclaw does it.")
+            yield off("used", "OpenClaw is not set up; taskmem setup openclaw does it.")
             return
         yield await check_version(binary, program, self._environ, found=bool(gateways))
         file = configuration.find_config_file(self._environ)

@@ -17,6 +17,7 @@ from taskmem_hookspecs import HealthRow, HealthState
 from taskmem_openclaw import configuration
 from taskmem_openclaw.setup import plan, tool_policy
 from taskmem_openclaw.setup.edits import find_value, to_list, to_object
+from taskmem_openclaw.setup.recall_owner import describe_recall_owner, find_recall_owner
 
 SETUP: Final = "Run: taskmem setup openclaw"
 RELOAD: Final = f"Run: openclaw plugins reload {plan.PLUGIN}"
@@ -85,6 +86,7 @@ def check_links(facts: Facts) -> Iterator[HealthRow]:
         check_conversation_access,
         check_tools,
         check_duplicate_tools,
+        check_recall,
         check_skill,
     )
     for look in looks:
@@ -94,6 +96,11 @@ def check_links(facts: Facts) -> Iterator[HealthRow]:
 def ok(name: str, detail: str) -> HealthRow:
     """Return a row for a working link."""
     return HealthRow(id=f"openclaw.{name}", state=HealthState.OK, detail=detail)
+
+
+def off(name: str, detail: str) -> HealthRow:
+    """Return a row for a link that is not in use."""
+    return HealthRow(id=f"openclaw.{name}", state=HealthState.OFF, detail=detail)
 
 
 def warn(name: str, detail: str, cure: str | None) -> HealthRow:
@@ -233,6 +240,14 @@ def check_duplicate_tools(facts: Facts) -> HealthRow:
             f"Run: openclaw mcp unset {twice[0]}",
         )
     return ok("doubled", "The tools are there once.")
+
+
+def check_recall(facts: Facts) -> HealthRow:
+    """Tell whether the agent has `memory_recall`, or another plug-in has that name."""
+    owner = find_recall_owner(facts.config, facts.state)
+    if owner is None:
+        return ok("recall", "Past tasks are found by memory_recall, and by memory_search.")
+    return ok("recall", describe_recall_owner(owner))
 
 
 def check_skill(facts: Facts) -> HealthRow:

@@ -12,6 +12,7 @@ import { BoundedMap } from "./bounded_map.js";
 import { Notices } from "./notices.js";
 import { ModelReader } from "./model_reader.js";
 import { registerPages } from "./pages.js";
+import { findRecallOwner, registerPastTasks } from "./past_tasks.js";
 import { Sessions, STOPPING } from "./sessions.js";
 import { takeEnd, findOrigin, extractText, SessionReports } from "./session_reports.js";
 
@@ -39,11 +40,14 @@ export default {
   name,
   description,
   register(api) {
-    for (const tool of tools) api.registerTool((ctx) => buildTool(tool, ctx), { name: tool.name });
+    // The gateway drops the later of two tools with one name in silence, so ours is left out.
+    const isTaken = runSafely(() => findRecallOwner(api.runtime.config.current(), api.runtime.state?.resolveStateDir?.()));
+    for (const tool of tools.filter((each) => !(isTaken && each.name === "memory_recall"))) api.registerTool((ctx) => buildTool(tool, ctx), { name: tool.name });
     // Register these only if the operator chose them: with the first, the gateway streams no answer
     // of any session; the second serves the recording of commands alone.
     const chosen = { ...(holdsBack(api.pluginConfig) && { before_agent_finalize: checkFinalAnswer }), ...(BackgroundWork.isRecording(api) && { resolve_exec_env: recordHost }) };
     for (const [hook, handler] of Object.entries({ ...hooks, ...chosen })) api.on(hook, (event, ctx) => handleHook(hook, handler, event, ctx));
+    runSafely(() => registerPastTasks(api, getInstance)); // an older gateway may have no corpora
     if (api.registrationMode !== "full") return;
     const instance = new GatewayPlugin(api);
     api.registerService({ id, start: (ctx) => instance.start(ctx), stop: () => instance.stop() });

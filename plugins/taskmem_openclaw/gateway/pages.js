@@ -2,7 +2,8 @@
 //
 // The tab's frame is sandboxed: its origin is opaque, and it may only read the page that it opens
 // first. That page names an address with a key below which everything else is: further pages, what
-// has changed, and what the person does.
+// has changed, and what the person does. Every sandboxed frame of every site has the same opaque
+// origin, so no script may read the first page: only the answers below the key allow that origin.
 import { randomBytes, timingSafeEqual } from "node:crypto";
 
 const FIRST = "/taskmem/pages/";
@@ -12,6 +13,7 @@ const CHANGES_MS = 40_000; // the daemon answers after 25 s at the latest
 const ACT_MS = 60_000;
 const MOST_BYTES = 64 * 1024;
 const KEY = randomBytes(32).toString("base64url");
+const LOOPBACK = /^(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?$/;
 const STARTING = { status: 503, type: "text/plain", body: "The plug-in is just starting; try again." };
 const HEADERS = {
   "Cache-Control": "no-store",
@@ -23,9 +25,10 @@ const HEADERS = {
 /** Register the tab and its routes; `getInstance` returns the started instance; undefined: there is
  * none. */
 export function registerPages(api, getInstance) {
-  const handle = (find) => (request, response) => answer(request, response, () => find(getInstance(), request));
-  api.registerHttpRoute({ path: FIRST, auth: "gateway", handler: handle((here) => (here ? readPage(here, "", {}) : STARTING)) });
-  api.registerHttpRoute({ path: KEYED, match: "prefix", auth: "plugin", handler: handle(answerKeyed) });
+  const handle = (find, readable) => (request, response) => answer(request, response, () => find(getInstance(), request), readable);
+  const readFirst = (here, request) => findRefusal(request, api.runtime?.config?.current()?.gateway?.auth?.mode) ?? (here ? readPage(here, "", {}) : STARTING);
+  api.registerHttpRoute({ path: FIRST, auth: "gateway", handler: handle(readFirst, false) });
+  api.registerHttpRoute({ path: KEYED, match: "prefix", auth: "plugin", handler: handle(answerKeyed, true) });
   api.session.controls.registerControlUiDescriptor({
     surface: "tab",
     id: "tasks",
@@ -39,8 +42,17 @@ export function registerPages(api, getInstance) {
   });
 }
 
-/** Write the answer to a request; the tab's scripts may read it. */
-async function answer(request, response, find) {
+/** Return why the first page, which has the key, is not given to a request; undefined: it is. */
+function findRefusal({ headers }, mode) {
+  const refused = { status: 403, type: "text/plain" };
+  const navigates = !headers.origin && !["cross-site", "same-site"].includes(headers["sec-fetch-site"]);
+  if (!navigates) return { ...refused, body: "Another page asks, and is refused." };
+  // Without a login, a name that its owner has pointed at this machine would be enough.
+  if (mode === "none" && !LOOPBACK.test(headers.host ?? "")) return { ...refused, body: "This gateway has no login, so the pages are shown on its own machine only. See gateway.auth.mode." };
+}
+
+/** Write the answer to a request; the tab's scripts may read it if it is `readable`. */
+async function answer(request, response, find, readable) {
   let found;
   try {
     found = await find();
@@ -50,7 +62,7 @@ async function answer(request, response, find) {
   response.statusCode = found.status;
   for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
   response.setHeader("Content-Type", found.type);
-  if (request.headers.origin === "null") response.setHeader("Access-Control-Allow-Origin", "null");
+  if (request.headers.origin === "null" && readable) response.setHeader("Access-Control-Allow-Origin", "null");
   response.end(found.body);
   return true;
 }
@@ -58,14 +70,13 @@ async function answer(request, response, find) {
 /** Answer a request whose address has the key. */
 async function answerKeyed(here, request) {
   const { pathname, searchParams } = new URL(request.url, "http://localhost");
-  const [key, ...rest] = decodeURIComponent(pathname).slice(KEYED.length).split("/");
+  const [key, ...rest] = pathname.slice(KEYED.length).split("/");
   if (!isKey(key)) return { status: 403, type: "text/plain", body: "This page is of an earlier start of the gateway; load it anew." };
   if (!here) return STARTING;
   const path = rest.join("/");
-  const query = Object.fromEntries(searchParams);
   if (path === "act") return act(here, request);
-  if (path !== "changes") return readPage(here, path, query);
-  const counts = (query.seen ?? "").split(".").filter(Boolean).map(Number);
+  if (path !== "changes") return readPage(here, path, Object.fromEntries(searchParams));
+  const counts = (searchParams.get("seen") ?? "").split(".").filter((each) => /^\d{1,15}$/.test(each)).map(Number);
   const { seen } = await here.daemon.call("changes", { seen: counts }, CHANGES_MS);
   return asJson({ seen: seen.join(".") });
 }
@@ -82,7 +93,9 @@ async function act(here, request) {
     text += part;
     if (text.length > MOST_BYTES) return { status: 413, type: "text/plain", body: "That is too long; shorten it." };
   }
-  const { message } = await here.daemon.call("act", Object.fromEntries(new URLSearchParams(text)), ACT_MS);
+  const form = new URLSearchParams(text);
+  const wish = Object.fromEntries(["id", "action", "words", "question_id", "files_id"].filter((name) => form.has(name)).map((name) => [name, form.get(name)]));
+  const { message } = await here.daemon.call("act", wish, ACT_MS);
   return asJson({ message });
 }
 

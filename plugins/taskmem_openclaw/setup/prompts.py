@@ -20,6 +20,7 @@ from taskmem_openclaw.setup import apply, openclaw, package_files, plan, setup_r
 from taskmem_openclaw.setup.apply import SetupPlan
 from taskmem_openclaw.setup.edits import ConfigChange, apply_changes, find_value
 from taskmem_openclaw.setup.merge_patches import Document, is_same_json
+from taskmem_openclaw.setup.recall_owner import describe_recall_owner, find_recall_owner
 
 _LOADS_SECONDS: Final = 30.0
 """Time limit for a running gateway to load the plug-in before the check. Seconds."""
@@ -59,7 +60,8 @@ def set_up(choice: SetupChoice) -> None:
         reads = record.gemini or bool(_choose_changes(now, _offer_gemini(record, choice), choice))
         what = package_files.find_bundle() if choice.bundle else package_files.find_plugin()
         move = apply.plan_setup(host, record, now, what, asked, gemini=reads)
-        for note in planned.notes:
+        owner = None if choice.bundle else find_recall_owner(now, None)
+        for note in [*planned.notes, *([describe_recall_owner(owner)] if owner else [])]:
             click.echo(f"note: {note}")
         if choice.dry_run:
             _print_plan(move)

@@ -43,7 +43,7 @@ class Properties:
 
     def list_windows(self, root: int) -> Sequence[int]:
         """Return the windows that the window manager lists, topmost last."""
-        return _read_numbers(self._ask_property(root, self._atoms[LIST]))
+        return read_numbers(self._ask_property(root, self._atoms[LIST]))
 
     def find_app_windows(self, numbers: Iterable[int]) -> Sequence[int]:
         """Return the application windows among `numbers` or inside them.
@@ -66,7 +66,7 @@ class Properties:
     def read_titled_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
         """Return windows with only id and title, in the given order."""
         asked = [(number, self._ask_titles(number)) for number in numbers]
-        return tuple(Window(id=number, title=_read_title(*each)) for number, each in asked)
+        return tuple(Window(id=number, title=decode_title(*each)) for number, each in asked)
 
     def read_windows(self, numbers: Sequence[int]) -> tuple[Window, ...]:
         """Return the properties of the windows that exist, in the given order."""
@@ -118,10 +118,10 @@ class _WindowReplies(NamedTuple):
             shown = self.attributes.reply().map_state
         window = Window(
             id=self.number,
-            title=_read_title(*self.titles),
-            pid=next(iter(_read_numbers(self.pid)), None),
-            group=next(iter(_read_numbers(self.leader)), None),
-            owner=next(iter(_read_numbers(self.owner)), None),
+            title=decode_title(*self.titles),
+            pid=next(iter(read_numbers(self.pid)), None),
+            group=next(iter(read_numbers(self.leader)), None),
+            owner=next(iter(read_numbers(self.owner)), None),
             shown=shown == x.MapState.Viewable,
         )
         return None if shown is None else window
@@ -144,12 +144,13 @@ class _FrameReplies(NamedTuple):
 
     def is_application(self) -> bool:
         """Return whether it has a title, WM_STATE or an owner, as frames do not."""
-        said = (_read_title(*self.titles), _read_bytes(self.state), _read_bytes(self.owner))
+        said = (decode_title(*self.titles), read_bytes(self.state), read_bytes(self.owner))
         return any(said)
 
 
-def _read_title(new: Any, old: Any) -> str:  # noqa: ANN401
-    found, fallback = _read_bytes(new), _read_bytes(old)
+def decode_title(new: Any, old: Any) -> str:  # noqa: ANN401
+    """Return a title on one line, of the new property or else of the old one."""
+    found, fallback = read_bytes(new), read_bytes(old)
     try:
         return to_one_line((found or fallback).decode())
     except UnicodeDecodeError:
@@ -159,12 +160,14 @@ def _read_title(new: Any, old: Any) -> str:  # noqa: ANN401
         return to_one_line(fallback.decode("latin-1"))
 
 
-def _read_numbers(asked: Any) -> Sequence[int]:  # noqa: ANN401
-    raw = _read_bytes(asked)
+def read_numbers(asked: Any) -> Sequence[int]:  # noqa: ANN401
+    """Return the numbers of a property; empty: it is not there, or the window is gone."""
+    raw = read_bytes(asked)
     return [each for (each,) in struct.iter_unpack("=I", raw[: len(raw) // 4 * 4])]
 
 
-def _read_bytes(asked: Any) -> bytes:  # noqa: ANN401
+def read_bytes(asked: Any) -> bytes:  # noqa: ANN401
+    """Return a property as it is; empty: it is not there, or the window is gone."""
     with suppress(*GONE):
         return bytes(asked.reply().value.buf())
     return b""

@@ -24,6 +24,7 @@ from taskmem_vision.capture.desktop import (
 )
 from taskmem_vision.capture.properties import GONE, Properties
 from taskmem_vision.capture.shared_memory import SharedSegment
+from taskmem_vision.capture.window_details import DetailReader, WindowDetails
 from taskmem_vision.capture.windows import Window
 
 # xcffib has no types.
@@ -32,6 +33,9 @@ x: Any = import_module("xcffib.xproto")
 composite: Any = import_module("xcffib.composite")
 damage: Any = import_module("xcffib.damage")
 shm: Any = import_module("xcffib.shm")
+# All extensions of xcffib that the process uses: one that is loaded later would disturb another
+# thread that connects meanwhile.
+shape: Any = import_module("xcffib.shape")
 
 _HEARD: Final = x.EventMask.StructureNotify | x.EventMask.PropertyChange
 _AT_ONCE: Final = 1000
@@ -80,6 +84,7 @@ class X11Display:
             self.root: int = self._connection.get_setup().roots[self._connection.pref_screen].root
             self.handle: int = self._connection.get_file_descriptor()
             self._properties = Properties(self._core)
+            self._details = DetailReader(self._core, self.root)
             self._shared: SharedSegment | None = None
             if self._has_extension("MIT-SHM"):
                 self._shm: Any = self._connection(shm.key)
@@ -107,6 +112,19 @@ class X11Display:
         """Return the same windows with only id and title."""
         with self._guard_connection():
             return self._properties.read_titled_windows(self._list_window_ids())
+
+    def list_details(self) -> tuple[WindowDetails, ...]:
+        """Return all windows with whose they are: menus first, then applications', topmost first.
+
+        A panel is listed where the window manager lists it.
+        """
+        with self._guard_connection():
+            return self._details.read_details(self._list_window_ids())
+
+    def find_front_window(self) -> int | None:
+        """Return the window that has the keyboard; None: no manager says which."""
+        with self._guard_connection():
+            return self._details.find_front_window()
 
     def read_window(self, number: int) -> Window | None:
         """Return a window's properties; None: it does not exist."""

@@ -110,12 +110,23 @@ class Tesseract:
                 too long or prints more than `OUTPUT_BYTES`.
         """
         async with self._turn:
-            letters = await asyncio.to_thread(_prepare_picture, picture)
+            letters, _ = await asyncio.to_thread(_prepare_picture, picture)
             page = arrange_words(parse_words(await self._run(letters, _SPARSE)))
             if not numbers:
                 return page
             block = arrange_words(parse_words(await self._run(letters, _BLOCK)))
             return page._replace(sure=block.sure)
+
+    async def find_words(self, picture: bytes) -> tuple[Word, ...]:
+        """Return the words of a PNG or JPEG with their boxes, in its own pixels.
+
+        Raises:
+            JudgeUnavailable: As for `read`.
+        """
+        async with self._turn:
+            letters, times = await asyncio.to_thread(_prepare_picture, picture)
+            found = parse_words(await self._run(letters, _SPARSE))
+            return tuple(each.shrink(times) for each in found)
 
     async def _run(self, picture: bytes, layout: str) -> bytes:
         """Return the program's output; the program has ended when this returns."""
@@ -251,20 +262,29 @@ def parse_words(printed: bytes) -> Iterator[Word]:
             continue
 
 
-def _prepare_picture(picture: bytes) -> bytes:
-    """Return a PNG or JPEG in tesseract's best form: enlarged, and dark on white.
+def _prepare_picture(picture: bytes) -> tuple[bytes, int]:
+    """Return a PNG or JPEG in tesseract's best form, and how many times enlarged it is.
 
     Raises:
         JudgeUnavailable: It is not a picture.
     """
+    image = _open_picture(picture)
+    times = choose_scale(image.size)
+    return _separate_letters(image, times), times
+
+
+def _open_picture(picture: bytes) -> Image.Image:
     try:
         with Image.open(BytesIO(picture)) as opened:
-            image = opened.convert("RGB")
+            return opened.convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise JudgeUnavailable(f"The picture cannot be opened ({type(error).__name__}).") from None
+
+
+def _separate_letters(image: Image.Image, times: int) -> bytes:
+    """Return an image as PNG, so many times enlarged, with letters dark on white."""
     # At half the size the median removes letters as well, in a sixth of the time.
     paper = image.reduce(2).filter(ImageFilter.MedianFilter(SURROUNDINGS))
-    times = choose_scale(image.size)
     if times > 1:
         image = ImageOps.scale(image, times, Image.Resampling.LANCZOS)
     paper = paper.resize(image.size, Image.Resampling.BILINEAR)  # pyright: ignore[reportUnknownMemberType]

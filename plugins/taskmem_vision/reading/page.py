@@ -34,6 +34,11 @@ class Word(NamedTuple):
     confidence: float
     """The engine's confidence, from 0 to 1."""
 
+    def shrink(self, times: float) -> Word:
+        """Return the word as in a picture that is so many times smaller."""
+        left, right, top, bottom = (each / times for each in self[1:5])
+        return self._replace(left=left, right=right, top=top, bottom=bottom)
+
     @property
     def middle(self) -> float:
         """Vertical middle of the word."""

@@ -40,10 +40,18 @@ class RapidOcr:
             JudgeUnavailable: The engine cannot be loaded, or cannot read the picture.
         """
         del numbers  # it reads each phrase by itself
-        async with self._turn:
-            return await asyncio.to_thread(self._read, picture)
+        return arrange_words(await self.find_words(picture))
 
-    def _read(self, picture: bytes) -> OcrPage:
+    async def find_words(self, picture: bytes) -> tuple[Word, ...]:
+        """Return the words of a PNG or JPEG with their boxes, in its own pixels.
+
+        Raises:
+            JudgeUnavailable: As for `read`.
+        """
+        async with self._turn:
+            return await asyncio.to_thread(self._find_words, picture)
+
+    def _find_words(self, picture: bytes) -> tuple[Word, ...]:
         try:
             if self._engine is None:
                 module = cast("Any", importlib.import_module("rapidocr"))
@@ -52,7 +60,7 @@ class RapidOcr:
             texts: Sequence[str] = [] if found.txts is None else list(found.txts)
             boxes: Sequence[Box] = [] if found.boxes is None else list(found.boxes)
             scores: Sequence[float] = [] if found.scores is None else [*found.scores]
-            return arrange_words(map(_make_word, texts, boxes, scores))
+            return tuple(map(_make_word, texts, boxes, scores))
         # Any error of this third-party package must not end the wait.
         except Exception as error:
             raise JudgeUnavailable(

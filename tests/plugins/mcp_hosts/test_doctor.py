@@ -16,7 +16,7 @@ from taskmem_mcp_hosts.doctor import HostsCheck
 from taskmem_openclaw.doctor import health
 from tests.plugins.openclaw.test_health import FakeCheckup
 
-OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+OK, OFF, WARN, FAIL = HealthState
 
 
 @pytest.fixture
@@ -126,14 +126,14 @@ def openclaw(environ, transport="auto"):
 def test_where_only_others_are_set_up_openclaw_is_not_missed(environ):
     set_up(environ, "claude")
     [row] = openclaw(environ).values()
-    assert (row.id, row.state) == ("openclaw.used", OK)
+    assert (row.id, row.state) == ("openclaw.used", OFF)
     assert "taskmem setup openclaw" in row.detail
 
 
 def test_who_has_no_openclaw_is_not_told_that_it_fails(environ):
     environ["PATH"] = ""
     [row] = openclaw(environ).values()
-    assert (row.id, row.state) == ("openclaw.used", OK)
+    assert (row.id, row.state) == ("openclaw.used", OFF)
 
 
 def test_openclaw_is_looked_at_where_its_transport_is_named(environ):

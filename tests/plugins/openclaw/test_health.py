@@ -25,7 +25,7 @@ from taskmem_openclaw.setup import package_files
 from tests.support.gateways import FakeGateway
 from tests.support.waiting import PATIENCE
 
-OK, WARN, FAIL = HealthState.OK, HealthState.WARN, HealthState.FAIL
+OK, OFF, WARN, FAIL = HealthState
 FOLDER = package_files.find_plugin().folder
 SETUP = "taskmem setup openclaw"
 CONNECTED = {
@@ -85,7 +85,7 @@ def facts(config, state):
 def assert_row(row, state, detail="", cure=""):
     assert row.state is state, row
     assert detail in row.detail
-    if state is OK:
+    if state in (OK, OFF):
         assert row.cure is None
     else:
         assert row.cure
@@ -97,7 +97,7 @@ def test_after_setup_every_row_is_fine(facts):
     assert {row.state for row in found} == {OK}
     assert [row.id.removeprefix("openclaw.") for row in found] == [
         *("plugin", "folder", "command", "home", "conversation", "tools"),
-        *("doubled", "skill"),
+        *("doubled", "recall", "skill"),
     ]
 
 
@@ -249,6 +249,32 @@ def test_tools_that_come_twice_are_named_with_the_server(facts, config):
     assert_row(links.check_duplicate_tools(facts), OK)
     config["mcp"] = {"servers": {"docs": {"command": "uvx", "args": ["fetch"]}}}
     assert_row(links.check_duplicate_tools(facts), OK)
+
+
+def install_rival(folder):
+    """A plug-in that has a tool of the name `memory_recall`."""
+    folder.mkdir(parents=True)
+    found = {"id": "rival", "contracts": {"tools": ["memory_recall"]}}
+    (folder / "openclaw.plugin.json").write_text(json.dumps(found))
+
+
+def test_the_slot_of_memory_decides_whose_tool_recalls(facts, config):
+    assert_row(links.check_recall(facts), OK, "found by memory_recall")
+    config["plugins"]["slots"] = {"memory": "memory-lancedb"}
+    assert_row(links.check_recall(facts), OK, "memory-lancedb", "ours is left out")
+    config["plugins"]["entries"]["memory-lancedb"] = {"enabled": False}
+    assert_row(links.check_recall(facts), OK, "found by memory_recall")
+
+
+@pytest.mark.parametrize("place", ["linked", "installed"])
+def test_any_plugin_that_has_the_name_recalls_instead(facts, config, tmp_path, place):
+    folder = (tmp_path if place == "linked" else facts.state / "extensions") / "rival"
+    install_rival(folder)
+    if place == "linked":
+        config["plugins"]["load"]["paths"].append(str(folder))
+    assert_row(links.check_recall(facts), OK, "The plug-in rival has")
+    config["plugins"]["deny"] = ["rival"]
+    assert_row(links.check_recall(facts), OK, "found by memory_recall")
 
 
 def test_a_skill_that_is_switched_off_is_switched_on(facts, config):
@@ -626,13 +652,13 @@ def test_where_all_is_well_every_row_is_fine(environ, network, door, monkeypatch
     environ["TASKMEM_HOME"] = str(door.home)
     rows = check_rows(FakeCheckup(gateways=[CONNECTED]), environ, network)
     assert {row.state for row in rows.values()} == {OK}
-    assert len(rows) == 17
+    assert len(rows) == 18
 
 
 @pytest.mark.parametrize("transport", ["stdout", "ntfy", None])
 def test_where_wakes_go_elsewhere_nothing_is_asked_of_openclaw(environ, network, transport):
     [row] = check_rows(FakeCheckup(transport), environ, network).values()
-    assert_row(row, OK, str(transport))
+    assert_row(row, OFF, str(transport))
     assert network.asked == []
     assert "gateway" in check_rows(FakeCheckup(transport, gateways=[CONNECTED]), environ, network)
 

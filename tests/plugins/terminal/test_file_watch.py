@@ -316,7 +316,12 @@ async def test_settings_and_recordings_of_taskmem_are_not_shown(tmp_path, monkey
     home = tmp_path / "state"
     home.mkdir()
     monkeypatch.setenv("TASKMEM_HOME", str(home))
-    for name in ("config.toml", "terminals/build/000", "pictures/wait_1"):
+    for name in (
+        "config.toml",
+        "terminals/build/000",
+        "pictures/wait_1",
+        "recordings/recordings.db",
+    ):
         with pytest.raises(NotAllowed, match="is never shown"):
             await watch_file(home / name)
     (home / "doctor-1").write_text("")

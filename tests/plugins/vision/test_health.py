@@ -22,12 +22,12 @@ def test_the_display_is_named_or_what_is_missing(
 ) -> None:
     row = check_display(find_display(environ, "linux", sockets))
     assert row.detail.startswith(says)
-    assert row.state is HealthState.OK
+    assert row.state is (HealthState.OFF if says.startswith("No ") else HealthState.OK)
 
 
 @pytest.mark.parametrize(
     ("engine", "has_display", "state"),
-    [("tesseract", True, "ok"), (None, True, "warn"), (None, False, "ok")],
+    [("tesseract", True, "ok"), (None, True, "warn"), (None, False, "off")],
 )
 def test_only_a_display_without_a_reader_of_text_is_warned_of(
     engine: str | None,

@@ -128,6 +128,15 @@ async def test_what_begins_at_the_edge_of_a_window_is_read(tesseract, ink, paper
     assert "Restore complete" in text
 
 
+@pytest.mark.parametrize("size", [(300, 120), (1200, 900)], ids=["enlarged", "as it is"])
+async def test_words_are_found_where_they_are_in_the_picture(tesseract, size) -> None:
+    [word] = await tesseract.find_words(png("Harvest", size, px=24))
+    left, top, right, bottom = ImageFont.truetype(FONT, 24).getbbox("Harvest")
+    assert word.text == "Harvest"
+    place = pytest.approx((14 + left, 14 + right, 12 + top, 12 + bottom), abs=6)
+    assert (word.left, word.right, word.top, word.bottom) == place
+
+
 async def test_an_empty_picture_shows_no_text(tesseract):
     assert not (await tesseract.read(png())).text
 

@@ -4,7 +4,10 @@ import { beforeEach, test } from "node:test";
 import { load } from "./stand_ins.mjs";
 
 const { registerPages } = await load("pages.js");
-let routes, tabs, asked, here;
+const FIRST = "/taskmem/pages/";
+const OPENS = { host: "gateway.example", "sec-fetch-site": "same-origin" }; // the frame opens its page
+const SCRIPT = { host: "gateway.example", "sec-fetch-site": "cross-site", origin: "null" }; // its script asks
+let routes, tabs, asked, here, mode;
 
 beforeEach(() => {
   [routes, tabs, asked] = [{}, [], []];
@@ -16,7 +19,9 @@ beforeEach(() => {
     return { message: "Done." };
   };
   here = { daemon: { call } };
+  mode = "token";
   const api = {
+    runtime: { config: { current: () => ({ gateway: { auth: { mode } } }) } },
     registerHttpRoute: ({ path, ...route }) => { routes[path] = route; },
     session: { controls: { registerControlUiDescriptor: (tab) => tabs.push(tab) } },
   };
@@ -24,9 +29,9 @@ beforeEach(() => {
 });
 
 /** Send a request to one of the routes, as the tab's frame does; what it is answered. */
-async function send(path, { method = "GET", body = "" } = {}) {
+async function send(path, { method = "GET", body = "", headers: given } = {}) {
   const route = Object.entries(routes).find(([start, { match }]) => (match === "prefix" ? path.startsWith(start) : path.split("?")[0] === start));
-  const request = Object.assign(Readable.from(body ? [body] : []), { method, url: path, headers: { origin: "null" } });
+  const request = Object.assign(Readable.from(body ? [body] : []), { method, url: path, headers: given ?? (path === FIRST ? OPENS : SCRIPT) });
   const headers = {};
   const response = { setHeader: (name, value) => { headers[name] = value; }, end(text) { this.text = String(text); } };
   assert.equal(await route[1].handler(request, response), true);
@@ -34,7 +39,7 @@ async function send(path, { method = "GET", body = "" } = {}) {
 }
 
 async function findRoot() {
-  return (await send("/taskmem/pages/")).text.match(/href="(.*)"/)[1];
+  return (await send(FIRST)).text.match(/href="(.*)"/)[1];
 }
 
 test("the tab opens a page that only the gateway's users may read", () => {
@@ -58,6 +63,38 @@ test("without the key nothing is read or done", async () => {
   assert.deepEqual(asked, []);
 });
 
+test("no script may read the page that names the key", async () => {
+  for (const headers of [SCRIPT, { ...OPENS, "sec-fetch-site": "cross-site" }, { ...OPENS, origin: "https://evil.example" }]) {
+    const { status, headers: given, text } = await send(FIRST, { headers });
+    assert.deepEqual([status, given["Access-Control-Allow-Origin"], /tab/.test(text)], [403, undefined, false]);
+  }
+  assert.equal((await send(FIRST)).headers["Access-Control-Allow-Origin"], undefined);
+  assert.equal((await send(`${await findRoot()}changes`)).headers["Access-Control-Allow-Origin"], "null");
+});
+
+test("without a login, the page is for the gateway's own machine", async () => {
+  mode = "none";
+  for (const host of ["evil.example", "localhost.evil.example:1", "127.0.0.1.evil.example", ""]) {
+    assert.equal((await send(FIRST, { headers: { ...OPENS, host } })).status, 403, host);
+  }
+  for (const host of ["127.0.0.1:18789", "localhost", "[::1]:18789"]) {
+    assert.equal((await send(FIRST, { headers: { ...OPENS, host } })).status, 200, host);
+  }
+});
+
+test("a form names what to do, and not for whom", async () => {
+  const forged = "id=task_1&action=accept&process=mother&by=user&method=call";
+  await send(`${await findRoot()}act`, { method: "POST", body: forged });
+  assert.deepEqual(asked.at(-1), ["act", { id: "task_1", action: "accept" }]);
+});
+
+test("odd addresses are answered, too", async () => {
+  const root = await findRoot();
+  await send(`${root}changes?seen=${"9".repeat(5_000)}.x.7`);
+  assert.deepEqual(asked.at(-1), ["changes", { seen: [7] }]);
+  assert.equal((await send("/taskmem/tab/%E0%A4%A")).status, 403);
+});
+
 test("a person acts, and reads what became of it", async () => {
   const root = await findRoot();
   const done = await send(`${root}act`, { method: "POST", body: "id=task_1&action=answer&words=Yes%2C+both" });
@@ -70,12 +107,12 @@ test("a person acts, and reads what became of it", async () => {
 });
 
 test("no script and no frame of others is allowed in a page", async () => {
-  const { headers } = await send("/taskmem/pages/");
+  const { headers } = await send(FIRST);
   assert.match(headers["Content-Security-Policy"], /default-src 'none'.*frame-ancestors 'self'/);
   assert.doesNotMatch(headers["Content-Security-Policy"], /unsafe/);
 });
 
 test("while the plug-in starts, the page says so", async () => {
   here = undefined;
-  assert.equal((await send("/taskmem/pages/")).status, 503);
+  assert.equal((await send(FIRST)).status, 503);
 });

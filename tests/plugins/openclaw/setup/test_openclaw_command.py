@@ -178,6 +178,12 @@ def test_the_difference_is_that_of_the_whole_file(openclaw, set_up_openclaw):
     ]
 
 
+def test_set_up_says_whose_tool_recalls(openclaw, set_up_openclaw):
+    openclaw.write({"plugins": {"slots": {"memory": "memory-lancedb"}}})
+    said = set_up_openclaw("--dry-run")
+    assert "note: The plug-in memory-lancedb has the tool name memory_recall" in said.text
+
+
 def test_a_dry_run_shows_no_secret_of_a_server_that_goes(openclaw, set_up_openclaw):
     server = {"command": "taskmem", "args": ["mcp"], "env": {"KEY": "sk-secret"}}
     openclaw.write({"mcp": {"servers": {"mine": server}}})

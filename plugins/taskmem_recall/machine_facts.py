@@ -1,0 +1,189 @@
+"""Keep the recorder from disturbing: when it rests, and how much it may read.
+
+Pure, except what reads the facts of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+LOAD: Final = 2.0
+"""Load for each processor above which the recorder rests, unless the user sets `LOAD_VARIABLE`."""
+LOAD_VARIABLE: Final = "TASKMEM_RECORD_LOAD"
+FREE_BYTES: Final = 500 * 1024 * 1024
+"""Free space on the disk below which the recorder rests."""
+SHARE: Final = 0.022
+"""Share of one processor that looking and reading may take in the long run."""
+SAVED: Final = 15.0
+"""Seconds on a processor that may be saved up, for a time in which much happens."""
+FIRST: Final = 2.0
+"""Seconds on a processor with which it begins."""
+_LOGIND: Final = Path("/run/systemd/seats")
+"""Exists where logind runs."""
+_SHOWN: Final = ("--property=LockedHint", "--property=Type")
+_POWER: Final = Path("/sys/class/power_supply")
+
+
+class CpuBudget:
+    """Time on a processor that may be spent, which grows as time passes."""
+
+    def __init__(self, now: float, saved: float = FIRST) -> None:
+        """Begin with some time saved. Seconds."""
+        self._at = now
+        self._left = saved
+
+    def can_spend(self, now: float) -> bool:
+        """Return whether anything is left; what is spent then may be more than is left."""
+        self._earn(now)
+        return self._left > 0
+
+    def spend(self, now: float, seconds: float) -> None:
+        """Record what was spent."""
+        self._earn(now)
+        self._left -= seconds
+
+    def is_left_at(self, now: float) -> float:
+        """Return when something is left."""
+        self._earn(now)
+        return now + max(0.0, -self._left / SHARE)
+
+    def _earn(self, now: float) -> None:
+        self._left = min(SAVED, self._left + (now - self._at) * SHARE)
+        self._at = now
+
+
+class MachineFacts(NamedTuple):
+    """What decides whether a machine can record."""
+
+    load: float = 0.0
+    """Programs that want a processor, for each processor, in the last minute."""
+    is_on_battery: bool = False
+    is_locked: bool = False
+    """Whether the user's session says that its screen is locked."""
+    free_bytes: int = 1 << 62
+    reads_text: bool = True
+    """Whether something reads text on this machine."""
+
+
+class Rest(NamedTuple):
+    """Why nothing is recorded just now, and what follows."""
+
+    why: str
+    follows: str
+
+    def __str__(self) -> str:
+        return f"The recording rests: {self.why}. {self.follows}"
+
+
+def find_rest(facts: MachineFacts, most_load: float = LOAD) -> Rest | None:
+    """Return why the recorder rests; None: it can record."""
+    if not facts.reads_text:
+        return Rest(
+            "nothing on this machine reads text",
+            "Install tesseract-ocr (or openclaw-taskmem[ocr]); it goes on within a minute.",
+        )
+    if facts.free_bytes < FREE_BYTES:
+        return Rest(
+            f"the disk has only {facts.free_bytes >> 20} MiB left",
+            f"It goes on when {FREE_BYTES >> 20} MiB are free; make room, or use: "
+            "taskmem record forget",
+        )
+    if facts.is_locked:
+        return Rest("the screen is locked", "It goes on when it is unlocked.")
+    if facts.is_on_battery:
+        return Rest("the machine runs on battery", "It goes on with the charger.")
+    if facts.load > most_load:
+        return Rest(
+            f"the machine is busy, with a load of {facts.load:.1f} for each processor",
+            f"It goes on below {most_load:g}.",
+        )
+    return None
+
+
+def read_most_load(environ: Mapping[str, str]) -> float:
+    """Return the user's limit of load; the default if it is no number."""
+    try:
+        return float(environ.get(LOAD_VARIABLE, "") or LOAD)
+    except ValueError:
+        return LOAD
+
+
+def read_facts(folder: Path, *, reads_text: bool) -> MachineFacts:
+    """Read the facts of this machine; `folder` is on the disk that is recorded to."""
+    free = 1 << 62
+    with suppress(OSError):
+        place = next(each for each in (folder, *folder.parents) if each.exists())
+        free = shutil.disk_usage(place).free
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return MachineFacts(
+        load=load,
+        is_on_battery=is_on_battery(_POWER),
+        is_locked=is_session_locked(os.environ),
+        free_bytes=free,
+        reads_text=reads_text,
+    )
+
+
+def is_session_locked(environ: Mapping[str, str]) -> bool:
+    """Return whether a graphical session of this user is locked, as logind says.
+
+    Desktops that draw their lock themselves, such as GNOME, tell only this way.
+    """
+    program = shutil.which("loginctl", path=environ.get("PATH"))
+    if program is None or not _LOGIND.exists():
+        return False
+    try:
+        listed = _run_program(program, "list-sessions", "--no-legend")
+        sessions = parse_sessions(listed, os.getuid())
+        told = [_run_program(program, "show-session", each, *_SHOWN) for each in sessions]
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return any(map(is_locked_session, told))
+
+
+def parse_sessions(listed: str, user: int) -> list[str]:
+    """Return the ids of a user's sessions from the list of `loginctl`."""
+    rows = (line.split() for line in listed.splitlines())
+    return [row[0] for row in rows if row[1:2] == [str(user)]]
+
+
+def is_locked_session(told: str) -> bool:
+    """Return whether a session's properties, one a line, say that its screen is locked."""
+    said = {name: value for name, _, value in (line.partition("=") for line in told.splitlines())}
+    return said.get("LockedHint") == "yes" and said.get("Type") in ("x11", "wayland")
+
+
+def _run_program(*command: str) -> str:
+    return subprocess.run(  # noqa: S603 - loginctl, without a shell
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=2.0, check=True
+    ).stdout.decode("utf-8", "replace")
+
+
+def is_on_battery(folder: Path) -> bool:
+    """Return whether a battery is discharged and no charger is connected, as the kernel says."""
+    supplies = [(_read_word(each / "type"), each) for each in _list_folders(folder)]
+    if any(kind != "battery" and _read_word(each / "online") == "1" for kind, each in supplies):
+        return False
+    return any(
+        kind == "battery"
+        and _read_word(each / "scope") != "device"
+        and _read_word(each / "status") == "discharging"
+        for kind, each in supplies
+    )
+
+
+def _list_folders(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from folder.iterdir()
+
+
+def _read_word(file: Path) -> str:
+    with suppress(OSError):
+        return file.read_text().strip().casefold()
+    return ""

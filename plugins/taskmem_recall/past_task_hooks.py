@@ -1,0 +1,14 @@
+"""The hooks of past tasks: a file of its own, so that this source can be switched off alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from taskmem_hookspecs import Clock, RecallSource, TaskHistory, hookimpl
+from taskmem_recall.past_tasks import PastTasks
+
+
+@hookimpl
+def recall_source(history: TaskHistory, folder: Path, clock: Clock) -> RecallSource:
+    """Return the past tasks of the home."""
+    return PastTasks(history, folder / "recall", clock)

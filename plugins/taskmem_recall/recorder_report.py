@@ -1,0 +1,103 @@
+"""What the recorder tells of itself: what it does, and what it costs.
+
+The daemon writes it beside the recordings, and `taskmem record status` reads it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from taskmem_hookspecs.value import Instant, Value
+from taskmem_recall.recording_state import FOLDER, RecordingState, write_private_file
+from taskmem_recall.window_exclusions import is_excluded_time
+
+FILE: Final = "report.json"
+WORKING_DAY: Final = 8 * 3600.0
+"""Seconds for which the space is told."""
+LEAST_SECONDS: Final = 60.0
+"""How long it must have recorded before costs are told."""
+
+
+class RecorderReport(Value):
+    """What the recorder does, and what it has cost since the daemon started."""
+
+    at: Instant
+    resting: str | None = None
+    """Why it rests, and what follows, in sentences; None: it does not."""
+    seconds: float = 0.0
+    """How long it has recorded."""
+    cpu_seconds: float = 0.0
+    """Time on a processor, of the recorder and of what reads text for it."""
+    moments: int = 0
+    bytes: int = 0
+    """What was stored, pictures and texts."""
+
+    @property
+    def cpu_percent(self) -> float | None:
+        """Share of one processor; None: not known yet."""
+        return None if self.seconds < LEAST_SECONDS else 100 * self.cpu_seconds / self.seconds
+
+    @property
+    def day_bytes(self) -> float | None:
+        """Space for a working day of eight hours; None: not known yet."""
+        if self.seconds < LEAST_SECONDS:
+            return None
+        return self.bytes / self.seconds * WORKING_DAY
+
+
+def describe_activity(
+    state: RecordingState, report: RecorderReport | None, now: datetime
+) -> str | None:
+    """Return what the recorder does, in one line; None: it is off.
+
+    `now` has the time zone in which times are told.
+    """
+    if not state.on:
+        return None
+    if state.paused_until is not None and state.is_paused(now):
+        until = format_time(state.paused_until, now)
+        return f"Recording of this screen is paused until {until}"
+    if is_excluded_time(now, state.exclusions):
+        return "This screen is not recorded at this time of the day"
+    if report is not None and report.resting:
+        return report.resting
+    since = "" if state.on_since is None else f" since {format_time(state.on_since, now)}"
+    return f"Recording this screen{since}"
+
+
+def describe_costs(report: RecorderReport) -> str:
+    """Return what it costs, in one sentence."""
+    percent, day = report.cpu_percent, report.day_bytes
+    if percent is None or day is None:
+        return "What it costs is told after a minute of recording."
+    return (
+        f"It takes {percent:.1f} % of one processor, and {day / 1e6:.0f} MB for a working day "
+        "of 8 hours."
+    )
+
+
+def format_time(instant: datetime, now: datetime) -> str:
+    """Return an instant in the time zone of `now`, with the day if that is another."""
+    local = instant.astimezone(now.tzinfo)
+    return f"{local:%H:%M}" if local.date() == now.date() else f"{local:%Y-%m-%d %H:%M}"
+
+
+def load_report(home: Path) -> RecorderReport | None:
+    """Return the last report of a home's recorder; None: there is none that can be read."""
+    try:
+        return RecorderReport.model_validate_json((home / FOLDER / FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def save_report(home: Path, report: RecorderReport) -> None:
+    """Write the report, readable by its owner only.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    write_private_file(home / FOLDER, FILE, report.model_dump_json().encode())

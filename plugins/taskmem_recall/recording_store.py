@@ -1,0 +1,380 @@
+"""Store what was on the screen: a row for each moment, its words in an index, its picture a file.
+
+recordings/recordings.db                      moments and their words
+recordings/2026-02-10/154200-250-7.webp       picture of moment 7, named by its time in UTC
+recordings/recordings.damaged-…               a database that could not be read any more
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from taskmem_recall.moment_search import count_matches, find_words, narrow_search, quote_word
+from taskmem_recall.moments import Moment, ScoredMoment, choose_segment
+from taskmem_recall.recording_database import (
+    RecordingDatabase,
+    clear_strips,
+    make_private_folder,
+)
+
+_WEIGHTS: Final = "4.0, 4.0, 1.0, 1.0"
+"""What a word counts in the window's title, the page's title, the application and the text."""
+_SIGNATURES: Final = ((b"\x89PNG", "png"), (b"\xff\xd8", "jpg"), (b"RIFF", "webp"))
+_COLUMNS: Final = (
+    "id, at, segment, place, display, application, window_title, page, text, new_text, picture"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was deleted for good."""
+
+    moments: int
+    pictures: int
+    databases: int = 0
+    """Damaged databases with everything in them, whose moments cannot be counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSize:
+    """Size of everything recorded."""
+
+    moments: int = 0
+    bytes: int = 0
+    """On the disk, with damaged databases."""
+    oldest: datetime | None = None
+    newest: datetime | None = None
+    damaged: tuple[str, ...] = ()
+    """Names of damaged databases that were set aside, in the folder of recordings."""
+
+
+class RecordingStore:
+    """Everything recorded in a folder; may be used from several threads and processes.
+
+    Every method may raise `StoreBusy`, `StoreFull` or `StoreUnavailable`; the next call works once
+    the cause is gone. A damaged database is set aside, and a new one is begun.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Final = folder
+        self._database = RecordingDatabase(folder)
+
+    def add_moment(self, moment: Moment, picture: bytes | None) -> int:
+        """Store a moment and its picture (PNG, JPEG or WebP), or neither; return the moment's id.
+
+        Its `id` and `picture` are ignored.
+        """
+        given = (moment.display, moment.application, moment.window_title, moment.page)
+        texts = [text and _mend_text(text) for text in (*given, moment.text, moment.new_text)]
+        written: list[Path] = []
+
+        def add(connection: sqlite3.Connection) -> int:
+            last = connection.execute(
+                f"SELECT {_COLUMNS} FROM moments WHERE application = ? AND display = ?"  # noqa: S608
+                " ORDER BY id DESC LIMIT 1",
+                (texts[1], texts[0]),
+            ).fetchone()
+            segment, place = choose_segment(last and _to_moment(last), moment.at)
+            row = connection.execute(
+                "INSERT INTO moments (at, segment, place, display, application, window_title, page,"
+                " text, new_text, picture_bytes, text_bytes)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(_to_millis(moment.at), segment or 0, place, *texts),
+                    *(len(picture or b""), _estimate_bytes(texts)),
+                ),
+            ).lastrowid
+            assert row is not None  # noqa: S101 (an INSERT has one)
+            if segment is None:
+                connection.execute("UPDATE moments SET segment = id WHERE id = ?", (row,))
+            if picture is not None:
+                name = _name_picture(moment.at, row, picture)
+                written.append(self.folder / name)
+                _write_private(self.folder / name, picture)
+                connection.execute("UPDATE moments SET picture = ? WHERE id = ?", (name, row))
+            return row
+
+        try:
+            return self._database.write(add)
+        except BaseException:
+            for path in written:
+                path.unlink(missing_ok=True)
+            raise
+
+    def search(self, words: Iterable[str], limit: int) -> Sequence[ScoredMoment]:
+        """Return at most `limit` moments that have any of the words, best match first.
+
+        Words match by their stems, without case and accents. At most `RANKED` moments are ranked:
+        the rarest words choose them, and of one word that more moments have, the newest do.
+        """
+        matches = [quote_word(word) for word in words if any(map(str.isalnum, word))]
+
+        def find(connection: sqlite3.Connection) -> Sequence[ScoredMoment]:
+            match, first = narrow_search(connection, matches)
+            if match is None:
+                return ()
+            rows = connection.execute(
+                f"SELECT score, {_COLUMNS} FROM (SELECT rowid AS found,"  # noqa: S608 (constants)
+                f" bm25(moment_words, {_WEIGHTS}) AS score FROM moment_words"
+                " WHERE moment_words MATCH ? AND rowid >= ? ORDER BY score LIMIT ?)"
+                " JOIN moments ON id = found ORDER BY score, id DESC",
+                (match, first, limit),
+            )
+            return [ScoredMoment(_to_moment(row[1:]), -row[0]) for row in rows]
+
+        return self._database.read(find, ()) if matches else ()
+
+    def count_moments(self, words: Iterable[str]) -> tuple[int, dict[str, int]]:
+        """Return how many moments there are, about, and how many have each word.
+
+        Of a word at most `RANKED` + 1 are counted.
+        """
+
+        def count(connection: sqlite3.Connection) -> tuple[int, dict[str, int]]:
+            # Each end of the ids alone is found at once; together they read every row.
+            (total,) = connection.execute(
+                "SELECT coalesce((SELECT max(id) FROM moments)"
+                " - (SELECT min(id) FROM moments) + 1, 0)"
+            ).fetchone()
+            return total, {word: count_matches(connection, quote_word(word)) for word in words}
+
+        return self._database.read(count, (0, dict.fromkeys(words, 0)))
+
+    def find_present(
+        self, words: Sequence[str], groups: Sequence[Sequence[Moment]]
+    ) -> list[dict[int, list[str]]]:
+        """Return for each group of moments, by their ids, which of the words each has."""
+
+        def find(connection: sqlite3.Connection) -> list[dict[int, list[str]]]:
+            return [find_words(connection, words, group) if group else {} for group in groups]
+
+        return self._database.read(find, [{} for _ in groups])
+
+    def list_moments(
+        self,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        *,
+        segment: int | None = None,
+    ) -> Sequence[Moment]:
+        """Return moments in the order in which they were recorded, also if the clock was set back.
+
+        Args:
+            since: The first instant; None: any.
+            until: The instant before which they were recorded; None: any.
+            limit: Maximum number, counted from the first; None: all.
+            segment: Id of their segment; None: any.
+        """
+        where, values = _select_time(since, until)
+        if segment is not None:
+            where, values = f"{where} AND segment = ?", [*values, segment]
+
+        def find(connection: sqlite3.Connection) -> Sequence[Moment]:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM moments WHERE {where} ORDER BY id LIMIT ?",  # noqa: S608
+                (*values, -1 if limit is None else limit),
+            )
+            return [_to_moment(row) for row in rows]
+
+        return self._database.read(find, ())
+
+    def forget(self, since: datetime | None, until: datetime | None) -> Forgotten:
+        """Delete what was recorded from `since` on and before `until`; None: without that end.
+
+        Afterwards no file has a byte of it: the database is rewritten, its log is emptied, and
+        pictures are removed, also those of a write that was cut short. Databases that were set
+        aside, and pages that were opened, are removed as well, since they may have it too.
+        """
+        where, values = _select_time(since, until)
+        done = Forgotten(0, 0)
+        if self._holds_anything():
+            done = self._database.write(
+                lambda connection: self._delete(connection, where, values, since, until)
+            )
+            self._database.compact()
+        databases = len(self.find_damaged())
+        for path in self._database.list_damaged():
+            path.unlink(missing_ok=True)
+        clear_strips(self.folder)
+        return replace(done, databases=databases)
+
+    def prune(self, max_age: timedelta, max_bytes: int, now: datetime) -> int:
+        """Delete the moments older than `max_age`, and the oldest above `max_bytes`; count them.
+
+        Databases that were set aside go once they are older than `max_age`.
+        """
+        oldest = now - max_age
+        clear_strips(self.folder)
+        for path in self._database.list_damaged():
+            if path.stat().st_mtime < oldest.timestamp():
+                path.unlink(missing_ok=True)
+        if not self._holds_anything():
+            return 0
+
+        def drop(connection: sqlite3.Connection) -> int:
+            (last,) = connection.execute(
+                "SELECT coalesce(max(id), 0) FROM (SELECT id, sum(picture_bytes + text_bytes)"
+                " OVER (ORDER BY id DESC) AS together FROM moments) WHERE together > ?",
+                (max_bytes,),
+            ).fetchone()
+            values = [_to_millis(oldest), last]
+            return self._delete(connection, "at < ? OR id <= ?", values, None, oldest).moments
+
+        return self._database.write(drop)
+
+    def measure(self) -> RecordingSize:
+        """Return how much there is."""
+        nothing: tuple[int, int, int | None, int | None] = (0, 0, None, None)
+        moments, pictures, oldest, newest = self._database.read(
+            lambda connection: connection.execute(
+                "SELECT count(*), coalesce(sum(picture_bytes), 0), min(at), max(at) FROM moments"
+            ).fetchone(),
+            nothing,
+        )
+        database = self.folder.glob(f"{self._database.path.name}*")
+        files = [*database, *self._database.list_damaged()]
+        return RecordingSize(
+            moments=moments,
+            bytes=pictures + sum(path.stat().st_size for path in files),
+            oldest=None if oldest is None else _from_millis(oldest),
+            newest=None if newest is None else _from_millis(newest),
+            damaged=self.find_damaged(),
+        )
+
+    def find_damaged(self) -> tuple[str, ...]:
+        """Return the names of damaged databases that were set aside."""
+        names = (path.name for path in self._database.list_damaged())
+        return tuple(name for name in names if not name.endswith(("-wal", "-shm")))
+
+    def close(self) -> None:
+        """Close the database; the next call opens it again."""
+        self._database.close()
+
+    def _holds_anything(self) -> bool:
+        """Whether there is a database, or a picture that one which was set aside has left."""
+        return self._database.path.exists() or any(_list_pictures(self.folder))
+
+    def _delete(
+        self,
+        connection: sqlite3.Connection,
+        where: str,
+        values: Sequence[int],
+        since: datetime | None,
+        until: datetime | None,
+    ) -> Forgotten:
+        """Delete rows and their pictures, and of that time the pictures without a row.
+
+        The pictures go first: on a full disk they make the room that deleting rows needs.
+        """
+        rows = connection.execute(
+            f"SELECT picture, {where} FROM moments",  # noqa: S608 (constants)
+            values,
+        ).fetchall()
+        gone = [name for name, is_gone in rows if is_gone]
+        names = {name for name in gone if name}
+        kept = {name for name, is_gone in rows if not is_gone}
+        names.update(each for each in _list_pictures(self.folder, since, until) if each not in kept)
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)
+        for day in {name.partition("/")[0] for name in names}:
+            with contextlib.suppress(OSError):  # it has other pictures, or is gone
+                (self.folder / day).rmdir()
+        connection.execute(f"DELETE FROM moments WHERE {where}", values)  # noqa: S608 (constants)
+        return Forgotten(len(gone), len(names))
+
+
+def _select_time(since: datetime | None, until: datetime | None) -> tuple[str, list[int]]:
+    where, values = ["1"], list[int]()
+    if since is not None:
+        where.append("at >= ?")
+        values.append(_to_millis(since))
+    if until is not None:
+        where.append("at < ?")
+        values.append(_to_millis(until))
+    return " AND ".join(where), values
+
+
+def _to_moment(row: Sequence[Any]) -> Moment:
+    (
+        number,
+        at,
+        segment,
+        place,
+        display,
+        application,
+        window_title,
+        page,
+        text,
+        new_text,
+        picture,
+    ) = row
+    return Moment(
+        at=_from_millis(at),
+        window_title=window_title,
+        application=application,
+        page=page,
+        text=text,
+        new_text=new_text,
+        display=display,
+        picture=picture,
+        id=number,
+        segment=segment,
+        place_ms=place,
+    )
+
+
+def _to_millis(instant: datetime) -> int:
+    return round(instant.timestamp() * 1000)
+
+
+def _from_millis(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis / 1000, UTC)
+
+
+def _mend_text(text: str) -> str:
+    """Return a text that can be encoded: lone surrogates become question marks."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _estimate_bytes(texts: Iterable[str | None]) -> int:
+    """Return what a moment's texts and their index cost on the disk."""
+    return 512 + sum(len((text or "").encode()) for text in texts) * 5 // 2
+
+
+def _name_picture(at: datetime, number: int, picture: bytes) -> str:
+    kind = next((kind for start, kind in _SIGNATURES if picture.startswith(start)), "bin")
+    moment = at.astimezone(UTC)
+    return f"{moment:%Y-%m-%d}/{moment:%H%M%S}-{moment.microsecond // 1000:03}-{number}.{kind}"
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    make_private_folder(path.parent)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+def _list_pictures(
+    folder: Path, since: datetime | None = None, until: datetime | None = None
+) -> Iterator[str]:
+    """Yield the names in the folder of the pictures from `since` on and before `until`.
+
+    None: without that end. Their time is that which `_name_picture` gave them; of other days, no
+    folder is read.
+    """
+    first = "" if since is None else f"{since.astimezone(UTC):%Y-%m-%d}"
+    last = "9999-12-31" if until is None else f"{until.astimezone(UTC):%Y-%m-%d}"
+    for day in folder.glob("*-*-*"):
+        for path in day.glob("*") if first <= day.name <= last else ():
+            name = f"{day.name}/{path.name}"
+            with contextlib.suppress(ValueError):  # a file of somebody else
+                at = datetime.strptime(f"{name[:21]}+0000", "%Y-%m-%d/%H%M%S-%f%z")
+                if (since is None or at >= since) and (until is None or at < until):
+                    yield name
