@@ -18,6 +18,7 @@ from machine import measure_memory
 from playwright.sync_api import Page, sync_playwright
 
 from openclaw_taskmem.cli.client import connect
+from openclaw_taskmem.daemon.page_rendering import FREE_SECONDS
 from openclaw_taskmem.home import Home
 from taskmem_hookspecs import Change, Message, MessageType, Role
 
@@ -44,6 +45,7 @@ def look_at_pages() -> Iterator[Figure]:
         before, _ = measure_memory(pid)
         with _serve_pages(home) as (link, server), _open_chromium() as page:
             page.goto(link)
+            page.wait_for_selector("#live")
             root = page.url
             first = [_time_first_picture(page, root) for _ in range(PICTURES)]
             bytes_sent = _count_bytes(page, root)
@@ -53,7 +55,7 @@ def look_at_pages() -> Iterator[Figure]:
             changes = [_time_change(home, page, number) for number in range(CHANGES)]
             open_rss, _ = measure_memory(pid)
             _, server_pss = measure_memory(server)
-        time.sleep(SETTLED)
+        time.sleep(FREE_SECONDS + SETTLED)
         after, _ = measure_memory(pid)
         times = sample_in_turns(
             COMMANDS,

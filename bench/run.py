@@ -28,9 +28,12 @@ from machine import describe_machine
 from notices import tell_notices
 from packets import resume_packet, thread_query
 from reading import read_conditions
+from recall_tasks import recall_tasks
+from recording import record_browser, record_scenes, record_still_screen
 from resumes import run_resumes
 from rules import rules_compared
 from scenarios import run_scenarios
+from screen_history import recall_screen
 from sdk_client import update_by_sdk_client
 from seeing import see_idle, see_looks, see_scenes
 from starts import start_commands, start_daemon, start_mcp, start_uncached
@@ -72,6 +75,11 @@ BENCHMARKS: Mapping[str, Callable[[], Iterator[Figure | str]]] = {
         see_idle,
         see_scenes,
         rules_compared,
+        recall_tasks,
+        recall_screen,
+        record_still_screen,
+        record_scenes,
+        record_browser,
         wake_acceptance,
         turn_weight,
         first_token,
