@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -138,6 +139,34 @@ def test_the_page_of_settings_has_each_setting_with_its_default() -> None:
 def test_the_page_of_commands_has_each_command() -> None:
     named = re.findall(r"^\| `taskmem ([\w-]+)", read_file("docs/commands.md"), re.MULTILINE)
     assert sorted(named) == cli.list_commands(click.Context(cli))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_that_a_page_names_is_understood(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = {*re.findall(r"`(taskmem [^`\n]+)`", text)}
+    for block in re.findall(r"^```(?:sh|console)\n(.*?)^```", text, LINES):
+        named |= {*re.findall(r"^(?:\$ )?(taskmem .+)$", block, re.MULTILINE)}
+    assert {each: why for each in named if (why := find_fault(each))} == {}
+
+
+def find_fault(named: str) -> str | None:
+    """Say what the program does not know of a command; None: it knows all of it."""
+    command: click.Command = cli
+    _, *words = shlex.split(named.replace("…", ""), comments=True)
+    if words[:1] in (["is"], ["mcp:"]):
+        return None  # a sentence, not a command
+    # A word in capitals stands for what the reader puts there.
+    while words and isinstance(command, click.Group) and words[0][0] != "-" and words[0].islower():
+        found = command.get_command(click.Context(command), words[0])
+        if found is None:
+            return f"There is no {words[0]}."
+        command, words = found, words[1:]
+    given = words[: words.index("--")] if "--" in words else words
+    own = {*command.get_help_option_names(click.Context(command))}
+    own |= {name for each in command.params for name in each.opts}
+    unknown = [each for each in given if each.startswith("-") and each.split("=")[0] not in own]
+    return f"There is no {', '.join(unknown)}." if unknown else None
 
 
 @cache
