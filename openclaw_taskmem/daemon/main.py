@@ -26,7 +26,7 @@ from openclaw_taskmem.daemon.lock import Lock, read_file_identity
 from openclaw_taskmem.daemon.picture_files import SnapshotStore
 from openclaw_taskmem.daemon.plugin_loops import PluginLoops
 from openclaw_taskmem.daemon.reader_pool import Readers, choose_readers
-from openclaw_taskmem.daemon.relay_exits import Relays
+from openclaw_taskmem.daemon.relay_exits import RelayExits
 from openclaw_taskmem.daemon.role_queue_watch import Queues
 from openclaw_taskmem.daemon.rpc import Dispatcher
 from openclaw_taskmem.daemon.scheduler import BackgroundLoops
@@ -118,9 +118,7 @@ async def serve_one_home(
     def list_gateways() -> Sequence[GatewayPresence]:
         return dispatcher.gateways.presences
 
-    courier, delivery_status = build_routing_transport(
-        settings, plugin_host, os.environ, list_gateways
-    )
+    transport, delivery = build_routing_transport(settings, plugin_host, os.environ, list_gateways)
     store = plugin_host.open_store(settings.database)
     opened = _identify_database_files(settings)
     agent_host = plugin_host.find_agent_host()
@@ -139,7 +137,7 @@ async def serve_one_home(
         clock,
         seconds=settings.judge_timeout_seconds,
     )
-    room = WaitSupervisor(
+    supervisor = WaitSupervisor(
         plugin_host,
         clock,
         plugin_loops,
@@ -150,7 +148,7 @@ async def serve_one_home(
     )
 
     def nudge(due: DueWork) -> None:
-        room.follow(due.waits, due.roles, due.queued_for)
+        supervisor.follow(due.waits, due.roles, due.queued_for)
         dispatcher.note_commit()
         history.note_commit()
         if loops is not None:
@@ -178,20 +176,20 @@ async def serve_one_home(
         sessions=plugin_host.read_session_names(agent_host),
         looks=LookPolicy(roots=settings.look_roots, sandbox=SandboxLooks(settings.sandbox_looks)),
         lives=processes.is_alive,
-        watching=room,
+        watching=supervisor,
         recall_sources=sources,
         nudge=nudge,
         ask_reader=readers.ask,
-        reaches=courier.reaches,
+        reaches=transport.reaches,
         command=build_own_command(settings.home),
     )
-    dispatcher = Dispatcher(context, settings, room, free, readers, delivery_status=delivery_status)
+    dispatcher = Dispatcher(context, settings, supervisor, free, readers, delivery_status=delivery)
     passes = ThreadPool(LOOP_THREADS, "loops")
-    relays = Relays(context, passes)
-    door = SocketServer(dispatcher, relays.watch_process, faces)
+    relay_exits = RelayExits(context, passes)
+    server = SocketServer(dispatcher, relay_exits.watch_process, faces)
     loops = BackgroundLoops(
         context,
-        courier,
+        transport,
         passes,
         longest=max(settings.stuck_interval_seconds, 0.1),
         holds=dispatcher.gateways.build_hold_finder,
@@ -202,16 +200,16 @@ async def serve_one_home(
     try:
         _stop_on_signals(stop)
         _join_database(context, readers)
-        await door.open(settings.home.socket)
+        await server.open(settings.home.socket)
         log.info("taskmem %s serves %s", __version__, settings.home.folder)
         watch = asyncio.create_task(
-            _watch_home_files(stop, door, lock, settings, clock, opened=opened)
+            _watch_home_files(stop, server, lock, settings, clock, opened=opened)
         )
         await _run_until_stopped(
             stop,
-            door,
+            server,
             loops,
-            room,
+            supervisor,
             context,
             run_recall=partial(run_sources, sources, plugin_host, plugin_loops, clock),
             patience=settings.idle_exit_seconds,
@@ -220,8 +218,8 @@ async def serve_one_home(
     finally:
         lock.mark_ending()
         context.stopping.set()
-        await door.close(LAST_CALLS_SECONDS)
-        in_order = (room, relays, dispatcher, later, passes, readers.spending)
+        await server.close(LAST_CALLS_SECONDS)
+        in_order = (supervisor, relay_exits, dispatcher, later, passes, readers.spending)
         for close in [each.close for each in in_order]:
             await close()
         store.close()
@@ -271,9 +269,9 @@ def _join_database(context: Context, readers: Readers) -> None:
 
 async def _run_until_stopped(
     stop: asyncio.Event,
-    door: SocketServer,
+    server: SocketServer,
     loops: BackgroundLoops,
-    room: WaitSupervisor,
+    supervisor: WaitSupervisor,
     context: Context,
     *,
     run_recall: Callable[[], Coroutine[object, object, None]],
@@ -281,10 +279,10 @@ async def _run_until_stopped(
 ) -> None:
     background = [
         asyncio.create_task(loops.run()),
-        asyncio.create_task(room.run(context)),
-        asyncio.create_task(_preload_modules(room, door)),
+        asyncio.create_task(supervisor.run(context)),
+        asyncio.create_task(_preload_modules(supervisor, server)),
         asyncio.create_task(run_recall()),
-        asyncio.create_task(_stop_when_idle(stop, door, loops, context.clock, patience)),
+        asyncio.create_task(_stop_when_idle(stop, server, loops, context.clock, patience)),
     ]
     needed = background[:2]
     stopping = asyncio.create_task(stop.wait())
@@ -299,7 +297,7 @@ async def _run_until_stopped(
             await task
 
 
-async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
+async def _preload_modules(supervisor: WaitSupervisor, server: SocketServer) -> None:
     """Load the judges after the start, and the MCP SDK once the first host connects.
 
     Starts once every open wait was looked at, or after `CATCH_UP_SECONDS`. A home without MCP hosts
@@ -307,9 +305,9 @@ async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CATCH_UP_SECONDS):
-            await room.wait_until_caught_up()
-    judges = asyncio.create_task(asyncio.to_thread(room.load_judges))
-    wanted = asyncio.create_task(door.wants_mcp.wait())
+            await supervisor.wait_until_caught_up()
+    judges = asyncio.create_task(asyncio.to_thread(supervisor.load_judges))
+    wanted = asyncio.create_task(server.wants_mcp.wait())
     await asyncio.wait((judges, wanted), return_when=asyncio.FIRST_COMPLETED)
     if not wanted.done():
         _keep_loaded_modules()
@@ -319,9 +317,9 @@ async def _preload_modules(room: WaitSupervisor, door: SocketServer) -> None:
     except Exception as error:
         # Any error: another version of the SDK may lack a name.
         log.exception("the MCP SDK cannot be loaded; no host is served")
-        door.lacks_mcp = mcp.SdkUnavailable(error)
+        server.lacks_mcp = mcp.SdkUnavailable(error)
     # Also after a failure: hosts are then refused instead of waiting.
-    door.speaks_mcp.set()
+    server.speaks_mcp.set()
     await judges
     _keep_loaded_modules()
 
@@ -350,7 +348,7 @@ def _identify_database_files(settings: Settings) -> Sequence[tuple[int, int] | N
 
 async def _watch_home_files(
     stop: asyncio.Event,
-    door: SocketServer,
+    server: SocketServer,
     lock: Lock,
     settings: Settings,
     clock: Clock,
@@ -372,27 +370,27 @@ async def _watch_home_files(
             log.warning("the database was replaced or removed; this daemon ends")
             stop.set()
             return
-        if not door.is_in_place:
+        if not server.is_in_place:
             log.warning("%s is gone; it is made anew", settings.home.socket)
-            await door.open(settings.home.socket)
+            await server.open(settings.home.socket)
         logfile.rotate_log(settings.home.log)
 
 
 async def _stop_when_idle(
-    stop: asyncio.Event, door: SocketServer, loops: BackgroundLoops, clock: Clock, patience: float
+    stop: asyncio.Event, server: SocketServer, loops: BackgroundLoops, clock: Clock, patience: float
 ) -> None:
     """Stop after `patience` seconds without a connection, if no task, wait or wake is open."""
     alone_since = clock.monotonic()
     while True:
-        if door.connection_count:
-            await door.emptied.wait()
-        if door.emptied.is_set():
-            door.emptied.clear()
+        if server.connection_count:
+            await server.emptied.wait()
+        if server.emptied.is_set():
+            server.emptied.clear()
             alone_since = clock.monotonic()
         left = alone_since + patience - clock.monotonic()
         if left > 0:
             await clock.sleep(left)
-        elif await loops.is_idle() and not door.connection_count:
+        elif await loops.is_idle() and not server.connection_count:
             log.info("nobody needs this daemon any more")
             stop.set()
             return

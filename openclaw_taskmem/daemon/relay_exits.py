@@ -17,7 +17,7 @@ RESTS: Final = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Delays before each check, in seconds; a process may end shortly after its socket."""
 
 
-class Relays:
+class RelayExits:
     """Checks whether disconnected relays have ended."""
 
     def __init__(self, context: Context, apart: OffLoopCaller) -> None:

@@ -69,7 +69,7 @@ class Dispatcher:
         self,
         context: Context,
         settings: Settings,
-        room: WaitSupervisor,
+        supervisor: WaitSupervisor,
         free: Callable[[], None] = lambda: None,
         readers: Readers | None = None,
         *,
@@ -81,12 +81,12 @@ class Dispatcher:
         """
         self._readers, self._delivery_status = readers, delivery_status or {}
         self._context = context
-        self._room = room
+        self._supervisor = supervisor
         self._settings = settings
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
         """Threads on which most calls run."""
         self._looking = ThreadPool(LOOKS, "look", LOOKS_OF_CALLER)
-        self._followers = Followers(context, room.changes, self.apart)
+        self._followers = Followers(context, supervisor.changes, self.apart)
         self.gateways = Gateways(context, self.apart, free)
         self._for_person = PersonCalls(
             context, settings, self._build_status, self._followers.note_commit
@@ -118,7 +118,7 @@ class Dispatcher:
 
     def release_followers(self) -> None:
         """Answer all calls that wait, because the daemon is stopping."""
-        self._room.changes.notify_all()
+        self._supervisor.changes.notify_all()
 
     def note_commit(self) -> None:
         """Tell those who wait for changes that something was written."""
@@ -228,7 +228,7 @@ class Dispatcher:
             raise
 
     def _feed_output(self, params: Params) -> JsonValue:
-        self._room.feed(*parse_feed(params))
+        self._supervisor.feed(*parse_feed(params))
         return {"message": "Kept."}
 
     def _forget_trial(self, params: Params) -> JsonValue:

@@ -57,19 +57,19 @@ class SocketServer:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        relay_left: Callable[[str | None], None],
+        on_relay_exit: Callable[[str | None], None],
         most: int = MOST_FACES,
     ) -> None:
         """Create a server.
 
         Args:
             dispatcher: Answers the calls.
-            relay_left: Called with the process of a relay that has disconnected.
+            on_relay_exit: Called with the process of a relay that has disconnected.
             most: Maximum number of connections.
         """
         self._dispatcher = dispatcher
         self._most = most
-        self._relay_left = relay_left
+        self._on_relay_exit = on_relay_exit
         self._large = asyncio.Semaphore(1)
         self._visits: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._calls: set[asyncio.Task[None]] = set()
@@ -191,7 +191,7 @@ class SocketServer:
                     return
                 await mcp.serve_host(reader, writer, call, tools)
             finally:
-                self._relay_left(process)
+                self._on_relay_exit(process)
         elif face == "client":
             process = await _identify_peer(writer.get_extra_info("socket"))
             answer = partial(self._dispatcher.answer, process=process)
@@ -232,15 +232,15 @@ class SocketServer:
     async def _serve_calls(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: AnswerCall
     ) -> None:
-        room, large = asyncio.Semaphore(CALLS_AT_ONCE), asyncio.Semaphore(1)
+        slots, large = asyncio.Semaphore(CALLS_AT_ONCE), asyncio.Semaphore(1)
         running: set[asyncio.Task[None]] = set()
         while True:
-            await room.acquire()
+            await slots.acquire()
             line = await read_line(reader)
             if line is None:
                 refusal = _build_refusal("invalid_arguments", TOO_LONG)
                 _send_document(writer, {"id": None, "error": refusal})
-                room.release()
+                slots.release()
                 continue
             if not line:
                 # Calls sent before it disconnected count, and are handled first.
@@ -254,7 +254,7 @@ class SocketServer:
             answer.add_done_callback(running.discard)
             self._calls.add(answer)
             answer.add_done_callback(self._calls.discard)
-            answer.add_done_callback(lambda _: room.release())
+            answer.add_done_callback(lambda _: slots.release())
 
     async def _answer_line(
         self,

@@ -34,7 +34,7 @@ class ThreadPool:
         """
         self._pool = ThreadPoolExecutor(number, thread_name_prefix=name)
         self._share = share or number
-        self._rooms: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
+        self._semaphores: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
         """Semaphores of the callers that have calls in progress."""
 
     def __call__(self, call: Callable[..., T], *values: Any) -> Awaitable[T]:  # noqa: ANN401
@@ -49,10 +49,10 @@ class ThreadPool:
         *values: Any,  # noqa: ANN401
     ) -> T:
         """Run the call once its caller has less than its share of calls running."""
-        room = self._rooms.get(caller)
-        if room is None:
-            room = self._rooms[caller] = asyncio.Semaphore(self._share)
-        async with room:
+        semaphore = self._semaphores.get(caller)
+        if semaphore is None:
+            semaphore = self._semaphores[caller] = asyncio.Semaphore(self._share)
+        async with semaphore:
             return await self(call, *values)
 
     async def close(self) -> None:

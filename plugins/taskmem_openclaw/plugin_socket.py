@@ -42,13 +42,13 @@ def find_socket(environ: Mapping[str, str]) -> Path:
     return socket.with_name(NAME)
 
 
-async def wait_for_listener(door: Path, seconds: float) -> bool:
-    """Wait until something listens at `door`; return False after `seconds`."""
+async def wait_for_listener(path: Path, seconds: float) -> bool:
+    """Wait until something listens at `path`; return False after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             while True:
                 try:
-                    _, writer = await asyncio.open_unix_connection(door)
+                    _, writer = await asyncio.open_unix_connection(path)
                 except OSError:
                     await asyncio.sleep(GLANCE)
                 else:
@@ -110,26 +110,26 @@ async def ask_session_gateway(
     return answer
 
 
-async def ask_gateway(door: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it
+async def ask_gateway(path: Path, request: str, seconds: float, **given: object) -> Any:  # noqa: ANN401 - JSON, as the plug-in's handlers give it
     """Send one request to a gateway and return the answer.
 
     Raises:
-        PluginNotListening: Nothing listens at `door`.
+        PluginNotListening: Nothing listens at `path`.
         PluginRequestFailed: It was not done, or not answered within `seconds`.
     """
     try:
         async with asyncio.timeout(seconds):
-            return await _exchange_request(door, {"ask": request, **given})
+            return await _exchange_request(path, {"ask": request, **given})
     except TimeoutError:
         raise PluginRequestFailed(f"the gateway gave no answer within {seconds:g} s") from None
 
 
-async def _exchange_request(door: Path, request: Mapping[str, object]) -> Any:  # noqa: ANN401
+async def _exchange_request(path: Path, request: Mapping[str, object]) -> Any:  # noqa: ANN401
     try:
-        reader, writer = await asyncio.open_unix_connection(door, limit=_LARGEST)
+        reader, writer = await asyncio.open_unix_connection(path, limit=_LARGEST)
     except OSError as error:
         raise PluginNotListening(
-            f"no gateway with the plug-in listens at {door} ({error.strerror})"
+            f"no gateway with the plug-in listens at {path} ({error.strerror})"
         ) from error
     try:
         writer.write(json.dumps(request).encode() + b"\n")

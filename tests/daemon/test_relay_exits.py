@@ -1,11 +1,11 @@
-"""Relays that have hung up: whether they have ended, and what is queued then."""
+"""RelayExits that have hung up: whether they have ended, and what is queued then."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 
-from openclaw_taskmem.daemon.relay_exits import RESTS, Relays
+from openclaw_taskmem.daemon.relay_exits import RESTS, RelayExits
 from taskmem_hookspecs import RunQuery, RunState
 from taskmem_hookspecs.testing import MemoryStore
 from tests.daemon.looped import inline
@@ -44,7 +44,7 @@ def make_held(store=None):
     task = world.register()
     world.call("task_claim", worker("1"), task_id=task)
     processes.looks = 0
-    return world, processes, Relays(world.context, inline)
+    return world, processes, RelayExits(world.context, inline)
 
 
 def state(world):

@@ -105,7 +105,7 @@ class WakeTrial:
         self.seen: Counts = {}
         """How often each hook has fired for the session."""
         self._checkup = checkup
-        self._door = plugin_socket.find_socket(environ)
+        self._socket = plugin_socket.find_socket(environ)
         self._file = Path(environ["TASKMEM_HOME"]) / f"doctor-{mark}.txt"
         self._phrase = f"{TRIAL}{mark}"
         self._opened = False
@@ -115,7 +115,7 @@ class WakeTrial:
     async def await_wake(self) -> Mapping[str, Any]:
         """Run a turn, let a wait end, and return the acknowledged wake."""
         self.doing = "The session's first turn"
-        await plugin_socket.wait_for_listener(self._door, plugin_socket.LOAD_SECONDS)
+        await plugin_socket.wait_for_listener(self._socket, plugin_socket.LOAD_SECONDS)
         self._opened = True
         try:
             await self._ask_gateway("open", message=MESSAGE)
@@ -204,7 +204,9 @@ class WakeTrial:
 
     async def _ask_gateway(self, request: str, **given: object) -> Any:  # noqa: ANN401 - JSON
         asked = {"session_key": self.session, **given}
-        return await plugin_socket.ask_gateway(self._door, request, plugin_socket.SECONDS, **asked)
+        return await plugin_socket.ask_gateway(
+            self._socket, request, plugin_socket.SECONDS, **asked
+        )
 
 
 async def _await_despite_cancel(doing: Coroutine[Any, Any, T]) -> T:
