@@ -41,7 +41,8 @@ from openclaw_taskmem.cli.client import Link, LinkError, connect
 from openclaw_taskmem.home import Home
 
 IDLE_SECONDS: Final = 600.0
-"""Seconds without a request after which the server ends. An open page asks every 25 s."""
+"""Seconds without a request of somebody who may look, after which the server ends. An open page
+asks every 25 s."""
 HELD_SECONDS: Final = 25.0
 """Seconds after which a page that waits for a change is answered anyway."""
 RETRY_SECONDS: Final = 1.0
@@ -91,7 +92,7 @@ class PageServer:
         """Opens the pages, once."""
 
     async def serve(self, idle_seconds: float = IDLE_SECONDS) -> None:
-        """Serve until nobody has asked for anything for `idle_seconds`, or the caller cancels."""
+        """Serve until nobody who may look has asked for `idle_seconds`, or the caller cancels."""
         # What asyncio logs of connections is not for the terminal of the user.
         logging.getLogger("asyncio").addHandler(logging.NullHandler())
         config = uvicorn.Config(
@@ -162,7 +163,8 @@ class PageServer:
         async def answer_if_allowed(request: Request) -> Response:
             response = self._find_refusal(request, keyed=keyed)
             if response is None:
-                self._asked.set()
+                if keyed:
+                    self._asked.set()
                 try:
                     response = await answer(request)
                 except LinkError as error:
@@ -197,6 +199,7 @@ class PageServer:
             message = "This link was used before; get another: taskmem ui"
             return JSONResponse({"message": message}, 403)
         self._token = None
+        self._asked.set()
         return JSONResponse({"path": f"/{self._key}/"})
 
     async def _add_slash(self, _: Request) -> Response:

@@ -109,7 +109,7 @@ class TaskLine(Value):
     actions: tuple[UserAction, ...] = ()
     """What the user may do with it."""
     effects: Mapping[UserAction, str] = {}
-    """What each of these would bring about; they are asked once more with these words."""
+    """What each of these would bring about; all but what takes words is asked once more with it."""
 
 
 class TaskNews(Value):
@@ -140,7 +140,8 @@ class TaskNews(Value):
     note: str = ""
     """What its agent wrote to the user who is to review it."""
     words: Message | None = None
-    """Its agent's newest message; None: none, or its calls tell more."""
+    """Its agent's newest message; None: none, or its calls tell more. It is the reason of a failure
+    for which none was given."""
 
 
 class _Standing(NamedTuple):
@@ -222,10 +223,13 @@ def _find_activity(news: TaskNews) -> Activity | None:
             failed=call.ok is False,
             outcome=call.outcome,
         )
-    if news.words is None:
-        return None
-    said = f"“{clip(to_plain_line(news.words.content), CALL_BYTES)}”"
-    return Activity(what=said, at=news.words.created_at, is_call=False)
+    if news.words is None or news.facts.task.status is TaskStatus.FAILED:
+        return None  # the line of a failed task quotes them
+    return Activity(what=_quote_words(news.words), at=news.words.created_at, is_call=False)
+
+
+def _quote_words(words: Message) -> str:
+    return f"“{clip(to_plain_line(words.content), CALL_BYTES)}”"
 
 
 def sort_lines(lines: Iterable[TaskLine]) -> Mapping[Section, Sequence[TaskLine]]:
@@ -268,8 +272,11 @@ def _judge_end(news: TaskNews) -> _Standing | None:
         return None
     if task.status is not TaskStatus.FAILED:
         return _Standing(Section.ENDED, str(task.status), task.updated_at)
-    why = f": {to_plain_line(news.failure)}" if news.failure else ""
-    return _Standing(Section.NEEDS_YOU, f"failed{why}", task.updated_at)
+    why = to_plain_line(news.failure)
+    if not why and news.words is not None:
+        why = f"its agent said last {_quote_words(news.words)}"
+    says = f"failed: {why}" if why else "failed"
+    return _Standing(Section.NEEDS_YOU, says, task.updated_at)
 
 
 def _judge_need(news: TaskNews) -> _Standing | None:

@@ -82,38 +82,48 @@ def list_actions(facts: TaskFacts, *, asks: bool) -> tuple[UserAction, ...]:
 
 
 def describe_effect(facts: TaskFacts, action: UserAction) -> str:
-    """Say in a sentence or two what an act would bring about now; empty: nothing to be asked."""
+    """Say in a sentence or two what an act would bring about now; empty: it speaks for itself."""
     run = facts.run
     in_turn = run is not None and current_run.is_at_work(run)
     holder = run.owner if run is not None else None
     stops = in_turn and holder is not None and holder.session_key is not None
     match action:
         case UserAction.APPROVE:
-            return f"Its work is accepted, and the task is completed.{_describe_waits(facts)}"
+            said = f"Its work is accepted, and the task is completed.{_describe_waits(facts)}"
         case UserAction.ACCEPT:
             said = (
                 "The task is completed, though its proof is missing. Your word is stored with it."
+                f"{_describe_waits(facts)}"
             )
-            return f"{said}{_describe_waits(facts)}"
         case UserAction.RESUME:
-            return "Its agent is told to go on."
+            said = "Its agent is told to go on."
         case UserAction.PAUSE:
             turn = " The turn that works on it now is not stopped." if in_turn else ""
-            return f"Its agent is not told to go on any more.{turn}{_describe_waits(facts)}"
+            said = f"Its agent is not told to go on any more.{turn}{_describe_waits(facts)}"
         case UserAction.CANCEL:
             turn = " The turn that works on it now is stopped." if stops else ""
-            return f"What was done so far is kept.{turn}{_describe_waits(facts)}"
-        case UserAction.ANSWER | UserAction.SEND_BACK:
-            return ""
+            watched = _count_open_waits(facts)
+            waits = "" if not watched else " Its wait is" if watched == 1 else " Its waits are"
+            ended = f"{waits} cancelled with it." if waits else ""
+            said = f"What was done so far is kept.{turn}{ended}"
+        case UserAction.SEND_BACK:
+            said = "Its agent is told your words, and goes on."
+        case UserAction.ANSWER:
+            said = ""
+    return said
 
 
 def _describe_waits(facts: TaskFacts) -> str:
     """Say what becomes of the open waits of a task that rests or ends."""
-    watched = sum(wait.status is WaitStatus.WATCHING for wait in facts.waits)
+    watched = _count_open_waits(facts)
     if not watched:
         return ""
     whose, their = ("Its wait goes", "it ends") if watched == 1 else ("Its waits go", "they end")
     return f" {whose} on, and its agent is woken when {their}."
+
+
+def _count_open_waits(facts: TaskFacts) -> int:
+    return sum(wait.status is WaitStatus.WATCHING for wait in facts.waits)
 
 
 def describe_wait_cancelling(target: str) -> str:

@@ -221,8 +221,15 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         proofs=read_proofs(context, facts),
         accepted=_is_accepted(context, task),
         calls=(calls := _read_newest_calls(context, task, run)),
-        words=None if calls else _find_last_words(context, task),
+        words=None if _tell_more(task, calls) else _find_last_words(context, task),
     )
+
+
+def _tell_more(task: Task, calls: Sequence[PastCall]) -> bool:
+    """Whether an agent's calls tell more than its last words: of a failure, only a failed one."""
+    if task.status is TaskStatus.FAILED:
+        return any(call.ok is False for call in calls)
+    return bool(calls)
 
 
 def _read_newest_calls(context: Context, task: Task, run: Run | None) -> tuple[PastCall, ...]:

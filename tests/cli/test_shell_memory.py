@@ -174,8 +174,6 @@ def test_what_an_act_brings_about_is_said_before_it_is_done(
 
     said = shell.type("cancel Bread", "n\n")
 
-    assert said.startswith(
-        "Bread: What was done so far is kept. Its wait goes on, and its agent is"
-    )
+    assert said.startswith("Bread: What was done so far is kept. Its wait is cancelled with it.")
     assert "Aborted" in said
     assert list_cancelled(daemon) == []

@@ -52,6 +52,11 @@ def line(
             "failed: No flour.",
         ),
         (
+            {"status": "failed", "news": {"words": a_message(content="No\nflour.")}},
+            "needs_you",
+            "failed: its agent said last “No flour.”",
+        ),
+        (
             {"news": {"doubt": "There is no report."}},
             "needs_you",
             "not proved: There is no report.",
@@ -126,6 +131,11 @@ def test_a_line_tells_what_its_agent_does_or_did_last(
     assert found is not None
     minute = int((found.at - DAWN).total_seconds() / 60)
     assert (found.what, minute, found.running, found.failed) == activity
+
+
+def test_what_is_quoted_as_the_reason_is_not_told_again() -> None:
+    words = a_message(content="No flour.")
+    assert line(status="failed", news={"words": words}).activity is None
 
 
 def test_a_line_has_the_number_of_its_current_step() -> None:

@@ -272,22 +272,61 @@ def test_an_ended_wait_is_not_cancelled_and_its_wake_stays(session: Session) -> 
 
 
 def test_effects_are_told_as_they_come_about(session: Session) -> None:
-    """A wait of a cancelled task goes on, and its end wakes the agent."""
+    """The waits of a cancelled task are cancelled with it, and their ends wake nobody."""
     world, task = session.world, session.works()
     wait = world.open_wait(task)
     line = overview.read_line(world.context, task)
     assert line.effects[UserAction.CANCEL] == (
-        "What was done so far is kept. The turn that works on it now is stopped. Its wait goes on, "
-        "and its agent is woken when it ends."
+        "What was done so far is kept. The turn that works on it now is stopped. Its wait is "
+        "cancelled with it."
     )
 
     act(session, task, "cancel")
 
     kinds = [event.kind for event in world.store.find_events(EventQuery(task_id=task))]
     assert "turn_stopped" in kinds
-    assert world.store.read_wait(wait.wait_id).status == "watching"
+    assert world.store.read_wait(wait.wait_id).status == "cancelled"
     world.end_wait(wait)
-    assert len(world.deliver()) == 1
+    assert world.deliver() == []
+
+
+@pytest.mark.parametrize("how", ["person", "agent"])
+def test_a_cancelled_task_has_no_open_wait(session: Session, how: str) -> None:
+    world, task = session.world, session.works()
+    waits = [world.open_wait(task).wait_id for _ in range(2)]
+
+    if how == "person":
+        act(session, task, "cancel")
+    else:
+        session.call("task_update", task_id=task, status="cancelled")
+
+    found = world.task(task)
+    assert found.linkage.active_wait_ids == ()
+    assert found.linkage.last_wait_state == "cancelled"
+    assert [world.store.read_wait(each).status for each in waits] == ["cancelled"] * 2
+    said = [content for _, kind, content in world.thread(task) if kind == "wait"]
+    assert [line.partition(" (")[0] for line in said] == ["smart_wait cancelled"] * 2
+    assert found.message_count == len(world.thread(task))
+
+
+def test_the_last_words_are_the_reason_where_none_was_given(session: Session) -> None:
+    task = session.takes_up()
+    session.does("ls")
+    session.call("task_update", task_id=task, message="There is no flour.")
+    facts = session.world.store.read_task(task)
+    failed = facts.task.model_copy(update={"status": TaskStatus.FAILED})
+    session.world.store.commit(Change(tasks=(failed,)))
+
+    line = overview.read_line(session.world.context, task)
+
+    assert line.says == "failed: its agent said last “There is no flour.”"
+
+
+def test_a_task_that_fails_or_is_completed_keeps_its_waits(session: Session) -> None:
+    world, task = session.world, session.works()
+    wait = world.open_wait(task)
+    session.call("task_update", task_id=task, status="failed")
+    assert world.store.read_wait(wait.wait_id).status == "watching"
 
 
 def test_a_pause_stops_no_turn_and_says_so(session: Session) -> None:

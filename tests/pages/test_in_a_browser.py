@@ -95,6 +95,9 @@ def test_a_review_shows_the_note_and_opens_the_file(
     page.goto(f"{root}task?id={showcase.tasks['report']}")
     review = page.get_by_role("region", name="To review")
     expect(review).to_contain_text("Please read page 2.")
+    approve = page.get_by_role("button", name="Approve")
+    told = "Its work is accepted, and the task is completed."
+    expect(approve).to_have_accessible_description(re.compile(told))
     review.get_by_role("link", name="report.md").click()
     expect(page.locator("pre.shown")).to_contain_text("# Third quarter")
     expect(page.locator(".sum")).to_contain_text("exists, created during the task")

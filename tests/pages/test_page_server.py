@@ -220,6 +220,25 @@ def test_the_pages_are_closed_when_nobody_looks(showcase: Showcase) -> None:
         httpx.get(server.link)
 
 
+@pytest.mark.parametrize(
+    ("path", "counts"), [("", False), ("no-key/", False), ("enter.js", False), ("{key}", True)]
+)
+def test_only_who_may_look_keeps_the_pages_open(
+    showcase: Showcase, path: str, *, counts: bool
+) -> None:
+    server = PageServer(showcase.daemon.home, may_act=False)
+    origin = server.link.partition("/#")[0]
+
+    async def ask() -> bool:
+        transport = httpx.ASGITransport(server.build_app())
+        async with httpx.AsyncClient(transport=transport, base_url=origin) as client:
+            await client.get(path.format(key=server._key))
+        return server._asked.is_set()
+
+    with server._socket:
+        assert asyncio.run(ask()) is counts
+
+
 def test_connections_beyond_the_limit_are_closed(
     showcase: Showcase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
