@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def command(url: str, *, no_open: bool) -> None:
     """Show in the browser what the screen showed, at URL, which memory_recall gives.
 
-    URL is a video_url such as memories://recordings/2026-02-10/segment-447; #t=142 behind it is
-    the place in seconds. The page is a file of this machine; the next one, or
+    URL is a video_url such as memories://recordings/2026-02-10/segment-447#t=142; the page opens
+    at its place, t in seconds. The page is a file of this machine; the next one, or
     taskmem record forget, removes it. Only a person may open it.
     """
     from taskmem_hookspecs import TaskmemError

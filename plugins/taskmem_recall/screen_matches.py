@@ -164,16 +164,17 @@ def build_recollection(
         confidence=round(confidence, 3),
         summary=summarize_moments(shown),
         steps=list_steps(shown, words),
-        video_url=format_segment_url(segment or shown),
+        video_url=format_moment_url(segment or shown, first),
         video_start_ms=first.place_ms,
         video_end_ms=end,
         source="screen",
     )
 
 
-def format_segment_url(segment: Sequence[Moment]) -> str:
-    """Return the address of a segment, which `taskmem open` shows; it has at least one moment."""
-    return f"memories://recordings/{segment[0].at:%Y-%m-%d}/segment-{segment[0].segment}"
+def format_moment_url(segment: Sequence[Moment], moment: Moment) -> str:
+    """Return the address at which `taskmem open` shows a moment in its segment."""
+    place = f"{moment.place_ms / 1000:.3f}".rstrip("0").rstrip(".")
+    return f"memories://recordings/{segment[0].at:%Y-%m-%d}/segment-{moment.segment}#t={place}"
 
 
 def summarize_moments(moments: Sequence[Moment]) -> str:

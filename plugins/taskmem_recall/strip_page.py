@@ -21,7 +21,7 @@ from taskmem_recall.recording_database import STRIPS, clear_strips, make_private
 from taskmem_recall.window_exclusions import STRIP_TITLE
 
 _GREATEST: Final = (1 << 63) - 1
-_FORM: Final = "memories://recordings/2026-02-10/segment-447"
+_FORM: Final = "memories://recordings/2026-02-10/segment-447#t=142"
 
 
 class AddressUnclear(Exception):
@@ -58,7 +58,7 @@ def parse_address(url: str) -> SegmentAddress:
         pass
     raise AddressUnclear(
         f"{url!r} is no address of a recording; memory_recall gives them as video_url, such as "
-        f"{_FORM}, and #t=142 behind it is the place in seconds."
+        f"{_FORM}, where t is the place in seconds."
     )
 
 

@@ -210,8 +210,7 @@ def test_how_a_key_was_added_is_recalled_from_the_screen(
     assert any("alxdws2" in step for step in found["steps"])
     assert 0 < found["video_start_ms"] < found["video_end_ms"]
 
-    place = f"#t={found['video_start_ms'] / 1000}"
-    person.type(f"open {found['video_url']}{place}")
+    person.type(f"open {found['video_url']}")
     with open_chromium(screen, tmp_path / "reader") as page:
         page.goto(shown_address.read_text())
         asked = page.locator("article.asked")

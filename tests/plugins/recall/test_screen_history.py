@@ -224,7 +224,7 @@ def test_an_episode_is_found_with_its_place_in_the_strip(store, history):
     add_moment(store, "done", seconds=250, page="GitHub")
     (found,) = history.recall("how did I add an SSH key on GitHub", 1, 0.5)
     assert found.timestamp == NOW - timedelta(seconds=300)
-    assert found.video_url == "memories://recordings/2026-02-10/segment-2"
+    assert found.video_url == "memories://recordings/2026-02-10/segment-2#t=100"
     assert (found.video_start_ms, found.video_end_ms) == (100_000, 150_000)
     assert found.duration_seconds == 50
     assert found.source == "screen"

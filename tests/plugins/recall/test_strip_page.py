@@ -13,6 +13,7 @@ from playwright.sync_api import Page
 from taskmem_recall.moments import Moment
 from taskmem_recall.recording_database import clear_strips
 from taskmem_recall.recording_store import RecordingStore
+from taskmem_recall.screen_matches import format_moment_url
 from taskmem_recall.strip_page import (
     AddressUnclear,
     SegmentAddress,
@@ -82,6 +83,16 @@ def test_what_is_no_address_is_refused_with_an_example(url):
 def test_a_place_is_the_moment_that_was_shown_there(store):
     moments = record_segment(store, 3)
     assert [find_moment(moments, at).id for at in (-1, 0, 19.9, 20, 9e9)] == [1, 1, 1, 2, 3]
+
+
+def test_the_address_of_a_moment_opens_at_that_moment(store):
+    for place in (0, 0.001, 0.7, 59.999, 119.3):
+        at = NOON + timedelta(seconds=place)
+        store.add_moment(Moment(at=at, window_title="t", application="firefox"), None)
+    moments = store.list_moments()
+    found = [parse_address(format_moment_url(moments, moment)) for moment in moments]
+    assert [address.segment for address in found] == [1] * 5
+    assert [find_moment(moments, address.seconds) for address in found] == moments
 
 
 def test_a_strip_is_its_owners_alone_and_one_at_a_time(store):
