@@ -158,7 +158,7 @@ def apply_call(
     ):
         moved = _move_run(run, change, caller, now, policy)
     if call.ask is not None:
-        moved = _ask_user(task, moved, call.ask, call.options, now)
+        moved = ask_user(task, moved, call.ask, call.options, now)
     after = run_calls.note_call(moved.run, caller, call.token, now, policy)
     if call.marked:
         after = apply_events(after, StepsDone(), now=now).run
@@ -235,7 +235,7 @@ def _is_later_turn(run: Run, caller: Caller) -> bool:
     return caller.turn_since is None or caller.turn_since >= run.changed_at
 
 
-def _ask_user(
+def ask_user(
     task: Task, moved: RunTransition, ask: str, options: tuple[str, ...], now: datetime
 ) -> RunTransition:
     """Block a run with a question, and notify the user."""

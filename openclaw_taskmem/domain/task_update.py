@@ -260,7 +260,7 @@ def _apply_to_run(
     if not wish.has_changes:
         return Change()
     if facts.run is None:
-        return _begin_run(updated.task, begin)
+        return _begin_run(updated.task, wish, begin, now)
     call = task_runs.RunCall(
         caller=wish.caller,
         token=wish.token,
@@ -274,8 +274,10 @@ def _apply_to_run(
     return task_runs.apply_call(facts, updated.task, call, now, policy=policy, sessions=sessions)
 
 
-def _begin_run(task: Task, begin: Begin) -> Change:
+def _begin_run(task: Task, wish: UpdateRequest, begin: Begin, now: datetime) -> Change:
     moved = begin(task) if task.status is TaskStatus.ACTIVE else None
+    if moved is not None and wish.ask is not None:
+        moved = task_runs.ask_user(task, moved, wish.ask, wish.ask_options, now)
     if moved is None:
         return Change()
     return Change(runs=(moved.run,), events=moved.events)
@@ -367,13 +369,12 @@ def _build_messages(
         )
     asked: tuple[Message, ...] = ()
     if wish.ask is not None:
-        content = f"Asked the user: {wish.ask}"
         asked = (
             Message(
                 task_id=task.task_id,
                 role=Role.AGENT,
                 msg_type=MessageType.TEXT,
-                content=content,
+                content=f"Asked the user: {wish.ask}",
                 created_at=now,
             ),
         )

@@ -23,7 +23,7 @@ from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.rights import Act, TaskHolder, Tie
 from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.run_events import UserHeard
-from openclaw_taskmem.domain.run_machine import RunTransition, apply_events
+from openclaw_taskmem.domain.run_machine import RunTransition, apply_events, begin_run
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.task_update import UpdateRequest
 from openclaw_taskmem.engine import packets, run_recovery
@@ -254,12 +254,16 @@ def _is_away(context: Context, run: Run) -> bool:
 
 
 def begin_caller_run(
-    context: Context, caller: Caller, now: datetime, task: Task
+    context: Context, caller: Caller, now: datetime, task: Task, *, asks: bool = False
 ) -> RunTransition | None:
     """Begin a caller's run on a task; None: the caller cannot own one.
 
-    For a user, a run is queued for the role of the last one (`begin_run_for_last_role`).
+    For a user, a run is queued for the role of the last one (`begin_run_for_last_role`). If the
+    call `asks` the user something, a gateway's session gets a run that keeps the question,
+    whoever calls.
     """
+    if asks and caller.gateway_owner is None and context.sessions.is_own(task.session_key):
+        return begin_session_run(context, task, now)
     if caller.is_user:
         return begin_run_for_last_role(context, task, now)
     return task_runs.begin_for_caller(
@@ -268,6 +272,18 @@ def begin_caller_run(
         run_id=context.new_id("run", now),
         now=now,
         policy=context.runs,
+        last=find_last_run(context, task.task_id),
+    )
+
+
+def begin_session_run(context: Context, task: Task, now: datetime) -> RunTransition:
+    """Begin a run of a task for the task's session, which does not work on it yet."""
+    return begin_run(
+        task,
+        run_id=context.new_id("run", now),
+        now=now,
+        session_key=task.session_key,
+        home=task.home,
         last=find_last_run(context, task.task_id),
     )
 

@@ -41,6 +41,7 @@ from openclaw_taskmem.engine.run_guards import (
     GO_ON,
     admit_any,
     begin_caller_run,
+    begin_session_run,
     guard_reopen,
     guard_task,
     make_resume_wake,
@@ -290,14 +291,7 @@ def _begin_next_run(
     session = task.session_key
     if not context.sessions.is_own(session) or not context.reaches(task.host, session):
         return None
-    return begin_run(
-        task,
-        run_id=context.new_id("run", now),
-        now=now,
-        session_key=session,
-        home=task.home,
-        last=find_last_run(context, task.task_id),
-    )
+    return begin_session_run(context, task, now)
 
 
 def _claim_task_run(

@@ -261,7 +261,8 @@ def _try_update(
 def _build_update(
     context: Context, facts: TaskFacts, wish: UpdateRequest, now: datetime
 ) -> tuple[Change, UpdateResult]:
-    begun = partial(begin_caller_run, context, wish.caller, now)
+    asks = wish.ask is not None
+    begun = partial(begin_caller_run, context, wish.caller, now, asks=asks)
     change, updated = apply_update(
         facts, wish, now, sessions=context.sessions, policy=context.runs, begin=begun
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.overview import Section
+from openclaw_taskmem.domain.turns import Origin
 from openclaw_taskmem.domain.user_actions import ActRequest, UserAction
 from openclaw_taskmem.engine import lookup, overview, user_actions
 from openclaw_taskmem.engine.context import Context
@@ -19,7 +21,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.errors import EvidenceMissing
 from taskmem_hookspecs.testing import a_task
-from tests.support.sessions import Session
+from tests.support.sessions import MAIN, Session
 from tests.support.world import World
 
 TASKS = ("task",)
@@ -51,6 +53,43 @@ def test_an_answer_reaches_the_agent_that_asked(session: Session) -> None:
 
     assert said == '"Deploy": its agent is told your answer.'
     assert "Firefox" in [wake.text for wake in session.world.wakes() if wake.state == "due"][-1]
+
+
+SHELL = Caller(person=True, host="openclaw", session_key=MAIN)
+"""An agent that calls by the shell of its session."""
+
+
+def test_a_question_from_an_agents_shell_is_shown_and_answered(session: Session) -> None:
+    world = session.world
+    task = world.register("Deploy", caller=SHELL)
+
+    said = world.call("task_update", SHELL, task_id=task, ask="Which?", ask_options=["A", "B"])
+
+    assert said["message"].startswith("The user is shown your question")
+    line = overview.read_line(world.context, task)
+    assert (line.section, line.question, line.options) == (Section.NEEDS_YOU, "Which?", ("A", "B"))
+    assert act(session, task, "answer", "A") == '"Deploy": its agent is told your answer.'
+    [wake] = [wake for wake in world.wakes() if wake.state == "due"]
+    assert wake.session_key == MAIN
+    assert 'The user answered: "A"' in wake.text
+
+
+def test_the_agent_that_asked_by_its_shell_goes_on_by_a_tool(session: Session) -> None:
+    task = session.world.register("Deploy", caller=SHELL)
+    session.world.call("task_update", SHELL, task_id=task, ask="Which browser?")
+    act(session, task, "answer", "Firefox")
+
+    session.begins(Origin.TASKMEM)
+    session.call("task_update", task_id=task, status="active")
+
+    assert session.run(task).state is RunState.RUNNING
+
+
+def test_a_question_that_reopens_a_task_is_kept(session: Session) -> None:
+    task = session.takes_up()
+    session.call("task_update", task_id=task, status="failed")
+    session.call("task_update", task_id=task, status="active", ask="Which browser?")
+    assert overview.read_line(session.world.context, task).question == "Which browser?"
 
 
 def test_of_two_answers_the_second_is_told_that_it_came_late(session: Session) -> None:
