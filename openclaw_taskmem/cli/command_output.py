@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
@@ -43,6 +46,20 @@ def require_person() -> None:
 
     if why := explain_not_a_person(os.environ):
         fail(why)
+
+
+@contextmanager
+def interrupt_on_sigterm() -> Generator[None]:
+    """Treat SIGTERM like Ctrl-C, so that a command cleans up."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def print_json(document: object) -> None:

@@ -28,6 +28,7 @@ from openclaw_taskmem.cli.tables import (
     print_table,
     widen_console,
 )
+from openclaw_taskmem.domain.proof import format_checksum
 from openclaw_taskmem.domain.texts import format_count, to_printable
 
 WAKES: Final = 5
@@ -37,8 +38,6 @@ MESSAGES: Final = 50
 DEEPER: Final = 4
 """Blanks before the details of a row, and before the lines of a message."""
 UNJUDGED: Final = "Task memory tests that a thing exists and changed; nobody judged its content."
-CHECKSUM: Final = 12
-"""Digits of a checksum that are shown."""
 
 
 def print_task(found: Any, thread: Iterable[Sequence[Any]] | None = None) -> None:  # noqa: ANN401 - JSON
@@ -154,7 +153,7 @@ def _draw_made(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: 
     yield _draw_heading("Made")
     for proof in found["proofs"]:
         size = None if proof["size"] is None else f"{proof['size']:,} bytes"
-        checksum = proof["sha256"] and f"sha256 {proof['sha256'][:CHECKSUM]}"
+        checksum = proof["sha256"] and format_checksum(proof["sha256"])
         looked = proof["looked_at"] and f"looked at {_format_time(proof['looked_at'], now)}"
         about = ", ".join(filter(None, (size, checksum, looked)))
         details = filter(None, (proof["tested"], about))

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import signal
 from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -18,6 +17,7 @@ from pydantic import JsonValue
 
 from openclaw_taskmem.cli import core_checks, daemon_presence
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
+from openclaw_taskmem.cli.command_output import interrupt_on_sigterm
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.texts import format_count, to_one_line, to_printable
@@ -79,7 +79,7 @@ def run_doctor(
     logging.getLogger("openclaw_taskmem").addHandler(logging.NullHandler())
     found: list[HealthRow] = []
     with (
-        _interrupt_on_sigterm(),
+        interrupt_on_sigterm(),
         closing(run_all_checks(environ, SystemClock(), proof=proof)) as rows,
     ):
         subject = ""
@@ -96,20 +96,6 @@ def run_doctor(
                 say_row(row)
     say(format_json(found) if as_json else format_summary(found))
     return 0 if is_healthy(found) else 1
-
-
-@contextmanager
-def _interrupt_on_sigterm() -> Generator[None]:
-    """Treat SIGTERM like Ctrl-C, so that checks clean up."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def find_subject(row: HealthRow) -> str:

@@ -14,6 +14,7 @@ from openclaw_taskmem.cli.command_output import (
     ENDED_TOO,
     call_daemon,
     fail,
+    interrupt_on_sigterm,
     print_json,
     require_person,
 )
@@ -97,7 +98,6 @@ def ui(*, no_open: bool) -> None:
     minutes in which nobody looks. Run by an agent, they can only be looked at.
     """
     import asyncio
-    import signal
     import webbrowser
     from contextlib import ExitStack
 
@@ -111,11 +111,7 @@ def ui(*, no_open: bool) -> None:
     server = PageServer(home, may_act=may_act)
     click.echo(f"Open this link; it works once:\n  {server.link}\nCtrl-C ends.")
 
-    def interrupt(_number: int, _frame: object) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    signal.signal(signal.SIGTERM, interrupt)  # as Ctrl-C, so that the file is removed
-    with ExitStack() as stack:
+    with interrupt_on_sigterm(), ExitStack() as stack:
         if not no_open and may_act and has_window_browser(os.environ):
             webbrowser.open(stack.enter_context(server.write_redirect()).as_uri())
         asyncio.run(server.serve())

@@ -16,6 +16,8 @@ from taskmem_hookspecs.value import Instant
 NAMED: Final = 3
 """Most things that a summary names."""
 NAME_BYTES: Final = 60
+_CHECKSUM: Final = 12
+"""Digits of a checksum that are shown."""
 
 
 class ProofStanding(StrEnum):
@@ -47,6 +49,11 @@ class Proof(Value):
     looked_at: Instant | None = None
     """When Task memory looked at it; None: it did not."""
     is_file: bool = True
+
+
+def format_checksum(sha256: str) -> str:
+    """Write a checksum as people are shown it: its first digits."""
+    return f"sha256 {sha256[:_CHECKSUM]}"
 
 
 _STANDINGS: Final = {

@@ -8,6 +8,7 @@ from typing import Final
 
 from openclaw_taskmem.domain import ledger
 from openclaw_taskmem.domain.notices import NAME_BYTES
+from openclaw_taskmem.domain.proof import format_checksum
 from openclaw_taskmem.domain.run_checkpoints import digest_text
 from openclaw_taskmem.domain.task_update import UpdateRequest
 from openclaw_taskmem.domain.texts import clip_start, quote_line, to_plain_line
@@ -26,8 +27,6 @@ NAMED: Final = 5
 """Files that a refusal names at most."""
 PATH_BYTES: Final = 200
 """Longest end of a path that a refusal shows."""
-CHECKSUM: Final = 12
-"""Digits of a checksum that are shown."""
 _GONE: Final = (LedgerVerdict.ABSENT, LedgerVerdict.EMPTY)
 
 
@@ -94,7 +93,7 @@ def _describe_file(entry: LedgerEntry) -> str:
     if _is_gone(entry):
         return f"{name} (now gone or empty)"
     if checksum := _get_checksum(entry):
-        return f"{name} (now sha256 {checksum[:CHECKSUM]})"
+        return f"{name} (now {format_checksum(checksum)})"
     path = clip_start(to_plain_line(entry.path), PATH_BYTES)
     why = to_plain_line(entry.why or "It has no checksum now.").rstrip(".")
     return f"{path} (not verified now: {why})"
