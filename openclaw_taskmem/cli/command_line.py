@@ -50,6 +50,16 @@ class _ErrorReportingGroup(click.Group):
         ctx.obj = commands.PluginCommandLine()
         return commands.find_plugin_command(cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return a command and its words; `--json` before it counts as if it stood behind it."""
+        name, command, words = super().resolve_command(ctx, args)
+        if ctx.params.get("as_json"):
+            names = 1 if isinstance(command, click.Group) else 0
+            words = [*words[:names], "--json", *words[names:]]
+        return name, command, words
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the commands in groups, each with the whole first sentence of its help."""
         names = self.list_commands(ctx)

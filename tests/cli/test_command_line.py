@@ -63,6 +63,26 @@ def test_a_long_thread_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(run.output)["messages"] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        (["--json", "settings"], ["settings", "--json"]),
+        (["--json", "record", "status"], ["record", "status", "--json"]),
+    ],
+)
+def test_json_before_a_command_is_as_behind_it(
+    before: list[str], behind: list[str], home: Path
+) -> None:
+    assert document(home, *before) == document(home, *behind)
+
+
+@pytest.mark.parametrize("words", [["demo"], ["record", "on"], ["call", "task_list"]])
+def test_json_before_a_command_without_it_is_refused(words: list[str]) -> None:
+    run = CliRunner().invoke(cli, ["--json", *words])
+    assert run.exit_code == 2
+    assert "No such option '--json'" in run.output
+
+
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_every_command_explains_itself(command: str, text_snapshot: Any) -> None:
     words = [command, "--help"] if command else ["--help"]
