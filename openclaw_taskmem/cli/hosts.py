@@ -38,7 +38,7 @@ def build_tool_call(
     """Return the parameters of a tool call to the daemon: tool, arguments and host.
 
     A command that OpenClaw, or no known host, runs gets the session and host that the environment
-    names.
+    names. A host of None means that a person calls.
     """
     shown = find_host_variable(environ)
     host = None if shown is None else HOSTS[shown]
@@ -46,7 +46,7 @@ def build_tool_call(
     session = environ.get(SESSION)
     if session and host in (None, OPENCLAW):
         given.setdefault("session_key", session)
-        host = environ.get(HOST) or host
+        host = environ.get(HOST) or OPENCLAW
     return {"tool": tool, "arguments": given, "host": host}
 
 
@@ -56,7 +56,7 @@ def explain_not_a_person(environ: Mapping[str, str]) -> str | None:
     Any program with a shell can make a terminal: this only prevents mistakes, and the log names the
     process that asked.
     """
-    host = find_host_variable(environ)
+    host = find_host_variable(environ) or (SESSION if environ.get(SESSION) else None)
     if host is not None:
         return (
             f"{host} is set, so an agent's host runs this, and only a person may: call it "

@@ -64,10 +64,10 @@ def print_overview(*, as_json: bool = False) -> None:
     from openclaw_taskmem.cli.shell_memory import note_list
 
     found = call_daemon("overview")
-    note_list(line for lines in found["sections"].values() for line in lines)
     if as_json:
         print_json(found)
         return
+    note_list(line for lines in found["sections"].values() for line in lines)
     from openclaw_taskmem.cli import overview_text
 
     overview_text.print_overview(found)
@@ -128,10 +128,10 @@ def list_(*, as_json: bool, ended_too: bool, implicit: bool, limit: int) -> None
     from openclaw_taskmem.cli.shell_memory import note_list
 
     found = call_daemon("tasks", all=ended_too, implicit=implicit, limit=limit)
-    note_list(found["tasks"])
     if as_json:
         print_json(found)
         return
+    note_list(found["tasks"])
     from openclaw_taskmem.cli.overview_text import print_tasks
 
     print_tasks(found, limit)
@@ -172,8 +172,6 @@ def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:
             "waits with taskmem show, and give --pictures with the id of one."
         )
     found = call_daemon("show", id=any_id)
-    if kind == "task":
-        note_question(any_id, found["line"]["question_id"])
     if as_json:
         if kind == "task":
             found["messages"] = [each for page in iterate_thread(any_id, found) for each in page]
@@ -185,6 +183,8 @@ def show(*, what: str, as_json: bool, whole: bool, pictures: bool) -> None:
     if pictures:
         detail_text.print_pictures(found)
     elif kind == "task":
+        if sys.stdout.isatty():
+            note_question(any_id, found["line"]["question_id"])
         detail_text.print_task(found, iterate_thread(any_id, found) if whole else None)
     else:
         detail_text.PRINTERS[kind](found)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.cli.hosts import build_tool_call
+from openclaw_taskmem.cli.hosts import build_tool_call, explain_not_a_person
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,12 @@ def test_shell_session_is_used_unless_a_call_names_one() -> None:
     environ = {"TASKMEM_SESSION_KEY": "agent:main:main"}
     for given, wanted in (({}, "agent:main:main"), ({"session_key": "s"}, "s")):
         assert build_tool_call("task_list", given, environ)["arguments"] == {"session_key": wanted}
+
+
+def test_what_is_called_for_a_session_is_no_persons() -> None:
+    environ = {"TASKMEM_SESSION_KEY": "agent:main:main"}
+    assert build_tool_call("task_update", {}, environ)["host"] == "openclaw"
+    assert "TASKMEM_SESSION_KEY is set" in (explain_not_a_person(environ) or "")
 
 
 OPENCLAW = {

@@ -148,6 +148,32 @@ def test_a_question_that_went_into_a_file_was_not_shown(
     assert "Aborted" in said
 
 
+@pytest.mark.parametrize("words", ["list --json", "--json list", "--json"])
+def test_a_list_for_programs_renumbers_nothing(
+    daemon: Daemon, open_shell: Callable[[], Shell], words: str
+) -> None:
+    daemon.register("Bread")
+    shell = open_shell()
+    shell.type("list")
+    daemon.register("Release 2.0")
+
+    assert "Release 2.0" in shell.type(words)
+
+    assert '"Bread"' in shell.type("pause 1 --yes")
+
+
+def test_a_question_in_a_task_for_programs_was_not_shown(
+    daemon: Daemon, open_shell: Callable[[], Shell]
+) -> None:
+    task = daemon.register("Deploy")
+    daemon.call("task_claim", task_id=task)
+    daemon.call("task_update", task_id=task, ask="Delete the old site?")
+    shell = open_shell()
+    shell.type('show Deploy --json >"$TERMINAL"')
+
+    assert "Aborted" in shell.type("answer Deploy Yes", "n\n")
+
+
 def test_a_review_is_shown_with_its_note_and_approved(
     daemon: Daemon, open_shell: Callable[[], Shell]
 ) -> None:
