@@ -237,6 +237,7 @@ def run_all_checks(
             transport, row = core_checks.check_transport(status, plugin_host, settings)
             yield row
             yield from _check_wakes(answers, clock)
+            yield from _check_hosts(status)
             if status is not None and "readers" in status:
                 yield from core_checks.check_readers(cast("list[Any]", status["readers"]))
             if status is not None and "keeps" in status:
@@ -290,6 +291,20 @@ def _check_wakes(answers: _Answers, clock: Clock) -> Iterator[HealthRow]:
         # A wake that has been due for long is not among the newest.
         wakes = {wake["wake_id"]: wake for wake in (*recent, *open_wakes)}
         yield from core_checks.check_wakes([*wakes.values()], clock.now())
+
+
+def _check_hosts(status: Mapping[str, Any] | None) -> Iterator[HealthRow]:
+    """Warn of open tasks if no host is known in which an agent could be woken."""
+    if status is None or status["gateways"] or not (hostless := status.get("hostless")):
+        return
+    tasks = f"{format_count(hostless, 'task')} {'is' if hostless == 1 else 'are'} open"
+    yield core_checks.build_warn_row(
+        "wakes.hosts",
+        f"{tasks}, and nobody can be woken: no host of an agent is known.",
+        "Set up the host of your agents: taskmem setup claude, codex or openclaw. Until then, tell "
+        "your agent yourself to go on.",
+        "Work that stops stays where it is.",
+    )
 
 
 class _Answers:

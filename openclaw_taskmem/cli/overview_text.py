@@ -74,10 +74,9 @@ def draw_overview(found: Any, console: Console) -> RenderableType:  # noqa: ANN4
     if found["unlisted"]:
         more = f"\n{format_count(found['unlisted'], 'more open task')}; all: taskmem list"
         drawn.append(Text(more, style="dim"))
-    if sections["needs_you"]:
-        drawn.append(
-            Text(f"\n{_describe_next(sections['needs_you'][0], console.width)}", style="dim")
-        )
+    needing = next(iter(sections["needs_you"]), None)
+    if needing and (ways := _describe_next(needing, console.width)):
+        drawn.append(Text(f"\n{ways}", style="dim"))
     return Group(*drawn)
 
 

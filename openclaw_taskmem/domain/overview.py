@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from openclaw_taskmem.domain import current_run, reachability
 from openclaw_taskmem.domain.plan import compute_progress
 from openclaw_taskmem.domain.proof import Proof, summarize_proofs
+from openclaw_taskmem.domain.reachability import Unreached
 from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
 from openclaw_taskmem.domain.run_checkpoints import PastCall
 from openclaw_taskmem.domain.run_policy import RunReason
@@ -38,7 +39,8 @@ class Section(StrEnum):
     """Where a task is listed, in this order."""
 
     NEEDS_YOU = "needs_you"
-    """Only the user can move it on: a question, a review, a failure, what is not proved."""
+    """Only the user can move it on: a question, a review, a failure, what is not proved, an agent
+    that nobody can wake."""
     AT_WORK = "at_work"
     """An agent works on it."""
     WAITING = "waiting"
@@ -120,6 +122,8 @@ class TaskNews(Value):
     """Its newest run, which may have ended; None: none."""
     failure: str = ""
     """Why it failed; empty: it did not, or no reason was given."""
+    unreached: Unreached | None = None
+    """Why its agent cannot be woken; None: it can, or need not."""
     doubt: str = ""
     """Why its completion was refused last; empty: it was not."""
     question: str | None = None
@@ -190,7 +194,11 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         files_id=news.files_id,
         options=news.options,
         actions=actions,
-        effects={each: said for each in actions if (said := describe_effect(news.facts, each))},
+        effects={
+            each: said
+            for each in actions
+            if (said := describe_effect(news.facts, each, news.unreached))
+        },
     )
 
 
@@ -255,18 +263,22 @@ def name_owner(news: TaskNews) -> str | None:
 
 def _describe_standing(news: TaskNews, now: datetime, stuck_seconds: float) -> _Standing:
     task, run = news.facts.task, news.facts.run
-    judged = (rule(news) for rule in _RULES)
+    judged = (rule(news, now) for rule in _RULES)
     found = next((standing for standing in judged if standing is not None), None)
     if found is not None:
         return found
+    heard = task.updated_at if run is None else max(task.updated_at, run.seen_at)
+    silent = (now - heard).total_seconds() >= stuck_seconds
+    if silent and news.unreached is not None:
+        return _describe_unreached("silent", news.unreached, heard)
     if run is not None:
         return _Standing(Section.AT_WORK, "between two turns", run.seen_at)
-    if (now - task.updated_at).total_seconds() < stuck_seconds:
+    if not silent:
         return _Standing(Section.AT_WORK, "at work, as last heard", task.updated_at)
     return _Standing(Section.IDLE, "silent", task.updated_at)
 
 
-def _judge_end(news: TaskNews) -> _Standing | None:
+def _judge_end(news: TaskNews, _: datetime) -> _Standing | None:
     task = news.facts.task
     if not task.status.terminal:
         return None
@@ -279,33 +291,33 @@ def _judge_end(news: TaskNews) -> _Standing | None:
     return _Standing(Section.NEEDS_YOU, says, task.updated_at)
 
 
-def _judge_need(news: TaskNews) -> _Standing | None:
+def _judge_need(news: TaskNews, _: datetime) -> _Standing | None:
     need, run = _describe_need(news), news.facts.run
     return _Standing(Section.NEEDS_YOU, need, run.changed_at) if need and run else None
 
 
-def _judge_work(news: TaskNews) -> _Standing | None:
+def _judge_work(news: TaskNews, _: datetime) -> _Standing | None:
     run = news.facts.run
     if run is None or not current_run.is_at_work(run):
         return None
     return _Standing(Section.AT_WORK, "at work", run.limits.turn_began_at or run.changed_at)
 
 
-def _judge_doubt(news: TaskNews) -> _Standing | None:
+def _judge_doubt(news: TaskNews, _: datetime) -> _Standing | None:
     if not news.doubt:
         return None
     says = f"not proved: {to_plain_line(news.doubt)}"
     return _Standing(Section.NEEDS_YOU, says, news.facts.task.updated_at)
 
 
-def _judge_waits(news: TaskNews) -> _Standing | None:
+def _judge_waits(news: TaskNews, _: datetime) -> _Standing | None:
     watched = [w for w in news.facts.waits if w.status is WaitStatus.WATCHING]
     if not watched:
         return None
     return _Standing(Section.WAITING, _describe_wait(watched, news.seen), watched[0].armed_at)
 
 
-def _judge_rest(news: TaskNews) -> _Standing | None:
+def _judge_rest(news: TaskNews, _: datetime) -> _Standing | None:
     task, run = news.facts.task, news.facts.run
     stopped = run is not None and run.why == RunReason.STOPPED
     if task.status is TaskStatus.PAUSED and not stopped:
@@ -316,7 +328,23 @@ def _judge_rest(news: TaskNews) -> _Standing | None:
     return _Standing(Section.IDLE, f"waits for {what}" if what else "stopped", run.changed_at)
 
 
-def _judge_queue(news: TaskNews) -> _Standing | None:
+def _judge_unreached(news: TaskNews, now: datetime) -> _Standing | None:
+    """Judge a task that goes on only if its agent is woken, which nobody can."""
+    run = news.facts.run
+    kept = next((w for w in news.facts.wakes if reachability.is_kept(w)), None)
+    queued = run is not None and run.state is RunState.QUEUED
+    since = kept.created_at if kept else run.changed_at if run and queued else None
+    if news.unreached is None or since is None or now - since < reachability.SETTLING:
+        return None
+    return _describe_unreached("waits for its agent", news.unreached, since)
+
+
+def _describe_unreached(said: str, unreached: Unreached, since: datetime) -> _Standing:
+    says = f"{said}, and {to_plain_line(unreached.why)}. {unreached.cure}"
+    return _Standing(Section.NEEDS_YOU, says, since)
+
+
+def _judge_queue(news: TaskNews, _: datetime) -> _Standing | None:
     run = news.facts.run
     if run is None or run.state is not RunState.QUEUED:
         return None
@@ -324,16 +352,9 @@ def _judge_queue(news: TaskNews) -> _Standing | None:
     return _Standing(Section.WAITING, says, run.changed_at)
 
 
-def _judge_unreached(news: TaskNews) -> _Standing | None:
-    kept = next((w for w in news.facts.wakes if reachability.is_kept(w)), None)
-    if kept is None:
-        return None
-    return _Standing(Section.IDLE, "its agent cannot be woken from here", kept.created_at)
-
-
 _RULES: Final = (
     *(_judge_end, _judge_need, _judge_work, _judge_doubt),
-    *(_judge_waits, _judge_rest, _judge_queue, _judge_unreached),
+    *(_judge_waits, _judge_rest, _judge_unreached, _judge_queue),
 )
 """What is known of a task, the most important first; each returns None if it does not hold."""
 

@@ -6,10 +6,11 @@ Source: rulings "a wake without a session" and "`taskmem wait ID`".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from taskmem_hookspecs import Change, WaitStatus, Wake, WakeState
+from openclaw_taskmem.domain.texts import clip, to_plain_line
+from taskmem_hookspecs import Change, Value, WaitStatus, Wake, WakeState
 
 ANY: Final = "auto"
 """Stands for any transport that works here."""
@@ -33,6 +34,20 @@ EXITS: Final = {
 }
 """Exit codes of `taskmem wait`, by how the wait ended."""
 
+SETTLING: Final = timedelta(minutes=1)
+"""How long a wake may be kept, or fail, before its agent counts as one that cannot be woken."""
+ERROR_BYTES: Final = 200
+"""Longest excerpt of why a wake was not delivered."""
+
+
+class Unreached(Value):
+    """Why a task's agent cannot be woken, and what its user can do."""
+
+    why: str
+    """A clause without a full stop."""
+    cure: str
+    """A sentence."""
+
 
 def name_client_host(name: str | None) -> str:
     """Return the host name of an MCP client; None: it gave no name."""
@@ -52,6 +67,11 @@ def is_same_host(one: str | None, other: str | None) -> bool:
 def is_other_gateway(one: str | None, other: str | None) -> bool:
     """True if two hosts are different gateways, both named by their plug-ins."""
     return one != other and is_named_gateway(one) and is_named_gateway(other)
+
+
+def is_named_host(host: str | None) -> bool:
+    """True if it is known in which gateway or client an agent runs."""
+    return bool((host or "").partition(":")[2])
 
 
 def is_named_gateway(host: str | None) -> bool:
@@ -135,3 +155,34 @@ def describe_kept(wake: Wake) -> str:
         if wake.task_id is not None:
             read += f", or with its next query of {wake.task_id}"
     return f"no way to reach {wake.host or 'its host'}; its agent {read}"
+
+
+def find_unreached(
+    task_id: str, host: str | None, wake: Wake | None, now: datetime, *, reached: bool
+) -> Unreached | None:
+    """Return why a task's agent cannot be woken; None: it can, or that is not known yet.
+
+    Args:
+        task_id: The task.
+        host: The host of its agent; None: not known.
+        wake: Its newest wake; None: there is none.
+        now: The present instant.
+        reached: Whether a transport reaches that agent.
+    """
+    kind, _, name = (host or "").partition(":")
+    client = name if kind in (MCP, SHELL) else ""
+    tell = f"Tell {client or 'an agent'} yourself to go on with {task_id}."
+    if not reached:
+        why = f"nothing here can wake {client}" if client else "no agent is known that can be woken"
+        return Unreached(why=why, cure=tell)
+    if wake is None or now - wake.created_at < SETTLING:
+        return None
+    error = clip(to_plain_line(wake.last_error or "").rstrip("."), ERROR_BYTES)
+    if wake.state is WakeState.DUE and error:
+        why = f"its wake is not delivered: {error}"
+        return Unreached(why=why, cure="How to repair that says: taskmem doctor")
+    if wake.state is WakeState.REFUSED:
+        return Unreached(why=f"its wake was refused{error and f': {error}'}", cure=tell)
+    if wake.state is WakeState.UNANSWERED:
+        return Unreached(why="its agent was woken, and did nothing", cure=tell)
+    return None

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from openclaw_taskmem.domain import current_run
+from openclaw_taskmem.domain.reachability import Unreached
 from openclaw_taskmem.domain.texts import format_duration, to_plain_line
 from taskmem_hookspecs import (
     NotAllowed,
@@ -53,8 +54,26 @@ class ActRequest(Value):
     """The calling process, as `Owner.process`; None: unknown."""
 
 
-NEEDS_WORDS: Final = (UserAction.ANSWER, UserAction.SEND_BACK)
-"""Actions that mean nothing without words."""
+NEEDED_WORDS: Final = {
+    UserAction.ANSWER: "your answer",
+    UserAction.SEND_BACK: "what is to be changed",
+}
+"""Actions that mean nothing without words, and what these are."""
+_DONE: Final = {
+    UserAction.ANSWER: "its agent is told your answer",
+    UserAction.APPROVE: "approved, and completed",
+    UserAction.SEND_BACK: "sent back, with your words",
+    UserAction.ACCEPT: "completed, as you say",
+    UserAction.RESUME: "its agent is told to go on",
+    UserAction.PAUSE: "paused",
+    UserAction.CANCEL: "cancelled; what was done so far is kept",
+}
+_KEPT: Final = {
+    UserAction.ANSWER: "your answer is kept for its agent",
+    UserAction.SEND_BACK: "your words are kept for its agent",
+    UserAction.RESUME: "it is open again",
+}
+"""What acts bring about that tell an agent to go on, where nobody can wake it."""
 
 
 def list_actions(facts: TaskFacts, *, asks: bool) -> tuple[UserAction, ...]:
@@ -81,30 +100,55 @@ def list_actions(facts: TaskFacts, *, asks: bool) -> tuple[UserAction, ...]:
     return (*found, UserAction.CANCEL)
 
 
-def describe_effect(facts: TaskFacts, action: UserAction) -> str:
-    """Say in a sentence or two what an act would bring about now; empty: it speaks for itself."""
+def describe_state(facts: TaskFacts, *, asks: bool) -> str:
+    """Say how a task stands, for a person who wanted something that it does not allow."""
+    run = facts.run
+    if run is not None and run.state is RunState.REVIEW:
+        return "in your review"
+    answerable = asks and run is not None and current_run.has_open_question(run)
+    return "asking you something" if answerable else str(facts.task.status)
+
+
+def describe_done(action: UserAction, unreached: Unreached | None) -> str:
+    """Say what an act has brought about; `unreached`: why its agent cannot be woken now."""
+    if unreached is None or action not in _KEPT:
+        return f"{_DONE[action]}."
+    return f"{_KEPT[action]}, but {to_plain_line(unreached.why)}. {unreached.cure}"
+
+
+def describe_effect(
+    facts: TaskFacts, action: UserAction, unreached: Unreached | None = None
+) -> str:
+    """Say in a sentence or two what an act would bring about now; empty: it speaks for itself.
+
+    `unreached`: why its agent cannot be woken; None: it can.
+    """
+    if unreached is not None and action in (UserAction.RESUME, UserAction.SEND_BACK):
+        said = describe_done(action, unreached)
+        return f"{said[0].upper()}{said[1:]}"
     run = facts.run
     in_turn = run is not None and current_run.is_at_work(run)
     holder = run.owner if run is not None else None
     stops = in_turn and holder is not None and holder.session_key is not None
+    waits = _describe_waits(facts, unreached)
     match action:
         case UserAction.APPROVE:
-            said = f"Its work is accepted, and the task is completed.{_describe_waits(facts)}"
+            said = f"Its work is accepted, and the task is completed.{waits}"
         case UserAction.ACCEPT:
             said = (
                 "The task is completed, though its proof is missing. Your word is stored with it."
-                f"{_describe_waits(facts)}"
+                f"{waits}"
             )
         case UserAction.RESUME:
             said = "Its agent is told to go on."
         case UserAction.PAUSE:
             turn = " The turn that works on it now is not stopped." if in_turn else ""
-            said = f"Its agent is not told to go on any more.{turn}{_describe_waits(facts)}"
+            said = f"Its agent is not told to go on any more.{turn}{waits}"
         case UserAction.CANCEL:
             turn = " The turn that works on it now is stopped." if stops else ""
             watched = _count_open_waits(facts)
-            waits = "" if not watched else " Its wait is" if watched == 1 else " Its waits are"
-            ended = f"{waits} cancelled with it." if waits else ""
+            whose = " Its wait is" if watched == 1 else " Its waits are"
+            ended = f"{whose} cancelled with it." if watched else ""
             said = f"What was done so far is kept.{turn}{ended}"
         case UserAction.SEND_BACK:
             said = "Its agent is told your words, and goes on."
@@ -113,13 +157,14 @@ def describe_effect(facts: TaskFacts, action: UserAction) -> str:
     return said
 
 
-def _describe_waits(facts: TaskFacts) -> str:
+def _describe_waits(facts: TaskFacts, unreached: Unreached | None) -> str:
     """Say what becomes of the open waits of a task that rests or ends."""
     watched = _count_open_waits(facts)
     if not watched:
         return ""
     whose, their = ("Its wait goes", "it ends") if watched == 1 else ("Its waits go", "they end")
-    return f" {whose} on, and its agent is woken when {their}."
+    woken = "" if unreached else f", and its agent is woken when {their}"
+    return f" {whose} on{woken}."
 
 
 def _count_open_waits(facts: TaskFacts) -> int:

@@ -21,6 +21,7 @@ from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.run_checkpoints import PastCall, parse_history
 from openclaw_taskmem.domain.run_handoff_notes import find_review_note
 from openclaw_taskmem.engine import reviews, user_questions
+from openclaw_taskmem.engine.agent_reach import find_unreached
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.run_history import find_last_run
 from openclaw_taskmem.engine.task_standing import find_failure
@@ -210,6 +211,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         facts=facts,
         run=run,
         failure=find_failure(context, task, run),
+        unreached=find_unreached(context, facts),
         doubt=_find_doubt(context, facts),
         question=None if asked is None else (run and run.dialogue.question) or asked.text,
         question_id=asked.key if asked else None,

@@ -6,29 +6,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from openclaw_taskmem.domain import current_run, user_actions
+from openclaw_taskmem.domain import user_actions
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.notices import NAME_BYTES
 from openclaw_taskmem.domain.task_update import Acceptance, UpdateRequest
 from openclaw_taskmem.domain.text_safety import has_visible_text
 from openclaw_taskmem.domain.texts import quote_line, to_plain_line
-from openclaw_taskmem.domain.user_actions import NEEDS_WORDS, ActRequest, UserAction, list_actions
+from openclaw_taskmem.domain.user_actions import NEEDED_WORDS, ActRequest, UserAction, list_actions
 from openclaw_taskmem.engine import reviews, run_handoff, runs, tasks, user_questions, waits
+from openclaw_taskmem.engine.agent_reach import find_unreached
 from openclaw_taskmem.engine.context import Context
-from taskmem_hookspecs import InvalidArguments, NotAllowed, RunState, TaskFacts, TaskStatus
+from taskmem_hookspecs import InvalidArguments, NotAllowed, TaskFacts, TaskStatus
 
-_DONE: Final = {
-    UserAction.ANSWER: "its agent is told your answer",
-    UserAction.APPROVE: "approved, and completed",
-    UserAction.SEND_BACK: "sent back, with your words",
-    UserAction.ACCEPT: "completed, as you say",
-    UserAction.RESUME: "goes on",
-    UserAction.PAUSE: "paused",
-    UserAction.CANCEL: "cancelled; what was done so far is kept",
-}
 ASKED_BYTES: Final = 1_000
 """Longest excerpt of a question in a refusal."""
-_WORDS: Final = {UserAction.ANSWER: "your answer", UserAction.SEND_BACK: "what is to be changed"}
 
 
 def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
@@ -62,8 +53,9 @@ def act_on_task(context: Context, task_id: str, request: ActRequest) -> str:
         case UserAction.CANCEL:
             reason = words or "The user said so."
             run_handoff.cancel_task(context, task_id, reason, person, guard)
-    name = context.store.read_task(task_id).task.name
-    return f"{quote_line(to_plain_line(name), NAME_BYTES)}: {_DONE[action]}."
+    facts = context.store.read_task(task_id)
+    name = quote_line(to_plain_line(facts.task.name), NAME_BYTES)
+    return f"{name}: {user_actions.describe_done(action, find_unreached(context, facts))}"
 
 
 def cancel_wait(context: Context, wait_id: str, words: str | None = None) -> str:
@@ -95,11 +87,11 @@ def _guard_act(context: Context, request: ActRequest, facts: TaskFacts) -> None:
     if action not in allowed:
         can = ", ".join(allowed).replace("_", " ") or "nothing"
         raise NotAllowed(
-            f"{name} is {_describe_state(facts, asks=asks)} now, so you cannot "
+            f"{name} is {user_actions.describe_state(facts, asks=asks)} now, so you cannot "
             f"{action.replace('_', ' ')} it; you can: {can}. Nothing was changed."
         )
-    if action in NEEDS_WORDS and not has_visible_text(request.words or ""):
-        raise InvalidArguments(f"Say {_WORDS[action]}. Nothing was changed.")
+    if action in NEEDED_WORDS and not has_visible_text(request.words or ""):
+        raise InvalidArguments(f"Say {NEEDED_WORDS[action]}. Nothing was changed.")
     if action is UserAction.ANSWER and question and question.key != request.question_id:
         asked = (facts.run and facts.run.dialogue.question) or question.text
         raise InvalidArguments(
@@ -129,11 +121,3 @@ def _write_status(
         message=words, status=status, acceptance=acceptance, reviewed=reviewed, caller=caller
     )
     tasks.write_update(context, task_id, wish, guard)
-
-
-def _describe_state(facts: TaskFacts, *, asks: bool) -> str:
-    run = facts.run
-    if run is not None and run.state is RunState.REVIEW:
-        return "in your review"
-    answerable = asks and run is not None and current_run.has_open_question(run)
-    return "asking you something" if answerable else str(facts.task.status)

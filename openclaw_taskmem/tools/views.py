@@ -19,6 +19,7 @@ from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
 from openclaw_taskmem.engine import lookup
+from openclaw_taskmem.engine.agent_reach import count_hostless
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.overview import read_line
 from openclaw_taskmem.engine.recall import list_activity
@@ -62,6 +63,7 @@ def summarize_store(context: Context) -> View:
         "waits": {state.value: number for state, number in found.waits.items()},
         "wakes": _count_wakes(context, found.wakes),
         "runs": {state.value: number for state, number in found.runs.items()},
+        "hostless": count_hostless(context),
         "events": found.events,
         "activity": [*list_activity(context)],
         "plugins": len([p for p in context.plugin_host.plugins if p.state == "on"]),

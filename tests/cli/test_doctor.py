@@ -438,6 +438,22 @@ def wake(state="due", **given: Any):
     }
 
 
+@pytest.mark.parametrize(
+    ("status", "detail"),
+    [
+        ({"hostless": 2}, "2 tasks are open, and nobody can be woken: no host of an agent is"),
+        ({"hostless": 1}, "1 task is open, and nobody can be woken"),
+        *(({"hostless": 0}, None), ({}, None), ({"hostless": 2, "gateways": [{}]}, None)),
+    ],
+)
+def test_open_tasks_without_any_host_are_a_warning(status, detail):
+    rows = list(doctor._check_hosts({"gateways": [], **status}))
+    assert [row.state for row in rows] == ([] if detail is None else [WARN])
+    if detail is not None:
+        assert rows[0].detail.startswith(detail)
+        assert "All is well" not in doctor.format_summary(rows)
+
+
 def owed_row(*wakes):
     row, _ = core_checks.check_wakes(wakes, NOW)
     assert row.id == "wakes.owed"

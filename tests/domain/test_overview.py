@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openclaw_taskmem.domain.overview import Section, TaskLine, TaskNews, build_line, sort_lines
+from openclaw_taskmem.domain.reachability import Unreached
 from openclaw_taskmem.domain.run_checkpoints import PastCall
 from openclaw_taskmem.domain.run_policy import RunReason
 from openclaw_taskmem.domain.user_actions import UserAction
@@ -19,6 +20,8 @@ from tests.support.owners import a_changed_run
 NOW = DAWN + timedelta(minutes=5)
 STUCK_SECONDS = 600.0
 LATER = NOW + timedelta(hours=1)
+ANYBODY = "queued for anybody"
+AWAY = {"unreached": Unreached(why="nobody can wake it", cure="Tell it yourself.")}
 ASKS = {"state": RunState.BLOCKED, "why": RunReason.QUESTION, "question": "Which flour?"}
 
 
@@ -77,7 +80,23 @@ def line(
         ({"run": {"state": RunState.QUEUED, "session_key": "s"}}, "waiting", "is to go on"),
         ({"status": "paused"}, "idle", "paused"),
         ({"run": {"state": RunState.BLOCKED, "why": RunReason.STOPPED}}, "idle", "stopped"),
-        ({"wakes": (a_wake(due_at=None),)}, "idle", "its agent cannot be woken from here"),
+        (
+            {"wakes": (a_wake(due_at=None),), "news": AWAY},
+            "needs_you",
+            "waits for its agent, and nobody can wake it. Tell it yourself.",
+        ),
+        (
+            {"run": {"state": RunState.QUEUED, "changed_at": DAWN}, "news": AWAY},
+            "needs_you",
+            "waits for its agent, and nobody can wake it. Tell it yourself.",
+        ),
+        ({"run": {"state": RunState.QUEUED, "changed_at": NOW}, "news": AWAY}, "waiting", ANYBODY),
+        (
+            {"updated_at": NOW - timedelta(seconds=STUCK_SECONDS), "news": AWAY},
+            "needs_you",
+            "silent, and nobody can wake it. Tell it yourself.",
+        ),
+        ({"status": "paused", "news": AWAY}, "idle", "paused"),
         ({"updated_at": NOW - timedelta(seconds=STUCK_SECONDS)}, "idle", "silent"),
         ({"updated_at": NOW}, "at_work", "at work, as last heard"),
         ({"status": "completed"}, "ended", "completed"),
