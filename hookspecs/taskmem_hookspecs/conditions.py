@@ -15,7 +15,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from taskmem_hookspecs.value import Value
 
@@ -184,7 +184,7 @@ class NumberForm(Value):
 Form = (
     TextForm | RegexForm | ExitForm | PromptForm | AsksForm | QuietForm | PercentForm | NumberForm
 )
-FORM: Final[TypeAdapter[Form]] = TypeAdapter(Form)
+FORM: Final[TypeAdapter[Form]] = TypeAdapter(Form, config=ConfigDict(defer_build=True))
 """Validates an object of `signals` as a form."""
 
 

@@ -60,7 +60,7 @@ Label = Annotated[str, BeforeValidator(_clip_label)]
 
 
 class _Event(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     number: Annotated[int, Field(ge=1, le=2**53)] | None = None
     """Sequence number within a gateway's start; None: the event has none, and is handled each time

@@ -136,7 +136,7 @@ Metadata = Annotated[dict[str, JsonValue], AfterValidator(_refuse_reserved_keys)
 class Form(BaseModel):
     """What a tool takes; every tool takes the caller's session."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     session_key: Annotated[Id | None, Field(description="Your session, if known.")] = None
 
