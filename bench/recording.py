@@ -28,7 +28,7 @@ from machine import measure_cpu_seconds
 
 from openclaw_taskmem.clock import SystemClock
 from openclaw_taskmem.domain.redaction import scrub
-from taskmem_recall.machine_facts import MachineFacts
+from taskmem_recall.machine_facts import CpuBudget, MachineFacts
 from taskmem_recall.recorder import ScreenRecorder, make_store
 from taskmem_recall.recorder_report import WORKING_DAY
 from taskmem_recall.recording_state import RecordingState, save_state, switch_on
@@ -149,8 +149,12 @@ def _write_pages(folder: Path) -> Path:
 
 async def _record_until_input_ends(home: Path, warm_up: float) -> dict[str, Any]:
     store = make_store(home)
+    clock = SystemClock()
     recorder = ScreenRecorder(
-        home, store, SystemClock(), scrub, os.environ, read_machine=lambda *_, **__: MachineFacts()
+        *(home, store, clock, scrub, os.environ),
+        read_machine=lambda *_, **__: MachineFacts(),
+        # What it begins with is spent once; what it takes in the long run is measured.
+        budget=CpuBudget(clock.monotonic(), saved=0.0),
     )
     save_state(home, switch_on(RecordingState(), datetime.now(UTC)))
     loop, ended = asyncio.get_running_loop(), asyncio.Event()

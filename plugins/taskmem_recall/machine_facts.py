@@ -22,8 +22,8 @@ SHARE: Final = 0.022
 """Share of one processor that looking and reading may take in the long run."""
 SAVED: Final = 15.0
 """Seconds on a processor that may be saved up, for a time in which much happens."""
-FIRST: Final = 2.0
-"""Seconds on a processor with which it begins."""
+FIRST: Final = 10.0
+"""Seconds on a processor with which it begins: who has switched it on expects what follows."""
 _LOGIND: Final = Path("/run/systemd/seats")
 """Exists where logind runs."""
 _SHOWN: Final = ("--property=LockedHint", "--property=Type")

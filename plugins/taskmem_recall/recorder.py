@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
-import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskmem_hookspecs import Clock, JudgeUnavailable, StoreFull, TaskmemError
 from taskmem_recall import recording_state
+from taskmem_recall.cpu_meter import CpuMeter
 from taskmem_recall.machine_facts import (
     CpuBudget,
     MachineFacts,
@@ -80,6 +79,7 @@ class ScreenRecorder:
         environ: Mapping[str, str],
         *,
         read_machine: Callable[..., MachineFacts] = read_facts,
+        budget: CpuBudget | None = None,
     ) -> None:
         """Set where it records to.
 
@@ -90,6 +90,7 @@ class ScreenRecorder:
             scrub: Removes credentials from a text.
             environ: The daemon's environment.
             read_machine: Reads what decides whether it rests.
+            budget: What it may spend; None: as usual.
         """
         self._home = home
         self._store = store
@@ -109,7 +110,8 @@ class ScreenRecorder:
         self._trouble: Rest | None = None
         """Why the last attempt to look, read or store failed."""
         self._retry_at = float("-inf")
-        self._budget = CpuBudget(clock.monotonic())
+        self._meter = CpuMeter()
+        self._budget = budget or CpuBudget(clock.monotonic())
         self._last: LastMoment | None = None
 
     def activity(self) -> str | None:
@@ -124,7 +126,7 @@ class ScreenRecorder:
             self._state = state = self._read_state()
             may = await self._find_hindrance(state) is None and not self._is_silent(state)
             if may and self._clock.monotonic() >= self._retry_at:
-                await self._record_screen(state)
+                await self._meter.run(self._record_screen(state))
             self._save_report(state)
             await self._prune()
             await self._clock.sleep(STATE_SECONDS)
@@ -169,10 +171,9 @@ class ScreenRecorder:
         """Record until the state changes, the machine must rest, or something fails."""
         screen: RecordedScreen | None = None
         try:
-            with self._measure_cpu():
-                screen = RecordedScreen.open(self._environ, state.display)
-                if state.shows_mark:
-                    screen.show_mark()
+            screen = RecordedScreen.open(self._environ, state.display)
+            if state.shows_mark:
+                screen.show_mark()
             await self._follow_screen(screen, state)
         except DisplayGone as gone:
             self._note_trouble(str(gone), "It goes on when the display is back.")
@@ -205,16 +206,13 @@ class ScreenRecorder:
         number = -1
         began = self._clock.monotonic()
         while await self._goes_on(state):
-            with self._measure_cpu():
-                now = self._clock.monotonic()
-                self._count_time(now - began)
-                began = now
-                front = screen.find_front()
-                choice.observe_front(now, front)
-                look = track.add_look(now, screen.look())
-                for motion in track.list_motions_since(number):
-                    choice.observe_motion(motion)
-                number = look.number
+            now = self._clock.monotonic()
+            front = screen.find_front()
+            choice.observe_front(now, front)
+            look = track.add_look(now, screen.look())
+            for motion in track.list_motions_since(number):
+                choice.observe_motion(motion)
+            number = look.number
             if choice.is_due(now):
                 reads = self._budget.can_spend(now)
                 if reads or self._last is None or front != self._last.window:
@@ -222,6 +220,8 @@ class ScreenRecorder:
                     self._trouble = None
                 if reads:
                     choice.record_picture(self._clock.monotonic())
+            self._count_costs(now - began)
+            began = now
             self._save_report(state)
             await self._prune()
             await self._wait(screen, choice, now)
@@ -259,33 +259,32 @@ class ScreenRecorder:
         `reads`: whether there is time to read; else only the titles are stored, without a picture,
         which might show a credential, and the screen is read later.
         """
-        with self._measure_cpu(children=True):
-            picture = await screen.take_picture(self._build_rules(state), self._reader.read_strip)
-            if picture is None:
+        picture = await screen.take_picture(self._build_rules(state), self._reader.read_strip)
+        if picture is None:
+            return
+        at = self._clock.now()
+        sight = Thumbnail(picture.pixels)
+        window, last = (picture.front.id, picture.front.title), self._last
+        changed = 1.0
+        if last is not None:
+            columns, rows = count_blocks(picture.pixels.size)
+            changed = len(sight.find_differences(last.sight)) / (columns * rows)
+            if last.is_read and not changed and last.window == window:
                 return
-            at = self._clock.now()
-            sight = Thumbnail(picture.pixels)
-            window, last = (picture.front.id, picture.front.title), self._last
-            changed = 1.0
-            if last is not None:
-                columns, rows = count_blocks(picture.pixels.size)
-                changed = len(sight.find_differences(last.sight)) / (columns * rows)
-                if last.is_read and not changed and last.window == window:
-                    return
-            lines: list[str] = []
-            if reads:
-                lines = (await self._reader.read_screen(picture.pixels, sight)).lines
-            new = lines
-            if last is not None and last.is_read and last.window[0] == window[0]:
-                new = [line for line in lines if line not in last.lines]
-                if not new and changed < SMALL_CHANGE and last.window == window:
-                    return
-            moment, shows_secret = self._build_moment(at, picture, lines, new, screen.name)
-            data = None
-            if reads and not shows_secret:
-                data = await asyncio.to_thread(encode_picture, picture.pixels)
-            await asyncio.to_thread(self._store_moment, state, moment, data)
-            self._last = LastMoment(window, sight, frozenset(lines), is_read=reads)
+        lines: list[str] = []
+        if reads:
+            lines = (await self._reader.read_screen(picture.pixels, sight)).lines
+        new = lines
+        if last is not None and last.is_read and last.window[0] == window[0]:
+            new = [line for line in lines if line not in last.lines]
+            if not new and changed < SMALL_CHANGE and last.window == window:
+                return
+        moment, shows_secret = self._build_moment(at, picture, lines, new, screen.name)
+        data = None
+        if reads and not shows_secret:
+            data = await asyncio.to_thread(self._meter.call, encode_picture, picture.pixels)
+        await asyncio.to_thread(self._meter.call, self._store_moment, state, moment, data)
+        self._last = LastMoment(window, sight, frozenset(lines), is_read=reads)
 
     def _build_rules(self, state: RecordingState) -> Rules:
         listed = self._environ.get(PRIVATE_WINDOWS, "").split(",")
@@ -343,20 +342,12 @@ class ScreenRecorder:
         except (TaskmemError, OSError) as error:
             log.warning("what was recorded is not limited just now: %s", error)
 
-    def _count_time(self, seconds: float) -> None:
-        self._report = self._report.model_copy(update={"seconds": self._report.seconds + seconds})
-
-    @contextmanager
-    def _measure_cpu(self, *, children: bool = False) -> Generator[None]:
-        """Count the time on a processor; `children`: of all threads and of programs that ended."""
-        before = _read_cpu(children=children)
-        try:
-            yield
-        finally:
-            spent = _read_cpu(children=children) - before
-            self._budget.spend(self._clock.monotonic(), spent)
-            spent += self._report.cpu_seconds
-            self._report = self._report.model_copy(update={"cpu_seconds": spent})
+    def _count_costs(self, seconds: float) -> None:
+        """Count time that was recorded, and take what it cost from the budget."""
+        taken = self._meter.seconds + self._reader.cpu_seconds
+        self._budget.spend(self._clock.monotonic(), taken - self._report.cpu_seconds)
+        costs = {"seconds": self._report.seconds + seconds, "cpu_seconds": taken}
+        self._report = self._report.model_copy(update=costs)
 
     def _save_report(self, state: RecordingState) -> None:
         """Write what it does and costs, at once if that has changed."""
@@ -375,13 +366,6 @@ class ScreenRecorder:
 def make_store(home: Path) -> RecordingStore:
     """Return the store of a home's recordings."""
     return RecordingStore(home / FOLDER)
-
-
-def _read_cpu(*, children: bool) -> float:
-    if not children:
-        return time.thread_time()
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def _read_number(environ: Mapping[str, str], variable: str, default: int) -> int:

@@ -47,6 +47,8 @@ class ScreenReader:
     def __init__(self) -> None:
         self._engine: Tesseract | RapidOcr | None = None
         self._last: ScreenWords | None = None
+        self.cpu_seconds = 0.0
+        """Time on a processor that programs and threads have taken to read for it."""
 
     def find_engine(self) -> bool:
         """Return whether something on this machine reads text; look anew if nothing did."""
@@ -93,7 +95,11 @@ class ScreenReader:
             raise JudgeUnavailable("Nothing on this machine reads text.")
         out = io.BytesIO()
         _to_rgb(pixels).save(out, "PNG", compress_level=1)
-        return await self._engine.find_words(out.getvalue())
+        engine, before = self._engine, self._engine.cpu_seconds
+        try:
+            return await engine.find_words(out.getvalue())
+        finally:
+            self.cpu_seconds += engine.cpu_seconds - before
 
 
 def list_changed_areas(

@@ -22,9 +22,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
+import time
 from collections.abc import Iterator
-from contextlib import suppress
 from io import BytesIO
 from typing import Final, Protocol, runtime_checkable
 
@@ -33,6 +32,7 @@ from PIL import Image, ImageChops, ImageFilter, ImageOps
 from taskmem_hookspecs import JudgeUnavailable
 from taskmem_vision.gemini.client import remove_keys
 from taskmem_vision.reading.page import OcrPage, Word, arrange_words
+from taskmem_vision.reading.piped_process import PipedProcess
 from taskmem_vision.text_lines import to_one_line
 
 LIMIT_SECONDS: Final = 20.0
@@ -58,11 +58,7 @@ of numbers in rows are not taken for a column's edge.
 _LINE, _WORD = "4", "5"
 """Levels in tesseract's table: a line, and a word of it."""
 _NICENESS: Final = "10"
-_SAID_BYTES: Final = 4_096
 _SAID_CHARACTERS: Final = 200
-_PIECE: Final = 1 << 16
-_FAREWELL_SECONDS: Final = 2.0
-"""How long a killed process's pipes may stay open. Seconds."""
 
 
 @runtime_checkable
@@ -87,6 +83,8 @@ class Tesseract:
 
     def __init__(self, program: str, limit_seconds: float = LIMIT_SECONDS) -> None:
         """Set the path of the program and its time limit. Seconds."""
+        self.cpu_seconds = 0.0
+        """Time on a processor that its readings have taken."""
         nice = shutil.which("nice")
         first = (nice, "-n", _NICENESS) if nice else ()
         self._command: tuple[str, ...] = (*first, program, "stdin", "stdout")
@@ -110,7 +108,7 @@ class Tesseract:
                 too long or prints more than `OUTPUT_BYTES`.
         """
         async with self._turn:
-            letters, _ = await asyncio.to_thread(_prepare_picture, picture)
+            letters, _ = await asyncio.to_thread(self._prepare_picture, picture)
             page = arrange_words(parse_words(await self._run(letters, _SPARSE)))
             if not numbers:
                 return page
@@ -124,126 +122,59 @@ class Tesseract:
             JudgeUnavailable: As for `read`.
         """
         async with self._turn:
-            letters, times = await asyncio.to_thread(_prepare_picture, picture)
+            letters, times = await asyncio.to_thread(self._prepare_picture, picture)
             found = parse_words(await self._run(letters, _SPARSE))
             return tuple(each.shrink(times) for each in found)
 
     async def _run(self, picture: bytes, layout: str) -> bytes:
         """Return the program's output; the program has ended when this returns."""
-        process = await self._start_process(layout)
+        process = self._start_process(layout)
         try:
             async with asyncio.timeout(self._limit_seconds):
-                printed, said = await _exchange_data(process, picture)
-                status = await process.wait()
+                printed = await process.exchange_data(picture, OUTPUT_BYTES)
         except TimeoutError:
             raise JudgeUnavailable(
                 f"tesseract did not read the picture within {self._limit_seconds:g} s; "
                 "it is asked again."
             ) from None
         finally:
-            await _end_process(process)
-        if status:
+            await process.end()
+            self.cpu_seconds += process.cpu_seconds
+        if len(printed.output) > OUTPUT_BYTES:
             raise JudgeUnavailable(
-                f"tesseract failed with status {status}{_format_last_line(said)}; see that it and "
-                "its language data are installed."
+                f"tesseract printed more than {OUTPUT_BYTES >> 10} KiB, which no screen "
+                "holds; see that it is the real one."
             )
-        return printed
+        if printed.status:
+            raise JudgeUnavailable(
+                f"tesseract failed with status {printed.status}{_format_last_line(printed.said)}; "
+                "see that it and its language data are installed."
+            )
+        return printed.output
 
-    async def _start_process(self, layout: str) -> asyncio.subprocess.Process:
-        starting = asyncio.ensure_future(
-            asyncio.create_subprocess_exec(
-                *(*self._command, "--psm", layout, "tsv"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                # One thread: on few cores several threads slow each other down.
-                env={**remove_keys(os.environ), "OMP_THREAD_LIMIT": "1"},
-                start_new_session=True,
-            )
-        )
+    def _start_process(self, layout: str) -> PipedProcess:
+        command = (*self._command, "--psm", layout, "tsv")
+        # One thread: on few cores several threads slow each other down.
+        environ = {**remove_keys(os.environ), "OMP_THREAD_LIMIT": "1"}
         try:
-            return await asyncio.shield(starting)
-        except asyncio.CancelledError:
-            # End the process, which would otherwise run on with open pipes.
-            with suppress(OSError):
-                await _end_process(await starting)
-            raise
+            return PipedProcess(command, environ)
         except OSError as error:
             raise JudgeUnavailable(
                 f"tesseract cannot be started ({error.strerror}); install it anew."
             ) from None
 
+    def _prepare_picture(self, picture: bytes) -> tuple[bytes, int]:
+        """Return a PNG or JPEG in tesseract's best form, and how many times enlarged it is.
 
-async def _exchange_data(
-    process: asyncio.subprocess.Process, picture: bytes
-) -> tuple[bytes, bytes]:
-    """Write the picture; return the output and the beginning of the error output.
-
-    Raises:
-        JudgeUnavailable: The output is larger than `OUTPUT_BYTES`.
-    """
-    if process.stdin is None or process.stdout is None or process.stderr is None:
-        raise JudgeUnavailable("tesseract was started without its pipes.")
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(_write_input(process.stdin, picture))
-        printing = tasks.create_task(_read_output(process, process.stdout))
-        saying = tasks.create_task(_read_beginning(process.stderr, _SAID_BYTES))
-    printed = printing.result()
-    if len(printed) > OUTPUT_BYTES:
-        raise JudgeUnavailable(
-            f"tesseract printed more than {OUTPUT_BYTES >> 10} KiB, which no screen "
-            "holds; see that it is the real one."
-        )
-    return printed, saying.result()
-
-
-async def _write_input(pipe: asyncio.StreamWriter, data: bytes) -> None:
-    # It may end before it has read everything; its status says why.
-    with suppress(ConnectionError):
-        pipe.write(data)
-        await pipe.drain()
-    pipe.close()
-    with suppress(ConnectionError):
-        await pipe.wait_closed()
-
-
-async def _read_output(process: asyncio.subprocess.Process, pipe: asyncio.StreamReader) -> bytes:
-    """Return the output; kill the process once it is too large."""
-    kept = bytearray()
-    while piece := await pipe.read(_PIECE):
-        kept += piece[: OUTPUT_BYTES + 1 - len(kept)]
-        if len(kept) > OUTPUT_BYTES:
-            _kill_process(process)
-    return bytes(kept)
-
-
-async def _read_beginning(pipe: asyncio.StreamReader, size: int) -> bytes:
-    """Return at most `size` bytes, and discard the rest."""
-    kept = bytearray()
-    while piece := await pipe.read(_PIECE):
-        kept += piece[: size - len(kept)]
-    return bytes(kept)
-
-
-def _kill_process(process: asyncio.subprocess.Process) -> None:
-    """Kill the process group."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-async def _end_process(process: asyncio.subprocess.Process) -> None:
-    """Make sure that a process and all writers of its pipes have ended."""
-    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
-    if process.returncode is not None and all(pipe.at_eof() for pipe in pipes):
-        return
-    _kill_process(process)
-    if process.stdin is not None:
-        process.stdin.close()
-    # asyncio reports the end only after the pipes were read to their end.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_FAREWELL_SECONDS):
-            await asyncio.gather(*(_read_beginning(pipe, 0) for pipe in pipes))
-            await process.wait()
+        Raises:
+            JudgeUnavailable: It is not a picture.
+        """
+        before = time.thread_time()
+        image = _open_picture(picture)
+        times = choose_scale(image.size)
+        letters = _separate_letters(image, times)
+        self.cpu_seconds += time.thread_time() - before
+        return letters, times
 
 
 def parse_words(printed: bytes) -> Iterator[Word]:
@@ -260,17 +191,6 @@ def parse_words(printed: bytes) -> Iterator[Word]:
                 yield Word(text.strip(), x, x + wide, top, bottom, sure)
         except ValueError:  # its head, and whatever is no row
             continue
-
-
-def _prepare_picture(picture: bytes) -> tuple[bytes, int]:
-    """Return a PNG or JPEG in tesseract's best form, and how many times enlarged it is.
-
-    Raises:
-        JudgeUnavailable: It is not a picture.
-    """
-    image = _open_picture(picture)
-    times = choose_scale(image.size)
-    return _separate_letters(image, times), times
 
 
 def _open_picture(picture: bytes) -> Image.Image:

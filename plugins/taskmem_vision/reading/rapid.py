@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, Final, cast
@@ -25,6 +26,8 @@ class RapidOcr:
 
     def __init__(self) -> None:
         """Import nothing yet, because that takes seconds."""
+        self.cpu_seconds = 0.0
+        """Time on a processor of all threads of this process while it read: its own are unknown."""
         self._turn = asyncio.Lock()
         self._engine: Callable[[bytes], Any] | None = None
 
@@ -52,6 +55,7 @@ class RapidOcr:
             return await asyncio.to_thread(self._find_words, picture)
 
     def _find_words(self, picture: bytes) -> tuple[Word, ...]:
+        before = time.process_time()
         try:
             if self._engine is None:
                 module = cast("Any", importlib.import_module("rapidocr"))
@@ -67,6 +71,8 @@ class RapidOcr:
                 f"rapidocr could not read the picture ({type(error).__name__}); "
                 "install it anew, or install tesseract."
             ) from error
+        finally:
+            self.cpu_seconds += time.process_time() - before
 
 
 def _is_installed(package: str) -> bool:

@@ -39,6 +39,15 @@ def test_a_window_becomes_a_moment_with_text_and_picture(room) -> None:
         assert picture.size == (1280, 800)
 
 
+def test_what_reading_takes_is_in_the_report_of_its_costs(room) -> None:
+    room.switch_on()
+    with room.show("Deploy notes", "The invoices were deployed"):
+        room.await_moment("Deploy notes", "invoices")
+        read = room.recorder._reader.cpu_seconds
+        assert read > 0
+        until(lambda: room.recorder._report.cpu_seconds > read, "its costs are counted")
+
+
 def test_files_of_recordings_are_their_owners_alone(room) -> None:
     room.switch_on()
     with room.show("Deploy notes", "The invoices were deployed"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 import sys
 from io import BytesIO
 from pathlib import Path
@@ -187,6 +188,25 @@ async def test_it_runs_in_one_thread_and_is_given_a_larger_picture(program, tmp_
     assert page.sure == page.text
     with Image.open(seen) as given:
         assert (given.size, given.mode) == ((300, 150), "L")
+
+
+async def test_what_a_reading_takes_of_a_processor_is_counted(program):
+    reader = program("cat >/dev/null; say $(head -c 20000000 /dev/zero | sha512sum)")
+    await reader.read(png())
+    assert reader.cpu_seconds > 0.02
+
+
+async def test_what_others_take_meanwhile_is_not_counted(program, tmp_path):
+    """Not this process, and not the programs that it runs for something else."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = program(f"cat >/dev/null; say $(cat '{fifo}')")
+    reading = asyncio.create_task(reader.read(png()))
+    burn = "import time\nwhile time.process_time() < 2: pass"
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", burn], check=True)
+    await asyncio.to_thread(fifo.write_text, "done")
+    assert (await reading).text == "done"
+    assert reader.cpu_seconds < 1
 
 
 async def test_numbers_that_matter_are_read_as_one_block(program):
