@@ -83,8 +83,8 @@ class RecordingDatabase:
         """The file that was opened last."""
         self._lock = threading.RLock()
 
-    def read(self, use: Callable[[sqlite3.Connection], T], empty: T) -> T:
-        """Return what `use` reads; `empty`: nothing was recorded, or it was damaged.
+    def run_query(self, query: Callable[[sqlite3.Connection], T], empty: T) -> T:
+        """Return what a query finds; `empty`: nothing was recorded, or it was damaged.
 
         Raises:
             StoreBusy: Another process has it locked.
@@ -95,13 +95,13 @@ class RecordingDatabase:
                 self.close()
                 return empty
             try:
-                return use(self._open())
+                return query(self._open())
             except sqlite3.DatabaseError as error:
                 self._set_aside(error)
                 return empty
 
-    def write(self, use: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what `use` does in one transaction, which is rolled back if it raises.
+    def run_transaction(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Make a change in one transaction, which is rolled back if it raises; return its result.
 
         A damaged database is set aside, and a new one is begun.
 
@@ -112,10 +112,10 @@ class RecordingDatabase:
         """
         with self._lock, self._name_errors():
             try:
-                return self._write_once(use)
+                return self._run_once(change)
             except sqlite3.DatabaseError as error:
                 self._set_aside(error)
-                return self._write_once(use)
+                return self._run_once(change)
 
     def compact(self) -> None:
         """Rewrite the database so that no file has a byte of a deleted row.
@@ -155,11 +155,11 @@ class RecordingDatabase:
             if connection is not None:
                 connection.close()
 
-    def _write_once(self, use: Callable[[sqlite3.Connection], T]) -> T:
+    def _run_once(self, change: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            done = use(connection)
+            done = change(connection)
             connection.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):

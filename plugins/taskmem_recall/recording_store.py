@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from taskmem_recall.moment_search import count_matches, find_words, narrow_search, quote_word
+from taskmem_recall.moment_search import count_words, find_words, narrow_search
 from taskmem_recall.moments import Moment, ScoredMoment, choose_segment
 from taskmem_recall.recording_database import (
     RecordingDatabase,
@@ -30,6 +30,7 @@ _SIGNATURES: Final = ((b"\x89PNG", "png"), (b"\xff\xd8", "jpg"), (b"RIFF", "webp
 _COLUMNS: Final = (
     "id, at, segment, place, display, application, window_title, page, text, new_text, picture"
 )
+_WITHOUT_TEXT: Final = _COLUMNS.replace("text, new_text, picture", "'', '', NULL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,39 +103,17 @@ class RecordingStore:
             return row
 
         try:
-            return self._database.write(add)
+            return self._database.run_transaction(add)
         except BaseException:
             for path in written:
                 path.unlink(missing_ok=True)
             raise
 
-    def search(self, words: Iterable[str], limit: int) -> Sequence[ScoredMoment]:
-        """Return at most `limit` moments that have any of the words, best match first.
-
-        Words match by their stems, without case and accents. At most `RANKED` moments are ranked:
-        the rarest words choose them, and of one word that more moments have, the newest do.
-        """
-        matches = [quote_word(word) for word in words if any(map(str.isalnum, word))]
-
-        def find(connection: sqlite3.Connection) -> Sequence[ScoredMoment]:
-            match, first = narrow_search(connection, matches)
-            if match is None:
-                return ()
-            rows = connection.execute(
-                f"SELECT score, {_COLUMNS} FROM (SELECT rowid AS found,"  # noqa: S608 (constants)
-                f" bm25(moment_words, {_WEIGHTS}) AS score FROM moment_words"
-                " WHERE moment_words MATCH ? AND rowid >= ? ORDER BY score LIMIT ?)"
-                " JOIN moments ON id = found ORDER BY score, id DESC",
-                (match, first, limit),
-            )
-            return [ScoredMoment(_to_moment(row[1:]), -row[0]) for row in rows]
-
-        return self._database.read(find, ()) if matches else ()
-
     def count_moments(self, words: Iterable[str]) -> tuple[int, dict[str, int]]:
         """Return how many moments there are, about, and how many have each word.
 
-        Of a word at most `RANKED` + 1 are counted.
+        Words match by their stems, without case and accents. Of a word at most `RANKED` + 1
+        moments are counted.
         """
 
         def count(connection: sqlite3.Connection) -> tuple[int, dict[str, int]]:
@@ -143,19 +122,46 @@ class RecordingStore:
                 "SELECT coalesce((SELECT max(id) FROM moments)"
                 " - (SELECT min(id) FROM moments) + 1, 0)"
             ).fetchone()
-            return total, {word: count_matches(connection, quote_word(word)) for word in words}
+            return total, count_words(connection, words)
 
-        return self._database.read(count, (0, dict.fromkeys(words, 0)))
+        return self._database.run_query(count, (0, dict.fromkeys(words, 0)))
+
+    def search(self, counts: Mapping[str, int], limit: int) -> Sequence[ScoredMoment]:
+        """Return at most `limit` moments that have any of the words, best match first.
+
+        At most `RANKED` moments are ranked: the rarest words choose them, and of one word that
+        more moments have, the newest do. Texts are left out, since reading them costs most.
+
+        Args:
+            counts: How many moments have each word, as `count_moments` says.
+            limit: Maximum number of moments.
+        """
+
+        def find(connection: sqlite3.Connection) -> Sequence[ScoredMoment]:
+            match, first = narrow_search(connection, counts)
+            if match is None:
+                return ()
+            rows = connection.execute(
+                f"SELECT score, {_WITHOUT_TEXT} FROM (SELECT rowid AS found,"  # noqa: S608 (constants)
+                f" bm25(moment_words, {_WEIGHTS}) AS score FROM moment_words"
+                " WHERE moment_words MATCH ? AND rowid >= ? ORDER BY score LIMIT ?)"
+                " JOIN moments ON id = found ORDER BY score, id DESC",
+                (match, first, limit),
+            )
+            return [ScoredMoment(_to_moment(row[1:]), -row[0]) for row in rows]
+
+        return self._database.run_query(find, ())
 
     def find_present(
-        self, words: Sequence[str], groups: Sequence[Sequence[Moment]]
+        self, counts: Mapping[str, int], groups: Sequence[Sequence[Moment]]
     ) -> list[dict[int, list[str]]]:
-        """Return for each group of moments, by their ids, which of the words each has."""
+        """Return for each group of moments, by their ids, which of the words each has.
 
-        def find(connection: sqlite3.Connection) -> list[dict[int, list[str]]]:
-            return [find_words(connection, words, group) if group else {} for group in groups]
-
-        return self._database.read(find, [{} for _ in groups])
+        `counts`: as for `search`.
+        """
+        return self._database.run_query(
+            lambda connection: find_words(connection, counts, groups), [{} for _ in groups]
+        )
 
     def list_moments(
         self,
@@ -184,7 +190,7 @@ class RecordingStore:
             )
             return [_to_moment(row) for row in rows]
 
-        return self._database.read(find, ())
+        return self._database.run_query(find, ())
 
     def forget(self, since: datetime | None, until: datetime | None) -> Forgotten:
         """Delete what was recorded from `since` on and before `until`; None: without that end.
@@ -196,7 +202,7 @@ class RecordingStore:
         where, values = _select_time(since, until)
         done = Forgotten(0, 0)
         if self._holds_anything():
-            done = self._database.write(
+            done = self._database.run_transaction(
                 lambda connection: self._delete(connection, where, values, since, until)
             )
             self._database.compact()
@@ -228,12 +234,12 @@ class RecordingStore:
             values = [_to_millis(oldest), last]
             return self._delete(connection, "at < ? OR id <= ?", values, None, oldest).moments
 
-        return self._database.write(drop)
+        return self._database.run_transaction(drop)
 
     def measure(self) -> RecordingSize:
         """Return how much there is."""
         nothing: tuple[int, int, int | None, int | None] = (0, 0, None, None)
-        moments, pictures, oldest, newest = self._database.read(
+        moments, pictures, oldest, newest = self._database.run_query(
             lambda connection: connection.execute(
                 "SELECT count(*), coalesce(sum(picture_bytes), 0), min(at), max(at) FROM moments"
             ).fetchone(),

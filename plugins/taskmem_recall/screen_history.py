@@ -80,23 +80,24 @@ def search_screen(
 ) -> list[Recollection]:
     """Return at most `limit` matches of a question, best first; `recency_bias` is from 0 to 1."""
     words = extract_words(query)
-    found = store.search([*words, *join_neighbours(words)], SEARCHED)
+    total, counted = store.count_moments([*words, *join_neighbours(words)])
+    found = store.search(counted, SEARCHED)
     if not found:
         return []
-    total, counts = store.count_moments(words)
+    counts = {word: counted[word] for word in words}
     weights = weigh_words(counts, total)
     matches = group_matches(found)[: max(COMPARED, limit)]
     covered = [
         replace(match, coverage=measure_coverage(weights, set(chain(*present.values()))))
         for match, present in zip(
-            matches, store.find_present(words, [match.moments for match in matches]), strict=True
+            matches, store.find_present(counts, [match.moments for match in matches]), strict=True
         )
     ]
     best = rank_matches(covered, now, recency_bias)[:limit]
     segments = [store.list_moments(segment=match.moments[0].segment) for match, _ in best]
     whole: list[tuple[Match, float]] = []
     for (match, confidence), segment, present in zip(
-        best, segments, store.find_present(words, segments), strict=True
+        best, segments, store.find_present(counts, segments), strict=True
     ):
         shares = {number: measure_coverage(weights, has) for number, has in present.items()}
         whole.append((extend_match(match, segment, shares), confidence))
