@@ -49,8 +49,22 @@ class ThreadPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageMatch:
+    """The best page of a task that matches, as far as it is needed to rank it."""
+
+    page: int
+    """Its number."""
+    updated_ms: int
+    """When its task changed last."""
+    score: float
+    """By text, above 0."""
+    coverage: float = 0.0
+    """Share of the question's words that the page has, by how rare they are; from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMatch:
-    """The best page of a task that matches."""
+    """The best page of a task that matches, with its texts."""
 
     task_id: str
     steps: tuple[str, ...]
@@ -63,10 +77,6 @@ class TaskMatch:
     made: str
     """The four columns of the page, with `BEGIN` and `END` round the words of the question."""
     entries: tuple[Entry, ...]
-    score: float
-    """By text, above 0."""
-    coverage: float
-    """Share of the question's words that the page has, by how rare they are; from 0 to 1."""
 
 
 def build_plan_text(record: TaskRecord) -> str:
@@ -136,11 +146,11 @@ MODEL: Final = ConfidenceModel(base=-2.1, coverage=4.5, lead=10.9)
 
 
 def rank_matches(
-    matches: Sequence[TaskMatch], now: datetime, recency_bias: float
-) -> list[tuple[TaskMatch, float]]:
+    matches: Sequence[PageMatch], now: datetime, recency_bias: float
+) -> list[tuple[PageMatch, float]]:
     """Return matches with their confidence, best first."""
 
-    def measure_strength(match: TaskMatch) -> float:
+    def measure_strength(match: PageMatch) -> float:
         covered = 1 - MISSING + MISSING * match.coverage
         return match.score * covered * weigh_recency(match.updated_ms, now, recency_bias)
 

@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from taskmem_recall.match_confidence import weigh_words
 from taskmem_recall.past_task_database import NAME, IndexDamaged, name_errors, open_database
-from taskmem_recall.past_task_pages import BEGIN, END, Entry, TaskMatch
+from taskmem_recall.past_task_pages import BEGIN, END, Entry, PageMatch, TaskMatch
 from taskmem_recall.recording_database import FileIdentity, identify_file
 
 _SCORE: Final = "-bm25(pages, 3.0, 1.0, 1.5, 1.0)"
 """What a word counts in the name, the plan, the thread, and what was made."""
 _MARKED: Final = ", ".join(f"highlight(pages, {n}, '{BEGIN}', '{END}')" for n in range(4))
+_LISTED: Final = "(SELECT value FROM json_each(?))"
+"""Numbers in one value, so that SQLite need not prepare the statement anew for each list."""
 SEARCHED: Final = 60
 """Least number of pages that one question looks at, the best by text."""
 COMPARED: Final = 12
 """Least number of tasks whose words are counted, the best by text."""
 PAGES_PER_TASK: Final = SEARCHED // COMPARED
+MORE: Final = 8
+"""How many times as many pages are looked at where the best are of too few tasks."""
 COMMON: Final = 0.2
 """Share of pages from which on a word is too common to search by, if there are rarer ones."""
 LEAST_PART: Final = 3
 """Letters of a word that is looked for as the beginning of others, or as a part of two."""
+
+
+class FoundPages(NamedTuple):
+    """The pages that answer a question."""
+
+    pages: list[PageMatch]
+    terms: str
+    """What to match for the words of the question that some page has."""
 
 
 class PastTaskSearch:
@@ -46,72 +60,52 @@ class PastTaskSearch:
         with self._lock:
             return self._count("SELECT count(*) FROM tasks")
 
-    def find_matches(
-        self, words: Sequence[str], joined: Sequence[str], limit: int
-    ) -> list[TaskMatch]:
+    def find_pages(
+        self,
+        words: Sequence[str],
+        joined: Sequence[str],
+        limit: int,
+        may_recall: Callable[[str], bool],
+    ) -> FoundPages:
         """Return the best page of each task that has some of the words.
 
         Args:
             words: The words of the question.
             joined: Neighbouring words written as one, such as `webhook` for `web hook`.
             limit: Number of tasks that are wanted; at least `COMPARED` are compared.
+            may_recall: Whether the caller may recall a task, by its id; others are passed over.
         """
         with self._lock:
             terms = {word: self._find_term(word) for word in words}
-            counts = {word: self._count_pages(term) for word, term in terms.items()}
             total = self._count("SELECT count(*) FROM page_entries")
-            rare = [word for word in words if 0 < counts[word] <= max(COMMON * total, SEARCHED)]
-            used = [terms[word] for word in (rare or words) if counts[word]]
+            known = {word: (term, count) for word, (term, count) in terms.items() if count}
+            rare = [
+                term for term, count in known.values() if count <= max(COMMON * total, SEARCHED)
+            ]
+            used = rare or [term for term, _ in known.values()]
             used += [term for word in joined if self._count_pages(term := _quote(word))]
             if not used:
-                return []
-            compared = max(COMPARED, limit)
-            found = self._fetch_rows(
-                f"""SELECT p.page, e.task, p.score FROM (
-                    SELECT rowid AS page, {_SCORE} AS score FROM pages
-                    WHERE pages MATCH ? ORDER BY score DESC LIMIT {compared * PAGES_PER_TASK}
-                ) AS p JOIN page_entries AS e ON e.id = p.page ORDER BY p.score DESC""",  # noqa: S608 (constants)
-                " OR ".join(used),
-            )
-            best: dict[int, tuple[int, float]] = {}
-            for page, task, score in found:
-                best.setdefault(task, (page, score))
-            scores = dict([*best.values()][:compared])
-            known = {word: terms[word] for word in words if counts[word]}
-            covered = self._measure_coverage(known, weigh_words(counts, total), [*scores])
-            return self._read_matches(known, scores, covered)
+                return FoundPages([], "")
+            pages = self._find_best_pages(" OR ".join(used), max(COMPARED, limit), may_recall)
+            counts = {word: count for word, (_, count) in terms.items()}
+            weights = weigh_words(counts, total)
+            shares = {term: weights[word] for word, (term, _) in known.items()}
+            covered = self._measure_coverage(shares, sum(weights.values()) or 1.0, pages)
+            return FoundPages(covered, " OR ".join(shares))
 
-    def close(self) -> None:
-        """Close the connection; the next use opens another."""
+    def read_matches(self, terms: str, pages: Sequence[PageMatch]) -> Mapping[int, TaskMatch]:
+        """Return what is shown of pages that were found by terms, by their numbers."""
         with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
-
-    def _measure_coverage(
-        self, terms: Mapping[str, str], weights: Mapping[str, float], found: Sequence[int]
-    ) -> dict[int, float]:
-        """Return the share of the question's words, by weight, that each page has."""
-        covered = dict.fromkeys(found, 0.0)
-        every = sum(weights.values()) or 1.0
-        query = f"SELECT rowid FROM pages WHERE pages MATCH ? AND rowid IN ({_list(found)})"  # noqa: S608 (numbers)
-        for word, term in terms.items():
-            for (page,) in self._fetch_rows(query, term):
-                covered[page] += weights[word] / every
-        return covered
-
-    def _read_matches(
-        self, terms: Mapping[str, str], scores: Mapping[int, float], covered: Mapping[int, float]
-    ) -> list[TaskMatch]:
-        rows = self._fetch_rows(
-            f"""SELECT p.rowid, t.task_id, t.steps, t.created_ms, t.updated_ms, e.entries, {_MARKED}
-            FROM pages AS p JOIN page_entries AS e ON e.id = p.rowid
-            JOIN tasks AS t ON t.id = e.task
-            WHERE pages MATCH ? AND p.rowid IN ({_list(scores)})""",  # noqa: S608 (numbers)
-            " OR ".join(terms.values()),
-        )
-        return [
-            TaskMatch(
+            rows = self._fetch_rows(
+                f"""SELECT p.rowid, t.task_id, t.steps, t.created_ms, t.updated_ms, e.entries,
+                    {_MARKED}
+                FROM pages AS p JOIN page_entries AS e ON e.id = p.rowid
+                JOIN tasks AS t ON t.id = e.task
+                WHERE pages MATCH ? AND p.rowid IN {_LISTED}""",  # noqa: S608 (constants)
+                *(terms, _list_numbers(pages)),
+            )
+        return {
+            page: TaskMatch(
                 task_id=task_id,
                 steps=tuple(json.loads(steps)),
                 created_ms=created,
@@ -121,24 +115,71 @@ class PastTaskSearch:
                 thread=thread,
                 made=made,
                 entries=tuple(Entry(*each) for each in json.loads(entries)),
-                score=scores[page],
-                coverage=min(covered[page], 1.0),
             )
             for page, task_id, steps, created, updated, entries, name, plan, thread, made in rows
-        ]
+        }
 
-    def _find_term(self, word: str) -> str:
-        """Return how a word is searched for: as it is, as the beginning of others, or in two."""
+    def close(self) -> None:
+        """Close the connection; the next use opens another."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def _find_best_pages(
+        self, match: str, wanted: int, may_recall: Callable[[str], bool]
+    ) -> list[PageMatch]:
+        """Return the best page of each task that may be recalled, of `wanted` tasks at most.
+
+        Long tasks, and those that may not be recalled, take up places: then more are looked at.
+        """
+        allows = functools.cache(may_recall)
+        looked_at = wanted * PAGES_PER_TASK
+        while True:
+            rows = self._fetch_rows(
+                f"""SELECT p.page, t.task_id, t.updated_ms, p.score FROM (
+                    SELECT rowid AS page, {_SCORE} AS score FROM pages
+                    WHERE pages MATCH ? ORDER BY score DESC LIMIT {looked_at}
+                ) AS p JOIN page_entries AS e ON e.id = p.page
+                JOIN tasks AS t ON t.id = e.task ORDER BY p.score DESC""",  # noqa: S608 (constants)
+                match,
+            )
+            best: dict[str, PageMatch] = {}
+            for page, task_id, updated, score in rows:
+                if len(best) < wanted and task_id not in best and allows(task_id):
+                    best[task_id] = PageMatch(page=page, updated_ms=updated, score=score)
+            if len(best) == wanted or len(rows) < looked_at:
+                return [*best.values()]
+            looked_at *= MORE
+
+    def _measure_coverage(
+        self, shares: Mapping[str, float], every: float, found: Sequence[PageMatch]
+    ) -> list[PageMatch]:
+        """Return pages with the share of the question's words, by weight, that each has."""
+        covered = dict.fromkeys((match.page for match in found), 0.0)
+        # The plus keeps SQLite from beginning the search of a word anew for each page.
+        query = f"SELECT rowid FROM pages WHERE pages MATCH ? AND +rowid IN {_LISTED}"  # noqa: S608 (constant)
+        for term, weight in shares.items():
+            for (page,) in self._fetch_rows(query, term, _list_numbers(found)):
+                covered[page] += weight / every
+        return [replace(match, coverage=min(covered[match.page], 1.0)) for match in found]
+
+    def _find_term(self, word: str) -> tuple[str, int]:
+        """Return how a word is searched for, and how many pages have it.
+
+        It is searched for as it is, as the beginning of others, or in two.
+        """
         term = _quote(word)
-        if len(word) < LEAST_PART or self._count_pages(term):
-            return term
-        if self._count_pages(f"{term} *"):
-            return f"{term} *"
-        for place in range(LEAST_PART, len(word) - LEAST_PART + 1):
-            both = f"({_quote(word[:place])} AND {_quote(word[place:])})"
-            if self._count_pages(both):
-                return both
-        return term
+        if (count := self._count_pages(term)) or len(word) < LEAST_PART:
+            return term, count
+        halves = (
+            f"({_quote(word[:place])} AND {_quote(word[place:])})"
+            for place in range(LEAST_PART, len(word) - LEAST_PART + 1)
+        )
+        for other in (f"{term} *", *halves):
+            if count := self._count_pages(other):
+                return other, count
+        return term, 0
 
     def _count_pages(self, term: str) -> int:
         return self._count("SELECT count(*) FROM pages WHERE pages MATCH ?", term)
@@ -163,5 +204,5 @@ def _quote(word: str) -> str:
     return f'"{word}"'
 
 
-def _list(numbers: Mapping[int, object] | Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
+def _list_numbers(pages: Sequence[PageMatch]) -> str:
+    return json.dumps([match.page for match in pages])

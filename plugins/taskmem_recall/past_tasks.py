@@ -57,19 +57,32 @@ class PastTasks:
 
     def recall(self, query: str, limit: int, recency_bias: float) -> Sequence[Recollection]:
         """Return the best passages of at most `limit` tasks, best first; see `RecallSource`."""
+        return self.recall_tasks(query, limit, recency_bias, lambda _: True)
+
+    def recall_tasks(
+        self, query: str, limit: int, recency_bias: float, may_recall: Callable[[str], bool]
+    ) -> Sequence[Recollection]:
+        """Return the same of the tasks that the caller may recall; see `TaskSource`."""
         words = extract_words(query)
         if not words:
             return ()
         try:
-            matches = self._search.find_matches(words, join_neighbours(words), limit)
+            found = self._search.find_pages(words, join_neighbours(words), limit, may_recall)
+            if not found.pages:
+                return ()
+            ranked = rank_matches(found.pages, self._clock.now(), recency_bias)[:limit]
+            read = self._search.read_matches(found.terms, [page for page, _ in ranked])
         except IndexDamaged:
             # While it is still being made, it may not be there yet.
             if self._is_complete and self._loop is not None:
                 self._loop.call_soon_threadsafe(self._damaged.set)
             self._is_complete = False
             return ()
-        ranked = rank_matches(matches, self._clock.now(), recency_bias)
-        return [build_recollection(match, confidence) for match, confidence in ranked[:limit]]
+        return [
+            build_recollection(read[match.page], confidence)
+            for match, confidence in ranked
+            if match.page in read
+        ]
 
     def advice(self) -> str | None:
         """Say that tasks may be missing from an answer, and why; None: none are."""
