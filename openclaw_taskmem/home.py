@@ -147,6 +147,17 @@ def locate_home(environ: Mapping[str, str]) -> Home:
     return Home(folder, _find_socket(folder, environ))
 
 
+def build_own_command(home: Home) -> str:
+    """Return the shell command that calls this installation for a home."""
+    import shlex
+
+    program = Path(sys.executable).with_name("taskmem")
+    words = [str(program)]
+    if not os.access(program, os.X_OK):
+        words = [sys.executable, "-m", "openclaw_taskmem"]
+    return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {shlex.join(words)}"
+
+
 def _make_absolute(path: str, environ: Mapping[str, str]) -> Path:
     if path == "~" or path.startswith("~/"):
         path = (environ.get("HOME") or os.path.expanduser("~")) + path[1:]  # noqa: PTH111 (Path("~") raises where there is no home)

@@ -210,11 +210,12 @@ def doctor(*, as_json: bool, no_proof: bool, verbose: bool) -> None:
 
 
 @click.command()
-def demo() -> None:
+@click.option("--keep", is_flag=True, help="Keep the demo's home, and say how to look at it.")
+def demo(*, keep: bool) -> None:
     """Show how it works, in under a minute; needs no key or gateway."""
     from openclaw_taskmem.cli.demo import run_demo
 
-    sys.exit(run_demo(click.echo))
+    sys.exit(run_demo(click.echo, keep=keep))
 
 
 COMMANDS: Final = (daemon, log_, settings, mcp, status, call, tools, plugins, doctor, demo)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect, connect_or_start
 from openclaw_taskmem.cli.daemon_stop import stop_daemon
-from openclaw_taskmem.home import Home, find_home
+from openclaw_taskmem.home import Home, build_own_command, find_home
 
 SILENCE_SECONDS: Final = 3
 """Seconds of silence after which the demo's task is stuck; by default they are 300."""
@@ -37,18 +37,27 @@ AGENT: Final = "shell:demo"
 Say = Callable[[str], None]
 
 
-def run_demo(say: Say) -> int:
-    """Run the demo; return an exit status."""
+def run_demo(say: Say, *, keep: bool = False) -> int:
+    """Run the demo; return an exit status. `keep`: its home stays, to be looked at."""
     say(
         "An agent's task, kept by a daemon in a temporary home. Your own home, "
         "OpenClaw and the network are not touched.\n"
     )
-    with _make_home() as (home, environ):
+    with _make_home(keep=keep) as (home, environ):
         try:
             with _start_daemon(home, environ) as link:
-                return _tell_story(say, link, environ)
+                status = _tell_story(say, link, environ)
         finally:
             stop_daemon(home)
+        own = build_own_command(home)
+        if keep:
+            say(
+                f"\nIts home is kept in {home.folder}. Look at it:\n   {own}\n   {own} ui\n"
+                f"Done with it:\n   {own} daemon stop && rm -r {home.folder}"
+            )
+        else:
+            say("To look at it as in daily use: taskmem demo --keep")
+        return status
 
 
 @contextmanager
@@ -233,8 +242,8 @@ def _indent_text(text: str) -> str:
 
 
 @contextmanager
-def _make_home() -> Generator[tuple[Home, dict[str, str]]]:
-    """Make a temporary home with settings of its own."""
+def _make_home(*, keep: bool) -> Generator[tuple[Home, dict[str, str]]]:
+    """Make a temporary home with settings of its own; `keep`: it stays."""
     folder = tempfile.mkdtemp(prefix="taskmem-demo-")
     own = {name: value for name, value in os.environ.items() if _is_foreign(name)}
     environ = own | {
@@ -245,7 +254,8 @@ def _make_home() -> Generator[tuple[Home, dict[str, str]]]:
     try:
         yield find_home(environ), environ
     finally:
-        shutil.rmtree(Path(folder), ignore_errors=True)
+        if not keep:
+            shutil.rmtree(Path(folder), ignore_errors=True)
 
 
 def _is_foreign(name: str) -> bool:

@@ -9,9 +9,7 @@ import linecache
 import logging
 import os
 import resource
-import shlex
 import signal
-import sys
 from collections.abc import Callable, Coroutine, MutableMapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -47,7 +45,7 @@ from openclaw_taskmem.engine import hook_events, host_notifications
 from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.engine.scoped_store import ScopedStore
 from openclaw_taskmem.engine.task_history import StoredHistory
-from openclaw_taskmem.home import Home
+from openclaw_taskmem.home import build_own_command
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from taskmem_hookspecs import Clock
 
@@ -224,15 +222,6 @@ async def serve_one_home(
             await close()
         store.close()
         log.info("stopped")
-
-
-def build_own_command(home: Home) -> str:
-    """Return the shell command that calls this installation for a home."""
-    program = Path(sys.executable).with_name("taskmem")
-    words = [str(program)]
-    if not os.access(program, os.X_OK):
-        words = [sys.executable, "-m", "openclaw_taskmem"]
-    return f"TASKMEM_HOME={shlex.quote(str(home.folder))} {shlex.join(words)}"
 
 
 def build_run_policy(settings: Settings) -> RunPolicy:

@@ -292,6 +292,19 @@ def test_the_demo_tells_the_whole_story_and_leaves_nothing(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_kept_demo_is_looked_at_by_the_commands_it_says(tmp_path: Path) -> None:
+    run = taskmem(tmp_path, "demo", "--keep", TMPDIR=str(tmp_path))
+
+    assert run.returncode == 0, run.stderr
+    [kept] = tmp_path.iterdir()
+    overview, pages, stop = run.stdout.splitlines()[-4:-2] + run.stdout.splitlines()[-1:]
+    seen = subprocess.run(["/bin/sh", "-c", overview], capture_output=True, text=True, check=True)
+    assert "Deploy coursefolio to production" in seen.stdout
+    assert pages == f"{overview} ui"
+    subprocess.run(["/bin/sh", "-c", stop], capture_output=True, check=True)
+    assert not kept.exists()
+
+
 @pytest.fixture(scope="module")
 def wait(home: Path) -> str:
     """A wait of the daemon's, on a log that nobody writes to."""

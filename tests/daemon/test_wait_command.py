@@ -7,8 +7,7 @@ import subprocess
 
 import pytest
 
-from openclaw_taskmem.daemon.main import build_own_command
-from openclaw_taskmem.home import find_home
+from openclaw_taskmem.home import build_own_command, find_home
 from tests.support.agents import agent, parse_result
 from tests.support.daemons import COMMAND, command, environment
 from tests.support.waiting import ProcessOutput, status_of
