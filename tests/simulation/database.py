@@ -1,0 +1,87 @@
+"""The real SQL store on a database in memory, which outlives the daemons that use it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from functools import cache
+
+import sqlalchemy as sa
+from sqlalchemy.pool import NullPool
+
+from taskmem_sqlmodel import schema
+from taskmem_sqlmodel.database import Database, _open_transaction
+from taskmem_sqlmodel.group_commit import GroupCommit
+from taskmem_sqlmodel.row_reading import BrokenRowFilter
+from taskmem_sqlmodel.store import SqlStore
+
+
+class _KeptConnection(sqlite3.Connection):
+    """A connection whose database stays when SQLAlchemy closes it."""
+
+    def close(self) -> None:
+        """Lose the open transaction."""
+        if self.in_transaction:
+            self.rollback()
+
+
+class MemoryDatabase:
+    """A database in memory. A daemon that dies loses its open transaction, and nothing else."""
+
+    def __init__(self) -> None:
+        self.raw = _connect()
+        self.raw.deserialize(_make_template())
+        self.raw.execute("PRAGMA foreign_keys = ON")
+        self._stores: list[SqlStore] = []
+
+    def open_store(self) -> SqlStore:
+        """Open the store as a new daemon does."""
+        self.close_stores()
+        _ENGINE_USES[0] = self.raw
+        store = _StoreOfDatabase(Database(_build_engine()))
+        self._stores.append(store)
+        return store
+
+    def close_stores(self) -> None:
+        """Close the connections of daemons that have ended."""
+        self.raw.close()
+        while self._stores:
+            self._stores.pop().close()
+
+    def drop(self) -> None:
+        """Free its memory."""
+        self.close_stores()
+        sqlite3.Connection.close(self.raw)
+
+
+class _StoreOfDatabase(SqlStore):
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._commits = GroupCommit(database)
+        self._set_aside = BrokenRowFilter()
+        self._idle: deque[sa.Connection] = deque()
+
+
+_ENGINE_USES: list[_KeptConnection] = []
+"""The connection of the only engine: what it has compiled is kept from database to database."""
+
+
+def _connect() -> _KeptConnection:
+    options = {"check_same_thread": False, "isolation_level": None}
+    return sqlite3.connect(":memory:", factory=_KeptConnection, **options)
+
+
+@cache
+def _build_engine() -> sa.Engine:
+    engine = sa.create_engine("sqlite://", poolclass=NullPool, creator=lambda: _ENGINE_USES[0])
+    sa.event.listen(engine, "begin", _open_transaction)
+    return engine
+
+
+@cache
+def _make_template() -> bytes:
+    """Return the bytes of a database without rows."""
+    _ENGINE_USES[:] = [_connect()]
+    with Database(_build_engine()).connect_writer() as connection, connection.begin():
+        schema.bring_to_head(connection)
+    return _ENGINE_USES[0].serialize()

@@ -1,0 +1,316 @@
+"""One event loop with its threads, in virtual time; a seed chooses what runs next.
+
+Threads are greenlets: one runs until it pauses, waits or ends. They pause where another thread
+could matter, which is before each access to the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
+from contextvars import Context
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+DAWN: Final = datetime(2026, 2, 16, 6, 0, tzinfo=UTC)
+MOST_STEPS: Final = 200_000
+"""Steps without any time passing after which the loop is said to spin."""
+THREADS: Final = 32
+"""Threads of the loop's default pool."""
+
+
+class LoopSpins(Exception):
+    """The loop never comes to rest."""
+
+
+class SimulatedThread:
+    """A call in a thread of its own."""
+
+    def __init__(self, loop: SimulatedLoop, call: Callable[[], object]) -> None:
+        self.answer: asyncio.Future[Any] = loop.create_future()
+        self.pool: object = None
+        self.loop = loop
+        self._call = call
+        self._greenlet = greenlet(self._run, parent=loop.hub)
+
+    def step(self) -> None:
+        """Run it until it pauses, waits or ends; called by the loop."""
+        self._greenlet.switch()
+
+    def leave(self) -> None:
+        """Go back to the loop; called in the thread."""
+        self.loop.hub.switch()
+
+    def kill(self) -> None:
+        """End it wherever it is."""
+        while not self._greenlet.dead:
+            self._greenlet.throw(GreenletExit)
+
+    def _run(self) -> None:
+        try:
+            result = self._call()
+        except GreenletExit:
+            return
+        except BaseException as error:
+            self.loop.call_soon(self._settle, None, error)
+        else:
+            self.loop.call_soon(self._settle, result, None)
+        self.loop.end_thread(self)
+
+    def _settle(self, result: object, error: BaseException | None) -> None:
+        if self.answer.done():
+            return
+        if error is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(result)
+
+
+class SimulatedLock:
+    """A lock of threads."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self._holder: object = None
+        self._waiting: deque[SimulatedThread] = deque()
+
+    def __enter__(self) -> None:
+        thread = self._loop.thread
+        while self._holder is not None:
+            if thread is None:
+                raise LoopSpins("the event loop waits for a lock that a thread holds")
+            self._waiting.append(thread)
+            thread.leave()
+        self._holder = thread or self
+
+    def __exit__(self, *_: object) -> None:
+        self._holder = None
+        if self._waiting:
+            self._loop.resume(self._waiting.popleft())
+
+
+class SimulatedLoop(asyncio.AbstractEventLoop):
+    """An event loop whose threads and timers belong to it."""
+
+    def __init__(self, start: float = 0.0, *, in_order: bool = True) -> None:
+        """`in_order`: callbacks run first come, first served, as in asyncio."""
+        self.hub: Final = getcurrent()
+        self.choose = Random(0)
+        self.thread: SimulatedThread | None = None
+        """The thread that runs."""
+        self.halted = False
+        """True if the process has died: nothing runs any more."""
+        self.faults: list[str] = []
+        """What asyncio reported."""
+        self._in_order = in_order
+        self._now = start
+        self._order = itertools.count()
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._runnable: list[SimulatedThread] = []
+        self._threads: dict[SimulatedThread, None] = {}
+        self._queued: defaultdict[object, deque[SimulatedThread]] = defaultdict(deque)
+        self._busy: defaultdict[object, int] = defaultdict(int)
+
+    # --- what asyncio calls ---------------------------------------------------
+
+    def time(self) -> float:
+        return self._now
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return self.halted
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, **options)
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._order), handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer is dropped at its time."""
+
+    def run_in_executor(
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        thread = SimulatedThread(self, lambda: func(*args))
+        thread.pool = executor
+        self._threads[thread] = None
+        if self._busy[executor] < getattr(executor, "_max_workers", THREADS):
+            self._busy[executor] += 1
+            self._runnable.append(thread)
+        else:
+            self._queued[executor].append(thread)
+        return thread.answer
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self.halted:
+            error = context.get("exception")
+            self.faults.append(f"{context.get('message')}: {error!r}")
+
+    # --- what threads call ----------------------------------------------------
+
+    def pause(self, chance: float) -> None:
+        """Perhaps let others run before the thread goes on."""
+        thread = self.thread
+        if thread is not None and self.choose.random() < chance:
+            self._runnable.append(thread)
+            thread.leave()
+
+    def join(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on the loop, and wait in the thread until it has ended."""
+        thread = self.thread
+        assert thread is not None
+        task = self.create_task(coroutine)
+        task.add_done_callback(lambda _: self.resume(thread))
+        thread.leave()
+        return task.result()
+
+    def resume(self, thread: SimulatedThread) -> None:
+        """Let a waiting thread go on."""
+        self._runnable.append(thread)
+
+    def end_thread(self, thread: SimulatedThread) -> None:
+        """Give its place in the pool to the next."""
+        del self._threads[thread]
+        if queued := self._queued[thread.pool]:
+            self._runnable.append(queued.popleft())
+        else:
+            self._busy[thread.pool] -= 1
+
+    # --- what the simulation calls --------------------------------------------
+
+    @contextmanager
+    def entered(self) -> Generator[None]:
+        """Be the running loop."""
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            yield
+        finally:
+            asyncio._set_running_loop(before)
+
+    def run_some(self, steps: int) -> None:
+        """Run that many steps, or fewer if there are no more."""
+        with self.entered():
+            while steps > 0 and self._run_one():
+                steps -= 1
+
+    def run_ready(self) -> None:
+        """Run until everything waits for time to pass."""
+        with self.entered():
+            for _ in range(MOST_STEPS):
+                if not self._run_one():
+                    return
+        raise LoopSpins(f"it does not rest within {MOST_STEPS} steps")
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and run what it makes due."""
+        end = self._now + seconds
+        self.run_ready()
+        while not self.halted and self._timers and self._timers[0][0] <= end:
+            self._now = max(self._now, self._timers[0][0])
+            self.run_ready()
+        if not self.halted:
+            self._now = end
+
+    def die(self) -> None:
+        """Stop as a killed process does; called anywhere, does not return in a thread."""
+        self.halted = True
+        if self.thread is not None:
+            self.thread.leave()
+
+    def bury(self) -> None:
+        """Drop all tasks and threads of a loop that has halted."""
+        self.halted = True
+        with self.entered():
+            for thread in [*self._threads]:
+                thread.kill()
+            for task in asyncio.all_tasks(self):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                _close(task.get_coro())
+        self._ready.clear()
+        self._timers.clear()
+
+    def _run_one(self) -> bool:
+        if self.halted:
+            return False
+        ready, runnable = self._ready, self._runnable
+        while self._timers and self._timers[0][0] <= self._now:
+            handle = heapq.heappop(self._timers)[2]
+            if not handle.cancelled():
+                ready.append(handle)
+        if runnable and (not ready or self.choose.random() < 0.5):
+            at = self.choose.randrange(len(runnable)) if len(runnable) > 1 else 0
+            self.thread = runnable.pop(at)
+            self.thread.step()
+            self.thread = None
+            return True
+        if not ready:
+            return False
+        if not self._in_order and len(ready) > 1:
+            ready.rotate(-self.choose.randrange(len(ready)))
+        handle = ready.popleft()
+        if not handle.cancelled():
+            handle._run()
+        return True
+
+
+class SimulatedClock:
+    """The `Clock` of a loop, whose wall clock jumps when told."""
+
+    def __init__(self) -> None:
+        self.loop: SimulatedLoop | None = None
+        self.began = DAWN
+        self.jumped = 0.0
+        """Seconds by which the wall clock was set, in all."""
+
+    def now(self) -> datetime:
+        return DAWN + timedelta(seconds=self.monotonic() + self.jumped)
+
+    def monotonic(self) -> float:
+        return self.loop.time() if self.loop is not None else 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+def _close(coroutine: Any) -> None:
+    """Close a coroutine, also one that wants to await something first."""
+    for _ in range(100):
+        with suppress(BaseException):
+            coroutine.close()
+            return

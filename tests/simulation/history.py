@@ -1,0 +1,144 @@
+"""One history: operations on one machine, from an empty database to rest."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from openclaw_taskmem.plugin_host import facade
+from taskmem_hookspecs import TaskmemError
+from tests.simulation.daemon import Daemon, run_inline
+from tests.simulation.event_loop import LoopSpins, SimulatedLoop
+from tests.simulation.machine import Broken, Machine, Weather
+from tests.simulation.operations import BY_NAME, Operation
+from tests.simulation.outside import Outside
+from tests.simulation.rules import Rules
+
+Answering = Callable[[], Awaitable[Any]]
+
+
+class Outcome(NamedTuple):
+    """How a history ended."""
+
+    broken: Broken | None
+    """The first invariant that did not hold; None: all held."""
+    lines: tuple[str, ...]
+    """What happened, an operation a line."""
+    commits: int
+    answers: int
+    seconds: float
+    """Simulated seconds."""
+    deaths: int
+
+
+class Play:
+    """A history while it is played."""
+
+    def __init__(self, seed: int, rules: Rules) -> None:
+        self.machine = Machine(Weather.draw(Random(seed)), rules)
+        self.outside = Outside(self.machine.clock)
+        self.answers = self.deaths = 0
+        self.lines: list[str] = []
+        self._number = 0
+        self._calls: list[Any] = []
+        self.start_daemon()
+
+    @property
+    def loop(self) -> SimulatedLoop:
+        """The loop of the daemon that runs."""
+        return self.machine.loop
+
+    def number(self) -> int:
+        """Return the next number for texts that differ."""
+        self._number += 1
+        return self._number
+
+    def start_daemon(self) -> None:
+        """Start a daemon on what the last one left, until it lives long enough to serve."""
+        while True:
+            self.daemon = Daemon(
+                self.machine,
+                plugins=[("outside", self.outside)],
+                transport=self.outside,
+                host=self.outside,
+                lives=self.outside.is_alive,
+            )
+            self.loop.choose = Random(self.number())
+            while not (self.daemon.up or self.loop.halted or self.daemon.failure):
+                self.loop.run_ready()
+            if self.daemon.up or self.machine.broken:
+                return
+            self._bury()
+
+    def begin(self, answer: Answering, tool: str, given: Any) -> None:
+        """Have the daemon answer a call."""
+        with self.loop.entered():
+            self.loop.create_task(self._answer(answer, tool, given))
+
+    async def _answer(self, answering: Answering, tool: str, given: Any) -> None:
+        try:
+            answer = await answering()
+        except TaskmemError:
+            return
+        self.answers += 1
+        self.machine.rules.check_answer(self.machine, tool, given, answer)
+
+    def perform(self, operation: Operation) -> None:
+        """Let one thing happen, and all or some of what follows from it."""
+        choose = Random(operation.seed)
+        self.loop.choose = choose
+        self.lines.append(BY_NAME[operation.kind](self, choose))
+        if choose.random() < 0.5:
+            self.loop.run_ready()
+        else:
+            self.loop.run_some(choose.randrange(60))
+        if self.loop.halted and self.machine.broken is None:
+            self._bury()
+            self.start_daemon()
+        self.machine.rules.check_play(self)
+
+    def _bury(self) -> None:
+        """Drop a dead daemon, and see that the database holds what was committed."""
+        self.deaths += 1
+        self.loop.bury()
+        self.outside.forget_daemon()
+        store = self.machine.database.open_store()
+        self.machine.rules.check_database(self.machine, store)
+
+    def end(self) -> None:
+        """Drop everything."""
+        self.loop.bury()
+        self.machine.database.drop()
+
+
+def play_history(seed: int, operations: Sequence[Operation], rules: Rules) -> Outcome:
+    """Play operations until the last one, or until an invariant is broken."""
+    logging.disable(logging.CRITICAL)
+    gc.disable()
+    try:
+        with patch.object(facade, "run_with_timeout", run_inline):
+            play = Play(seed, rules)
+            try:
+                for operation in operations:
+                    play.perform(operation)
+                    if play.machine.broken is not None:
+                        break
+            except LoopSpins as spins:
+                play.machine.report("the_daemon_comes_to_rest", str(spins))
+            broken, machine = play.machine.broken, play.machine
+            play.end()
+    finally:
+        gc.enable()
+        logging.disable(logging.NOTSET)
+    return Outcome(
+        broken=broken,
+        lines=tuple(play.lines),
+        commits=machine.commits,
+        answers=play.answers,
+        seconds=machine.clock.monotonic(),
+        deaths=play.deaths,
+    )

@@ -1,0 +1,176 @@
+"""A machine on which one daemon after another runs: its disk, its clock, and what is around it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from contextlib import suppress
+from datetime import datetime
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.run_policy import RunPolicy
+from openclaw_taskmem.domain.stuck import StuckPolicy
+from taskmem_hookspecs import Change, StoreBusy, StoreFull, StoreUnavailable, TaskStore
+from tests.simulation.database import MemoryDatabase
+from tests.simulation.event_loop import SimulatedClock, SimulatedLoop
+from tests.simulation.mirror import Mirror
+from tests.simulation.rules import Rules
+
+FAULTS: Final = (StoreBusy, StoreFull, StoreUnavailable)
+
+
+class Died(BaseException):
+    """The process has ended: whoever still runs in it reaches nothing."""
+
+
+class Broken(NamedTuple):
+    """An invariant that does not hold."""
+
+    rule: str
+    why: str
+
+
+class Weather(NamedTuple):
+    """What a seed decides for a whole history."""
+
+    in_order: bool
+    """Callbacks run in order, as in asyncio; else in any."""
+    preempts: float
+    """Chance that a thread pauses before it reaches the store."""
+    threshold: float
+    cooldown: float
+    lease: float
+    ack: float
+    longest: float
+
+    @classmethod
+    def draw(cls, choose: Random) -> Weather:
+        """Choose the weather of a history."""
+        return cls(
+            in_order=choose.random() < 0.5,
+            preempts=choose.choice((0.0, 0.1, 0.5)),
+            threshold=choose.choice((30.0, 120.0, 300.0)),
+            cooldown=choose.choice((180.0, 600.0, 900.0)),
+            lease=choose.choice((120.0, 600.0)),
+            ack=choose.choice((60.0, 600.0)),
+            longest=choose.choice((60.0, 600.0)),
+        )
+
+
+class Machine:
+    """What outlives a daemon."""
+
+    def __init__(self, weather: Weather, rules: Rules) -> None:
+        self.weather = weather
+        self.rules = rules
+        self.clock = SimulatedClock()
+        self.database = MemoryDatabase()
+        self.mirror = Mirror()
+        self.loop = SimulatedLoop(in_order=weather.in_order)
+        self.clock.loop = self.loop
+        self.stuck = StuckPolicy(
+            threshold_seconds=weather.threshold, cooldown_seconds=weather.cooldown
+        )
+        self.outbox = OutboxPolicy(ack_seconds=weather.ack)
+        self.runs = RunPolicy(lease_seconds=weather.lease)
+        self.broken: Broken | None = None
+        self.fate: tuple[str, int] | None = None
+        """Where the daemon dies, and in how many commits; None: it lives."""
+        self.fault: tuple[type[Exception], int] | None = None
+        """With what the store fails, and how many times more."""
+        self.commits = 0
+        self.seen_at: dict[str, float] = {}
+        """When each wake was first written, by the monotonic clock."""
+        self.counts: Counter[str] = Counter()
+        self._numbers = itertools.count(1)
+
+    def new_id(self, kind: str, _now: datetime) -> str:
+        """Return an id that sorts by its age."""
+        return f"{kind}_{next(self._numbers):05d}"
+
+    def start_loop(self) -> SimulatedLoop:
+        """Return a loop that goes on at the time of the last."""
+        self.loop = SimulatedLoop(self.clock.monotonic(), in_order=self.weather.in_order)
+        self.clock.loop = self.loop
+        return self.loop
+
+    def report(self, rule: str, why: str) -> None:
+        """Note that an invariant is broken, and stop everything."""
+        self.broken = self.broken or Broken(rule, why)
+        self.loop.die()
+
+
+class MortalStore:
+    """The store of one daemon: it fails or ends with the daemon where the machine says so."""
+
+    def __init__(self, machine: Machine, store: TaskStore, loop: SimulatedLoop) -> None:
+        self._machine = machine
+        self._store = store
+        self._loop = loop
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        def call(*values: Any, **named: Any) -> Any:
+            self._reach()
+            return method(*values, **named)
+
+        setattr(self, name, call)
+        return call
+
+    def drop_ended(self, *values: Any) -> Any:
+        self._reach()
+        dropped = self._store.drop_ended(*values)
+        if dropped.rows:
+            self._machine.mirror = Mirror.read(self._store)
+        return dropped
+
+    def commit(self, change: Change) -> None:
+        machine = self._machine
+        self._reach()
+        where = None
+        if machine.fate is not None:
+            where, left = machine.fate
+            machine.fate = (where, left - 1)
+            where = where if left <= 0 else None
+        if where == "before":
+            return self._die()
+        if where == "inside":
+            self._write_half(change)
+            return self._die()
+        self._store.commit(change)
+        machine.commits += 1
+        commit = machine.mirror.apply(change)
+        commit.now, commit.monotonic = machine.clock.now(), machine.clock.monotonic()
+        for wake in change.wakes:
+            machine.seen_at.setdefault(wake.wake_id, commit.monotonic)
+        if change.forget_before is not None and change.forget_before > machine.clock.began:
+            machine.mirror = Mirror.read(self._store)
+        machine.rules.check_commit(machine, commit)
+        if where == "after":
+            self._die()
+        return None
+
+    def _reach(self) -> None:
+        if self._loop.halted:
+            raise Died
+        self._loop.pause(self._machine.weather.preempts)
+        if self._machine.fault is not None:
+            kind, left = self._machine.fault
+            self._machine.fault = (kind, left - 1) if left > 1 else None
+            raise kind("The simulation says so.")
+
+    def _write_half(self, change: Change) -> None:
+        """Begin to write, and be interrupted by the end of the process."""
+        raw = self._machine.database.raw
+        raw.set_progress_handler(lambda: 1, self._loop.choose.randrange(20, 400))
+        with suppress(Exception):
+            self._store.commit(change)
+            self._machine.mirror.apply(change)
+        raw.set_progress_handler(None, 0)
+
+    def _die(self) -> None:
+        self._machine.fate = None
+        self._loop.die()

@@ -1,0 +1,226 @@
+"""What may happen next: calls of agents, time, faults. Each takes its chances from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from openclaw_taskmem.daemon.rpc import RelayHost
+from tests.simulation.machine import FAULTS
+from tests.simulation.outside import READY, SESSIONS, TARGETS
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Play
+
+STEPS: Final = ("Build the image", "Push it", "Run it", "Verify the site", "Announce it")
+STATUSES: Final = ("active", "paused", "completed", "failed", "cancelled", "canceled", "done")
+WORKERS: Final = 3
+MOST_TASKS: Final = 12
+"""Tasks in one history: what time costs grows with them."""
+
+
+class Operation(NamedTuple):
+    """One thing that happens, and the seed of all that is left to chance in it."""
+
+    kind: str
+    seed: int
+
+
+def call(play: Play, choose: Random, tool: str, **given: Any) -> str:
+    """Call a tool: as whoever the task or wait belongs to, as another agent, or as a person."""
+    dispatcher, who = play.daemon.dispatcher, choose.random()
+    session, process = None, None
+    if who < 0.7:
+        session, process = find_owner(play, given.get("task_id") or given.get("wait_id"))
+    if session is None and process is None and who < 0.95:
+        if choose.random() < 0.3:
+            process = f"{1 + choose.randrange(WORKERS)}:1"
+        else:
+            session = choose.choice(SESSIONS)
+    params = {"tool": tool, "arguments": given, "session_key": session}
+    if process is not None:
+        host = RelayHost(process=process, folder="/simulated", client="claude-code")
+        play.begin(partial(dispatcher.call_tool, tool, given, host), tool, given)
+    elif session is not None:
+        play.begin(partial(dispatcher.answer_gateway, "gateway", "call", params), tool, given)
+    else:
+        play.begin(partial(dispatcher.answer, "call", params), tool, given)
+    return f"{tool} by {process or session or 'a person'}: {given}"
+
+
+def find_owner(play: Play, subject: str | None) -> tuple[str | None, str | None]:
+    """Return the session or process that a task or wait belongs to; (None, None): nobody's."""
+    mirror = play.machine.mirror
+    row: Any = mirror.tasks.get(subject or "") or mirror.waits.get(subject or "")
+    if row is None or row.session_key is not None:
+        return (row and row.session_key), None
+    owners = [run.owner for run in mirror.list_runs(row.task_id or "") if run.owner is not None]
+    return None, owners[-1].process if owners else None
+
+
+def pick_task(play: Play, choose: Random) -> str:
+    """Choose a task, mostly one that there is, and mostly a late one."""
+    known = list(play.machine.mirror.tasks)
+    if not known or choose.random() < 0.02:
+        return "task_99999"
+    return known[-1 - min(int(choose.expovariate(0.3)), len(known) - 1)]
+
+
+def pick_wait(play: Play, choose: Random) -> str:
+    """Choose a wait in the same way."""
+    known = list(play.machine.mirror.waits)
+    if not known or choose.random() < 0.02:
+        return "wait_99999"
+    return known[-1 - min(int(choose.expovariate(0.3)), len(known) - 1)]
+
+
+def register(play: Play, choose: Random) -> str:
+    """An agent registers a task, sometimes with arguments that are refused."""
+    if len(play.machine.mirror.tasks) > MOST_TASKS:
+        task_id = pick_task(play, choose)
+        return call(play, choose, "task_update", task_id=task_id, status=choose.choice(STATUSES))
+    plan = list(STEPS[: min(5, choose.randrange(8))])
+    name = choose.choice((*("Deploy", "Report", "Backup") * 3, ""))
+    return call(play, choose, "task_register", name=name, plan=plan)
+
+
+def update(play: Play, choose: Random) -> str:
+    """An agent says what happened."""
+    given: dict[str, Any] = {"task_id": pick_task(play, choose)}
+    if choose.random() < 0.8:
+        given["message"] = f"note {play.number()}"
+    if choose.random() < 0.4:
+        given["completed_steps"] = [choose.randrange(6)]
+    if choose.random() < 0.15:
+        given["status"] = choose.choice(STATUSES)
+    if choose.random() < 0.1:
+        given["query"] = "where am I?"
+    return call(play, choose, "task_update", **given)
+
+
+def revise(play: Play, choose: Random) -> str:
+    """An agent replaces the plan."""
+    plan = choose.sample(STEPS, choose.randrange(6))
+    task_id = pick_task(play, choose)
+    return call(play, choose, "task_plan_update", task_id=task_id, new_plan=plan, reason="Better.")
+
+
+def wait(play: Play, choose: Random) -> str:
+    """An agent begins to wait."""
+    target = choose.choice((*(f"pty:{name}" for name in TARGETS), "pty:nowhere", "nothing"))
+    timeout = choose.choice((5, 60, 300, 1800))
+    given: dict[str, Any] = {
+        "target": target,
+        "wake_when": f'"{READY}" appears',
+        "timeout": timeout,
+        "poll_interval": max(2.0, timeout / 10),
+    }
+    if choose.random() < 0.8:
+        given["task_id"] = pick_task(play, choose)
+    return call(play, choose, "smart_wait", **given)
+
+
+def refine_wait(play: Play, choose: Random) -> str:
+    """An agent arms a wait again."""
+    wait_id, timeout = pick_wait(play, choose), choose.choice((5, 60, 600))
+    return call(play, choose, "wait_update", wait_id=wait_id, timeout=timeout)
+
+
+def cancel_wait(play: Play, choose: Random) -> str:
+    """An agent gives a wait up."""
+    return call(play, choose, "wait_cancel", wait_id=pick_wait(play, choose))
+
+
+def target_shows(play: Play, choose: Random) -> str:
+    """A target shows a line, or comes and goes."""
+    target = play.outside.targets[choose.choice(TARGETS)]
+    chance = choose.random()
+    if chance < 0.5:
+        target.show(READY)
+    elif chance < 0.7:
+        target.show("working")
+    elif chance < 0.8:
+        target.gone = not target.gone
+        target.stir()
+    else:
+        target.mood = choose.choice(("works", "works", "fails", "hangs"))
+    return f"{target.name} has {len(target.lines)} lines, {target.mood}, gone: {target.gone}"
+
+
+def time_passes(play: Play, choose: Random) -> str:
+    """Time passes, and everything that it makes due runs."""
+    seconds = choose.choice((0.5, 2.0, 10.0, 31.0, 61.0, 130.0, 310.0, 905.0))
+    play.loop.advance(seconds)
+    return f"{seconds:g} s pass"
+
+
+def long_time_passes(play: Play, choose: Random) -> str:
+    """Nobody does anything for hours."""
+    seconds = choose.choice((1_800.0, 3_600.0, 7_200.0))
+    play.loop.advance(seconds)
+    return f"{seconds:g} s pass"
+
+
+def clock_jumps(play: Play, choose: Random) -> str:
+    """Somebody sets the wall clock."""
+    seconds = choose.choice((-86_400.0, -3_600.0, -30.0, 30.0, 3_600.0, 86_400.0))
+    play.machine.clock.jumped += seconds
+    return f"the clock jumps by {seconds:g} s"
+
+
+def gateway_changes(play: Play, choose: Random) -> str:
+    """The gateway's mood changes."""
+    moods = ("takes", "takes", "takes", "slow", "hangs", "fails", "asks to wait", "refuses")
+    play.outside.mood = choose.choice((*moods, "breaks", "loses the reply", "doubles"))
+    return f"the gateway {play.outside.mood}"
+
+
+def dies(play: Play, choose: Random) -> str:
+    """The daemon is killed, now or around one of its next commits."""
+    if choose.random() < 0.3:
+        play.loop.die()
+        return "the daemon is killed"
+    fate = choose.choice(("before", "inside", "after")), choose.randrange(4)
+    play.machine.fate = fate
+    return f"the daemon will die {fate[0]} commit {fate[1]}"
+
+
+def store_fails(play: Play, choose: Random) -> str:
+    """The store fails for a while."""
+    play.machine.fault = (choose.choice(FAULTS), choose.randrange(1, 12))
+    return f"the store fails {play.machine.fault[1]} times: {play.machine.fault[0].__name__}"
+
+
+def nothing(play: Play, choose: Random) -> str:
+    """Whatever is under way goes on."""
+    return "time to think"
+
+
+KINDS: Final[Mapping[Callable[[Any, Random], str], int]] = {
+    register: 8,
+    update: 30,
+    revise: 4,
+    wait: 8,
+    refine_wait: 3,
+    cancel_wait: 3,
+    target_shows: 8,
+    time_passes: 20,
+    long_time_passes: 1,
+    clock_jumps: 1,
+    gateway_changes: 4,
+    dies: 3,
+    store_fails: 1,
+    nothing: 6,
+}
+"""What happens, and how often."""
+BY_NAME: Final = {kind.__name__: kind for kind in KINDS}
+
+
+def draw_operations(seed: int, count: int) -> list[Operation]:
+    """Choose what happens in a history."""
+    choose = Random(seed)
+    names, weights = list(BY_NAME), list(KINDS.values())
+    kinds = choose.choices(names, weights, k=count)
+    return [Operation(kind, choose.getrandbits(32)) for kind in kinds]

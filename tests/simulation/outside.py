@@ -1,0 +1,213 @@
+"""What is around a daemon: targets that are watched, a gateway with its agents, and plug-ins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from typing import Any, Final
+
+from taskmem_hookspecs import (
+    Frame,
+    Met,
+    Ruling,
+    Target,
+    TargetGone,
+    TargetNotFound,
+    Wake,
+    WakeReceipt,
+    WakeRefused,
+    WakeUndelivered,
+    hookimpl,
+)
+from tests.simulation.event_loop import SimulatedClock
+
+SESSIONS: Final = ("agent:main:main", "agent:dev:main", "agent:dev:phone")
+TARGETS: Final = ("build", "deploy", "tests")
+READY: Final = "READY"
+
+
+class ScriptedTarget:
+    """A terminal: the lines that it has shown."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines: list[str] = []
+        self.gone = False
+        self.mood = "works"
+        """`works`, `fails`, or `hangs`."""
+        self.changed: list[asyncio.Event] = []
+
+    def show(self, line: str) -> None:
+        """Show one more line."""
+        self.lines.append(line)
+        self.stir()
+
+    def stir(self) -> None:
+        """Tell whoever watches."""
+        for event in self.changed:
+            event.set()
+
+
+class ScriptedWatch:
+    """Watches one target."""
+
+    def __init__(self, target: ScriptedTarget, clock: SimulatedClock) -> None:
+        self._target = target
+        self._clock = clock
+        self._changed = asyncio.Event()
+        target.changed.append(self._changed)
+
+    async def here(self) -> Frame:
+        return await self.look(str(len(self._target.lines)), "0")
+
+    async def end(self) -> str:
+        return str(len(self._target.lines))
+
+    async def look(self, place: str, start: str) -> Frame:
+        await self._suffer()
+        lines = self._target.lines
+        return Frame(
+            seen_at=self._clock.now(),
+            place=str(len(lines)),
+            text="\n".join(lines[int(place) :]),
+            tail="\n".join(lines[int(start) :][-80:]),
+            gone="The command has ended." if self._target.gone else None,
+        )
+
+    async def wait_for_change(self) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def close(self) -> None:
+        if self._changed in self._target.changed:
+            self._target.changed.remove(self._changed)
+
+    async def _suffer(self) -> None:
+        if self._target.mood == "hangs":
+            await asyncio.sleep(60)
+        if self._target.mood == "fails":
+            raise RuntimeError("The sensor fails.")
+
+
+class ScriptedJudge:
+    """Finds the word."""
+
+    name = "rules"
+
+    async def rule(self, frame: Frame) -> Ruling:
+        met = READY in (frame.text or "")
+        return Ruling(met=Met.YES if met else Met.NO, observation="There." if met else "Not yet.")
+
+
+class Outside:
+    """Plays sensors, judges, the transport, the host and a plug-in that listens."""
+
+    name = "simulated"
+
+    def __init__(self, clock: SimulatedClock) -> None:
+        self.clock = clock
+        self.targets = {name: ScriptedTarget(name) for name in TARGETS}
+        self.mood = "takes"
+        """What the gateway does with a wake."""
+        self.running: defaultdict[str | None, int] = defaultdict(int)
+        """By session: its deliveries under way."""
+        self.most_at_once = 0
+        self.taken: list[Wake] = []
+        self.inbox: defaultdict[str | None, deque[Wake]] = defaultdict(deque)
+        self.heard: list[tuple[str, str]] = []
+        """What hooks were told: the hook, and the id of what it is about."""
+        self.said: list[str] = []
+        self.ended_processes: set[str] = set()
+
+    def forget_daemon(self) -> None:
+        """Drop what a dead daemon held."""
+        for target in self.targets.values():
+            target.changed.clear()
+        self.running.clear()
+
+    def is_alive(self, process: str) -> bool | None:
+        """Say whether a worker's process is there."""
+        return process not in self.ended_processes
+
+    # --- a plug-in -------------------------------------------------------------
+
+    @hookimpl
+    def wait_sensor(self, target: Target) -> Any:
+        return self if target.scheme == "pty" else None
+
+    @hookimpl
+    def wait_judge(self, target: Target, wake_when: str) -> Any:
+        del target, wake_when
+        return ScriptedJudge()
+
+    @hookimpl
+    def on_task_registered(self, task: Any) -> None:
+        self.heard.append(("registered", task.task_id))
+
+    @hookimpl
+    def on_wait_resolved(self, wait: Any) -> None:
+        self.heard.append(("wait", f"{wait.wait_id}"))
+
+    @hookimpl
+    def on_stuck(self, task: Any) -> None:
+        self.heard.append(("stuck", task.task_id))
+
+    async def watch(self, target: Target) -> Any:
+        found = self.targets.get(target.name)
+        if found is None:
+            raise TargetNotFound(f"There is no terminal {target.name}.")
+        if found.gone:
+            raise TargetGone("It has ended.")
+        return ScriptedWatch(found, self.clock)
+
+    # --- the transport ---------------------------------------------------------
+
+    def reaches(self, host: str | None, session_key: str | None) -> bool:
+        del host
+        return session_key is not None
+
+    async def deliver(self, wake: Wake) -> WakeReceipt:
+        session = wake.session_key
+        self.running[session] += 1
+        self.most_at_once = max(self.most_at_once, self.running[session])
+        try:
+            return await self._take(wake)
+        finally:
+            self.running[session] -= 1
+
+    async def _take(self, wake: Wake) -> WakeReceipt:
+        mood = self.mood
+        if mood == "slow":
+            await asyncio.sleep(7)
+        elif mood == "hangs":
+            await asyncio.sleep(1_000)
+        elif mood == "fails":
+            raise WakeUndelivered("The gateway is down.")
+        elif mood == "asks to wait":
+            raise WakeUndelivered("The gateway restarts.", retry_seconds=3.0)
+        elif mood == "refuses":
+            raise WakeRefused("There is no such session.")
+        elif mood == "breaks":
+            raise RuntimeError("The transport has a fault.")
+        self.taken.append(wake)
+        self.inbox[wake.session_key].append(wake)
+        if mood == "loses the reply":
+            raise WakeUndelivered("The connection was lost.")
+        if mood == "doubles":
+            self.inbox[wake.session_key].append(wake)
+        return WakeReceipt(delivered_at=self.clock.now())
+
+    # --- the host --------------------------------------------------------------
+
+    async def say(self, notice: Any) -> None:
+        if self.mood == "fails":
+            raise WakeUndelivered("The gateway is down.")
+        self.said.append(notice.key)
+
+    async def show(self, view: Any) -> None:
+        if self.mood == "fails":
+            raise WakeUndelivered("The gateway is down.")
+
+    async def stop(self, session_key: str, age: float) -> None:
+        if self.mood == "fails":
+            raise WakeUndelivered("The gateway is down.")

@@ -1,0 +1,63 @@
+"""The invariants, each a function with a name: what may never be seen, and when it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from taskmem_hookspecs import TaskStore
+from tests.simulation.mirror import Commit
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Play
+    from tests.simulation.machine import Machine
+
+OfCommit = Callable[["Machine", Commit], Iterator[str]]
+"""Looked at in every commit, at once; yields what is wrong."""
+OfPlay = Callable[["Play"], Iterator[str]]
+"""Looked at after every operation."""
+OfAnswer = Callable[["Machine", str, Mapping[str, Any], Any], Iterator[str]]
+"""Looked at when a call is answered."""
+
+
+class Rules:
+    """The invariants that one simulation checks."""
+
+    def __init__(
+        self,
+        of_commits: Sequence[OfCommit],
+        of_answers: Sequence[OfAnswer] = (),
+        of_plays: Sequence[OfPlay] = (),
+    ) -> None:
+        self._of_commits = of_commits
+        self._of_answers = of_answers
+        self._of_plays = of_plays
+
+    def check_commit(self, machine: Machine, commit: Commit) -> None:
+        """Look at one commit."""
+        for rule in self._of_commits:
+            _report(machine, rule, rule(machine, commit))
+
+    def check_answer(
+        self, machine: Machine, tool: str, given: Mapping[str, Any], answer: Any
+    ) -> None:
+        """Look at the answer to a call."""
+        for rule in self._of_answers:
+            _report(machine, rule, rule(machine, tool, given, answer))
+
+    def check_play(self, play: Play) -> None:
+        """Look at everything after an operation."""
+        for rule in self._of_plays:
+            _report(play.machine, rule, rule(play))
+
+    def check_database(self, machine: Machine, store: TaskStore) -> None:
+        """Look at what a daemon that died has left."""
+        for why in machine.mirror.compare(store):
+            machine.report("what_was_committed_is_there_after_a_crash", why)
+            return
+
+
+def _report(machine: Machine, rule: Callable[..., Any], troubles: Iterator[str]) -> None:
+    for why in troubles:
+        machine.report(rule.__name__, why)
+        return

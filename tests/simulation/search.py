@@ -1,0 +1,80 @@
+"""Look for a history that breaks an invariant, and make it short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from tests.simulation.history import Outcome, play_history
+from tests.simulation.operations import Operation, draw_operations
+from tests.simulation.rules import Rules
+
+LENGTH: Final = 250
+"""Operations of one history. Short ones are fast, and explain themselves."""
+
+
+class Failure(NamedTuple):
+    """A history that breaks an invariant, in full and made short."""
+
+    seed: int
+    whole: Outcome
+    operations: tuple[Operation, ...]
+    """The fewest operations found that break the same invariant."""
+    short: Outcome
+
+    def __str__(self) -> str:
+        """Return what a person needs to repeat it."""
+        assert self.short.broken is not None
+        lines = (f"  {number}. {line}" for number, line in enumerate(self.short.lines, 1))
+        return "\n".join(
+            (
+                f"{self.short.broken.rule} is broken: {self.short.broken.why}",
+                f"after these operations, shortened from {len(self.whole.lines)}:",
+                *lines,
+                f"Repeat it: PYTHONHASHSEED=0 python -m tests.simulation --seed {self.seed}",
+            )
+        )
+
+
+def play_seeds(
+    first: int, operations: int, rules: Rules, length: int = LENGTH
+) -> Iterator[tuple[int, Outcome]]:
+    """Play the histories of one seed after another, until that many operations are done."""
+    seed, left = first, operations
+    while left > 0:
+        drawn = draw_operations(seed, min(length, left))
+        yield seed, play_history(seed, drawn, rules)
+        left -= len(drawn)
+        seed += 1
+
+
+def shorten(seed: int, whole: Outcome, rules: Rules, length: int = LENGTH) -> Failure:
+    """Leave out operations for as long as the same invariant stays broken.
+
+    Each operation has a seed of its own, so those that are left do what they did.
+    """
+    assert whole.broken is not None
+    kept: list[Operation] = draw_operations(seed, length)[: len(whole.lines)]
+    short, size = whole, max(1, len(kept) // 2)
+    while True:
+        start = len(kept) - size
+        smaller = False
+        while start > -size:
+            tried = kept[: max(start, 0)] + kept[max(start, 0) + size :]
+            outcome = play_history(seed, tried, rules)
+            if _is_same(outcome, whole):
+                kept, short, smaller = tried[: len(outcome.lines)], outcome, True
+            start -= size
+        if size == 1 and not smaller:
+            return Failure(seed, whole, tuple(kept), short)
+        size = max(1, size // 2)
+
+
+def _is_same(outcome: Outcome, whole: Outcome) -> bool:
+    broken, wanted = outcome.broken, whole.broken
+    return broken is not None and wanted is not None and broken.rule == wanted.rule
+
+
+def replay(seed: int, operations: Sequence[Operation], rules: Rules) -> Outcome:
+    """Play chosen operations on the machine of a seed."""
+    return play_history(seed, operations, rules)
