@@ -20,8 +20,10 @@ def _select_counts(column: sa.Column[Any]) -> sa.Executable:
 
 
 _IMPLICIT: Final = sa.text(f"tasks.{IMPLICIT}")
-_IMPLICIT_TASKS: Final = (
-    sa.select(TASKS.c.status, sa.func.count()).where(_IMPLICIT).group_by(TASKS.c.status)
+_IMPLICIT_STATUS: Final = TASKS.c.status.concat(sa.literal_column("''"))
+"""SQLite groups by an index of the bare column, and would look up every task for it."""
+IMPLICIT_TASKS: Final = (
+    sa.select(_IMPLICIT_STATUS, sa.func.count()).where(_IMPLICIT).group_by(_IMPLICIT_STATUS)
 )
 _IMPLICIT_RUNS: Final = (
     sa.select(RUNS.c.state, sa.func.count())
@@ -99,7 +101,7 @@ def _read_counts(connection: sa.Connection) -> Counts:
     def count(statement: sa.Executable) -> Counter[str]:
         return Counter({row[0]: row[1] for row in connection.execute(statement)})
 
-    tasks = count(_select_counts(TASKS.c.status)) - count(_IMPLICIT_TASKS)
+    tasks = count(_select_counts(TASKS.c.status)) - count(IMPLICIT_TASKS)
     waits = count(_select_counts(WAITS.c.status))
     wakes = count(_select_counts(WAKES.c.state))
     runs = count(_select_counts(RUNS.c.state)) - count(_IMPLICIT_RUNS)

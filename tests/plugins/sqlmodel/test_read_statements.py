@@ -157,6 +157,11 @@ def test_implicit_tasks_are_found_whatever_others_there_are(database):
     assert "INDEX tasks_implicit" in step
 
 
+def test_implicit_tasks_are_counted_without_a_look_at_others(database):
+    first, *_ = plan_of(database, counting.IMPLICIT_TASKS)
+    assert "INDEX tasks_implicit" in first
+
+
 @pytest.mark.parametrize("index", DUES)
 def test_what_is_due_is_read_from_an_index_in_order(database, index):
     query = DUES[index]
