@@ -55,6 +55,8 @@ MOST_BYTES: Final = 64 * 1024
 """Bytes of the longest request that is read."""
 FIELDS: Final = ("id", "action", "words", "question_id", "files_id")
 """What a form may give of an act; who acts is not among it."""
+COUNT_DIGITS: Final = 15
+"""Digits of the longest count that is read."""
 CALL_SECONDS: Final = 60.0
 """Seconds for one answer of the daemon."""
 _HEADERS: Final = {
@@ -216,10 +218,10 @@ class PageServer:
         return Response(body, found["status"], media_type=found["content_type"])
 
     async def _wait_for_changes(self, request: Request) -> Response:
-        seen = await self._feed.wait_beyond(request.query_params.get("seen", ""))
+        seen = await self._feed.wait_beyond(parse_counts(request.query_params.get("seen", "")))
         if seen is None:
             return PlainTextResponse("The daemon is away; it is asked again.", 503)
-        return JSONResponse({"seen": seen})
+        return JSONResponse({"seen": ".".join(map(str, seen))})
 
     async def _act(self, request: Request) -> Response:
         if not self._may_act:
@@ -267,22 +269,24 @@ class _ChangeFeed:
         self._home = home
         self._asking: asyncio.Task[None] | None = None
         self._link: Link | None = None
-        self._seen: str | None = ""
-        """What the daemon has counted so far; empty: not asked yet; None: it is away."""
+        self._counts: list[int] | None = []
+        """The daemon's process, and what it has counted so far; empty: not asked yet; None: it is
+        away."""
         self._news = asyncio.Event()
 
-    async def wait_beyond(self, seen: str) -> str | None:
-        """Return what the daemon has counted once it is not `seen`, or after `HELD_SECONDS`.
+    async def wait_beyond(self, seen: list[int]) -> list[int] | None:
+        """Return what the daemon has counted once it is beyond `seen`, or after `HELD_SECONDS`.
 
-        None: the daemon is away.
+        A page that was read a moment ago may have seen more than this has heard of yet. None: the
+        daemon is away.
         """
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask_forever())
         with suppress(TimeoutError):
             async with asyncio.timeout(HELD_SECONDS):
-                while self._seen in ("", seen):
+                while self._counts is not None and not is_beyond(self._counts, seen):
                     await self._news.wait()
-        return self._seen
+        return self._counts
 
     def close(self) -> None:
         """Ask no more."""
@@ -307,15 +311,29 @@ class _ChangeFeed:
                     asked = {"seen": counts}
                     found = await asyncio.to_thread(link.call, "changes", asked, CALL_SECONDS)
                     counts = found["seen"]
-                    self._note(".".join(map(str, counts)))
+                    self._note(counts)
             finally:
                 self._link = None
 
-    def _note(self, seen: str | None) -> None:
-        if seen != self._seen:
-            self._seen = seen
+    def _note(self, counts: list[int] | None) -> None:
+        if counts != self._counts:
+            self._counts = counts
             self._news.set()
             self._news = asyncio.Event()
+
+
+def parse_counts(text: str) -> list[int]:
+    """Return the counts that a page has seen; empty: it gave none."""
+    parts = text.split(".")
+    readable = all(each.isdecimal() and len(each) <= COUNT_DIGITS for each in parts)
+    return [int(each) for each in parts] if readable else []
+
+
+def is_beyond(counts: list[int], seen: list[int]) -> bool:
+    """Whether a daemon has counted more than was seen, or another one was seen."""
+    if counts[:1] != seen[:1] or len(counts) != len(seen):
+        return bool(counts)
+    return any(count > known for count, known in zip(counts, seen, strict=True))
 
 
 def _is_equal(given: str, secret: str) -> bool:

@@ -19,11 +19,15 @@ class ChangeCounter:
     def notify(self, changed: Iterable[str] = ()) -> None:
         """Count a change; wake those who wait for any change or watch one of the changed ids."""
         self.count += 1
-        self._more.set()
-        self._more = asyncio.Event()
+        self.wake()
         for each in changed:
             for event in self._of_each.get(each, ()):
                 event.set()
+
+    def wake(self) -> None:
+        """Wake those who wait for any change, after one was counted."""
+        self._more.set()
+        self._more = asyncio.Event()
 
     def notify_all(self) -> None:
         """Count a change, and wake everyone."""

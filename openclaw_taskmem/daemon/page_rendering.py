@@ -24,9 +24,15 @@ FREE_SECONDS: Final = 60.0
 class PageRenderer:
     """Renders pages. For the event loop."""
 
-    def __init__(self, build_site: Callable[[], Site]) -> None:
-        """`build_site` loads the site's modules and returns it; called when somebody looks."""
+    def __init__(self, build_site: Callable[[], Site], count_changes: Callable[[], str]) -> None:
+        """Create a renderer.
+
+        Args:
+            build_site: Loads the site's modules and returns it; called when somebody looks.
+            count_changes: Returns what `changes` has counted so far, as pages tell it.
+        """
         self._build_site = build_site
+        self._count_changes = count_changes
         self._site: Site | None = None
         self._pool = ThreadPool(1, "page")
         """One thread only, since each keeps a part of the database in memory."""
@@ -61,6 +67,8 @@ class PageRenderer:
             {str(name): str(value) for name, value in given.items()},
             may_act=params.get("may_act") is True or in_tab is not None,
             tab=in_tab,
+            # Counted before anything is read, so no change is missed.
+            seen=self._count_changes(),
         )
         body = base64.b64encode(page.body).decode()
         return {"status": page.status, "content_type": page.content_type, "body": body}

@@ -34,7 +34,7 @@ from openclaw_taskmem.engine import (
     turns,
     waits,
 )
-from openclaw_taskmem.engine.context import Context
+from openclaw_taskmem.engine.context import Context, DueWork
 from openclaw_taskmem.tools import catalog, views
 from openclaw_taskmem.tools.tool import Answer, Tool, add_targets
 from taskmem_hookspecs import InvalidArguments, Owner, TaskmemError
@@ -91,7 +91,7 @@ class Dispatcher:
         self._for_person = PersonCalls(
             context, settings, self._build_status, self._followers.note_commit
         )
-        self._pages = PageRenderer(self._for_person.build_site)
+        self._pages = PageRenderer(self._for_person.build_site, self._followers.format_counts)
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
             "call": self._call_as_person,
             "tools": lambda params: self._describe_tools(params.get("profile")),
@@ -120,9 +120,10 @@ class Dispatcher:
         """Answer all calls that wait, because the daemon is stopping."""
         self._supervisor.changes.notify_all()
 
-    def note_commit(self) -> None:
-        """Tell those who wait for changes that something was written."""
-        self._followers.note_commit()
+    def note_commit(self, due: DueWork) -> None:
+        """Tell those who wait for changes that something was written which pages may show."""
+        if due.pages_due:
+            self._followers.note_commit()
 
     async def close(self) -> None:
         """Let running calls end; accept no others."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -34,6 +35,7 @@ class Followers:
         self._changes = changes
         self._apart = apart
         self._commits = ChangeCounter()
+        self._counting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watching = 0
         """Number of callers that wait for any change."""
@@ -57,10 +59,11 @@ class Followers:
 
     def note_commit(self) -> None:
         """Count a commit, in the thread that committed; wake the loop only if somebody waits."""
-        self._commits.count += 1
+        with self._counting:
+            self._commits.count += 1
         if self._watching and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._commits.notify)
+                self._loop.call_soon_threadsafe(self._commits.wake)
 
     async def watch_changes(self, params: Mapping[str, object]) -> JsonValue:
         """Return once anything was written or observed, or after `SECONDS`.
@@ -89,7 +92,15 @@ class Followers:
                     each.cancel()
         if self._context.stopping.is_set():
             raise DaemonUnavailable("The daemon is stopping; nobody watches then.")
-        return {"seen": [os.getpid(), *(counter.count for counter in counters)]}
+        return {"seen": self._list_counts()}
+
+    def format_counts(self) -> str:
+        """Return what was counted so far, as a page tells it; for any thread."""
+        return ".".join(map(str, self._list_counts()))
+
+    def _list_counts(self) -> list[JsonValue]:
+        """Return the process that counts, and its counts."""
+        return [os.getpid(), self._changes.count, self._commits.count]
 
     async def wait(self, params: Mapping[str, object]) -> JsonValue:
         """Return how a wait ended, or after `SECONDS` that it has not.

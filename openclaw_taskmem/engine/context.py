@@ -23,6 +23,7 @@ from openclaw_taskmem.domain.implicit_tasks import UncoveredCallEntry
 from openclaw_taskmem.domain.look_policy import LookPolicy
 from openclaw_taskmem.domain.notices import Notify
 from openclaw_taskmem.domain.outbox import OutboxPolicy
+from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.retention import KeepPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
@@ -84,6 +85,8 @@ class DueWork:
     """True if there may be a line for a user, or a turn to stop."""
     views_due: bool
     """True if a user may see another card, or other questions."""
+    pages_due: bool
+    """True if a page may show something new: more was written than positions in the log."""
     waits: tuple[str, ...]
     """Ids of the waits that were opened, changed or ended."""
     roles: frozenset[str | None]
@@ -369,7 +372,14 @@ def _collect_due_work(change: Change) -> DueWork:
         hooks_due=any(event.kind in events.TOLD for event in change.events),
         lines_due=any(event.kind in events.SAID for event in change.events),
         views_due=any(event.kind in events.SHOWN for event in change.events),
+        pages_due=_is_shown_on_pages(change),
         waits=tuple(wait.wait_id for wait in change.waits),
         roles=frozenset(run.role for run in change.runs),
         queued_for=frozenset(run.role for run in change.runs if run.state is RunState.QUEUED),
     )
+
+
+def _is_shown_on_pages(change: Change) -> bool:
+    """Whether pages may show something of a change; of bookmarks, what readers were asked."""
+    asked = any(mark.name.partition(":")[0] == WAITS_BOOKMARK for mark in change.bookmarks)
+    return asked or not change.model_copy(update={"bookmarks": ()}).empty

@@ -71,6 +71,8 @@ class Viewer(NamedTuple):
     tab: str | None = None
     """If it is a tab of the host's own interface, the address below which all pages are; None: it
     is a page of its own."""
+    seen: str = ""
+    """What the daemon had counted of changes before it read the page; a page waits for more."""
 
 
 class Pictures(Protocol):
@@ -129,7 +131,13 @@ class Site:
         }
 
     def render(
-        self, path: str, query: Query, *, may_act: bool = False, tab: str | None = None
+        self,
+        path: str,
+        query: Query,
+        *,
+        may_act: bool = False,
+        tab: str | None = None,
+        seen: str = "",
     ) -> Page:
         """Return the page at a path, which is relative to the site's root; or say why not.
 
@@ -138,8 +146,9 @@ class Site:
             query: What stands after it.
             may_act: True to offer what the person may do.
             tab: As in `Viewer`.
+            seen: As in `Viewer`.
         """
-        viewer = Viewer(may_act=may_act, tab=tab)
+        viewer = Viewer(may_act=may_act, tab=tab, seen=seen)
         name = path.strip("/")
         if name in _STATIC:
             return _send_file(name)

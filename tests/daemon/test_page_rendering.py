@@ -38,7 +38,7 @@ def render_twice(sites: list[weakref.ref[FakeSite]], between: threading.Event | 
         return site
 
     async def render() -> None:
-        pages = PageRenderer(build_site)  # type: ignore[arg-type]
+        pages = PageRenderer(build_site, str)  # type: ignore[arg-type]
         try:
             await pages.render({"path": "one"})
             if between is not None:

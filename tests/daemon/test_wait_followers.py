@@ -104,3 +104,18 @@ async def test_no_call_is_kept_once_the_daemon_has_said_that_it_stops(
         assert answer == {"ended": False, "stopping": True}
         with pytest.raises(DaemonUnavailable, match="is stopping"):
             await followers.follow({"seen": news.count})
+
+
+async def test_each_commit_is_told_once(followers: Followers) -> None:
+    answer = await followers.watch_changes({})
+    asking = asyncio.create_task(followers.watch_changes(answer))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(followers.note_commit)
+    first = await asking
+    asking = asyncio.create_task(followers.watch_changes(first))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(followers.note_commit)
+    second = await asking
+    counts = [each["seen"] for each in (answer, first, second)]
+    assert [each[2] - counts[0][2] for each in counts] == [0, 1, 2]
+    assert followers.format_counts() == ".".join(map(str, counts[2]))

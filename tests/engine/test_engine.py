@@ -1,18 +1,21 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from openclaw_taskmem.domain import notices, packet
+from openclaw_taskmem.domain.reader_budget import WAITS_BOOKMARK
 from openclaw_taskmem.domain.stuck import StuckPolicy
 from openclaw_taskmem.domain.wake_holds import Hold
 from openclaw_taskmem.engine import hook_events, startup, stuck, waits, wakes
 from openclaw_taskmem.engine.context import new_id
 from taskmem_hookspecs import (
     TRIAL,
+    Bookmark,
     Change,
     Conflict,
     EventQuery,
@@ -419,6 +422,15 @@ def test_a_crash_before_the_bookmark_tells_again() -> None:
     hook_events.call_hooks_for_events(world.context)
 
     assert listener.heard == ["registered deploy"] * 2
+
+
+@pytest.mark.parametrize(("name", "shown"), [(hook_events.BOOKMARK, False), (WAITS_BOOKMARK, True)])
+def test_pages_are_told_of_all_but_places_in_the_log(name: str, *, shown: bool) -> None:
+    world, told = World(), list[bool]()
+    world.context = replace(world.context, nudge=lambda due: told.append(due.pages_due))
+    world.context.commit(Change(bookmarks=(Bookmark(name=f"{name}:home_1", value="1"),)))
+    world.register()
+    assert told == [shown, True]
 
 
 def test_a_changed_threshold_reschedules_every_active_task() -> None:

@@ -45,6 +45,16 @@ def test_a_new_line_on_a_target_appears_by_itself(page: Page, showcase: Showcase
     expect(row(page, "Deploy coursefolio")).to_contain_text('"page 5 of 8"')
 
 
+def test_a_change_fetches_the_page_once(page: Page, root: str, showcase: Showcase) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(root)
+    task = showcase.daemon.register("Just begun")
+    expect(row(page, "Just begun")).to_have_count(1)
+    assert asked.count(root) == 2
+    showcase.daemon.ask("act", id=task, action="cancel")
+
+
 def test_a_wait_shows_its_terminal_live(page: Page, root: str, showcase: Showcase) -> None:
     page.goto(f"{root}wait?id={showcase.wait}")
     expect(page.locator(".terminal")).to_contain_text("page 4 of 8")

@@ -20,7 +20,7 @@ import pytest
 
 from openclaw_taskmem.cli import page_server
 from openclaw_taskmem.cli.client import LinkError, connect
-from openclaw_taskmem.cli.page_server import PageServer
+from openclaw_taskmem.cli.page_server import PageServer, is_beyond, parse_counts
 from openclaw_taskmem.daemon.processes import identify_process
 from tests.pages.conftest import ServedPages, serve_pages
 from tests.support.daemons import holder
@@ -294,6 +294,26 @@ def test_what_is_vendored_is_unchanged() -> None:
     assert [name for _, name in listed] == ["idiomorph.js"]
     for checksum, name in listed:
         assert hashlib.sha256((static / name).read_bytes()).hexdigest() == checksum
+
+
+@pytest.mark.parametrize(
+    ("counts", "seen", "beyond"),
+    [
+        ([7, 1, 5], "7.1.4", True),
+        ([7, 1, 5], "7.1.5", False),
+        ([7, 1, 5], "7.1.6", False),
+        ([7, 2, 5], "7.1.6", True),
+        ([8, 0, 0], "7.1.5", True),
+        ([7, 1, 5], "", True),
+        ([7, 1, 5], "7.1.x", True),
+        ([7, 1, 5], f"7.1.{'9' * 5000}", True),
+        ([], "", False),
+    ],
+)
+def test_a_page_is_told_of_what_it_has_not_seen(
+    counts: list[int], seen: str, *, beyond: bool
+) -> None:
+    assert is_beyond(counts, parse_counts(seen)) is beyond
 
 
 def test_a_daemon_that_is_stopped_stays_stopped(showcase: Showcase) -> None:

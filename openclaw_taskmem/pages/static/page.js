@@ -10,8 +10,8 @@
   const hiddenKinds = new Set(["told"]); // lines that only repeat what other entries say
   let toastTimer;
   let asking; // the newest request for the page; an earlier one is given up
-  let latest = ""; // what the daemon has counted so far; empty: not known
-  let shown; // what it had counted when the page was last fetched
+  let shown = main.dataset.seen; // what the daemon had counted before it read the page that is shown
+  let latest = shown; // what it has counted so far; empty: not known
 
   // --- what has changed ---------------------------------------------------------
 
@@ -31,6 +31,7 @@
     const fresh = page.getElementById("main");
     if (!fresh) throw new Error("no page");
     document.title = page.title;
+    shown = latest = fresh.dataset.seen;
     Idiomorph.morph(main, fresh, { morphStyle: "outerHTML", ignoreActiveValue: true, callbacks: { beforeNodeMorphed: keepOpen } });
     applyFilters();
     tickAges();
@@ -61,9 +62,7 @@
   /** Show the present, unless nobody looks or the past is shown. */
   async function catchUp() {
     if (document.hidden || isReplaying() || shown === latest) return;
-    const reached = latest;
     await refresh();
-    shown = reached;
   }
 
   /** Ask for the next change until the page is left; each answer says what to ask next. */
@@ -247,5 +246,6 @@
   setInterval(tickAges, 1_000);
   tickAges();
   applyFilters();
+  showLive("on", "live"); // the page comes from there
   follow();
 })();
