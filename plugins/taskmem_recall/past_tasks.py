@@ -23,8 +23,10 @@ from taskmem_recall.query_words import extract_words, join_neighbours
 
 P = ParamSpec("P")
 T = TypeVar("T")
-BATCH: Final = 100
+BATCH: Final = 20
 """Tasks that are stored in one transaction."""
+REST: Final = 3.0
+"""How many times as long as it works it rests, while it compares all tasks: calls go first."""
 EVENTS: Final = 500
 """Events of the log that are read at once."""
 PAUSE: Final = 1.0
@@ -112,7 +114,10 @@ class PastTasks:
         place = await self._call(self._find_place)
         after: str | None = ""
         while after is not None:
+            began = self._clock.monotonic()
             after = await self._call(self._compare_some, after)
+            if worked := self._clock.monotonic() - began:
+                await self._clock.sleep(REST * worked)
         while True:
             changes = await self._call(self._history.list_changes, place, EVENTS)
             if changes.place != place or not self._is_complete:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from taskmem_hookspecs import Message, StoreFull, TaskmemError
 from taskmem_recall import past_task_pages as pages
 from taskmem_recall.past_task_database import IndexDamaged
-from taskmem_recall.past_tasks import PastTasks
+from taskmem_recall.past_tasks import REST, PastTasks
 from tests.support.waiting import until
 from tests.support.world import World
 
@@ -131,6 +131,28 @@ async def test_changes_are_found_as_they_come(home):
         await home.world.clock.advance(1)
         await asyncio.to_thread(until, lambda: home.ask("quince"), "the index")
         assert home.ask("dovecot chain")[0].task_id == task_id
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_the_index_is_made_with_rests(home):
+    register_renewal(home)
+    clock, list_tasks = home.world.clock, home.world.history.list_tasks
+
+    def list_slowly(*wanted):
+        clock.tick(2)
+        return list_tasks(*wanted)
+
+    home.world.history.list_tasks = list_slowly
+    running = asyncio.create_task(home.source.run())
+    try:
+        await asyncio.to_thread(until, lambda: clock.sleepers or running.done(), "a rest")
+        await clock.advance(2 * REST - 0.1)
+        assert clock.sleepers == 1
+        assert home.source.advice() is not None
+        await clock.advance(0.2)
+        await asyncio.to_thread(until, lambda: home.source.advice() is None, "the index")
     finally:
         running.cancel()
         await asyncio.wait([running])
