@@ -20,6 +20,8 @@ from taskmem_hookspecs import (
 
 SHORTEST: Final = 4
 """Characters of the shortest end of an id that counts."""
+SHOWN: Final = 7
+"""The same in lists and refusals."""
 MOST: Final = 1_000
 """Newest waits, and wakes, among which a part of an id is looked for."""
 ALL: Final = 100_000
@@ -184,13 +186,24 @@ def _is_part(each: Found, wanted: str) -> bool:
 
 
 def _describe_several(words: str, found: Sequence[Found], tasks: Sequence[Task]) -> str:
-    names = {task.task_id: task.name for task in tasks}
-    shown = "; ".join(
-        f"{each.id} {quote_line(to_plain_line(names[each.id]), 60)}"
-        if each.id in names
-        else each.id
-        for each in found[:LISTED]
-    )
+    known = {task.task_id: task for task in tasks}
+
+    def show(each: Found) -> str:
+        end, task = _find_unique_end(each, found), known.get(each.id)
+        if task is None:
+            return f"{each.kind} {end}"
+        return f"{end} {quote_line(to_plain_line(task.name), 60)} ({task.status})"
+
+    shown = "; ".join(map(show, found[:LISTED]))
     more = f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
     named = quote_line(to_plain_line(words), 80)
-    return f"{named} may mean {shown}{more}; give more of the id or name."
+    return f"{named} may mean {shown}{more}; give the end of an id, as it stands here."
+
+
+def _find_unique_end(each: Found, found: Sequence[Found]) -> str:
+    """Return the shortest end of an id that no other of those has, at least as long as in lists."""
+    rest = each.id.partition("_")[2]
+    others = [other.id for other in found if other != each]
+    sizes = range(min(SHOWN, len(rest)), len(rest) + 1)
+    ends = (rest[-size:] for size in sizes if not any(o.endswith(rest[-size:]) for o in others))
+    return next(ends, each.id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
@@ -216,10 +218,22 @@ def test_tasks_are_found_by_number_id_and_name() -> None:
     assert find(context, "BREAD R") == rolls
     assert find(context, "rolls") == rolls
     assert find(context, end, kinds=TASKS) == rolls
-    with pytest.raises(InvalidArguments, match=r'"rea" may mean .*"Bread".*; give more'):
+    with pytest.raises(InvalidArguments, match=r'"rea" may mean .*"Bread".*; give the end'):
         find(context, "rea")
     with pytest.raises(TaskNotFound, match='No task is called "soup"'):
         find(context, "soup", kinds=TASKS)
+
+
+def test_tasks_of_one_name_are_told_apart_by_the_ends_of_their_ids() -> None:
+    world = World()
+    tasks = {world.register("Bread"), world.register("Bread")}
+
+    with pytest.raises(InvalidArguments) as refused:
+        find(world.context, "Bread", kinds=TASKS)
+
+    listed = re.findall(r'(\w+) "Bread" \(active\)', str(refused.value))
+    assert {find(world.context, end, kinds=TASKS) for end in listed} == tasks
+    assert not tasks & {*listed}
 
 
 def test_digits_are_never_the_name_of_a_task() -> None:
