@@ -227,8 +227,9 @@ def _draw_wait(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: 
     )
     yield _draw_heading("History")
     for event in found["history"]:
-        says = event["says"] or event["kind"].replace("_", " ")
-        yield _indent(make_text(f"{_format_time(event['at'], now)}  {says}"))
+        title, *lines = event["lines"] or [event["kind"].replace("_", " ")]
+        yield _indent(make_text(f"{_format_time(event['at'], now)}  {title}"))
+        yield from _draw_lines("\n".join(lines))
 
 
 def _draw_wake(found: Any, now: datetime) -> Iterator[RenderableType]:  # noqa: ANN401 - JSON

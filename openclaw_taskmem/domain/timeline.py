@@ -116,10 +116,14 @@ def build_timeline(
 
 def tell_event(event: Event) -> str:
     """Say what a log entry means to people, in one line; empty: nothing of its own."""
+    title, *lines = tell_event_lines(event) or [""]
+    return f"{title}: {to_one_line(chr(10).join(lines))}" if lines else title
+
+
+def tell_event_lines(event: Event) -> Sequence[str]:
+    """Say the same in a title and further lines; empty: nothing of its own."""
     entry = _build_entry(event)
-    if entry is None:
-        return ""
-    return f"{entry.title}: {to_one_line(entry.text)}" if entry.text else entry.title
+    return [] if entry is None else [entry.title, *entry.text.splitlines()]
 
 
 def build_run_bars(log: Iterable[Event], now: datetime) -> Sequence[RunBar]:

@@ -137,7 +137,10 @@ def _show_wait(context: Context, wait_id: str, kept: Kept | None) -> View:
     return {
         **_format_wait(context, wait),
         **(kept(wait) if kept else {}),
-        "history": _format_events(context, EventQuery(wait_id=wait_id, limit=MOST)),
+        "history": [
+            {**_format_event(event), "lines": list(timeline.tell_event_lines(event))}
+            for event in context.store.find_events(EventQuery(wait_id=wait_id, limit=MOST))
+        ],
     }
 
 

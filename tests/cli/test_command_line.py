@@ -313,6 +313,14 @@ def wait(home: Path) -> str:
     return str(document(home, "call", "smart_wait", json.dumps(target))["wait_id"])
 
 
+def test_the_history_of_a_wait_has_a_line_for_each_thing(home: Path, wait: str) -> None:
+    lines = taskmem(home, "show", wait).stdout.splitlines()
+    opened = next(n for n, line in enumerate(lines) if line.endswith("build.log") and n > 1)
+    assert " Waits for pty:file:" in lines[opened]
+    until, limit = lines[opened + 1 : opened + 3]
+    assert (until, limit) == ('    until "Done" appears', "    for 5 minutes at most")
+
+
 def test_the_pictures_of_a_wait_are_shown_where_they_are(
     home: Path, wait: str, text_snapshot: Any
 ) -> None:
