@@ -38,6 +38,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from openclaw_taskmem.cli.client import Link, LinkError, connect
+from openclaw_taskmem.domain.user_actions import READ_ONLY
 from openclaw_taskmem.home import Home
 
 IDLE_SECONDS: Final = 600.0
@@ -225,7 +226,7 @@ class PageServer:
 
     async def _act(self, request: Request) -> Response:
         if not self._may_act:
-            return JSONResponse({"message": "These pages can only be looked at."}, 403)
+            return JSONResponse({"message": READ_ONLY}, 403)
         given = await self._read_form(request)
         if given is None:
             return JSONResponse({"message": "That is too long; shorten it."}, 413)

@@ -95,7 +95,8 @@ def ui(*, no_open: bool) -> None:
     """Show tasks, waits and health as pages in the browser, until Ctrl-C.
 
     The pages are served on this machine only, by a link that works once, and end after ten
-    minutes in which nobody looks. Run by an agent, they can only be looked at.
+    minutes in which nobody looks. Unless a person starts them in a terminal, they can only be
+    looked at.
     """
     import asyncio
     import webbrowser
@@ -104,12 +105,15 @@ def ui(*, no_open: bool) -> None:
     from openclaw_taskmem.cli.client import connect_or_start
     from openclaw_taskmem.cli.hosts import explain_not_a_person
     from openclaw_taskmem.cli.page_server import PageServer
+    from openclaw_taskmem.domain.user_actions import READ_ONLY
 
     may_act = explain_not_a_person(os.environ) is None
     home = find_home(os.environ)
     connect_or_start(home, os.environ).close()
     server = PageServer(home, may_act=may_act)
     click.echo(f"Open this link; it works once:\n  {server.link}\nCtrl-C ends.")
+    if not may_act:
+        click.echo(READ_ONLY)
 
     with interrupt_on_sigterm(), ExitStack() as stack:
         if not no_open and may_act and has_window_browser(os.environ):

@@ -54,6 +54,10 @@ class ActRequest(Value):
     """The calling process, as `Owner.process`; None: unknown."""
 
 
+READ_ONLY: Final = (
+    "Read only, because it was not started by a person in a terminal; run taskmem ui in a terminal."
+)
+"""Why pages offer none of that."""
 NEEDED_WORDS: Final = {
     UserAction.ANSWER: "your answer",
     UserAction.SEND_BACK: "what is to be changed",

@@ -27,7 +27,7 @@ from openclaw_taskmem.domain.texts import (
     format_iso_millis,
     format_short_duration,
 )
-from openclaw_taskmem.domain.user_actions import describe_wait_cancelling
+from openclaw_taskmem.domain.user_actions import READ_ONLY, describe_wait_cancelling
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.lookup import guard_home
 from openclaw_taskmem.engine.overview import list_lines, read_overview, search_lines
@@ -169,6 +169,7 @@ class Site:
             now=self._context.clock.now(),
             activity=list_activity(self._context),
             faults=self._list_faults(),
+            read_only=READ_ONLY,
             **values,
         )
         return Page(code, HTML, text.encode())

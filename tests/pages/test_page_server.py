@@ -22,6 +22,7 @@ from openclaw_taskmem.cli import page_server
 from openclaw_taskmem.cli.client import LinkError, connect
 from openclaw_taskmem.cli.page_server import PageServer, is_beyond, parse_counts
 from openclaw_taskmem.daemon.processes import identify_process
+from openclaw_taskmem.domain.user_actions import READ_ONLY
 from tests.pages.conftest import ServedPages, serve_pages
 from tests.support.daemons import holder
 from tests.support.showcase import Showcase
@@ -205,11 +206,15 @@ def test_odd_places_in_a_task_get_a_page_that_says_so(
 def test_the_pages_of_an_agent_can_only_be_looked_at(showcase: Showcase) -> None:
     with serve_pages(showcase.daemon, person=False) as served:
         root = served.enter()
-        assert "data-action" not in httpx.get(root).text
+        assert "data-action" not in (page := httpx.get(root).text)
+        assert READ_ONLY in page
+        assert served.process.stdout is not None
+        served.process.stdout.readline()
+        assert served.process.stdout.readline() == f"{READ_ONLY}\n"
         answer = httpx.post(f"{root}act", data=ACT, headers={"Origin": served.origin})
     assert (answer.status_code, answer.json()["message"]) == (
         403,
-        "These pages can only be looked at.",
+        READ_ONLY,
     )
 
 
