@@ -9,6 +9,7 @@ from typing import Final
 from openclaw_taskmem.domain import current_run, notices, reachability
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.chat_commands import (
+    ASKED_BYTES,
     ENDED,
     NAMED_BYTES,
     Command,
@@ -20,7 +21,7 @@ from openclaw_taskmem.domain.chat_commands import (
 )
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.texts import clip, quote_line, to_plain_line
-from openclaw_taskmem.engine import gateway_reports, run_handoff, runs
+from openclaw_taskmem.engine import gateway_reports, overview, run_handoff, runs
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.packets import get_session_key
 from openclaw_taskmem.engine.run_guards import PAGE, list_background_runs, list_own_tasks
@@ -64,7 +65,7 @@ def run_command(context: Context, command: Command, words: str, caller: Caller) 
     task = choice.one.task
     try:
         if command is Command.CANCEL:
-            return _cancel_task(context, task, caller)
+            return _cancel_task(context, choice.one, caller)
         if _is_at_work_elsewhere(choice.one, session):
             line = describe_listed([choice.one], now)
             return CommandReply(text=f"{line}\n{_describe_work(choice.one)}")
@@ -186,7 +187,8 @@ def _build_listed_task(context: Context, task: Task, number: int) -> ListedTask:
     )
 
 
-def _cancel_task(context: Context, task: Task, caller: Caller) -> CommandReply:
+def _cancel_task(context: Context, listed: ListedTask, caller: Caller) -> CommandReply:
+    task, dropped = listed.task, _describe_dropped(context, listed)
     person = Caller(person=True, session_key=caller.session_key, home=caller.home)
     run_handoff.cancel_task(context, task.task_id, "The user said so.", person)
     text = f"{notices.format_task_name(task)}: cancelled; what was done so far is kept."
@@ -194,7 +196,22 @@ def _cancel_task(context: Context, task: Task, caller: Caller) -> CommandReply:
     running = context.still_running.get(session, ())
     about = ", ".join(to_plain_line(scrub(each.about or each.name)) for each in running)
     more = f" Still running: {clip(about, notices.LINE_BYTES)}." if about else ""
-    return CommandReply(text=f"{text}{more}")
+    return CommandReply(text=f"{text}{dropped}{more}")
+
+
+def _describe_dropped(context: Context, listed: ListedTask) -> str:
+    """Say which question or review of the user ends with a task; empty: none."""
+    if listed.question is not None:
+        return f" {_quote_question(listed.question)} is not to be answered any more."
+    if listed.run is None or listed.run.state is not RunState.REVIEW:
+        return ""
+    line = overview.read_line(context, listed.task.task_id)
+    files = "; ".join(filter(None, (line.made, line.unproved))) or "nothing was seen to be made"
+    return f" You need not review it any more ({clip(files, notices.LINE_BYTES)})."
+
+
+def _quote_question(question: str) -> str:
+    return quote_line(to_plain_line(question), ASKED_BYTES)
 
 
 def _repeat_question(
@@ -225,9 +242,10 @@ def _resume_task(
     if answer is not None and listed.run and current_run.can_take_answer(listed.run):
         person = Caller(person=True, session_key=caller.session_key, home=caller.home)
         runs.resume_task(context, task.task_id, person, answer=answer)
-        said = quote_line(to_plain_line(answer), NAMED_BYTES)
+        said, asked = quote_line(to_plain_line(answer), NAMED_BYTES), listed.question
         text = f"{notices.format_task_name(task)}: its agent is told your answer: {said}."
-        return CommandReply(text=text)
+        question = "" if asked is None else f" It had asked: {_quote_question(asked)}"
+        return CommandReply(text=f"{text}{question}")
     # A command counts as the user's own words, whichever turn runs.
     word = {"request": answer, "turn_since": None, "by_command": True}
     user = caller.model_copy(update=word)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -98,7 +99,8 @@ def test_task_stays_blocked_while_its_agent_is_told_the_answer(session: Session)
 
     reply = says(session, "resume", "no")
 
-    assert reply == CommandReply(text='Deploy: its agent is told your answer: "no".')
+    told = 'Deploy: its agent is told your answer: "no".'
+    assert reply == CommandReply(text=f'{told} It had asked: "Shall I delete the old drafts?"')
     [wake] = session.world.deliver()
     assert 'asked the user: "Shall I delete the old drafts?"' in wake.text
     assert 'The user answered: "no"' in wake.text
@@ -143,7 +145,7 @@ def test_a_long_answer_is_shortened_in_its_receipt(session: Session) -> None:
 
     receipt = says(session, "resume", "north " * 50).text
 
-    assert receipt.endswith('north nor…".')
+    assert receipt.endswith('north nor…". It had asked: "Which region?"')
 
 
 def test_an_agent_that_brings_the_answer_reads_that_it_is_one(session: Session) -> None:
@@ -219,6 +221,27 @@ def test_whoever_cancels_reads_that_once_in_words(session: Session) -> None:
     assert reply.text == "Deploy: cancelled; what was done so far is kept."
     assert session.lines == lines
     assert session.run(task).state is RunState.CANCELLED
+
+
+def test_whoever_cancels_reads_which_question_is_dropped(session: Session) -> None:
+    session.takes_up()
+    session.asks("Shall I delete the old drafts?")
+
+    reply = says(session, "cancel")
+
+    assert reply.text.endswith(
+        'is kept. "Shall I delete the old drafts?" is not to be answered any more.'
+    )
+
+
+def test_whoever_cancels_reads_which_review_is_dropped(session: Session, tmp_path: Path) -> None:
+    task = session.takes_up()
+    session.writes(tmp_path / "report.md")
+    session.call("task_handoff", task_id=task)
+
+    reply = says(session, "cancel")
+
+    assert reply.text.endswith("You need not review it any more (not verified: report.md).")
 
 
 def test_whoever_cancels_reads_what_still_runs(session: Session) -> None:
