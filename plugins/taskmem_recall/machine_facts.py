@@ -141,10 +141,10 @@ def is_session_locked(environ: Mapping[str, str]) -> bool:
     try:
         listed = _run_program(program, "list-sessions", "--no-legend")
         sessions = parse_sessions(listed, os.getuid())
-        told = [_run_program(program, "show-session", each, *_SHOWN) for each in sessions]
+        told = _run_program(program, "show-session", *sessions, *_SHOWN) if sessions else ""
     except (OSError, subprocess.SubprocessError):
         return False
-    return any(map(is_locked_session, told))
+    return has_locked_session(told)
 
 
 def parse_sessions(listed: str, user: int) -> list[str]:
@@ -153,8 +153,15 @@ def parse_sessions(listed: str, user: int) -> list[str]:
     return [row[0] for row in rows if row[1:2] == [str(user)]]
 
 
-def is_locked_session(told: str) -> bool:
-    """Return whether a session's properties, one a line, say that its screen is locked."""
+def has_locked_session(told: str) -> bool:
+    """Return whether the screen of a session is locked, as the properties of several say.
+
+    They are one a line, with an empty line between two sessions.
+    """
+    return any(map(_is_locked_session, told.split("\n\n")))
+
+
+def _is_locked_session(told: str) -> bool:
     said = {name: value for name, _, value in (line.partition("=") for line in told.splitlines())}
     return said.get("LockedHint") == "yes" and said.get("Type") in ("x11", "wayland")
 

@@ -2,7 +2,7 @@
 
 Firefox says so in the title, behind its name, in every language. Chromium says so nowhere but in
 its toolbar, which is dark and holds a word: a window of a dark toolbar without that word is open
-only if the word would have been recognised.
+only if the word would have been recognised, and while what was read stands beside its place.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from taskmem_recall.screen_windows import ScreenWindow, is_browser, list_names
+from taskmem_vision.reading.page import Word
 
 STRIP: Final = 96
 """Height of the part of a window in which its toolbar is. Pixels."""
@@ -23,6 +24,8 @@ ALIKE: Final = 0.8
 """How similar a read word must be to one of `_WORDS`."""
 READABLE: Final = 3
 """How many letters of a toolbar must have been read, so that it counts as read."""
+_BESIDE: Final = (2.0, 4.0)
+"""Where the row with the address and the word is, in heights of the middle of the tabs' row."""
 
 _SAID: Final = """
     --incognito --incognito-mode --inprivate --private --private-browsing --private-window --tor
@@ -61,6 +64,8 @@ class Toolbar(NamedTuple):
     is_dark: bool
     width: int
     words: Sequence[str] = ()
+    beside: Sequence[str] = ()
+    """The words in the row in which a private window's word would be."""
 
 
 class Privateness(StrEnum):
@@ -70,6 +75,14 @@ class Privateness(StrEnum):
     PRIVATE = "private"
     UNREAD = "unread"
     """Its toolbar must be read first; until then it counts as private."""
+
+
+def make_toolbar(words: Sequence[Word], width: int, *, is_dark: bool) -> Toolbar:
+    """Return what was seen where these words were read."""
+    middles = [(each.top + each.bottom) / 2 for each in words]
+    least, most = (times * min(middles, default=0.0) for times in _BESIDE)
+    beside = [each.text for each, at in zip(words, middles, strict=True) if least <= at <= most]
+    return Toolbar(is_dark, width, [each.text for each in words], beside)
 
 
 def judge_window(window: ScreenWindow, toolbar: Toolbar | None) -> Privateness:
@@ -93,11 +106,18 @@ def judge_window(window: ScreenWindow, toolbar: Toolbar | None) -> Privateness:
 def _judge_toolbar(window: ScreenWindow, toolbar: Toolbar) -> Privateness:
     if any(map(_is_private_word, toolbar.words)):
         return Privateness.PRIVATE
-    if len("".join(toolbar.words)) < READABLE:
+    if _count_letters(toolbar.words) < READABLE:
         return Privateness.UNREAD
+    if not toolbar.is_dark:
+        return Privateness.OPEN
     known = not window.language or window.language in _LANGUAGES
-    readable = window.role == "browser" and toolbar.width >= NARROWEST and known
-    return Privateness.OPEN if readable or not toolbar.is_dark else Privateness.PRIVATE
+    if window.role != "browser" or toolbar.width < NARROWEST or not known:
+        return Privateness.PRIVATE
+    return Privateness.OPEN if _count_letters(toolbar.beside) >= READABLE else Privateness.UNREAD
+
+
+def _count_letters(words: Sequence[str]) -> int:
+    return sum(each.isalnum() for word in words for each in word)
 
 
 def _is_private_word(word: str) -> bool:

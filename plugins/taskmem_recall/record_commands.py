@@ -235,9 +235,12 @@ def _parse_exclusion(kind: ExclusionKind, words: str, *, remove: bool) -> Exclus
     try:
         return states.parse_exclusion(kind, words)
     except ValueError:
-        stored = states.Exclusion(kind=kind, what=" ".join(words.split()))
-        if remove and stored in _load_state().exclusions:
-            return stored
+        what = " ".join(words.split())
+        stored = [
+            each for each in _load_state().exclusions if (each.kind, each.what) == (kind, what)
+        ]
+        if remove and stored:
+            return stored[0]
         raise
 
 

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 STATE_SECONDS: Final = 1.0
 """Longest time until a switch, pause or exclusion is noticed; none is stored meanwhile."""
 FACTS_SECONDS: Final = 10.0
-"""Time between two looks at the machine: battery, load, disk."""
+"""Time between two looks at the machine: lock, battery, load, disk."""
 RETRY_SECONDS: Final = 15.0
 """Time until it is tried again after a failure."""
 REPORT_SECONDS: Final = 30.0
@@ -153,12 +153,14 @@ class ScreenRecorder:
             or is_excluded_time(_to_local(now), state.exclusions)
         )
 
-    async def _find_hindrance(self, state: RecordingState) -> Rest | None:
-        """Return why it must rest; None: it can record."""
+    async def _find_hindrance(
+        self, state: RecordingState, *, look_anew: bool = False
+    ) -> Rest | None:
+        """Return why it must rest, as seen lately or just now; None: it can record."""
         if not state.on:
             return None
         now = self._clock.monotonic()
-        if now >= self._facts_at + FACTS_SECONDS:
+        if look_anew or now >= self._facts_at + FACTS_SECONDS:
             self._facts_at = now
             found = self._reader.find_engine()
             facts = await asyncio.to_thread(self._read_machine, self._home, reads_text=found)
@@ -271,6 +273,9 @@ class ScreenRecorder:
             changed = len(sight.find_differences(last.sight)) / (columns * rows)
             if last.is_read and not changed and last.window == window:
                 return
+        # A screen that was locked since the last look shows the lock, or what lies under it.
+        if await self._find_hindrance(state, look_anew=True) is not None:
+            return
         lines: list[str] = []
         if reads:
             lines = (await self._reader.read_screen(picture.pixels, sight)).lines

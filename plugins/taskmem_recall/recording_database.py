@@ -242,11 +242,11 @@ def identify_file(path: Path) -> FileIdentity | None:
 def clear_strips(folder: Path) -> None:
     """Remove the pages of segments that were opened, from the folder of recordings.
 
-    A link in the place of their folder is removed, and nothing behind it.
+    A link or a file in the place of their folder is removed, and nothing behind it.
     """
     strips = folder / STRIPS
-    if strips.is_symlink():
-        log.warning("%s was a link to %s; it was removed", strips, strips.readlink())
+    if strips.is_symlink() or strips.is_file():
+        log.warning("%s was no folder; it was removed", strips)
         strips.unlink()
     shutil.rmtree(strips, ignore_errors=True)
 

@@ -6,6 +6,7 @@ import os
 from importlib import import_module
 from typing import Any, Final, Self
 
+from taskmem_recall.window_exclusions import MARK_TITLE
 from taskmem_vision.capture.desktop import DisplayGone
 from taskmem_vision.capture.x11 import shape
 
@@ -16,7 +17,6 @@ x: Any = import_module("xcffib.xproto")
 SIDE: Final = 14
 FROM_EDGE: Final = 10
 COLOUR: Final = 0xD81E1E
-TITLE: Final = b"This screen is recorded by taskmem"
 
 
 class RecordingMark:
@@ -76,7 +76,7 @@ class RecordingMark:
             # No window manager frames it, and the server paints it by itself.
             *(x.CW.BackPixel | x.CW.OverrideRedirect, [COLOUR, 1]),
         ).check()
-        self._set_property(window, x.Atom.WM_NAME, x.Atom.STRING, 8, TITLE)
+        self._set_property(window, x.Atom.WM_NAME, x.Atom.STRING, 8, MARK_TITLE.encode())
         pid = os.getpid().to_bytes(4, "little")
         self._set_property(window, self._intern("_NET_WM_PID"), x.Atom.CARDINAL, 32, pid)
         return window

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from datetime import datetime, time, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
 from taskmem_hookspecs.value import Instant, Value
 
@@ -52,6 +52,12 @@ class Exclusion(Value):
     kind: ExclusionKind
     what: str
     """Name of the application, part of the title, id of the window (0x…), or HH:MM-HH:MM."""
+
+    @model_validator(mode="after")
+    def _check_window(self) -> Self:
+        if self.kind is ExclusionKind.WINDOW:
+            int(self.what, 0)
+        return self
 
     def __str__(self) -> str:
         return f"{self.kind} {self.what}"

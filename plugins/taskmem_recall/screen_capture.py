@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,9 +18,9 @@ from PIL import Image
 
 from taskmem_hookspecs import TargetGone
 from taskmem_hookspecs.errors import NoProvider
-from taskmem_recall.private_browsing import STRIP, Privateness, Toolbar, judge_window
+from taskmem_recall.private_browsing import STRIP, Privateness, judge_window, make_toolbar
 from taskmem_recall.screen_windows import Box, ScreenWindow, overlaps
-from taskmem_recall.window_exclusions import Hidden, Rules, find_hidden
+from taskmem_recall.window_exclusions import MARK_TITLE, Hidden, Rules, find_hidden
 from taskmem_vision.capture.desktop import (
     DisplayEvents,
     DisplayGone,
@@ -29,6 +30,7 @@ from taskmem_vision.capture.desktop import (
 from taskmem_vision.capture.privacy import black_out
 from taskmem_vision.capture.screen import take_screenshot
 from taskmem_vision.capture.sensor import list_sockets
+from taskmem_vision.reading.page import Word
 
 if TYPE_CHECKING:
     from taskmem_recall.recording_mark import RecordingMark
@@ -40,8 +42,16 @@ DARK: Final = 110
 TRIES: Final = 3
 """How often a picture is taken again because windows changed meanwhile."""
 
-ReadWords = Callable[[Image.Image], Awaitable[Sequence[str]]]
+ReadWords = Callable[[Image.Image], Awaitable[Sequence[Word]]]
 """Reads the words of a picture, on this machine."""
+
+
+class WindowVerdict(NamedTuple):
+    """What is known of a window for private browsing."""
+
+    privateness: Privateness
+    strip: bytes | None = None
+    """Digest of the toolbar that was read; another one is read again. None: it stays as it is."""
 
 
 class ScreenPicture(NamedTuple):
@@ -68,7 +78,7 @@ class RecordedScreen:
         self._happened.set()
         self._gone: DisplayGone | None = None
         self._mark: RecordingMark | None = None
-        self._judged: dict[tuple[int, int | None], Privateness] = {}
+        self._judged: dict[tuple[int, int | None], WindowVerdict] = {}
         """What is known of windows for private browsing, by id and process."""
         self._processes: dict[int, tuple[Sequence[str], str]] = {}
         display.watch_window(display.root)
@@ -228,7 +238,8 @@ class RecordedScreen:
         number = self.display.find_front_window()
         shown = [each for each in windows if each.box is not None and not each.is_dock]
         named = [each for each in shown if each.id == number]
-        topmost = [each for each in shown if not each.is_popup]
+        # Without a manager, the mark is listed among the applications' windows.
+        topmost = [each for each in shown if not each.is_popup and each.title != MARK_TITLE]
         return next(iter(named or topmost), None)
 
     def _read_size(self) -> tuple[int, int]:
@@ -239,33 +250,46 @@ class RecordedScreen:
 
     def _is_private(self, window: ScreenWindow) -> bool:
         known = self._judged.get((window.id, window.pid))
-        return (known or judge_window(window, None)) is not Privateness.OPEN
+        found = judge_window(window, None) if known is None else known.privateness
+        return found is not Privateness.OPEN
 
     async def _judge_windows(self, windows: Sequence[ScreenWindow], read_words: ReadWords) -> None:
-        """Find out which windows are for private browsing; that of each is known for its life."""
+        """Find out which windows are for private browsing.
+
+        A private window is known for its life, and so is one whose toolbar is not dark. Any other
+        is read again whenever its toolbar looks different: the word may have been missed.
+        """
         there = {(each.id, each.pid) for each in windows}
         self._judged = {key: each for key, each in self._judged.items() if key in there}
         for each in windows:
-            verdict = judge_window(each, None)
+            key, verdict = (each.id, each.pid), judge_window(each, None)
             if verdict is Privateness.PRIVATE:
                 # A title may stop saying so; the window stays what it is.
-                self._judged[each.id, each.pid] = verdict
-            if verdict is not Privateness.UNREAD or each.box is None:
+                self._judged[key] = WindowVerdict(verdict)
+            known = self._judged.get(key, WindowVerdict(Privateness.UNREAD, b""))
+            if verdict is not Privateness.UNREAD or known.strip is None or each.box is None:
                 continue
-            known = self._judged.get((each.id, each.pid), Privateness.UNREAD)
-            if known is Privateness.UNREAD and (toolbar := await self._see(each, read_words)):
-                self._judged[each.id, each.pid] = judge_window(each, toolbar)
+            if (strip := self._read_strip(each)) is None:
+                continue
+            digest = blake2b(strip.tobytes(), digest_size=16).digest()
+            if digest != known.strip:
+                toolbar = make_toolbar(
+                    await read_words(strip), strip.width, is_dark=measure_brightness(strip) < DARK
+                )
+                found = judge_window(each, toolbar)
+                is_final = found is Privateness.PRIVATE or (
+                    found is Privateness.OPEN and not toolbar.is_dark
+                )
+                self._judged[key] = WindowVerdict(found, None if is_final else digest)
 
-    async def _see(self, window: ScreenWindow, read_words: ReadWords) -> Toolbar | None:
-        """Read a window's toolbar, even if it is covered; None: it has no pixels."""
+    def _read_strip(self, window: ScreenWindow) -> Image.Image | None:
+        """Return a window's uppermost part, even if it is covered; None: it has no pixels."""
         try:
             self.display.watch_paint(window.id)
             pixels = self.display.read_pixels(window.id)
         except (NotViewable, TargetGone):
             return None
-        strip = pixels.crop((0, 0, pixels.width, min(STRIP, pixels.height)))
-        brightness = strip.convert("RGB").convert("L").resize((1, 1), Image.Resampling.BOX)  # pyright: ignore[reportUnknownMemberType]
-        return Toolbar(brightness.tobytes()[0] < DARK, pixels.width, await read_words(strip))
+        return pixels.crop((0, 0, pixels.width, min(STRIP, pixels.height)))
 
     def _make_window(self, details: WindowDetails) -> ScreenWindow:
         arguments: Sequence[str] = ()
@@ -279,6 +303,12 @@ class RecordedScreen:
             arguments=arguments,
             language=language,
         )
+
+
+def measure_brightness(pixels: Image.Image) -> int:
+    """Return the mean brightness of pixels of the screen, of 255."""
+    mean = pixels.convert("RGB").convert("L").resize((1, 1), Image.Resampling.BOX)  # pyright: ignore[reportUnknownMemberType]
+    return mean.tobytes()[0]
 
 
 def _is_here(display: str) -> bool:

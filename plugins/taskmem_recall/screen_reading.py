@@ -77,20 +77,17 @@ class ScreenReader:
             kept = [each for each in last.words if not any(_touches(each, a) for a in areas)]
         words = [*kept]
         for left, top, right, bottom in areas:
-            found = await self._find_words(pixels.crop((left, top, right, bottom)))
+            found = await self.read_strip(pixels.crop((left, top, right, bottom)))
             words += [_shift_word(each, left, top) for each in found]
         self._last = ScreenWords(sight, tuple(words))
         return self._last
 
-    async def read_strip(self, pixels: Image.Image) -> Sequence[str]:
-        """Return the words of a small picture, apart from the screen.
+    async def read_strip(self, pixels: Image.Image) -> Sequence[Word]:
+        """Return the words of a picture, apart from what was read of the screen before.
 
         Raises:
             JudgeUnavailable: It could not be read.
         """
-        return [each.text for each in await self._find_words(pixels)]
-
-    async def _find_words(self, pixels: Image.Image) -> Sequence[Word]:
         if self._engine is None:
             raise JudgeUnavailable("Nothing on this machine reads text.")
         out = io.BytesIO()

@@ -35,6 +35,9 @@ _ASKED: Final = (
 STRIP_TITLE: Final = "Recorded by taskmem:"
 """First words of the title of a strip: recorded again, it would be found in place of the moment."""
 
+MARK_TITLE: Final = "This screen is recorded by taskmem"
+"""Title of the mark on the screen, which is never what a picture is of."""
+
 
 class Rules(NamedTuple):
     """What is left out besides what always is."""

@@ -11,7 +11,7 @@ from taskmem_recall.machine_facts import (
     CpuBudget,
     MachineFacts,
     find_rest,
-    is_locked_session,
+    has_locked_session,
     is_on_battery,
     parse_sessions,
     read_facts,
@@ -96,7 +96,8 @@ def test_what_is_overdrawn_is_earned_first() -> None:
 def test_a_locked_session_is_found_among_those_of_the_user() -> None:
     listed = "  2 1000 me   seat0 tty2 active no -\n c1  120 gdm  seat0 tty1 active no -\n"
     assert parse_sessions(listed, 1000) == ["2"]
-    assert is_locked_session("Type=x11\nLockedHint=yes\n")
-    assert not is_locked_session("Type=x11\nLockedHint=no\n")
-    assert not is_locked_session("Type=tty\nLockedHint=yes\n")
-    assert not is_locked_session("")
+    assert has_locked_session("Type=x11\nLockedHint=yes\n")
+    assert has_locked_session("Type=tty\nLockedHint=no\n\nType=x11\nLockedHint=yes\n")
+    assert not has_locked_session("Type=x11\nLockedHint=no\n")
+    assert not has_locked_session("Type=tty\nLockedHint=yes\n\nType=x11\nLockedHint=no\n")
+    assert not has_locked_session("")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from taskmem_recall.private_browsing import Privateness, Toolbar, judge_window
+from taskmem_recall.private_browsing import Privateness, Toolbar, judge_window, make_toolbar
 from taskmem_recall.screen_windows import ScreenWindow, find_page
+from taskmem_vision.reading.page import Word
 
 OPEN, PRIVATE, UNREAD = Privateness.OPEN, Privateness.PRIVATE, Privateness.UNREAD
 CHROMIUM = ScreenWindow(
     1, "Plain page - Chromium", "Chromium", "chromium (/home/me/p)", role="browser"
 )
 FIREFOX = ScreenWindow(2, "Plain page — Mozilla Firefox", "firefox", "Navigator", role="browser")
-LIGHT = Toolbar(is_dark=False, width=1000, words=("Plain", "page", "example.org"))
+LIGHT = Toolbar(
+    is_dark=False, width=1000, words=("Plain", "page", "example.org"), beside=("example.org",)
+)
 DARK = LIGHT._replace(is_dark=True)
 
 
@@ -72,6 +75,19 @@ def test_a_browser_of_unknown_name_is_known_by_its_role() -> None:
 @pytest.mark.parametrize("word", ["Incognito", "Incognito(2)", "Inkognito", "lncognito", "Privé"])
 def test_a_toolbar_with_the_word_is_private(word) -> None:
     assert judge(CHROMIUM, DARK._replace(words=("page", word))) is PRIVATE
+
+
+def test_a_dark_toolbar_is_read_once_the_place_of_the_word_is() -> None:
+    assert judge(CHROMIUM, DARK._replace(beside=())) is UNREAD
+    assert judge(CHROMIUM, DARK._replace(beside=("@", "<", "4"))) is UNREAD
+    assert judge(CHROMIUM, LIGHT._replace(beside=())) is OPEN
+
+
+def test_the_place_of_the_word_is_beside_the_address() -> None:
+    said = (("Plain", 13), ("page", 13), ("example.org", 56), ("Welcome", 84))
+    words = [Word(text, 0, 50, top, top + 14, 1.0) for text, top in said]
+    assert make_toolbar(words, 900, is_dark=True).beside == ["example.org"]
+    assert make_toolbar([], 900, is_dark=True).beside == []
 
 
 def test_a_dark_toolbar_without_the_word_is_open() -> None:

@@ -19,6 +19,7 @@ from taskmem_recall.recording_state import (
     Exclusion,
     ExclusionKind,
     RecordingState,
+    StateUnreadable,
     load_state,
     save_state,
 )
@@ -173,6 +174,18 @@ def test_hours_that_are_not_taken_any_more_are_removed(home, person) -> None:
     assert "Left out: time 20:00-20:00" in record(person, "status")
     record(person, "exclude", "time", "20:00-20:00", "--remove")
     assert load_state(home).exclusions == ()
+
+
+def test_a_window_that_is_no_number_makes_the_state_damaged(home, person) -> None:
+    """As where somebody has edited the file: nothing is recorded by it."""
+    record(person, "on")
+    record(person, "exclude", "window", "0x1a00003")
+    file = home / FOLDER / FILE
+    file.write_text(file.read_text().replace("0x1a00003", "the mail"))
+    with pytest.raises(StateUnreadable, match="taskmem record on"):
+        load_state(home)
+    said = record(person, "exclude", "window", "the mail", "--remove", status=1)
+    assert "taskmem record on" in said
 
 
 def test_forget_removes_the_last_minutes_only(home, person) -> None:

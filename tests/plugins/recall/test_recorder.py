@@ -21,6 +21,7 @@ from taskmem_recall.recording_state import (
     save_state,
 )
 from taskmem_recall.screen_capture import RecordedScreen
+from taskmem_recall.window_exclusions import MARK_TITLE, Rules
 from taskmem_vision.capture import x11
 from taskmem_vision.capture.desktop import DisplayGone
 from tests.plugins.recall.recording_room import run_recorder
@@ -154,6 +155,20 @@ def test_it_rests_and_says_why_until_the_cause_is_gone(room, monkeypatch, facts,
         until(lambda: "since" in room.recorder.activity(), "the rest is over")
 
 
+def test_nothing_is_stored_once_the_session_is_locked(room, witness, monkeypatch) -> None:
+    """However long ago it was last looked whether the recorder must rest."""
+    monkeypatch.setattr(recorder, "FACTS_SECONDS", 3600)
+    room.switch_on()
+    with room.show("Deploy notes", "The invoices were deployed"):
+        room.await_moment("Deploy notes")
+    room.facts = MachineFacts(is_locked=True)
+    with room.show("Secret plans", "takeover of the bakery", ink=True):
+        witness.await_moment("Secret plans", "bakery")
+        until(lambda: "locked" in room.recorder.activity(), "a rest")
+    assert not room.holds("bakery")
+    assert not room.shows_ink()
+
+
 @pytest.mark.parametrize(
     "error", [StoreFull("The disk is full."), OSError(5, "Input/output error")]
 )
@@ -228,6 +243,19 @@ def test_a_display_that_goes_is_told_and_waited_for(tmp_path, monkeypatch) -> No
         screen.start()
         with room.show("Later notes", "The invoices were paid"):
             room.await_moment("Later notes")
+
+
+async def test_without_a_manager_the_mark_is_not_the_window_in_front() -> None:
+    async def read(_: Image.Image) -> tuple[()]:
+        return ()
+
+    require_screen()
+    with Screen((800, 600), manager=False) as shown:
+        screen = RecordedScreen.open(shown.environ)
+        screen.show_mark()
+        assert MARK_TITLE in [each.title for each in screen.list_windows()]
+        assert await screen.take_picture(Rules(), read) is None
+        screen.close()
 
 
 def test_a_mark_shows_while_it_records_unless_switched_off(room) -> None:

@@ -114,7 +114,16 @@ def test_a_link_in_place_of_the_strips_is_not_followed(store, tmp_path, caplog):
     assert [each.name for each in elsewhere.iterdir()] == ["mine.txt"]
     assert path.exists()
     assert not path.parent.is_symlink()
-    assert f"was a link to {elsewhere}; it was removed" in caplog.text
+    assert f"{path.parent} was no folder; it was removed" in caplog.text
+
+
+def test_a_file_in_place_of_the_strips_stops_nothing(store):
+    moments = record_segment(store, 2)
+    (store.folder / "strips").write_text("not a folder")
+    store.prune(timedelta(days=1), 1 << 30, NOON)
+    assert not (store.folder / "strips").exists()
+    (store.folder / "strips").write_text("not a folder")
+    assert write_strip(store.folder, moments, moments[0], UTC).is_file()
 
 
 @pytest.mark.parametrize("drop", ["forget", "prune"])
