@@ -149,7 +149,7 @@ def apply_call(
     change = (facts.task.status, task.status)
     moved = RunTransition(run=run)
     goes_on = call.sets_status and task.status is TaskStatus.ACTIVE
-    if goes_on and _is_sent_back(run, caller, sessions):
+    if goes_on and (_is_sent_back(run, caller, sessions) or _is_lifted_by_shell(run, caller)):
         moved = apply_events(run, RunRequeued(), now=now)
     elif (
         call.sets_status
@@ -225,6 +225,12 @@ def _is_sent_back(run: Run, caller: Caller, sessions: SessionNames) -> bool:
     """
     is_own = sessions.is_own(run.session_key)
     return caller.is_user and run.state.is_waiting and not is_own
+
+
+def _is_lifted_by_shell(run: Run, caller: Caller) -> bool:
+    """True if an agent goes on with a blocked run by a command in the shell of its session."""
+    own = caller.person and not caller.is_user and caller.session_key == run.session_key
+    return own and run.state is RunState.BLOCKED
 
 
 def _is_later_turn(run: Run, caller: Caller) -> bool:

@@ -87,6 +87,25 @@ def test_the_agent_that_asked_by_its_shell_goes_on_by_a_tool(session: Session) -
     assert session.run(task).state is RunState.RUNNING
 
 
+@pytest.mark.parametrize(
+    ("caller", "state"),
+    [
+        (SHELL, RunState.QUEUED),
+        (SHELL.model_copy(update={"session_key": "agent:other:main"}), RunState.BLOCKED),
+    ],
+)
+def test_the_agent_that_asked_by_its_shell_goes_on_by_its_shell(
+    session: Session, caller: Caller, state: RunState
+) -> None:
+    task = session.world.register("Deploy", caller=SHELL)
+    session.world.call("task_update", SHELL, task_id=task, ask="Which browser?")
+    act(session, task, "answer", "Firefox")
+
+    session.world.call("task_update", caller, task_id=task, status="active")
+
+    assert session.run(task).state is state
+
+
 def test_a_question_that_reopens_a_task_is_kept(session: Session) -> None:
     task = session.takes_up()
     session.call("task_update", task_id=task, status="failed")
