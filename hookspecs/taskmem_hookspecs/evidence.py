@@ -142,6 +142,9 @@ class LedgerEntry(Value):
     """None: not checked yet."""
     why: str | None = None
     """Why the verdict is not `proved`; None: it is, or there is none yet."""
+    nearby: bool = False
+    """True: it changed in a folder of the task meanwhile, and that is all that is known: no call of
+    its agent was seen to write it, and its agent did not name it. So it proves nothing."""
 
 
 class WorkFolder(Value):

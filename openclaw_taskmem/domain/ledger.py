@@ -1,6 +1,7 @@
 """Keep, judge and describe the ledger of what a task made.
 
-Entries come from what tools report and from comparing folders, never from what an agent says.
+Entries come from what tools report and from comparing folders, never from what an agent says. What
+only changed in a folder counts as made if a call of the agent ran then, or the agent names it.
 Source: requirement F2, seed 004 "Completion Claim-Evidence Contract".
 """
 
@@ -40,6 +41,7 @@ SHOWN: Final = 50
 TOLD: Final = 5
 """Most names in a line for the user."""
 NAME_BYTES: Final = 60
+NEARBY: Final = "also changed in its folders meanwhile, and named by nobody"
 NOWHERE: Final = "It was found nowhere: not among what was seen to be made, nor in its folders."
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -107,6 +109,7 @@ def merge_entry(before: LedgerEntry | None, new: LedgerEntry) -> LedgerEntry:
     return new.model_copy(
         update={
             "change": before.change if created else new.change,
+            "nearby": before.nearby and new.nearby,
             "call_id": new.call_id or before.call_id,
             "size": before.size if new.size is None else new.size,
         }
@@ -213,13 +216,18 @@ def build_unverified_entries(
 
 
 def list_made(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
-    """List the entries of what was created, changed or removed."""
-    return [entry for entry in entries if entry.change is not None]
+    """List the entries of what its agent created, changed or removed."""
+    return [entry for entry in entries if entry.change is not None and not entry.nearby]
+
+
+def list_nearby(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """List the entries of what only changed in a folder of the task meanwhile."""
+    return [entry for entry in entries if entry.nearby]
 
 
 def list_unverified(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     """List the entries of what could not be verified."""
-    return [each for each in entries if each.verdict is LedgerVerdict.UNVERIFIED]
+    return [e for e in entries if e.verdict is LedgerVerdict.UNVERIFIED and not e.nearby]
 
 
 def describe_ledger(
@@ -231,6 +239,8 @@ def describe_ledger(
         "made": [_describe_entry(entry) for entry in listed[:most]],
         "unverified": [{"what": e.path, "why": e.why} for e in doubtful[:most]],
     }
+    if nearby := list_nearby(entries):
+        fields["also_changed"] = [{"path": e.path, "change": e.change} for e in nearby[:most]]
     if most is not None and len(listed) > most:
         fields["made_more"] = len(listed) - most
     if most is not None and len(doubtful) > most:
@@ -254,7 +264,9 @@ def summarize_ledger(entries: Sequence[LedgerEntry], *, nothing: str) -> str:
 
     `nothing`: the sentence that nothing was made; empty: something was.
     """
-    said = [nothing or format_made(entries, {}), format_unverified(entries, {})]
+    nearby = _join_names([_format_short_path(entry, {}) for entry in list_nearby(entries)])
+    also = f"{NEARBY}: {nearby}" if nearby else ""
+    said = [nothing or format_made(entries, {}), format_unverified(entries, {}), also]
     return " ".join(f"{each[0].upper()}{each[1:]}." for each in said if each)
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from openclaw_taskmem.domain import current_run, reachability
 from openclaw_taskmem.domain.plan import compute_progress
-from openclaw_taskmem.domain.proof import Proof, summarize_proofs
+from openclaw_taskmem.domain.proof import Proof, describe_checks, summarize_proofs
 from openclaw_taskmem.domain.reachability import Unreached
 from openclaw_taskmem.domain.reader_budget import ReaderUsage, describe_usage
 from openclaw_taskmem.domain.run_checkpoints import PastCall
@@ -92,6 +92,8 @@ class TaskLine(Value):
     """What its agent wrote to the user who is to review it; empty: nothing, or no review."""
     made: str = ""
     """What it made and who tested that; empty: nothing, or it is not known yet."""
+    checked: str = ""
+    """What exactly was checked, and who judged the content; empty: nothing was."""
     unproved: str = ""
     """What it claims without proof; empty: nothing."""
     since: Instant
@@ -139,6 +141,8 @@ class TaskNews(Value):
     """What it made and claims; None: not looked up."""
     accepted: bool = False
     """True if a person completed it without proof."""
+    approved: bool = False
+    """True if a person completed it after a review."""
     used: ReaderUsage = ReaderUsage()
     """What readers used for its waits."""
     note: str = ""
@@ -183,6 +187,7 @@ def build_line(news: TaskNews, now: datetime, stuck_seconds: float) -> TaskLine:
         cost=describe_usage(news.used),
         note=clip(news.note, NOTE_BYTES),
         made=made,
+        checked=_describe_checked(news),
         unproved=unproved,
         standing=_name_standing(task.status, standing.section),
         since=standing.since,
@@ -215,6 +220,18 @@ def _summarize_made(news: TaskNews) -> tuple[str, str]:
     if completed and news.accepted:
         return made, "; ".join(filter(None, (unproved, "accepted by you without proof")))
     return made or ("nothing was seen to be made" if completed else ""), unproved
+
+
+def _describe_checked(news: TaskNews) -> str:
+    """Say what exactly was checked of what a task made, and who judged the content."""
+    checked = describe_checks(news.proofs or ())
+    if not checked:
+        return ""
+    judged = "nobody judged the content"
+    if news.facts.run is not None and news.facts.run.state is RunState.REVIEW:
+        judged = "the content is for you to judge"
+    judged = "you approved the content" if news.approved else judged
+    return f"{checked}. Only that was checked; {judged}."
 
 
 def _find_activity(news: TaskNews) -> Activity | None:

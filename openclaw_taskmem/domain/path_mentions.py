@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from taskmem_hookspecs import Value
@@ -63,6 +64,22 @@ def list_readings(name: str) -> tuple[str, ...]:
     """
     ascii_part = re.split(r"[^\x00-\x7f]", name)[-1]
     return tuple(dict.fromkeys(each for each in (name, ascii_part) if each))
+
+
+def list_tails(path: str, places: Iterable[str]) -> Iterator[str]:
+    """Yield what may name a file: its path, its ends, and those of its folders in the work's.
+
+    A name with spaces is given in a sentence by its last word.
+    """
+    parts = path.split("/")
+    for end in range(len(parts), 1, -1):
+        here = "/".join(parts[:end])
+        if end < len(parts) and any(f"{each}/".startswith(f"{here}/") for each in places):
+            return
+        for begin in range(end):
+            first, *rest = parts[begin:end]
+            yield "/".join((first, *rest))
+            yield "/".join((first.rpartition(" ")[2], *rest))
 
 
 def split_words(*texts: str) -> list[str]:

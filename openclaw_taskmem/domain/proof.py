@@ -16,6 +16,11 @@ from taskmem_hookspecs.value import Instant
 NAMED: Final = 3
 """Most things that a summary names."""
 NAME_BYTES: Final = 60
+CHECKSUM: Final = 12
+"""Digits of a checksum that are shown."""
+_MEANWHILE: Final = (
+    "{} in a folder of the task; no call of its agent was seen to do that, nor did it name the file"
+)
 _CHECKSUM: Final = 12
 """Digits of a checksum that are shown."""
 
@@ -33,6 +38,8 @@ class ProofStanding(StrEnum):
     """Somebody named it, and it could not be tested."""
     UNCHECKED = "not checked yet"
     """A tool changed it; it is tested when the task is completed."""
+    NEARBY = "changed meanwhile"
+    """It changed in a folder of the task, and nothing says that the agent did that."""
 
 
 class Proof(Value):
@@ -71,6 +78,7 @@ _OF_ARTIFACT: Final = {
     Verdict.REFUTED: ProofStanding.REFUTED,
     Verdict.UNPROVEN: ProofStanding.CLAIMED,
 }
+_NOT_LOOKED_AT: Final = (*(ProofStanding.CLAIMED, ProofStanding.UNCHECKED, ProofStanding.NEARBY),)
 _CHANGES: Final = {
     FileChange.CREATED: "exists, created during the task",
     FileChange.CHANGED: "exists, changed during the task",
@@ -92,6 +100,21 @@ def list_proofs(entries: Iterable[LedgerEntry], artifacts: Iterable[Artifact]) -
     return sorted(proofs, key=lambda proof: (order.index(proof.standing), proof.what))
 
 
+def describe_checks(proofs: Sequence[Proof]) -> str:
+    """Say what exactly was checked, for the first things; empty: nothing was."""
+    checked = [each for each in proofs if each.standing is ProofStanding.CHECKED]
+    said = [_describe_check(each) for each in checked[:NAMED]]
+    more = f"and {len(checked) - NAMED} more" if len(checked) > NAMED else ""
+    return "; ".join(filter(None, (*said, more)))
+
+
+def _describe_check(proof: Proof) -> str:
+    checksum = f", sha256 {proof.sha256[:CHECKSUM]}…" if proof.sha256 and proof.is_file else ""
+    stop = "" if proof.is_file else ":"
+    tested = proof.tested.rstrip(".")
+    return f"{_name_briefly(proof)}{stop} {tested}{checksum}"
+
+
 def summarize_proofs(proofs: Sequence[Proof]) -> tuple[str, str]:
     """Return what was made and who tested it, and what is not proved; each may be empty."""
     names = {
@@ -108,6 +131,11 @@ def summarize_proofs(proofs: Sequence[Proof]) -> tuple[str, str]:
     ]
     if names[ProofStanding.REMOVED]:
         made.append(f"removed {names[ProofStanding.REMOVED]}")
+    if not any(made) and names[ProofStanding.NEARBY]:
+        made.append(
+            "nothing was seen to be made; also changed in its folders meanwhile: "
+            f"{names[ProofStanding.NEARBY]}"
+        )
     doubts = [
         f"{standing}: {names[standing]}"
         for standing in (ProofStanding.REFUTED, ProofStanding.CLAIMED)
@@ -118,7 +146,9 @@ def summarize_proofs(proofs: Sequence[Proof]) -> tuple[str, str]:
 
 def _describe_entry(entry: LedgerEntry, finding: Artifact | None) -> Proof:
     standing = _find_standing(entry)
-    if entry.verdict is LedgerVerdict.PROVED:
+    if standing is ProofStanding.NEARBY:
+        tested = _MEANWHILE.format(entry.change)
+    elif entry.verdict is LedgerVerdict.PROVED:
         size = None if entry.size is None else format_size(entry.size)
         change = _CHANGES[entry.change or FileChange.CHANGED]
         tested = ", ".join(filter(None, (change, size)))
@@ -126,7 +156,7 @@ def _describe_entry(entry: LedgerEntry, finding: Artifact | None) -> Proof:
         tested = f"{entry.change or 'named'} by a tool; it is tested when the task is completed"
     else:
         tested = entry.why or str(entry.verdict)
-    looked = standing not in (ProofStanding.CLAIMED, ProofStanding.UNCHECKED)
+    looked = standing not in _NOT_LOOKED_AT
     return Proof(
         what=entry.path,
         standing=standing,
@@ -138,6 +168,8 @@ def _describe_entry(entry: LedgerEntry, finding: Artifact | None) -> Proof:
 
 
 def _find_standing(entry: LedgerEntry) -> ProofStanding:
+    if entry.nearby:
+        return ProofStanding.NEARBY
     if (entry.change, entry.verdict) in _REMOVALS:
         return ProofStanding.REMOVED
     return _STANDINGS.get(entry.verdict, ProofStanding.REFUTED)

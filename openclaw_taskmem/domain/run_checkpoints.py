@@ -246,6 +246,20 @@ def read_calls(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, str, s
     return [(at, e.call_id, e.about) for at, e in entries if isinstance(e, CallStartEntry)]
 
 
+def read_spans(checkpoints: Sequence[Checkpoint]) -> list[tuple[datetime, datetime | None]]:
+    """Read when each call began and ended, oldest first; None: it has not ended."""
+    spans: list[tuple[datetime, datetime | None]] = []
+    open_: dict[str, int] = {}
+    for checkpoint in checkpoints:
+        entry = _parse_entry(checkpoint)
+        if isinstance(entry, CallStartEntry):
+            open_[entry.call_id] = len(spans)
+            spans.append((checkpoint.at, None))
+        elif entry is not None and (place := open_.pop(entry.call_id, None)) is not None:
+            spans[place] = (spans[place][0], checkpoint.at)
+    return spans
+
+
 def read_successes(checkpoints: Sequence[Checkpoint]) -> list[str]:
     """Read the subjects of the calls that succeeded, oldest first."""
     entries = map(_parse_entry, checkpoints)

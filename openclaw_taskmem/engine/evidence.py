@@ -145,7 +145,8 @@ def verify_required(context: Context, sought: RequiredSet, *, asks: bool = True)
     task, run = sought.task, sought.run
     boxed = sought.boxed
     looker = EvidenceChecker(context, task, run, sought.folders, sought.folder, boxed=boxed)
-    found = looker.find_entries(sought.entries)
+    claimed = (thing.subject for thing in sought.things)
+    found = looker.find_entries(sought.entries, sought.said, claimed)
     checked = tuple(
         looker.check(thing, found, hidden=thing in sought.hidden) for thing in sought.things
     )

@@ -15,13 +15,20 @@ from openclaw_taskmem.domain import (
     ledger,
     path_mentions,
     required_artifacts,
+    run_calls,
     run_checkpoints,
 )
 from openclaw_taskmem.domain.ledger import CheckedClaim, FileTimes
 from openclaw_taskmem.domain.required_artifacts import RequiredArtifact
 from openclaw_taskmem.engine.context import Context
 from openclaw_taskmem.engine.folder_listing import has_file, list_files
-from openclaw_taskmem.engine.ledger import FileActivity, find_used_folders, look_up_names, may_look
+from openclaw_taskmem.engine.ledger import (
+    SLACK,
+    FileActivity,
+    find_used_folders,
+    look_up_names,
+    may_look,
+)
 from openclaw_taskmem.plugin_host import checks
 from taskmem_hookspecs import (
     Checkpoint,
@@ -29,6 +36,8 @@ from taskmem_hookspecs import (
     Finding,
     LedgerEntry,
     LedgerVerdict,
+    Message,
+    Role,
     Run,
     Task,
     Verdict,
@@ -43,6 +52,8 @@ They run one after the other, as parallel ones would share the disk and each hav
 """
 HASHED: Final = 500
 """Files of the ledger that are read; the rest are recorded as not read."""
+MESSAGES: Final = 500
+"""Newest messages of a task in which its agent may name what it made."""
 CALLS: Final = 400
 """Newest checkpoints that are searched for the call that changed a file."""
 ELSEWHERE: Final = "It lies on another machine or service, where nobody here can look."
@@ -92,23 +103,68 @@ class EvidenceChecker:
 
     # --- what the tools made -----------------------------------------------
 
-    def find_entries(self, known: Iterable[LedgerEntry]) -> dict[str, LedgerEntry]:
-        """Return the ledger with all changes found since, each with the call that made it."""
+    def find_entries(
+        self, known: Iterable[LedgerEntry], said: str = "", claimed: Iterable[str] = ()
+    ) -> dict[str, LedgerEntry]:
+        """Return the ledger with all changes found since, each with the call that made it.
+
+        What only changed in a folder is the agent's if a call of it ran then, or if it names it:
+        in the plan, its messages, what it says now (`said`), or what it claims to have made.
+        """
         entries = {each.path: each for each in known if each.change}
-        calls = self._calls
-        for path, change, at, size in (*self._find_all_changes(), *self._find_named()):
+        named = [*self._find_named()]
+        for path, change, at, size in (*self._find_all_changes(), *named):
             # A "changed" report does not override "created" or "removed".
             if path not in entries or change is not FileChange.CHANGED:
-                new = self._build_entry(path, change, at, size)
+                new = self._build_entry(path, change, at, size, nearby=True)
                 entries[path] = ledger.merge_entry(entries.get(path), new)
+        names, by_command = self._read_agent_names(said, claimed), {path for path, *_ in named}
         for path, entry in entries.items():
-            before = [call_id for at, call_id, _ in calls if at <= entry.at]
-            if entry.call_id is None and before:
-                entries[path] = entry.model_copy(update={"call_id": before[-1]})
+            own = not entry.nearby or path in by_command or self._is_made_by_call(entry)
+            if own or not names.isdisjoint(path_mentions.list_tails(path, self.places)):
+                entries[path] = self._add_call(entry.model_copy(update={"nearby": False}))
         return entries
 
+    def _add_call(self, entry: LedgerEntry) -> LedgerEntry:
+        """Add to an entry the call that has probably made the change."""
+        before = [call_id for at, call_id, _ in self._calls if at <= entry.at]
+        if entry.call_id is not None or not before:
+            return entry
+        return entry.model_copy(update={"call_id": before[-1]})
+
+    def _is_made_by_call(self, entry: LedgerEntry) -> bool:
+        """Whether a call of the agent ran when a file changed, as far as is known.
+
+        When a file was removed is not known, nor what older calls and runs did.
+        """
+        spans, run = self._spans, self._run
+        if run is None or not run_calls.has_visible_calls(run):
+            return False
+        oldest = spans[0][0] if len(self._checkpoints) >= CALLS and spans else run.created_at
+        if entry.at < oldest or (entry.change is FileChange.REMOVED and spans):
+            return True
+        return any(
+            began - SLACK <= entry.at and (ended is None or entry.at <= ended)
+            for began, ended in spans
+        )
+
+    def _read_agent_names(self, said: str, claimed: Iterable[str]) -> frozenset[str]:
+        messages = self._context.store.read_records(Message, self._task.task_id, MESSAGES)
+        texts = (each.content for each in messages if each.role is Role.AGENT)
+        found = path_mentions.find_names(*self._task.plan, *texts, said).here
+        names = (each for name in found for each in path_mentions.list_readings(name))
+        up = self._folder or ""
+        spelt = (os.path.join(up, e) if e.startswith("..") else e for e in (*names, *claimed))
+        return frozenset(os.path.normpath(os.path.expanduser(each)) for each in spelt)
+
     def _build_entry(
-        self, path: str, change: FileChange, at: datetime, size: int | None
+        self,
+        path: str,
+        change: FileChange,
+        at: datetime,
+        size: int | None,
+        *,
+        nearby: bool = False,
     ) -> LedgerEntry:
         return LedgerEntry(
             task_id=self._task.task_id,
@@ -117,6 +173,7 @@ class EvidenceChecker:
             change=change,
             at=at,
             size=size,
+            nearby=nearby,
         )
 
     @cached_property
@@ -128,6 +185,10 @@ class EvidenceChecker:
     @cached_property
     def _calls(self) -> list[tuple[datetime, str, str]]:
         return run_checkpoints.read_calls(self._checkpoints)
+
+    @cached_property
+    def _spans(self) -> list[tuple[datetime, datetime | None]]:
+        return run_checkpoints.read_spans(self._checkpoints)
 
     @cached_property
     def unsearched_folders(self) -> tuple[str, ...]:

@@ -60,6 +60,8 @@ MADE: Final = 1_000
 """Entries of a task's ledger that are read for its line."""
 REVIEW_MESSAGES: Final = 50
 """Messages of a task in which the note of its review is looked for."""
+NEWEST_EVENTS: Final = 20
+"""Log entries of a task among which its completion is looked for."""
 NEWEST_MESSAGES: Final = 4
 """Messages of a task in which its agent's last words are looked for."""
 _OPEN: Final = (TaskStatus.ACTIVE, TaskStatus.PAUSED)
@@ -222,6 +224,7 @@ def _read_news(context: Context, facts: TaskFacts) -> TaskNews:
         note=_find_review_note(context, facts),
         proofs=read_proofs(context, facts),
         accepted=_is_accepted(context, task),
+        approved=_is_approved(context, task),
         calls=(calls := _read_newest_calls(context, task, run)),
         words=None if _tell_more(task, calls) else _find_last_words(context, task),
     )
@@ -275,6 +278,15 @@ def _is_accepted(context: Context, task: Task) -> bool:
         return False
     newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=NEWEST))
     return any(event.kind == events.COMPLETION_ACCEPTED for event in newest)
+
+
+def _is_approved(context: Context, task: Task) -> bool:
+    """Whether a person completed a task whose completion had not been refused."""
+    if task.status is not TaskStatus.COMPLETED or task.doubts:
+        return False
+    newest = context.store.find_events(EventQuery(task_id=task.task_id, limit=NEWEST_EVENTS))
+    ended = (e for e in reversed(newest) if e.kind == events.STATUS_CHANGED)
+    return next((event.data.get("by") is not None for event in ended), False)
 
 
 def _find_last_words(context: Context, task: Task) -> Message | None:

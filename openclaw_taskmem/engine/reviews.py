@@ -52,7 +52,7 @@ def guard_review(
     Raises:
         NotAllowed: Some are not; the text names them, and says how to look again.
     """
-    shown = {each.path: each for each in seen.sought.entries if each.change and each.sha256}
+    shown = {each.path: each for each in ledger.list_made(seen.sought.entries) if each.sha256}
     known = [each for each in seen.entries if each.path in shown]
     replaced = [each for each in known if not _is_confirmed(shown[each.path], each)]
     if not wish.reviewed or not replaced:

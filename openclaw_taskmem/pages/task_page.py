@@ -8,7 +8,7 @@ from itertools import groupby, islice
 from typing import Any, Final, NamedTuple
 
 from openclaw_taskmem.domain import replay, timeline
-from openclaw_taskmem.domain.proof import Proof, list_proofs
+from openclaw_taskmem.domain.proof import Proof, ProofStanding, list_proofs
 from openclaw_taskmem.domain.timeline import EntryKind
 from openclaw_taskmem.engine import retention
 from openclaw_taskmem.engine.context import Context
@@ -80,7 +80,8 @@ def read_task_page(
         "thinned": len(whole) < len(log) or len(log) == LOGGED,
         "whole_since": whole[0].at if whole else None,
         "bars": _draw_bars(timeline.build_run_bars(whole, now)),
-        "proofs": told,
+        "proofs": [each for each in told if each.standing is not ProofStanding.NEARBY],
+        "nearby": [each for each in told if each.standing is ProofStanding.NEARBY],
         "more_proofs": len(proofs) - len(told),
         "opens": opens,
         "waits": facts.waits[::-1],

@@ -172,6 +172,7 @@ class Ledger(Base, table=True):
     sha256: str | None = Field(sa_type=CodePointText)
     verdict: str | None = Field(sa_type=CodePointText)
     why: str | None = Field(sa_type=CodePointText)
+    nearby: bool
 
 
 def ledger_params(entry: LedgerEntry) -> Params:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from openclaw_taskmem.domain.proof import list_proofs, summarize_proofs
+from openclaw_taskmem.domain.proof import describe_checks, list_proofs, summarize_proofs
 from taskmem_hookspecs import Artifact, LedgerEntry
 from taskmem_hookspecs.testing.clock import DAWN
 
@@ -34,6 +34,14 @@ def an_artifact(subject: str, minute: int = 0, **fields: Any) -> Artifact:
         ({"verdict": "empty", "why": "It is empty."}, "refuted", "It is empty."),
         ({"verdict": "unverified", "why": "Elsewhere."}, "not verified", "Elsewhere."),
         (
+            {"nearby": True},
+            "changed meanwhile",
+            (
+                "changed in a folder of the task; no call of its agent was seen to do that, nor "
+                "did it name the file"
+            ),
+        ),
+        (
             {"verdict": None},
             "not checked yet",
             "changed by a tool; it is tested when the task is completed",
@@ -55,6 +63,19 @@ def test_a_file_tells_when_it_was_looked_at() -> None:
 def test_what_an_earlier_completion_named_is_left_out() -> None:
     old, new = an_artifact("/w/old.md", 1, verdict="refuted"), an_artifact("tests", 2)
     assert [each.what for each in list_proofs([], [old, new])] == ["tests"]
+
+
+def test_what_exactly_was_checked_is_told_in_words() -> None:
+    entries = [an_entry(sha256="ab" * 32), an_entry("/w/other.md", nearby=True)]
+    command = an_artifact("tests", kind="command", detail="It ended with status 0.")
+    assert describe_checks(list_proofs(entries, [command])) == (
+        "report.pdf exists, changed during the task, 14 KB, sha256 abababababab…; tests: It ended "
+        "with status 0"
+    )
+    assert describe_checks(list_proofs([an_entry(verdict="empty")], [])) == ""
+    assert describe_checks(list_proofs([an_entry(f"/w/{n}") for n in "abcde"], [])).endswith(
+        "; and 2 more"
+    )
 
 
 def test_claims_are_told_apart_from_what_was_checked() -> None:

@@ -698,7 +698,7 @@ def test_what_ends_within_a_minute_is_added(home: Path, workspace: Path, project
     keep = lambda seconds, work: waiting.append((seconds, work))  # noqa: E731
     object.__setattr__(session.world.context, "later", keep)
     task = session.takes_up()
-    session.runs_in(project, "make &", run=lambda: None)
+    session.calls("make", deed=FileActivity(folders=(str(project),), command=True))
     complete(session, task)
     assert session.lines[-1].startswith("Deploy: completed; nothing was written")
 
@@ -735,6 +735,84 @@ def test_what_the_next_task_makes_is_not_the_last_ones(workspace: Path, project:
     assert not any(": made: " in line for line in session.lines)
 
 
+# --- what only changed in a folder --------------------------------------------------
+
+
+def make_beside(session: Session, project: Path) -> str:
+    """Run a command that makes a file, and let somebody else write another; the task."""
+    task = session.register()
+    session.runs_in(project, "make", run=lambda: write_fresh(project / "app.bin"))
+    write_fresh(project / "diary/today.md")
+    return task
+
+
+def test_what_somebody_else_changed_is_listed_apart(session: Session, project: Path) -> None:
+    task = make_beside(session, project)
+
+    answer = complete(session, task)
+
+    assert changes_by_path(answer, project) == {"app.bin": ("created", "proved")}
+    other = str(project / "diary/today.md")
+    assert answer["also_changed"] == [{"path": other, "change": "created"}]
+    assert "Also changed in its folders meanwhile, and named by nobody: …" in answer["message"]
+    line = read_line(session.world.context, task)
+    assert line.made == "made app.bin, checked by Task memory"
+    assert "today.md" not in line.checked
+    assert not any("today.md" in line for line in session.lines)
+
+
+@pytest.mark.parametrize("name", ["today.md", "./diary/today.md", "{project}/diary/today.md"])
+@pytest.mark.parametrize("where", ["now", "earlier", "artifacts"])
+def test_what_the_agent_names_is_its_own(
+    session: Session, project: Path, name: str, where: str
+) -> None:
+    task = make_beside(session, project)
+    name = name.format(project=project)
+    if where == "earlier":
+        session.call("task_update", task_id=task, message=f"Wrote {name}")
+    given = {"artifacts": [name]} if where == "artifacts" else {}
+    said = f"Wrote {name}." if where == "now" else "Done."
+
+    answer = session.call("task_update", task_id=task, status="completed", message=said, **given)
+
+    assert sorted(changes_by_path(answer, project)) == ["app.bin", "diary/today.md"]
+
+
+def test_a_folder_that_the_agent_names_is_its_own(session: Session, project: Path) -> None:
+    task = make_beside(session, project)
+    answer = complete(session, task, f"Everything is in {project}/diary")
+    assert sorted(changes_by_path(answer, project)) == ["app.bin", "diary/today.md"]
+
+
+def test_who_names_the_whole_folder_names_no_file_of_it(session: Session, project: Path) -> None:
+    task = make_beside(session, project)
+    answer = complete(session, task, f"I worked in {project}")
+    assert sorted(changes_by_path(answer, project)) == ["app.bin"]
+
+
+def test_where_nothing_else_was_made_what_changed_is_said(session: Session, project: Path) -> None:
+    relay = Caller(folder=str(project))
+    made = session.world.call("task_register", relay, name="One", plan=["Write it"])
+    write_fresh(project / "diary.md")
+    given = {"task_id": made["task_id"], "status": "completed"}
+    assert session.world.call("task_update", relay, **given)["made"] == []
+    line = read_line(session.world.context, str(made["task_id"]))
+    assert (line.made, line.checked) == (
+        "nothing was seen to be made; also changed in its folders meanwhile: diary.md",
+        "",
+    )
+
+
+def test_what_somebody_else_changes_holds_no_approval_back(session: Session, project: Path) -> None:
+    task = make_beside(session, project)
+    session.call("task_handoff", task_id=task)
+    shown = read_line(session.world.context, task).files_id
+    write_fresh(project / "diary/today.md", "Another text.")
+
+    assert approve(session, task, shown) == '"Deploy": approved, and completed.'
+    assert "you approved the content" in read_line(session.world.context, task).checked
+
+
 # --- hosts without hooks -------------------------------------------------------------
 
 
@@ -750,10 +828,9 @@ def test_without_hooks_the_relays_folder_is_looked_at(session: Session, project:
     for each in tasks_:  # two that share a folder are both told
         given = {"task_id": each["task_id"], "status": "completed"}
         answer = world.call("task_update", relay, **given)
-        assert changes_by_path(answer, project) == {
-            "old.log": ("removed", "proved"),
-            "report.md": ("created", "proved"),
-        }
+        assert changes_by_path(answer, project) == {"report.md": ("created", "proved")}
+        gone = {"path": str(project / "old.log"), "change": "removed"}
+        assert answer["also_changed"] == [gone]
 
 
 def test_an_agents_own_folder_is_looked_at_wherever_it_lies(project: Path, tmp_path: Path) -> None:
@@ -766,7 +843,8 @@ def test_an_agents_own_folder_is_looked_at_wherever_it_lies(project: Path, tmp_p
     task = elsewhere.call("task_register", relay, name="One", plan=["Write it"])
     write_fresh(project / "report.md")
     (project / "old.log").unlink()
-    given = {"task_id": task["task_id"], "status": "completed"}
+    said = "Wrote report.md, and removed ./old.log."
+    given = {"task_id": task["task_id"], "status": "completed", "message": said}
     answer = elsewhere.call("task_update", relay, **given)
     assert changes_by_path(answer, project) == {
         "old.log": ("removed", "proved"),

@@ -93,10 +93,26 @@ def test_a_task_shows_what_was_made_and_its_proof(
     expect(made).to_contain_text("fullchain.pem")
     expect(made).to_contain_text("exists, created during the task, 33 bytes")
     expect(made).to_contain_text("by Task memory")
-    expect(made).to_contain_text("Nobody judged its content")
+    checked = "checked fullchain.pem exists, created during the task, 33 bytes, sha256 "
+    expect(page.locator(".task > .checked")).to_contain_text(checked)
     page.goto(root)
-    made = "made fullchain.pem, checked by Task memory"
-    expect(row(page, "Renew the certificates")).to_contain_text(made)
+    certificates = row(page, "Renew the certificates")
+    expect(certificates).to_contain_text("made fullchain.pem, checked by Task memory")
+    expect(certificates).to_contain_text(checked)
+    expect(certificates).to_contain_text("Only that was checked; nobody judged the content.")
+
+
+def test_what_only_changed_in_the_folder_is_listed_apart(
+    page: Page, root: str, showcase: Showcase
+) -> None:
+    page.goto(f"{root}task?id={showcase.tasks['report']}")
+    made = page.get_by_role("region", name="Made")
+    also = made.locator("details")
+    expect(also).to_contain_text("Also changed in the folder meanwhile: 1 file")
+    also.locator("summary").click()
+    expect(also).to_contain_text("notes.txt")
+    expect(made.locator(":scope > .proofs")).not_to_contain_text("notes.txt")
+    assert Axe().run(page).violations_count == 0
 
 
 def test_a_review_shows_the_note_and_opens_the_file(
@@ -204,7 +220,7 @@ def test_two_servers_do_not_get_in_each_others_way(showcase: Showcase, chromium:
 
 def find_report(showcase: Showcase) -> str:
     """Where the page shows the file that is to be reviewed."""
-    path = quote(str(showcase.folder / "report.md"))
+    path = quote(str(showcase.folder / "quarter" / "report.md"))
     return f"file?id={showcase.tasks['report']}&path={path}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from taskmem_hookspecs import (
 from tests.support.world import PLAN, World
 
 MAIN = "agent:main:main"
+A_WHILE = timedelta(minutes=10)
+"""By how much the clock of a world that has files may be behind that of the machine."""
 
 
 @dataclass
@@ -157,8 +159,14 @@ class Session:
         def really() -> None:
             subprocess.run(["/bin/sh", "-c", command], check=True, cwd=folder)
 
+        def run_in_time() -> None:
+            (run or really)()
+            late = datetime.now(UTC) - self.world.clock.now()
+            if timedelta() < late < A_WHILE:  # files have the time of the machine
+                self.world.clock.tick(late.total_seconds())
+
         deed = FileActivity(folders=(str(folder),), command=True)
-        self.does(command, deed=deed, meanwhile=run or really)
+        self.does(command, deed=deed, meanwhile=run_in_time)
 
     def ends(self, said: str = "More to come.", **turn: Any) -> None:
         """End a turn."""

@@ -13,6 +13,18 @@ from tests.support.reporter import MAIN, Reporter
 REPORTS, NIGHT, GUIDE = "agent:main:reports", "agent:main:night", "agent:main:guide"
 
 
+FINE = 25_000_000
+"""Nanoseconds that stamps of files surely tell apart."""
+
+
+def write_later(path: Path, text: str) -> None:
+    """Write a file until its stamps are later than all that was before."""
+    path.write_text(text)
+    first = path.stat().st_mtime_ns
+    while path.stat().st_ctime_ns - first < FINE:
+        path.write_text(text)
+
+
 class Showcase:
     """Tasks of several sessions of a gateway, each in another state."""
 
@@ -90,10 +102,16 @@ class Showcase:
 
     def _review(self, name: str, title: str, session: str) -> None:
         plan = ("Collect the figures", "Write report.md")
-        report = self.folder / "report.md"
+        folder = self.folder / "quarter"
+        folder.mkdir()
+        report = folder / "report.md"
         artifacts = {"artifacts": [str(report)]}
         task = self.begin(name, title, session, *plan, metadata=artifacts)
+        command = {"about": "make quarter", "folders": [str(folder)], "command": True}
+        self._gateway.report_call_start(session, **command)
         report.write_text("# Third quarter\n\nAll is well.\n")
+        self._gateway.report_call_end(session, **command, outcome="")
+        write_later(folder / "notes.txt", "Of somebody else.\n")
         self.call(session, "task_update", task_id=task, completed_steps=[1, 2])
         self.call(session, "task_handoff", task_id=task, note="Please read page 2.")
         self._gateway.end_turn(session, "Please review it.")

@@ -305,6 +305,7 @@ def entries(path: str, task_id: str) -> st.SearchStrategy[LedgerEntry]:
         sha256=st.none() | checksums,
         verdict=st.none() | st.sampled_from(LedgerVerdict),
         why=st.none() | texts,
+        nearby=st.booleans(),
     )
 
 

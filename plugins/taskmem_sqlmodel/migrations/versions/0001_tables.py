@@ -302,6 +302,7 @@ def _make_ledger() -> None:
         sa.Column("sha256", CodePointText),
         sa.Column("verdict", CodePointText),
         sa.Column("why", CodePointText),
+        sa.Column("nearby", sa.Boolean, nullable=False),
         sa.CheckConstraint("change IN ('created', 'changed', 'removed')", name="change_is_known"),
         sa.CheckConstraint(
             "verdict IN ('proved', 'unverified', 'absent', 'empty', 'old')", name="verdict_is_known"

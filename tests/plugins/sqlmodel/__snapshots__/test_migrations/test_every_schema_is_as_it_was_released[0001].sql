@@ -79,6 +79,7 @@ CREATE TABLE ledger (
 	sha256 TEXT, 
 	verdict TEXT, 
 	why TEXT, 
+	nearby BOOLEAN NOT NULL, 
 	PRIMARY KEY (task_id, path), 
 	CONSTRAINT change_is_known CHECK (change IN ('created', 'changed', 'removed')), 
 	CONSTRAINT verdict_is_known CHECK (verdict IN ('proved', 'unverified', 'absent', 'empty', 'old')), 
