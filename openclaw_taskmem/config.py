@@ -128,6 +128,8 @@ class Settings:
     """How long a judge may take for one ruling."""
     readers: tuple[str, ...] = DEFAULT_READERS
     """Readers to ask about a text or a picture, in this order; `none`: no reader."""
+    recall_reader: bool = False
+    """Whether a reader writes out the steps of what was recorded of a screen."""
     idle_exit_seconds: float = 600.0
     """Time after which a daemon with nothing to do exits."""
     implicit_tasks: bool = run_defaults.IMPLICIT_TASKS

@@ -102,6 +102,7 @@ from taskmem_hookspecs.recall import (
     TaskChanges,
     TaskHistory,
     TaskRecord,
+    TaskSource,
 )
 from taskmem_hookspecs.roles import (
     Clock,
@@ -251,6 +252,7 @@ __all__ = [
     "TaskNotFound",
     "TaskQuery",
     "TaskRecord",
+    "TaskSource",
     "TaskStatus",
     "TaskStore",
     "TaskmemError",

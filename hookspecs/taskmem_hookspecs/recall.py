@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from taskmem_hookspecs.evidence import LedgerEntry
@@ -29,6 +29,12 @@ class Recollection(Value):
     is about no task, and agents in a sandbox do not get it."""
     message_id: int | None = None
     """Message of the task's thread that matched; None: something else did."""
+    window_titles: tuple[str, ...] = ()
+    """Titles of the windows, and of the pages in them, that it shows; for sources that record a
+    screen. What several of them recorded of one title at one time is answered once. Agents do not
+    get it."""
+    steps_by: str | None = None
+    """Reader that wrote the steps out, set by the core; None: they are those of the source."""
 
 
 @runtime_checkable
@@ -39,6 +45,21 @@ class RecallSource(Protocol):
         """Return at most `limit` matches, best first; `recency_bias` is from 0 to 1.
 
         Called from several threads, under the time limit of hooks.
+        """
+        ...
+
+
+@runtime_checkable
+class TaskSource(RecallSource, Protocol):
+    """A source of matches about tasks, which finds as many that the caller may recall as wanted."""
+
+    def recall_tasks(
+        self, query: str, limit: int, recency_bias: float, may_recall: Callable[[str], bool]
+    ) -> Sequence[Recollection]:
+        """Return at most `limit` matches, best first, of tasks that the caller may recall.
+
+        Called in place of `recall`. `may_recall` says it of a task by its id, and costs a look into
+        the store: ask it of the best matches, one after the other, until there are enough.
         """
         ...
 

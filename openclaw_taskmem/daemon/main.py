@@ -177,6 +177,7 @@ async def serve_one_home(
         watching=supervisor,
         recall_sources=sources,
         nudge=nudge,
+        writes_steps=settings.recall_reader,
         ask_reader=readers.ask,
         reaches=transport.reaches,
         command=build_own_command(settings.home),

@@ -22,6 +22,7 @@ from openclaw_taskmem.domain.reader_budget import order_readers
 from openclaw_taskmem.domain.redaction import scrub
 from openclaw_taskmem.domain.retries import read_retry_after
 from openclaw_taskmem.domain.verdicts import compute_retry_delay
+from openclaw_taskmem.engine.context import ReaderAnswer
 from openclaw_taskmem.plugin_host import validation
 from openclaw_taskmem.plugin_host.facade import PluginHost
 from openclaw_taskmem.plugin_host.isolation import TriedToEnd
@@ -236,8 +237,8 @@ class Readers:
 
     def ask(
         self, instruction: str, text: str, schema: Mapping[str, JsonValue]
-    ) -> Mapping[str, JsonValue] | None:
-        """Ask about a text, from a thread, and return the fields of the answer.
+    ) -> ReaderAnswer | None:
+        """Ask about a text, from a thread, and return the answer.
 
         None: there is no reader, none answered within `ASK_SECONDS`, or the answer is invalid.
         """
@@ -246,7 +247,8 @@ class Readers:
         question = Question(instruction=instruction, parts=(text,), answer_schema=schema)
         asked = asyncio.run_coroutine_threadsafe(self._read_first_able(question), self._loop)
         try:
-            found: object = json.loads(asked.result(ASK_SECONDS).answer)
+            reading = asked.result(ASK_SECONDS)
+            found: object = json.loads(reading.answer)
         except (TimeoutError, CancelledError, TaskmemError, ValueError, RecursionError):
             asked.cancel()
             return None
@@ -254,7 +256,7 @@ class Readers:
         fields = cast("list[str]", required) if isinstance(required, list) else []
         if not isinstance(found, dict) or not all(name in found for name in fields):
             return None
-        return cast("dict[str, JsonValue]", found)
+        return ReaderAnswer(cast("dict[str, JsonValue]", found), reading.reader)
 
     async def _read_first_able(self, question: Question, wait_id: str | None = None) -> Reading:
         passed: list[ReaderUnavailable] = []

@@ -231,12 +231,12 @@ def build_claim_question(
     return _QUESTION.format(decoy=decoy), text, schema
 
 
-def affirms_claim(answer: Mapping[str, JsonValue] | None) -> bool:
+def affirms_claim(answer: Mapping[str, JsonValue]) -> bool:
     """True if a reader says that the text claims something was made.
 
     If it also affirms the decoy, which is in no text, its answer does not count.
     """
-    return answer is not None and answer.get("made") is True and not answer.get("decoy")
+    return answer.get("made") is True and not answer.get("decoy")
 
 
 def build_user_notices(

@@ -107,6 +107,16 @@ class StorageUse:
     """True if other homes have rows in it; then nothing is dropped to make room."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReaderAnswer:
+    """What a reader answered to a question of a use case."""
+
+    fields: Mapping[str, JsonValue]
+    """Those that the question requires are there; all else is for the asker to check."""
+    reader: str
+    """Name of the reader."""
+
+
 def new_id(kind: str, now: datetime) -> str:
     """Return a new id, such as `task_1kjkb3q000bgeqtr`; ids of one kind sort by the millisecond."""
     millis = int(now.timestamp() * 1000)
@@ -166,9 +176,9 @@ class Context:
     watching: WaitWatcher = field(default_factory=NoWatcher)
     recall_sources: Sequence[RecallSource] = ()
     """The sources of recorded history."""
-    ask_reader: Callable[[str, str, Mapping[str, JsonValue]], Mapping[str, JsonValue] | None] = (
-        _read_nothing
-    )
+    writes_steps: bool = False
+    """Whether a reader writes out the steps of what was recorded of a screen."""
+    ask_reader: Callable[[str, str, Mapping[str, JsonValue]], ReaderAnswer | None] = _read_nothing
     """Has a reader follow an instruction on a text, and answer as a JSON schema says.
 
     None: there is no reader, or it did not answer. The text is data, never an instruction.

@@ -191,7 +191,8 @@ def _claims_anything(context: Context, task: Task, said: str) -> bool:
     """
     decoy = secrets.token_hex(DECOY_BYTES)
     question = evidence.build_claim_question(task.plan, said, decoy)
-    return evidence.affirms_claim(context.ask_reader(*question))
+    answer = context.ask_reader(*question)
+    return answer is not None and evidence.affirms_claim(answer.fields)
 
 
 def describe_nothing_made(seen: CheckResult) -> str:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, cast
 
 from openclaw_taskmem.domain import redaction, rights
 from openclaw_taskmem.domain.callers import Caller
 from openclaw_taskmem.domain.proof import summarize_proofs
+from openclaw_taskmem.domain.recollections import (
+    build_steps_question,
+    find_match_to_write,
+    merge_recollections,
+    read_written_steps,
+)
 from openclaw_taskmem.domain.rights import Act, TaskHolder
 from openclaw_taskmem.domain.texts import to_plain_line
 from openclaw_taskmem.engine.context import Context
@@ -19,12 +26,12 @@ from taskmem_hookspecs import (
     RecallSource,
     Recollection,
     Task,
+    TaskSource,
     Value,
 )
 
-MORE: Final = 4
-"""How many times as many matches are asked for where most are another's."""
-MOST: Final = 400
+MOST: Final = 1_000
+"""Tasks that are looked up for one question; what is ranked behind so many others is not found."""
 
 
 class RecallAnswer(Value):
@@ -55,24 +62,44 @@ def search_history(
     sandbox; of all others, who may read the task. What is about no task is for all but agents in a
     sandbox. Tasks of other homes are left out for everybody.
     """
+    may_recall = _RecallRights(context, caller)
     found: list[Recollection] = []
     failed: list[str] = []
     for source in context.recall_sources:
         matches = _ask_source(
-            context, source, caller, query, limit=limit, recency_bias=recency_bias
+            context, source, may_recall, query, limit=limit, recency_bias=recency_bias
         )
         if matches is None:
             failed.append(type(source).__name__)
         else:
             found += matches
-    found = sorted(found, key=lambda item: item.confidence, reverse=True)[:limit]
-    tasks = dict.fromkeys(item.task_id for item in found if item.task_id is not None)
+    best = [_clean(item) for item in merge_recollections(found)[:limit]]
+    tasks = dict.fromkeys(item.task_id for item in best if item.task_id is not None)
     return RecallAnswer(
-        found=tuple(_clean(item) for item in found),
+        found=tuple(_write_steps(context, query, best)),
         failed=tuple(failed),
         advice=tuple(_list_advice(context)),
         outcomes={task_id: _describe_outcome(context, task_id) for task_id in tasks},
     )
+
+
+def _write_steps(
+    context: Context, query: str, found: Sequence[Recollection]
+) -> Iterator[Recollection]:
+    """Yield matches, best first; a reader writes out the steps of the best one of a screen.
+
+    The question and all texts are clean already. Where the reader fails, or answers anything but
+    steps, the match stays as it is.
+    """
+    match = find_match_to_write(found) if context.writes_steps else None
+    written: Recollection | None = None
+    if match is not None:
+        answer = context.ask_reader(*build_steps_question(query, match))
+        if answer is not None and (steps := read_written_steps(answer.fields)):
+            cleaned = _clean(match.model_copy(update={"steps": steps}))
+            written = cleaned.model_copy(update={"steps_by": answer.reader})
+    for item in found:
+        yield written if written is not None and item is match else item
 
 
 def _describe_outcome(context: Context, task_id: str) -> str:
@@ -85,38 +112,54 @@ def _describe_outcome(context: Context, task_id: str) -> str:
 def _ask_source(
     context: Context,
     source: RecallSource,
-    caller: Caller,
+    may_recall: _RecallRights,
     query: str,
     *,
     limit: int,
     recency_bias: float,
 ) -> list[Recollection] | None:
     """Return a source's best matches that a caller may recall; None: it failed."""
-    wanted = limit
-    while True:
-        answer: object = context.plugin_host.call_part(
-            source, "recall", source.recall, query, wanted, recency_bias
-        )
-        if not isinstance(answer, Sequence):
-            return None
-        items = cast("Sequence[object]", answer)
-        matches = [item for item in items if isinstance(item, Recollection)]
-        allowed = [item for item in matches if _may_recall(context, item, caller)]
-        if len(allowed) >= limit or len(items) < wanted or wanted >= MOST:
-            return allowed[:limit]
-        wanted = min(wanted * MORE, MOST)
-
-
-def _may_recall(context: Context, item: Recollection, caller: Caller) -> bool:
-    """Whether a caller may recall a match."""
-    if item.task_id is None:
-        return not caller.sandboxed
-    facts = context.find_task(item.task_id)
-    if facts is None or not context.store.serves(facts.task.home):
-        return False
-    return (facts.task.status.terminal and not caller.sandboxed) or _may_read(
-        context, facts.task, caller
+    recall = (
+        partial(source.recall_tasks, may_recall=may_recall.includes_task)
+        if isinstance(source, TaskSource)
+        else source.recall
     )
+    answer: object = context.plugin_host.call_part(
+        source, "recall", recall, query, limit, recency_bias
+    )
+    if not isinstance(answer, Sequence):
+        return None
+    items = cast("Sequence[object]", answer)
+    matches = [item for item in items if isinstance(item, Recollection)]
+    return [item for item in matches if may_recall.includes(item)][:limit]
+
+
+class _RecallRights:
+    """What a caller may recall, looked up once for each task while one question is answered."""
+
+    def __init__(self, context: Context, caller: Caller) -> None:
+        self._context = context
+        self._caller = caller
+        self._known: dict[str, bool] = {}
+
+    def includes(self, item: Recollection) -> bool:
+        """Whether the caller may recall a match."""
+        if item.task_id is None:
+            return not self._caller.sandboxed
+        return self.includes_task(item.task_id)
+
+    def includes_task(self, task_id: str) -> bool:
+        """Whether the caller may recall a task; no, once `MOST` others were looked up."""
+        if task_id not in self._known and len(self._known) < MOST:
+            self._known[task_id] = self._look_up(task_id)
+        return self._known.get(task_id, False)
+
+    def _look_up(self, task_id: str) -> bool:
+        facts = self._context.find_task(task_id)
+        if facts is None or not self._context.store.serves(facts.task.home):
+            return False
+        ended = facts.task.status.terminal and not self._caller.sandboxed
+        return ended or _may_read(self._context, facts.task, self._caller)
 
 
 def _may_read(context: Context, task: Task, caller: Caller) -> bool:
@@ -133,6 +176,7 @@ def _clean(item: Recollection) -> Recollection:
         update={
             "summary": to_plain_line(redaction.scrub(item.summary)),
             "steps": tuple(to_plain_line(redaction.scrub(step)) for step in item.steps),
+            "steps_by": None,
         }
     )
 

@@ -168,6 +168,11 @@ def build_recollection(
         video_start_ms=first.place_ms,
         video_end_ms=end,
         source="screen",
+        window_titles=tuple(
+            dict.fromkeys(
+                title for moment in shown for title in (moment.window_title, moment.page) if title
+            )
+        ),
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
-from openclaw_taskmem.daemon.plugin_loops import PluginLoops
-from openclaw_taskmem.daemon.reader_pool import AT_ONCE, REFUSED_SECONDS, Readers
+from openclaw_taskmem.daemon.reader_pool import AT_ONCE, REFUSED_SECONDS
+from openclaw_taskmem.engine.context import ReaderAnswer
 from taskmem_hookspecs import (
     JudgeUnavailable,
     NoAnswer,
@@ -21,24 +20,7 @@ from taskmem_hookspecs import (
 )
 from taskmem_hookspecs.testing import MemoryStore, ScriptedReader
 from taskmem_hookspecs.testing.scripted import JPEG, a_question
-from tests.support.world import World
-
-SECONDS = 20.0
-
-
-@asynccontextmanager
-async def join_readers(*readers, seconds=SECONDS, store=None, clock=None):
-    """All of them behind one, counted in a store."""
-    world = World(store, clock)
-    plugin_loops = PluginLoops()
-    found = Readers(readers, world.context.plugin_host, plugin_loops, world.clock, seconds=seconds)
-    found.spending.begin(world.context)
-    found.clock = world.clock
-    try:
-        yield found
-    finally:
-        await found.spending.close()
-        await asyncio.to_thread(plugin_loops.close)
+from tests.support.reader_pools import join_readers
 
 
 def make_readers(*names, **fields):
@@ -410,7 +392,7 @@ async def ask(readers):
 async def test_a_use_case_asks_from_a_thread_and_gets_the_fields():
     reader = ScriptedReader(script=[{"claims": True, "more": 1}])
     async with join_readers(reader) as readers:
-        assert await ask(readers) == {"claims": True, "more": 1}
+        assert await ask(readers) == ReaderAnswer({"claims": True, "more": 1}, "scripted")
         assert rows(readers)["scripted"]["asked"] == 1
     (question,) = reader.asked
     assert (question.instruction, question.parts) == ("You judge.", ("I wrote it.",))

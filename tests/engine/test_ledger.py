@@ -24,6 +24,7 @@ from openclaw_taskmem.engine import (
     overview,
     user_actions,
 )
+from openclaw_taskmem.engine.context import ReaderAnswer
 from openclaw_taskmem.engine.ledger import FileActivity
 from openclaw_taskmem.engine.overview import read_line
 from taskmem_hookspecs import EventQuery, FileChange, LedgerEntry, Owner, TaskStore
@@ -464,9 +465,9 @@ def session_with_reader(
     """A session with a reader who says the same of every text, and what it is asked."""
     asked: list[tuple[str, ...]] = []
 
-    def ask(*question: str) -> Mapping[str, JsonValue] | None:
+    def ask(*question: str) -> ReaderAnswer | None:
         asked.append(question[:2])
-        return answer
+        return None if answer is None else ReaderAnswer(answer, "scripted")
 
     session = session_in(workspace, ask_reader=ask)
     session.begins()

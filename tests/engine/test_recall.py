@@ -1,6 +1,10 @@
+from datetime import timedelta
+
 import pytest
 
 from openclaw_taskmem.domain.callers import Caller
+from openclaw_taskmem.domain.recollections import merge_recollections
+from openclaw_taskmem.engine import recall as engine_recall
 from openclaw_taskmem.engine.recall import list_activity
 from openclaw_taskmem.pages.site import Site
 from taskmem_hookspecs import Artifact, Change, Recollection, hookimpl
@@ -109,16 +113,90 @@ def test_tasks_of_another_home_are_recalled_by_nobody(caller):
     assert list_recalled(here, caller) == []
 
 
-def test_matches_beyond_those_of_others_are_found(world, source):
+class AskingSource(Source):
+    """A source that asks of each task whether it may be recalled."""
+
+    def recall_tasks(self, query, limit, recency_bias, may_recall):
+        self.task_ids = [task_id for task_id in self.task_ids if may_recall(task_id)]
+        return self.recall(query, limit, recency_bias)
+
+
+def register_behind_others(world, count):
+    """Register one task of the caller's, and return the ids, those of others before it."""
     plan = ["a", "b"]
     others = [
         world.call("task_register", OTHERS, name=f"task {n}", plan=plan)["task_id"]
-        for n in range(12)
+        for n in range(count)
     ]
-    own = world.call("task_register", MINE, name="mine", plan=plan)["task_id"]
-    source.task_ids = [*others, own]
-    assert list_recalled(world, MINE) == [own]
-    assert source.asked == [3, 12, 48]
+    return [*others, world.call("task_register", MINE, name="mine", plan=plan)["task_id"]]
+
+
+def test_a_task_behind_those_of_others_is_found():
+    source = AskingSource()
+    world = make_world(source)
+    source.task_ids = ids = register_behind_others(world, 12)
+    assert list_recalled(world, MINE, limit=1) == ids[-1:]
+    assert source.asked == [1]
+
+
+def test_no_more_tasks_are_looked_up_than_is_bearable(monkeypatch):
+    monkeypatch.setattr(engine_recall, "MOST", 5)
+    source = AskingSource()
+    world = make_world(source)
+    source.task_ids = register_behind_others(world, 5)
+    assert list_recalled(world, MINE) == []
+
+
+def test_a_source_that_asks_nobody_is_given_no_task_of_others(world, source):
+    source.task_ids = ids = register_behind_others(world, 1)
+    assert list_recalled(world, MINE) == ids[1:]
+
+
+def build_shown(source, confidence, seconds=0, title="SSH  keys", **more):
+    return Recollection(
+        timestamp=DAWN + timedelta(seconds=seconds),
+        duration_seconds=60,
+        confidence=confidence,
+        summary=source,
+        source=source,
+        window_titles=("GitHub", title),
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "sources"),
+    [
+        pytest.param([("screenpipe", 0.4)], ["screen and screenpipe"], id="the better first"),
+        pytest.param([("screenpipe", 0.9)], ["screenpipe and screen"], id="the better last"),
+        pytest.param(
+            [("screenpipe", 0.4), ("screenpipe", 0.3, 30)], ["screen and screenpipe"], id="thrice"
+        ),
+        pytest.param([("screenpipe", 0.4, 61)], ["screen", "screenpipe"], id="later"),
+        pytest.param([("screenpipe", 0.4, -61)], ["screen", "screenpipe"], id="earlier"),
+        pytest.param([("screen", 0.4)], ["screen", "screen"], id="one source"),
+    ],
+)
+def test_what_two_sources_recorded_of_a_window_stands_once(others, sources):
+    found = [build_shown("screen", 0.5), *(build_shown(*other) for other in others)]
+    merged = merge_recollections(found)
+    assert [each.source for each in merged] == sources
+    assert merged[0].confidence == max(each.confidence for each in found)
+    assert merged[0].summary == merged[0].source.split()[0]
+
+
+def test_other_windows_of_two_sources_stand_apart():
+    one = build_shown("screen", 0.5).model_copy(update={"window_titles": ("Inbox", "")})
+    other = build_shown("screenpipe", 0.4).model_copy(update={"window_titles": ("inboxes", "")})
+    assert merge_recollections([one, other]) == [one, other]
+    same = other.model_copy(update={"window_titles": ("  INBOX ",)})
+    assert len(merge_recollections([one, same])) == 1
+
+
+def test_titles_of_windows_are_not_given_to_agents(source, world):
+    source.recall = lambda *_: [build_shown("screen", 0.5)]
+    (found,) = recall(world, MINE)["results"]
+    assert "window_titles" not in found
 
 
 def test_texts_lose_credentials_and_are_marked_as_data(source, world):

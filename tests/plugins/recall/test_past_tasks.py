@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from taskmem_hookspecs import Message, StoreFull, TaskmemError
 from taskmem_recall import past_task_pages as pages
 from taskmem_recall.past_task_database import IndexDamaged
+from taskmem_recall.past_task_search import COMPARED
 from taskmem_recall.past_tasks import REST, PastTasks
 from tests.support.waiting import until
 from tests.support.world import World
@@ -105,6 +106,36 @@ async def test_as_many_tasks_are_found_as_are_wanted(home):
     await home.catch_up()
     assert len(home.ask("deploy billing", limit=3)) == 3
     assert len(home.ask("deploy billing", limit=65)) == 65
+
+
+@pytest.mark.parametrize("others", [1, 90], ids=["a long one", "many"])
+async def test_a_task_behind_those_of_others_is_found(home, others, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE_CHARACTERS", 1)
+    for _ in range(others):
+        hidden = home.world.register("Deploy billing, billing, billing")
+        for _ in range(0 if others > 1 else 90):
+            home.world.narrate(hidden, "billing billing")
+    own = home.world.register("Something else")
+    home.world.narrate(own, "A longer message, in which billing stands only once")
+    await home.catch_up()
+    asked = []
+
+    def may_recall(task_id):
+        asked.append(task_id)
+        return task_id == own
+
+    found = home.source.recall_tasks("deploy billing", 3, 0.5, may_recall)
+    assert [each.task_id for each in found] == [own]
+    assert len(asked) > others
+
+
+async def test_no_more_tasks_are_asked_about_than_are_compared(home):
+    for number in range(40):
+        home.world.register(f"Deploy billing {number}")
+    await home.catch_up()
+    asked = []
+    assert len(home.source.recall_tasks("billing", 3, 0.5, lambda it: not asked.append(it))) == 3
+    assert len(asked) == COMPARED
 
 
 async def test_what_was_made_and_why_a_plan_changed_is_found(home):

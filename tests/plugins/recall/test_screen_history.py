@@ -228,6 +228,10 @@ def test_an_episode_is_found_with_its_place_in_the_strip(store, history):
     assert (found.video_start_ms, found.video_end_ms) == (100_000, 150_000)
     assert found.duration_seconds == 50
     assert found.source == "screen"
+    assert found.window_titles == (
+        *("SSH and GPG keys - Firefox", "SSH and GPG keys"),
+        *("Add new SSH key - Firefox", "Add new SSH key"),
+    )
     assert found.summary == "In firefox: “SSH and GPG keys”, then “Add new SSH key”"
     assert len(found.steps) == 2
     assert first == 3

@@ -116,6 +116,7 @@ def test_an_episode_is_found_with_its_frame(stand_in, source):
     ]
     (found, *_) = source.recall("how did I add an ssh key", 3, 0.5)
     assert found.source == "screenpipe"
+    assert found.window_titles == ("Keys", "Add key")
     assert found.timestamp == NOW - timedelta(seconds=100)
     assert found.video_url == f"{stand_in.url}/frames/41"
     assert found.summary == "In Firefox: “Keys”, then “Add key”"
