@@ -52,7 +52,8 @@ class ResumeFacts(Value):
     """Tool calls with side effects, one line each, most serious first: messages sent out, then
     files, then calls of unknown effect."""
     cut_calls: tuple[str, ...] = ()
-    """Interrupted tool calls of unknown outcome, one line each."""
+    """Tool calls of unknown outcome, one line each: interrupted ones, and failed ones that may have
+    been done all the same."""
     dropped: tuple[str, ...] = ()
     """Work that was requested and later called off, one line each."""
     earlier_calls: int = 0
@@ -138,7 +139,7 @@ class ResumePacket(Value):
     do_not_redo: tuple[str, ...] | None = None
     """Tool calls with side effects, most serious first, then newest first; None: none known."""
     unknown_outcome: tuple[str, ...] | None = None
-    """Interrupted tool calls to check before repeating them; None: none."""
+    """Tool calls to check before repeating them, interrupted or failed; None: none."""
     do_not_revive: tuple[str, ...] | None = None
     """Work that was called off, oldest first; None: none."""
     past_more: int | None = None

@@ -113,8 +113,8 @@ def suggest_action(facts: ResumeFacts) -> str:
         )
     if facts.cut_calls:
         return (
-            f"Look first what became of {clip(facts.cut_calls[-1], 200)}: it was cut, "
-            "and may or may not have been done. Then go on with the plan."
+            f"Look first what became of {clip(facts.cut_calls[-1], 200)}: it was cut "
+            "or failed, and may or may not have been done. Then go on with the plan."
         )
     if last is not None and last.status in (WaitStatus.TIMEOUT, WaitStatus.ERROR):
         return (

@@ -2,7 +2,8 @@
 
 Calls that were done are listed by their effect, the gravest first (`side_effects.py`): what was
 sent out, then files, then unknown effects; those that only read, or can be repeated, are left out.
-Calls that were cut are all listed, oldest first. Source: requirements E1, E3.
+Calls that were cut, or failed so that they may have been done all the same, are all listed, oldest
+first. Source: requirements E1, E3.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 from openclaw_taskmem.domain import plan
 from openclaw_taskmem.domain.program_effects import GRAVEST_FIRST, Effect
 from openclaw_taskmem.domain.run_checkpoints import PastCall
-from openclaw_taskmem.domain.side_effects import judge_call
+from openclaw_taskmem.domain.side_effects import is_shell, judge_call
 from openclaw_taskmem.domain.texts import clip, to_one_line
 from taskmem_hookspecs import PlanRevision, Task, Wait, WaitStatus
 
@@ -35,16 +36,29 @@ def list_done_calls(calls: Sequence[PastCall]) -> tuple[str, ...]:
 
 
 def list_cut_calls(calls: Iterable[PastCall]) -> tuple[str, ...]:
-    """List the calls whose end was not seen, oldest first.
+    """List the calls that may or may not have been done, oldest first.
 
     A call that was made again is judged by its last attempt.
     """
     lost: dict[tuple[str, str], PastCall] = {}
     for call in calls:
         lost.pop((call.tool, call.about), None)
-        if call.ok is None:
+        if _is_outcome_unknown(call):
             lost[call.tool, call.about] = call
     return tuple(_format_call(call) for call in lost.values())
+
+
+def _is_outcome_unknown(call: PastCall) -> bool:
+    """Whether a call may have been done although no success was seen.
+
+    That is one whose end was not seen; one that failed outside, for a payment whose answer timed
+    out may have arrived; and a command that failed without an exit status, so did not end itself.
+    """
+    if call.ok is not False:
+        return call.ok is None
+    effect = find_effect(call)
+    unanswered = call.exit_code is None and is_shell(call.tool)
+    return effect is Effect.OUTSIDE or (unanswered and effect is not Effect.NOTHING)
 
 
 def find_effect(call: PastCall) -> Effect:

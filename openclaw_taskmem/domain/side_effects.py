@@ -40,9 +40,13 @@ def judge_call(
         method: The HTTP method or action; None: none.
         changed: True if files were seen to change; this counts only for an unknown effect.
     """
-    name = tool.lower()
-    effect = _judge_script(about) if name in _SHELLS else _judge_tool(name, method or "")
+    effect = _judge_script(about) if is_shell(tool) else _judge_tool(tool.lower(), method or "")
     return Effect.FILES if changed and effect is Effect.OTHER else effect
+
+
+def is_shell(tool: str) -> bool:
+    """Whether a tool runs commands, which end with an exit status."""
+    return tool.lower() in _SHELLS
 
 
 _SHELLS: Final = to_word_set("exec bash shell local_shell run_command terminal")

@@ -392,7 +392,7 @@ def test_a_call_that_was_cut_is_looked_at_before_anything_else(done: tuple[int, 
     )
 
     assert built.suggested_next_action.startswith(
-        "Look first what became of exec: deploy: it was cut, and may or may not"
+        "Look first what became of exec: deploy: it was cut or failed, and may or"
     )
 
 

@@ -105,10 +105,30 @@ def test_what_failed_or_was_cut_is_not_done(ok: bool | None) -> None:
 
 
 @pytest.mark.parametrize("tool", ["exec", "read"])
-def test_only_what_was_cut_is_of_unknown_outcome(tool: str) -> None:
-    known = [call(ok=True), call(ok=False), call(tool=tool, ok=None, about="x")]
+def test_what_was_cut_is_of_unknown_outcome(tool: str) -> None:
+    known = [call(ok=True), call(ok=False, exit_code=1), call(tool=tool, ok=None, about="x")]
 
     assert packet_history.list_cut_calls(known) == (f"{tool}: x",)
+
+
+@pytest.mark.parametrize(
+    ("tool", "about", "exit_code", "unknown"),
+    [
+        ("exec", "curl -X POST https://shop.example/pay", 28, True),
+        ("message", "to Ana", None, True),
+        ("exec", "echo x >> log.txt", None, True),
+        ("exec", "echo x >> log.txt", 1, False),
+        ("exec", "npm test", None, False),
+        ("edit", "a.md", None, False),
+    ],
+)
+def test_a_failed_call_may_have_been_done_all_the_same(
+    tool: str, about: str, exit_code: int | None, unknown: bool
+) -> None:
+    failed = call(tool=tool, about=about, ok=False, exit_code=exit_code)
+
+    assert bool(packet_history.list_cut_calls([failed])) is unknown
+    assert packet_history.list_cut_calls([failed, call(tool=tool, about=about)]) == ()
 
 
 def test_a_call_about_nothing_is_named_by_its_tool_alone() -> None:

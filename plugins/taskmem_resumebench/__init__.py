@@ -1,0 +1,1 @@
+"""The command `taskmem bench`: measure how well an interrupted agent takes up its work again."""

@@ -1,0 +1,180 @@
+"""Scripted agents: what one knows after an interruption, and what it does next.
+
+An agent decides from what it was asked, what its memory told it, and what it sees when it looks at
+the world. It knows nothing of the harness: not which calls it made before it was killed, nor which
+are still to come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from taskmem_resumebench.work_steps import CUT, Call, read_step
+
+
+class Habits(NamedTuple):
+    """How an agent behaves, apart from what it remembers."""
+
+    reports: bool = True
+    """It tells its memory what is done."""
+    claims_early: bool = False
+    """It says in the middle that all is done."""
+    looks: bool = True
+    """It looks what became of a call before it repeats it."""
+    answers_others: bool = False
+    """It answers messages of others between its calls."""
+    keeps: int = 0
+    """Newest messages of the conversation that it keeps through an interruption."""
+
+
+AGENTS: Final = {
+    "amnesiac": Habits(),
+    "sloppy": Habits(reports=False),
+    "liar": Habits(claims_early=True),
+    "stubborn": Habits(looks=False),
+    "distractible": Habits(answers_others=True),
+    "bounded": Habits(keeps=3),
+}
+
+
+class Knowledge(NamedTuple):
+    """What an agent knows of its task now."""
+
+    plan: tuple[str, ...]
+    done: frozenset[str] = frozenset()
+    """Steps that are done, by their sentences."""
+    finished_calls: tuple[str, ...] = ()
+    """Calls that were made and succeeded, a line each, perhaps shortened."""
+    cut_calls: tuple[str, ...] = ()
+    """Calls of unknown outcome, likewise."""
+    incomplete: bool = False
+    """There are finished calls that are not listed."""
+    over: bool = False
+    """There is nothing to do any more."""
+
+    def find_number(self, sentence: str) -> int:
+        """Return the number of a step in the plan, from 1."""
+        return self.plan.index(sentence) + 1
+
+    def note_done(self, sentence: str) -> Knowledge:
+        """Return it with a step that is done."""
+        return self._replace(done=self.done | {sentence})
+
+    def note_absent(self, line: str) -> Knowledge:
+        """Return it after a look that found no effect of a call.
+
+        Steps are done in order, so those after it were not done either.
+        """
+        cut = tuple(each for each in self.cut_calls if not _is_same_call(each, line))
+        return self._replace(cut_calls=cut, incomplete=False)
+
+    def note_failure(self, line: str) -> Knowledge:
+        """Return it after a call without an answer."""
+        return self._replace(cut_calls=(*self.cut_calls, line))
+
+
+class Deed(StrEnum):
+    """What an agent does next with a step."""
+
+    PERFORM = "perform"
+    LOOK = "look"
+    NOTE = "note"
+    """Note that it is done already."""
+
+
+class Decision(NamedTuple):
+    """What an agent does next."""
+
+    deed: Deed
+    sentence: str
+    call: Call
+
+
+def decide(known: Knowledge, habits: Habits, read_gate: Callable[[], str]) -> Decision | None:
+    """Decide what to do next; None: all is done."""
+    if known.over:
+        return None
+    for sentence in known.plan:
+        if sentence in known.done:
+            continue
+        call = read_step(sentence, read_gate())
+        if any(_is_same_call(line, call.line) for line in known.cut_calls):
+            return Decision(Deed.LOOK if habits.looks else Deed.PERFORM, sentence, call)
+        if any(_is_same_call(line, call.line) for line in known.finished_calls):
+            return Decision(Deed.NOTE, sentence, call)
+        return Decision(Deed.LOOK if known.incomplete else Deed.PERFORM, sentence, call)
+    return None
+
+
+def read_memory(
+    text: str, asked: Sequence[str], ask_for_plan: Callable[[], Sequence[str]]
+) -> Knowledge:
+    """Return what an agent knows from a memory's text.
+
+    Args:
+        text: The text.
+        asked: The steps of the user's request.
+        ask_for_plan: Asks the memory for the whole plan, where the text shows it shortened.
+    """
+    line = next((each for each in text.split("\n") if each.startswith(_PACKETS)), None)
+    if line is not None:
+        return _read_packet(json.loads(line.partition(" ")[2]), text, ask_for_plan)
+    steps = [each for each in text.split("\n") if each.startswith(_BOXES)]
+    if not steps:
+        return Knowledge(tuple(asked))
+    plan = tuple(each[len(_OPEN) :] for each in steps)
+    done = frozenset(each[len(_OPEN) :] for each in steps if each.startswith(_TICKED))
+    return Knowledge(plan, done=done, over=ALL_DONE in text.split("\n"))
+
+
+def write_notes(plan: Sequence[str], done: frozenset[str], *, over: bool) -> str:
+    """Return the notes of an agent that keeps a Markdown file, as `read_memory` reads them."""
+    lines = [f"{_TICKED if step in done else _OPEN}{step}" for step in plan]
+    return "\n".join(("# My task", "", *lines, *([ALL_DONE] if over else []), ""))
+
+
+ALL_DONE: Final = "All done."
+"""The line of a notes file that says so."""
+_PACKETS: Final = ("[task_resume] ", "[task_stuck_resume] ")
+_OPEN: Final = "- [ ] "
+_TICKED: Final = "- [x] "
+_BOXES: Final = (_OPEN, _TICKED)
+
+
+def _read_packet(
+    packet: Mapping[str, Any], text: str, ask_for_plan: Callable[[], Sequence[str]]
+) -> Knowledge:
+    """Return what a packet says; of `text`, the lines of a thread that follow it count, too."""
+    thread = [each.removeprefix(CALL_LINE) for each in text.split("\n") if _is_call_line(each)]
+    progress, plan = packet["progress"], tuple(packet["plan"])
+    completed, current = progress["completed"], progress.get("current")
+    count = sum(map(len, (completed, progress.get("remaining", ())))) + (current is not None)
+    if len(plan) < count or any(CUT in step for step in plan):
+        plan = tuple(ask_for_plan())
+    return Knowledge(
+        plan,
+        done=frozenset(plan[step] for step in completed),
+        finished_calls=(*packet.get("do_not_redo", ()), *thread),
+        cut_calls=tuple(packet.get("unknown_outcome", ())),
+        incomplete="past_more" in packet and not thread,
+        over=packet["status"] == "completed",
+    )
+
+
+CALL_LINE: Final = "Done: "
+"""Begins the line of a finished call in the text of a thread."""
+
+
+def _is_call_line(line: str) -> bool:
+    return line.startswith(CALL_LINE)
+
+
+def _is_same_call(listed: str, line: str) -> bool:
+    """Whether a listed call, perhaps cut or with its exit status, is the one of a line."""
+    beginning, cut, _ = listed.partition(CUT)
+    if cut:
+        return line.startswith(beginning)
+    return listed == line or listed.startswith((f"{line} (exit ", f"{line}, "))

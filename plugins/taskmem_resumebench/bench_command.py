@@ -1,0 +1,32 @@
+"""The command `taskmem bench`, in a file of its own since it imports nothing before it runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import click
+
+
+@click.command("bench")
+@click.option("--seed", default=1, show_default=True, help="Which tasks are generated.")
+@click.option("--quick", is_flag=True, help="A few tasks, within a minute.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(*, seed: int, quick: bool, as_json: bool) -> None:
+    """Measure how well an interrupted agent takes up its work again (ResumeBench).
+
+    Scripted agents do generated tasks and are killed at every step, with and without Task memory.
+    It runs a daemon and a home of its own; yours are left alone.
+    """
+    from taskmem_resumebench import bench_run
+    from taskmem_resumebench.daemon_process import DaemonNotServing
+    from taskmem_resumebench.report_table import format_report
+
+    if shutil.which("git") is None:
+        raise click.ClickException("The generated tasks need git; install it, and run this again.")
+    size = bench_run.QUICK if quick else bench_run.WHOLE
+    try:
+        report = bench_run.run_bench(seed, size, lambda line: click.echo(line, err=True))
+    except DaemonNotServing as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(json.dumps(report, indent=2) if as_json else format_report(report))

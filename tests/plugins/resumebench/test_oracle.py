@@ -1,0 +1,88 @@
+"""The oracle sees from a workspace what is missing, twice, or revived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskmem_resumebench.generated_task import GeneratedTask, generate_tasks
+from taskmem_resumebench.loopback_server import LoopbackServer
+from taskmem_resumebench.oracle import Judgement, judge_workspace
+from taskmem_resumebench.work_steps import Call, Kind
+from taskmem_resumebench.workspace import Workspace
+
+CALLS = (
+    Call(Kind.FILE, "amber-1", "out/amber-1.txt"),
+    Call(Kind.LINE, "amber-2", "log.txt"),
+    Call(Kind.COMMIT, "amber-3"),
+    Call(Kind.ROW, "amber-4"),
+    Call(Kind.PIPELINE, "amber-5", "out/amber-5.txt"),
+    Call(Kind.POST, "amber-6"),
+    Call(Kind.PAYMENT, "amber-7"),
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    with LoopbackServer() as server:
+        yield Workspace(tmp_path / "w", server)
+
+
+def judge(task: GeneratedTask, workspace: Workspace) -> Judgement:
+    return judge_workspace(task, workspace.made, workspace.count_effects)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.kind.value)
+def test_the_effect_of_each_call_can_be_looked_up(call: Call, workspace: Workspace) -> None:
+    assert workspace.count_effects(call) == 0
+
+    workspace.perform(call)
+
+    assert workspace.count_effects(call) == 1
+    assert workspace.count_effects(call._replace(mark="amber")) == 0
+
+
+def test_a_task_that_was_done_is_a_success(workspace: Workspace) -> None:
+    (task,) = generate_tasks(3, 1, [8])
+    for call in task.needed:
+        workspace.perform(call)
+
+    judged = judge(task, workspace)
+
+    assert judged.success
+    assert (judged.duplicated, judged.revived, judged.performed) == (0, 0, judged.needed)
+
+
+def test_a_payment_that_was_made_twice_is_seen(workspace: Workspace) -> None:
+    (task,) = generate_tasks(3, 1, [8])
+    paid = next(call for call in task.needed if call.kind is Kind.PAYMENT)
+    for call in (*task.needed, paid):
+        workspace.perform(call)
+
+    judged = judge(task, workspace)
+
+    assert not judged.success
+    assert (judged.duplicated, judged.right) == (1, judged.needed - 1)
+
+
+def test_a_cancelled_step_that_was_done_is_seen(workspace: Workspace) -> None:
+    (task,) = generate_tasks(3, 1, [8])
+    assert task.revision is not None
+    for call in (*task.needed, task.revision.cancelled):
+        workspace.perform(call)
+
+    judged = judge(task, workspace)
+
+    assert (judged.success, judged.revived) == (False, 1)
+
+
+def test_a_file_that_was_written_twice_is_a_redone_call_alone(workspace: Workspace) -> None:
+    (task,) = generate_tasks(3, 1, [8])
+    for call in (*task.needed, task.needed[-1]):
+        workspace.perform(call)
+
+    judged = judge(task, workspace)
+
+    assert (judged.success, judged.performed) == (True, judged.needed + 1)
