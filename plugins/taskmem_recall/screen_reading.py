@@ -77,13 +77,18 @@ class ScreenReader:
             kept = [each for each in last.words if not any(_touches(each, a) for a in areas)]
         words = [*kept]
         for left, top, right, bottom in areas:
-            found = await self.read_strip(pixels.crop((left, top, right, bottom)))
+            # At the scale of a whole screen: a larger one takes twice as long, and loses words.
+            found = await self.read_strip(pixels.crop((left, top, right, bottom)), pixels.size)
             words += [_shift_word(each, left, top) for each in found]
         self._last = ScreenWords(sight, tuple(words))
         return self._last
 
-    async def read_strip(self, pixels: Image.Image) -> Sequence[Word]:
+    async def read_strip(
+        self, pixels: Image.Image, whole: tuple[int, int] | None = None
+    ) -> Sequence[Word]:
         """Return the words of a picture, apart from what was read of the screen before.
+
+        `whole`: width and height of the screen of which it is a part; None: it stands alone.
 
         Raises:
             JudgeUnavailable: It could not be read.
@@ -94,7 +99,7 @@ class ScreenReader:
         _to_rgb(pixels).save(out, "PNG", compress_level=1)
         engine, before = self._engine, self._engine.cpu_seconds
         try:
-            return await engine.find_words(out.getvalue())
+            return await engine.find_words(out.getvalue(), whole)
         finally:
             self.cpu_seconds += engine.cpu_seconds - before
 

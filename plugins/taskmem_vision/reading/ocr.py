@@ -115,14 +115,18 @@ class Tesseract:
             block = arrange_words(parse_words(await self._run(letters, _BLOCK)))
             return page._replace(sure=block.sure)
 
-    async def find_words(self, picture: bytes) -> tuple[Word, ...]:
+    async def find_words(
+        self, picture: bytes, whole: tuple[int, int] | None = None
+    ) -> tuple[Word, ...]:
         """Return the words of a PNG or JPEG with their boxes, in its own pixels.
+
+        `whole`: width and height of the screen of which it is a part, and as which it is enlarged.
 
         Raises:
             JudgeUnavailable: As for `read`.
         """
         async with self._turn:
-            letters, times = await asyncio.to_thread(self._prepare_picture, picture)
+            letters, times = await asyncio.to_thread(self._prepare_picture, picture, whole)
             found = parse_words(await self._run(letters, _SPARSE))
             return tuple(each.shrink(times) for each in found)
 
@@ -163,7 +167,9 @@ class Tesseract:
                 f"tesseract cannot be started ({error.strerror}); install it anew."
             ) from None
 
-    def _prepare_picture(self, picture: bytes) -> tuple[bytes, int]:
+    def _prepare_picture(
+        self, picture: bytes, whole: tuple[int, int] | None = None
+    ) -> tuple[bytes, int]:
         """Return a PNG or JPEG in tesseract's best form, and how many times enlarged it is.
 
         Raises:
@@ -171,7 +177,7 @@ class Tesseract:
         """
         before = time.thread_time()
         image = _open_picture(picture)
-        times = choose_scale(image.size)
+        times = choose_scale(whole or image.size)
         letters = _separate_letters(image, times)
         self.cpu_seconds += time.thread_time() - before
         return letters, times

@@ -45,12 +45,17 @@ class RapidOcr:
         del numbers  # it reads each phrase by itself
         return arrange_words(await self.find_words(picture))
 
-    async def find_words(self, picture: bytes) -> tuple[Word, ...]:
+    async def find_words(
+        self, picture: bytes, whole: tuple[int, int] | None = None
+    ) -> tuple[Word, ...]:
         """Return the words of a PNG or JPEG with their boxes, in its own pixels.
+
+        `whole` does not matter: it chooses a picture's scale by itself.
 
         Raises:
             JudgeUnavailable: As for `read`.
         """
+        del whole
         async with self._turn:
             return await asyncio.to_thread(self._find_words, picture)
 

@@ -98,13 +98,16 @@ class RecordingRoom:
         place: str = "60x10+40+40",
         ink: bool = False,
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Show a terminal with a text; `ink`: on a ground that nothing else has."""
+        """Show a terminal with a text; `ink`: on a ground that nothing else has.
+
+        The text is not at the window's edge, where its first word is misread now and then.
+        """
         ground = ("-bg", INK.colour, "-fg", "white") if ink else ("-bg", "white")
         script = "import sys,threading; print(sys.argv[1], flush=True); threading.Event().wait()"
         terminal = subprocess.Popen(
             bind_command(
                 *("xterm", "-T", title, *FONT, *ground, "-geometry", place, *options),
-                *("-e", sys.executable, "-c", script, text),
+                *("-e", sys.executable, "-c", script, f"\n   {text}"),
             ),
             env=self.screen.environ,
             stderr=subprocess.DEVNULL,

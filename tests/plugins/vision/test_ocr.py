@@ -138,6 +138,13 @@ async def test_words_are_found_where_they_are_in_the_picture(tesseract, size) ->
     assert (word.left, word.right, word.top, word.bottom) == place
 
 
+async def test_a_part_of_a_screen_is_enlarged_as_the_screen_is(program, tmp_path) -> None:
+    reader = program(f"cat >'{tmp_path}/seen.png'")
+    await reader.find_words(png(size=(100, 50)), (1920, 1080))
+    with Image.open(tmp_path / "seen.png") as given:
+        assert given.size == (200, 100)
+
+
 async def test_an_empty_picture_shows_no_text(tesseract):
     assert not (await tesseract.read(png())).text
 
