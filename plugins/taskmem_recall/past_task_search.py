@@ -32,6 +32,8 @@ COMMON: Final = 0.2
 """Share of pages from which on a word is too common to search by, if there are rarer ones."""
 LEAST_PART: Final = 3
 """Letters of a word that is looked for as the beginning of others, or as a part of two."""
+MOST_LETTERS: Final = 40
+"""A word with more letters is looked for only as it is: each is a place to part it."""
 
 
 class FoundPages(NamedTuple):
@@ -170,7 +172,7 @@ class PastTaskSearch:
         It is searched for as it is, as the beginning of others, or in two.
         """
         term = _quote(word)
-        if (count := self._count_pages(term)) or len(word) < LEAST_PART:
+        if (count := self._count_pages(term)) or not LEAST_PART <= len(word) <= MOST_LETTERS:
             return term, count
         halves = (
             f"({_quote(word[:place])} AND {_quote(word[place:])})"
