@@ -21,6 +21,7 @@ from taskmem_resumebench.interrupted_run import InterruptedRun, Outcome
 from taskmem_resumebench.loopback_server import LoopbackServer
 from taskmem_resumebench.memories import Memory, Notes, Nothing, Packet, PacketAndThread
 from taskmem_resumebench.step_goals import describe_goals, read_checkpoint_sizes
+from taskmem_resumebench.wake_door import WakeDoor
 from taskmem_resumebench.workspace import Workspace
 
 
@@ -52,17 +53,25 @@ class Bench:
     def __init__(self, folder: Path, server: LoopbackServer, daemon: DaemonProcess) -> None:
         """Use what is there already."""
         self._folder, self._server, self._daemon = folder, server, daemon
-        self._count = self._interruptions = 0
+        self._count = self._interruptions = self._false_wakes = 0
+        self._at_work = ""
+        """The session in which a turn runs; empty: none."""
+        self._over: set[str] = set()
+        """Sessions whose task is over."""
         self._daemon_kills = WHOLE.daemon_kills
         self._recoveries: list[float] = []
+
+    def note_wake(self, session: str) -> None:
+        """Count a wake if its agent is at work, or has no work any more."""
+        self._false_wakes += session == self._at_work or session in self._over
 
     def run_condition(
         self, condition: str, agent: str, tasks: Sequence[GeneratedTask], daemon_kills: int
     ) -> ConditionRun:
         """Let one kind of agent do some tasks with one kind of memory."""
-        self._daemon_kills, self._recoveries = daemon_kills, []
+        self._daemon_kills, self._recoveries, self._false_wakes = daemon_kills, [], 0
         outcomes = [self.run_task(condition, AGENTS[agent], task) for task in tasks]
-        return ConditionRun(outcomes, tuple(self._recoveries))
+        return ConditionRun(outcomes, tuple(self._recoveries), self._false_wakes)
 
     def run_task(
         self,
@@ -79,6 +88,7 @@ class Bench:
 
             def interrupt() -> str:
                 self._interruptions += 1
+                self._at_work = ""
                 memory.crash()
                 if not isinstance(memory, Packet) or self._interruptions % self._daemon_kills:
                     return memory.resume()
@@ -91,6 +101,9 @@ class Bench:
 
             run = InterruptedRun(task, habits, memory, workspace, interrupt, most_kills=most_kills)
             outcome = run.run()
+            self._at_work = ""
+            if outcome.accepted:
+                self._over.add(_name_session(folder))
         shutil.rmtree(folder)
         return outcome
 
@@ -109,14 +122,20 @@ class Bench:
                 memory.close()
 
     def _make_gateway_opener(self, folder: Path) -> Callable[[], GatewayLink]:
-        session = f"agent:main:{folder.name}"
+        session = _name_session(folder)
         starts = iter(range(1_000_000))
 
         def open_gateway() -> GatewayLink:
             boot = f"{folder.name}-{next(starts):06}"
-            return GatewayLink(self._daemon, boot, session, folder)
+            link = GatewayLink(self._daemon, boot, session, folder)
+            self._at_work = session
+            return link
 
         return open_gateway
+
+
+def _name_session(folder: Path) -> str:
+    return f"agent:main:{folder.name}"
 
 
 def run_bench(seed: int, size: Size, tell: Callable[[str], None]) -> dict[str, JsonValue]:
@@ -128,6 +147,7 @@ def run_bench(seed: int, size: Size, tell: Callable[[str], None]) -> dict[str, J
         server = stack.enter_context(LoopbackServer())
         daemon = stack.enter_context(DaemonProcess(home, work))
         bench = Bench(work, server, daemon)
+        stack.enter_context(WakeDoor(home, bench.note_wake))
         tell(f"S3: {size.goals} tasks of 5 steps, and of 10; one task killed three times")
         s3 = _run_goals(bench, seed, size.goals, home / "taskmem.db")
         tasks = generate_tasks(seed, size.tasks, range(FEWEST, size.most_steps + 1))

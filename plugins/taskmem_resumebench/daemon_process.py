@@ -17,7 +17,7 @@ START_SECONDS: Final = 60.0
 _GLANCE: Final = 0.005
 _FOREIGN: Final = ("TASKMEM_", "OPENCLAW_", "GEMINI_", "GOOGLE_")
 """Beginnings of settings that are the user's, and no part of what is measured."""
-_SETTINGS: Final = {"TASKMEM_WAKE_TRANSPORT": "stdout", "TASKMEM_READERS": "none"}
+_SETTINGS: Final = {"TASKMEM_WAKE_TRANSPORT": "openclaw-plugin", "TASKMEM_READERS": "none"}
 
 
 class DaemonNotServing(Exception):

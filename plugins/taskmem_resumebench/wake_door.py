@@ -1,0 +1,56 @@
+"""Where the daemon's wakes come in: the socket of a gateway's plug-in, which takes them all."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+NAME: Final = "openclaw.sock"
+"""The socket's name, beside the daemon's."""
+
+
+class _WakeVisit(socketserver.StreamRequestHandler):
+    server: _WakeServer
+
+    def handle(self) -> None:
+        """Answer each request of a connection."""
+        with suppress(ConnectionError):  # whoever asked was killed
+            for line in self.rfile:
+                asked = json.loads(line)
+                answer = {}
+                if asked["ask"] == "wake":
+                    self.server.note_wake(str(asked["session_key"]))
+                    answer = {"turn": "ordinary"}
+                self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+
+class _WakeServer(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    note_wake: Callable[[str], None]
+
+
+class WakeDoor:
+    """Takes the wakes of a home until its block is left."""
+
+    def __init__(self, home: Path, note_wake: Callable[[str], None]) -> None:
+        """Listen; `note_wake` is called with the session of each wake."""
+        self._server = _WakeServer(str(home / NAME), _WakeVisit)
+        self._server.note_wake = note_wake
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+
+    def __enter__(self) -> Self:
+        """Begin to serve."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()

@@ -1,0 +1,50 @@
+"""Wakes come in at the door, and those that nobody needs are counted as false."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from taskmem_resumebench.bench_run import Bench
+from taskmem_resumebench.wake_door import NAME, WakeDoor
+
+SESSION = "agent:main:t00001"
+
+
+def send(ask: str, note_wake: Callable[[str], None]) -> object:
+    with (
+        tempfile.TemporaryDirectory(prefix="tm") as folder,
+        WakeDoor(Path(folder), note_wake),
+        socket.socket(socket.AF_UNIX) as link,
+        link.makefile("rb") as lines,
+    ):
+        link.connect(str(Path(folder) / NAME))
+        link.sendall(json.dumps({"ask": ask, "session_key": SESSION}).encode() + b"\n")
+        return json.loads(lines.readline())
+
+
+def test_a_wake_is_taken_and_nothing_else_is_one() -> None:
+    woken: list[str] = []
+
+    assert send("wake", woken.append) == {"turn": "ordinary"}
+    assert send("say", woken.append) == {}
+    assert woken == [SESSION]
+
+
+@pytest.mark.parametrize(
+    ("at_work", "over", "false"), [("", (), 0), (SESSION, (), 1), ("", (SESSION,), 1)]
+)
+def test_a_wake_that_nobody_needs_is_false(at_work: str, over: tuple[str, ...], false: int) -> None:
+    bench = Bench(Path(), Mock(), Mock())
+    bench._at_work, bench._over = at_work, {*over}
+
+    bench.note_wake(SESSION)
+    bench.note_wake("agent:main:t00002")
+
+    assert bench._false_wakes == false
