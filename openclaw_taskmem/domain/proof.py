@@ -109,7 +109,7 @@ def describe_checks(proofs: Sequence[Proof]) -> str:
 
 
 def _describe_check(proof: Proof) -> str:
-    checksum = f", sha256 {proof.sha256[:CHECKSUM]}…" if proof.sha256 and proof.is_file else ""
+    checksum = f", sha256 {proof.sha256[:CHECKSUM]}" if proof.sha256 and proof.is_file else ""
     stop = "" if proof.is_file else ":"
     tested = proof.tested.rstrip(".")
     return f"{_name_briefly(proof)}{stop} {tested}{checksum}"

@@ -69,7 +69,7 @@ def test_what_exactly_was_checked_is_told_in_words() -> None:
     entries = [an_entry(sha256="ab" * 32), an_entry("/w/other.md", nearby=True)]
     command = an_artifact("tests", kind="command", detail="It ended with status 0.")
     assert describe_checks(list_proofs(entries, [command])) == (
-        "report.pdf exists, changed during the task, 14 KB, sha256 abababababab…; tests: It ended "
+        "report.pdf exists, changed during the task, 14 KB, sha256 abababababab; tests: It ended "
         "with status 0"
     )
     assert describe_checks(list_proofs([an_entry(verdict="empty")], [])) == ""

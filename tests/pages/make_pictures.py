@@ -18,7 +18,7 @@ from tests.pages.conftest import serve_pages
 from tests.support.daemons import Daemon, short_home
 from tests.support.showcase import Showcase, play_showcase
 
-WIDE, TALL, NARROW = (1040, 780), (1040, 1230), (360, 780)
+WIDE, TALL, NARROW = (1040, 780), (1040, 1350), (360, 780)
 """Windows that are looked at, in pixels."""
 COLOURS = 64
 """Colours of a picture: few make it small."""

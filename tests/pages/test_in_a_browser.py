@@ -93,7 +93,7 @@ def test_a_task_shows_what_was_made_and_its_proof(
     expect(made).to_contain_text("fullchain.pem")
     expect(made).to_contain_text("exists, created during the task, 33 bytes")
     expect(made).to_contain_text("by Task memory")
-    checked = "checked fullchain.pem exists, created during the task, 33 bytes, sha256 "
+    checked = "checked: fullchain.pem exists, created during the task, 33 bytes, sha256 "
     expect(page.locator(".task > .checked")).to_contain_text(checked)
     page.goto(root)
     certificates = row(page, "Renew the certificates")
