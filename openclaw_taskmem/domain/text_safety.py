@@ -107,10 +107,18 @@ def disarm_json(text: str) -> str:
 def _replace_hidden(text: str, instead: Callable[[str], str], kept: str) -> str:
     if text.isascii() and text.isprintable():
         return text
+    if not any(map(_may_be_hidden, {*text}.difference(kept))):
+        return text
     return "".join(
         instead(each) if each not in kept and _is_hidden(text, at) else each
         for at, each in enumerate(text)
     )
+
+
+@lru_cache(maxsize=4096)
+def _may_be_hidden(each: str) -> bool:
+    """Whether a character is hidden, at least beside some others."""
+    return each in _JOINERS or _is_variation_selector(each) or _is_invisible(each)
 
 
 def _is_hidden(text: str, at: int) -> bool:
