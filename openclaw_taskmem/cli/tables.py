@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.containers import Lines
+from rich.measure import Measurement
 from rich.table import Column as TableColumn
 from rich.table import Table
 from rich.text import Text
@@ -102,18 +104,20 @@ def build_table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell | 
     Cells wrap between words if the terminal is too narrow; a word that is longer than its column
     is folded, so nothing is lost.
     """
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
-    for column in columns:
+    table = Table(box=None, padding=0, header_style="dim")
+    kinds: list[type[Text]] = [*[_SpacedText] * (len(columns) - 1), Text]
+    for column, kind in zip(columns, kinds, strict=True):
+        gap = GAP if kind is _SpacedText else 0
         table.add_column(
-            column.title,
+            kind(column.title),
             justify="right" if column.right else "left",
             no_wrap=column.fixed,
             style=column.style,
-            min_width=None if column.fixed else NARROWEST,
+            min_width=None if column.fixed else NARROWEST + gap,
             overflow="fold",
         )
     for row in rows:
-        table.add_row(*map(make_text, row))
+        table.add_row(*(make_text(cell, kind) for cell, kind in zip(row, kinds, strict=False)))
     return table
 
 
@@ -186,7 +190,23 @@ def paint_state(state: str) -> Cell:
     return Cell(state, _COLOURS.get(state, ""))
 
 
-def make_text(cell: str | Cell | None) -> Text:
+class _SpacedText(Text):
+    """A text with a gap at its right; Rich's own padding takes as long again as the text."""
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        """Return the narrowest and widest width, with the gap."""
+        narrowest, widest = super().__rich_measure__(console, options)
+        return Measurement(narrowest + GAP, widest + GAP)
+
+    def wrap(self, console: Console, width: int, **options: Any) -> Lines:  # noqa: ANN401 - Rich's
+        """Return the lines of the text, each with the gap."""
+        lines = super().wrap(console, max(1, width - GAP), **options)
+        for line in lines:
+            line.pad_right(GAP)
+        return lines
+
+
+def make_text(cell: str | Cell | None, kind: type[Text] = Text) -> Text:
     """Return a text on one line, with nothing that could control a terminal; None is a dash."""
     text, style = cell if isinstance(cell, Cell) else ("-" if cell is None else cell, "")
-    return Text(to_printable(to_one_line(text), "\ufffd"), style=style)
+    return kind(to_printable(to_one_line(text), "\ufffd"), style=style)
