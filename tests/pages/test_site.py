@@ -28,7 +28,8 @@ KINDS = ("ended", "said", "repeated", "stressed", "denied")
 
 def render(world: World, path: str, *states: str, **query: str) -> str:
     """Return the text of a page; `states`: of the rows of the doctor's report."""
-    rows = [{"id": "x", "state": each, "detail": "", "cure": "", "rank": 0} for each in states]
+    row = {"id": "x", "detail": "", "effect": "Work stops.", "cure": "", "rank": 0}
+    rows = [{**row, "state": each} for each in states]
     report: Mapping[str, Any] = {"ok": "fail" not in states, "rows": rows}
     pages = Site(
         world.context, None, lambda: STATUS, lambda: report, list_health_rows=list, home="/h"
@@ -47,6 +48,7 @@ def render(world: World, path: str, *states: str, **query: str) -> str:
 def test_health_is_well_only_without_warnings(states: tuple[str, ...], said: str) -> None:
     shown = render(World(), "health", *states)
     assert re.findall(r'<p class="(?:calm|doubt)">(.*)</p>', shown) == [said]
+    assert shown.count("Work stops.") == len(states)
     words = {"warn": "warning", "fail": "failed"}  # as the terminal says them
     assert re.findall(r'<span class="state \w+">(\w+)</span> <strong>x', shown) == [
         words.get(each, each) for each in states
