@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 RUNS: Final = 20
 """Newest runs of a task whose history is read."""
 EFFECTS: Final = 200
-"""Newest calls with one kind of effect that are read per run."""
+"""Newest checkpoints of calls with effects outside that are read per run; of other effects twice as
+many."""
 PAGE: Final = 30
 """Calls on a page of the history."""
 
@@ -96,16 +97,26 @@ def _read_messages(context: Context, run: Run) -> tuple[ConversationMessage, ...
 def _read_calls_with_effects(context: Context, run: Run) -> tuple[Sequence[PastCall], bool]:
     """Return a run's calls with effects, and whether there are more than were read.
 
-    Calls with effects outside count even if they were interrupted.
+    Interrupted ones count. Where there are more, an old call whose end may not have been read does
+    not count as interrupted, unless it had an effect outside, of which ends are read like starts.
     """
-    read = partial(context.store.read_records, Checkpoint, run.run_id, EFFECTS)
-    found = [
-        read(holding=run_checkpoints.format_effect_filter(Effect.OUTSIDE, ended=False)),
-        read(holding=run_checkpoints.format_effect_filter(Effect.FILES, ended=True)),
-        read(holding=run_checkpoints.format_effect_filter(Effect.OTHER, ended=True)),
+    limits = {Effect.OUTSIDE: EFFECTS, Effect.FILES: 2 * EFFECTS, Effect.OTHER: 2 * EFFECTS}
+    read = partial(context.store.read_records, Checkpoint, run.run_id)
+    kept: dict[int, Checkpoint] = {}
+    horizon = 0
+    for effect, limit in limits.items():
+        holding = run_checkpoints.format_effect_filter(effect, ended=False)
+        found = read(limit, holding=holding)
+        kept |= {each.number: each for each in found}
+        if len(found) == limit:
+            horizon = max(horizon, found[0].number)
+    calls = run_checkpoints.read_scattered_calls([kept[number] for number in sorted(kept)])
+    whole = [
+        call
+        for call in calls
+        if call.ok is not None or call.effect is Effect.OUTSIDE or call.number >= horizon
     ]
-    calls = [call for kept in found for call in run_checkpoints.read_scattered_calls(kept)]
-    return calls, any(len(kept) == EFFECTS for kept in found)
+    return whole, horizon > 0
 
 
 class HistoryPosition(Value):

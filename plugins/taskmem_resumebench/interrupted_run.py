@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
@@ -207,7 +208,7 @@ class InterruptedRun:
 
     def _is_odd(self, sentence: str) -> bool:
         """Whether a step's second kill is inside its call; else it is after it."""
-        return sum(sentence.encode()) % 2 == 1
+        return zlib.crc32(sentence.encode()) % 2 == 1
 
     def _kill_once(self, sentence: str, moment: KillMoment) -> None:
         """Kill the agent, unless it was killed there before."""

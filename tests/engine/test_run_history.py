@@ -84,16 +84,30 @@ def test_a_command_that_was_seen_to_change_files_wrote(session: Session, tmp_pat
     assert status(session)["do_not_redo"] == ["exec: ./make", "exec: ./look"]
 
 
-def test_a_payment_that_was_cut_is_asked_about_however_long_ago(session: Session) -> None:
+@pytest.mark.parametrize("cut", [PAY, "echo paid >> log.txt", "./run.sh"])
+def test_a_call_that_was_cut_is_asked_about_however_long_ago(session: Session, cut: str) -> None:
     task = session.takes_up()
-    session.calls(PAY)
+    session.calls(cut)
     session.calls("cat a.txt")
     for number in range(READ):
         session.does(f"cat {number}.txt")
 
-    assert packet(session, task)["unknown_outcome"] == [f"exec: {PAY}"]
-    assert status(session)["unknown_outcome"] == [f"exec: {PAY}"]
-    session.does(PAY)
+    assert packet(session, task)["unknown_outcome"] == [f"exec: {cut}"]
+    assert status(session)["unknown_outcome"] == [f"exec: {cut}"]
+    session.does(cut)
+    assert status(session)["unknown_outcome"] == []
+
+
+def test_a_call_whose_end_was_not_read_is_not_called_cut(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setattr(run_history, "EFFECTS", 4)
+    session.takes_up()
+    change = FileTouch(path=str(tmp_path / "a.md"), change=FileChange.CHANGED)
+    session.does("./make", deed=FileActivity(touched=(change,), command=True))
+    for number in range(READ):
+        session.does(f"{number}.md", tool="write")
+
     assert status(session)["unknown_outcome"] == []
 
 
