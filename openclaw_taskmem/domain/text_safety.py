@@ -118,7 +118,7 @@ def _replace_hidden(text: str, instead: Callable[[str], str], kept: str) -> str:
 @lru_cache(maxsize=4096)
 def _may_be_hidden(each: str) -> bool:
     """Whether a character is hidden, at least beside some others."""
-    return each in _JOINERS or _is_variation_selector(each) or _is_invisible(each)
+    return _is_variation_selector(each) or _is_invisible(each)
 
 
 def _is_hidden(text: str, at: int) -> bool:
