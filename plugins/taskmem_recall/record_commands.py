@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -15,8 +16,12 @@ import click
 
 if TYPE_CHECKING:
     from taskmem_hookspecs.command_line import CommandLine
+    from taskmem_recall.recorder_report import RecorderReport
     from taskmem_recall.recording_state import Exclusion, ExclusionKind, RecordingState
 
+LOOKS: Final = 200
+"""How often it is looked whether the daemon has said what it makes of a switch."""
+LOOK_SECONDS: Final = 0.1
 _KINDS: Final = ("application", "title", "window", "time")
 _ALWAYS: Final = (
     "private-browsing windows, password managers, password prompts, and the locked screen"
@@ -35,6 +40,7 @@ def command() -> None:
 def switch_on() -> None:
     """Record this screen from now on."""
     from taskmem_recall import recording_state as states
+    from taskmem_recall.recorder_report import describe_start
 
     if os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin":
         raise click.ClickException(
@@ -48,11 +54,11 @@ def switch_on() -> None:
         on = states.switch_on(state, _get_now())
         return on.model_copy(update={"display": display or state.display})
 
-    _change_state(change, on_damage=_refuse_damaged_state)
+    state = _change_state(change, on_damage=_refuse_damaged_state)
     _get_command_line().call_daemon("status")
+    click.echo(describe_start(state, _await_report(state), _get_now().astimezone()))
     click.echo(
-        f"This screen is recorded from now on: pictures, titles and text, in {_find_folder()}, "
-        "which only you can read."
+        f"Pictures, titles and text are stored in {_find_folder()}, which only you can read."
     )
     click.echo(f"Left out are {_ALWAYS}, and what you name with: taskmem record exclude")
     click.echo("Stop with: taskmem record off (or pause 30m). See: taskmem record status")
@@ -220,6 +226,19 @@ def status(*, as_json: bool) -> None:
     for name in size.damaged:
         click.echo(f"A damaged database was set aside as {name}; what it held is not found.")
     _print_exclusions(state)
+
+
+def _await_report(state: RecordingState) -> RecorderReport | None:
+    """Return what the daemon says of a recording that is on; None: nothing in time."""
+    from taskmem_recall.recorder_report import load_report
+
+    for _ in range(LOOKS):
+        report = load_report(_find_home())
+        is_new = report is not None and (state.on_since is None or report.at >= state.on_since)
+        if report is not None and is_new and (report.resting or report.display):
+            return report
+        time.sleep(LOOK_SECONDS)
+    return None
 
 
 def _print_exclusions(state: RecordingState) -> None:

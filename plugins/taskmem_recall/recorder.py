@@ -102,6 +102,9 @@ class ScreenRecorder:
         self._state = RecordingState()
         self._report = RecorderReport(at=clock.now())
         self._reported_at = float("-inf")
+        self._reported: tuple[RecordingState, str | None, str | None] | None = None
+        """The switch, and what was reported of it: why it rests, and what it records."""
+        self._display: str | None = None
         self._facts_at = float("-inf")
         self._pruned_at = float("-inf")
         self._rest: Rest | None = None
@@ -176,6 +179,8 @@ class ScreenRecorder:
             screen = RecordedScreen.open(self._environ, state.display)
             if state.shows_mark:
                 screen.show_mark()
+            self._display = screen.name
+            self._save_report(state)
             await self._follow_screen(screen, state)
         except DisplayGone as gone:
             self._note_trouble(str(gone), "It goes on when the display is back.")
@@ -194,6 +199,7 @@ class ScreenRecorder:
         finally:
             if screen is not None:
                 screen.close()
+            self._display = None
             self._last = None
             self._reader.forget_screen()
 
@@ -358,12 +364,14 @@ class ScreenRecorder:
         """Write what it does and costs, at once if that has changed."""
         resting = str(self._rest or self._trouble or "") or None
         now = self._clock.monotonic()
-        soon = resting != self._report.resting
-        if not state.on or (not soon and now < self._reported_at + REPORT_SECONDS):
+        news = (state, resting, self._display)
+        if not state.on:
+            self._reported = None
+        if not state.on or (news == self._reported and now < self._reported_at + REPORT_SECONDS):
             return
-        self._reported_at = now
-        at = self._clock.now()
-        self._report = self._report.model_copy(update={"at": at, "resting": resting})
+        self._reported, self._reported_at = news, now
+        said = {"at": self._clock.now(), "resting": resting, "display": self._display}
+        self._report = self._report.model_copy(update=said)
         with suppress(OSError):
             save_report(self._home, self._report)
 

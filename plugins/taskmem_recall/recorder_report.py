@@ -28,6 +28,8 @@ class RecorderReport(Value):
     at: Instant
     resting: str | None = None
     """Why it rests, and what follows, in sentences; None: it does not."""
+    display: str | None = None
+    """The display that is recorded now, as in DISPLAY; None: none is."""
     seconds: float = 0.0
     """How long it has recorded."""
     cpu_seconds: float = 0.0
@@ -67,6 +69,20 @@ def describe_activity(
         return report.resting
     since = "" if state.on_since is None else f" since {format_time(state.on_since, now)}"
     return f"Recording this screen{since}"
+
+
+def describe_start(state: RecordingState, report: RecorderReport | None, now: datetime) -> str:
+    """Return what becomes of a recording that was just switched on, in sentences.
+
+    `report`: what the daemon has said of it; None: nothing yet.
+    """
+    if is_excluded_time(now, state.exclusions):
+        return "It is switched on, but you leave out this time of the day: nothing is recorded now."
+    if report is None:
+        return "It is switched on; what the daemon makes of it shows: taskmem record status"
+    if report.resting:
+        return f"It is switched on, but nothing is recorded now. {report.resting}"
+    return f"The screen of display {report.display} is recorded from now on."
 
 
 def describe_costs(report: RecorderReport) -> str:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from taskmem_recall import record_commands
 from taskmem_recall.moments import Moment
 from taskmem_recall.record_commands import command
 from taskmem_recall.recorder import make_store
+from taskmem_recall.recorder_report import RecorderReport, save_report
 from taskmem_recall.recording_state import (
     FILE,
     FOLDER,
@@ -49,6 +51,7 @@ def home(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("DISPLAY", ":7")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(record_commands, "LOOKS", 1)
     return tmp_path
 
 
@@ -96,6 +99,40 @@ def test_it_is_off_until_a_person_switches_it_on(home, person) -> None:
     assert "Recording this screen since" in record(person, "status")
     record(person, "off")
     assert not load_state(home).on
+
+
+def report_of(home: Path, person: CommandLine, **facts: object) -> str:
+    """What is said on switching it on where the daemon reports this."""
+    later = datetime.now(UTC) + timedelta(minutes=1)
+    save_report(home, RecorderReport(at=later, **facts))
+    return record(person, "on")
+
+
+def test_on_names_the_display_that_is_recorded(home, person) -> None:
+    said = report_of(home, person, display=":5")
+    assert "display :5 is recorded from now on" in said
+
+
+def test_on_says_why_nothing_is_recorded_yet(home, person) -> None:
+    rest = "The recording rests: the machine runs on battery. It goes on with the charger."
+    said = report_of(home, person, display=":5", resting=rest)
+    assert f"nothing is recorded now. {rest}" in said
+    assert "from now on" not in said
+
+
+def test_on_claims_nothing_that_the_daemon_has_not_said(home, person) -> None:
+    old = RecorderReport(at=datetime.now(UTC) - timedelta(minutes=1), display=":5")
+    save_report(home, old)
+    said = record(person, "on")
+    assert "from now on" not in said
+    assert "taskmem record status" in said
+
+
+def test_on_says_if_this_time_of_the_day_is_left_out(home, person) -> None:
+    now = datetime.now().astimezone()
+    hours = f"{now - timedelta(hours=1):%H:%M}-{now + timedelta(hours=1):%H:%M}"
+    record(person, "exclude", "time", hours)
+    assert "leave out this time" in report_of(home, person, display=":5")
 
 
 @pytest.mark.parametrize("system", ["Wayland", "macOS"])

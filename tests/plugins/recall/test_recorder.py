@@ -13,11 +13,13 @@ from openclaw_taskmem.domain.redaction import scrub
 from taskmem_hookspecs import StoreFull
 from taskmem_recall import recorder, screen_capture
 from taskmem_recall.machine_facts import MachineFacts
+from taskmem_recall.recorder_report import load_report
 from taskmem_recall.recording_state import (
     Exclusion,
     ExclusionKind,
     RecordingState,
     add_exclusion,
+    load_state,
     save_state,
 )
 from taskmem_recall.screen_capture import RecordedScreen
@@ -47,6 +49,22 @@ def test_what_reading_takes_is_in_the_report_of_its_costs(room) -> None:
         read = room.recorder._reader.cpu_seconds
         assert read > 0
         until(lambda: room.recorder._report.cpu_seconds > read, "its costs are counted")
+
+
+def test_its_report_names_the_display_at_once(room, monkeypatch) -> None:
+    monkeypatch.setattr(recorder, "REPORT_SECONDS", 3600)
+    for _ in range(2):
+        room.switch_on()
+        since = load_state(room.home).on_since
+
+        def is_told(since=since) -> bool:
+            report = load_report(room.home)
+            told = report is not None and report.at >= since
+            return told and report.display == room.screen.display
+
+        until(is_told, "the display")
+        room.switch_off()
+        until(lambda: room.recorder._display is None, "the end of it")
 
 
 def test_files_of_recordings_are_their_owners_alone(room) -> None:
