@@ -83,12 +83,12 @@ class Refinement(Value):
     """Note for the wait's history."""
 
 
-def build_linkage(waits: Iterable[Wait]) -> Linkage:
-    """Build a task's linkage from its waits."""
+def build_linkage(waits: Iterable[Wait], changed: Wait | None = None) -> Linkage:
+    """Build a task's linkage from its waits; `changed` is the last that changed, if known."""
     known = sorted(waits, key=lambda wait: (wait.created_at, wait.wait_id))
     if not known:
         return Linkage()
-    last = max(known, key=lambda wait: (wait.changed_at, wait.wait_id))
+    last = changed or max(known, key=lambda wait: (wait.changed_at, wait.wait_id))
     return Linkage(
         active_wait_ids=tuple(wait.wait_id for wait in known if wait.status is WaitStatus.WATCHING),
         last_wait_event_at=last.changed_at,
@@ -393,7 +393,7 @@ def _update_task(
     return (
         task.model_copy(
             update={
-                "linkage": build_linkage((*others, wait)),
+                "linkage": build_linkage((*others, wait), wait),
                 "message_count": task.message_count + messages,
             }
         ),

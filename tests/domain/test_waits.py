@@ -58,6 +58,19 @@ def test_opening_a_wait_links_it_to_its_task_and_dates_the_task() -> None:
     assert task.updated_at == NOW
 
 
+def test_a_clock_set_back_leaves_the_newest_wait_the_last() -> None:
+    ended = a_wait(wait_id="wait_0", status=WaitStatus.TIMEOUT, changed_at=NOW + timedelta(days=1))
+    facts = TaskFacts(task=a_task(), waits=(ended,))
+
+    change = waits.start_wait(a_wait(changed_at=NOW), facts, AGENT, SESSIONS, NOW)
+
+    assert change.tasks[0].linkage == Linkage(
+        active_wait_ids=("wait_1",),
+        last_wait_event_at=NOW,
+        last_wait_state=WaitStatus.WATCHING,
+    )
+
+
 def test_an_ended_task_takes_no_new_wait() -> None:
     facts = TaskFacts(task=a_task(status=TaskStatus.COMPLETED))
 

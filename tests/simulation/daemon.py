@@ -171,10 +171,14 @@ def _run_later(loop: SimulatedLoop, seconds: float, work: Callable[[], None]) ->
 def run_inline(call: Callable[[], T], seconds: float, name: str) -> T:
     """Make a plug-in's call at once: those of the simulation do not hang."""
     del seconds, name
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)  # as in a thread of its own
     try:
         return call()
     except (SystemExit, KeyboardInterrupt) as error:
         raise TriedToEnd(repr(error)) from error
+    finally:
+        asyncio._set_running_loop(loop)
 
 
 @cache

@@ -6,18 +6,20 @@ import gc
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from openclaw_taskmem.plugin_host import facade
 from taskmem_hookspecs import TaskmemError
 from tests.simulation.daemon import Daemon, run_inline
 from tests.simulation.event_loop import LoopSpins, SimulatedLoop
-from tests.simulation.machine import Broken, Machine, Weather
+from tests.simulation.machine import FAULTS, Broken, Machine, Weather
 from tests.simulation.operations import BY_NAME, Operation
-from tests.simulation.outside import Outside
+from tests.simulation.outside import Gateway, Outside
 from tests.simulation.rules import Rules
 
+REST_SECONDS: Final = 900.0
+"""How long nothing fails before all must have come to its end."""
 Answering = Callable[[], Awaitable[Any]]
 
 
@@ -35,13 +37,34 @@ class Outcome(NamedTuple):
     deaths: int
 
 
+class UnexpectedErrors(logging.Handler):
+    """Keeps the errors that the daemon logs and that the simulation did not make."""
+
+    def __init__(self, play: Play) -> None:
+        super().__init__(logging.ERROR)
+        self._play = play
+        self.errors: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        made = isinstance(error, FAULTS) or "The simulation" in str(error)
+        if not (made or self._play.loop.halted):
+            self.errors.append(f"{record.name} says: {record.getMessage()} ({error!r})")
+
+
 class Play:
     """A history while it is played."""
 
     def __init__(self, seed: int, rules: Rules) -> None:
         self.machine = Machine(Weather.draw(Random(seed)), rules)
         self.outside = Outside(self.machine.clock)
+        self.machine.targets = self.outside.targets
+        self.gateway = Gateway()
+        self.log = UnexpectedErrors(self)
         self.answers = self.deaths = 0
+        self.workers = ["1:1", "2:1", "3:1"]
+        """The processes of agents that have no gateway."""
+        self.gateway_began = 0.0
         self.lines: list[str] = []
         self._number = 0
         self._calls: list[Any] = []
@@ -59,6 +82,7 @@ class Play:
 
     def start_daemon(self) -> None:
         """Start a daemon on what the last one left, until it lives long enough to serve."""
+        self.gateway.connected = False
         while True:
             self.daemon = Daemon(
                 self.machine,
@@ -101,6 +125,22 @@ class Play:
             self.start_daemon()
         self.machine.rules.check_play(self)
 
+    def rest(self) -> None:
+        """Let nothing fail any more, and everything come to its end."""
+        machine, outside = self.machine, self.outside
+        machine.fault = machine.fate = None
+        outside.mood = "takes"
+        for target in outside.targets.values():
+            target.mood = "works"
+        with self.loop.entered():
+            self.daemon.dispatcher.forget_gateway(self.gateway.connection)
+        self.lines.append("nothing fails any more")
+        self.loop.advance(REST_SECONDS)
+        if machine.broken is None:
+            machine.rules.check_play(self)
+            machine.rules.check_rest(self)
+            machine.rules.check_database(machine, machine.database.open_store())
+
     def _bury(self) -> None:
         """Drop a dead daemon, and see that the database holds what was committed."""
         self.deaths += 1
@@ -117,21 +157,28 @@ class Play:
 
 def play_history(seed: int, operations: Sequence[Operation], rules: Rules) -> Outcome:
     """Play operations until the last one, or until an invariant is broken."""
-    logging.disable(logging.CRITICAL)
+    logging.disable(logging.WARNING)
     gc.disable()
+    daemon_log = logging.getLogger("openclaw_taskmem")
     try:
         with patch.object(facade, "run_with_timeout", run_inline):
             play = Play(seed, rules)
+            daemon_log.addHandler(play.log)
+            daemon_log.propagate = False
             try:
                 for operation in operations:
                     play.perform(operation)
                     if play.machine.broken is not None:
                         break
+                else:
+                    play.rest()
             except LoopSpins as spins:
                 play.machine.report("the_daemon_comes_to_rest", str(spins))
             broken, machine = play.machine.broken, play.machine
             play.end()
     finally:
+        daemon_log.removeHandler(play.log)
+        daemon_log.propagate = True
         gc.enable()
         logging.disable(logging.NOTSET)
     return Outcome(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from random import Random
@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple
 from openclaw_taskmem.domain.outbox import OutboxPolicy
 from openclaw_taskmem.domain.run_policy import RunPolicy
 from openclaw_taskmem.domain.stuck import StuckPolicy
-from taskmem_hookspecs import Change, StoreBusy, StoreFull, StoreUnavailable, TaskStore
+from taskmem_hookspecs import Change, Owner, StoreBusy, StoreFull, StoreUnavailable, TaskStore
 from tests.simulation.database import MemoryDatabase
 from tests.simulation.event_loop import SimulatedClock, SimulatedLoop
 from tests.simulation.mirror import Mirror
+from tests.simulation.outside import ScriptedTarget
 from tests.simulation.rules import Rules
 
 FAULTS: Final = (StoreBusy, StoreFull, StoreUnavailable)
@@ -83,7 +84,12 @@ class Machine:
         self.commits = 0
         self.seen_at: dict[str, float] = {}
         """When each wake was first written, by the monotonic clock."""
-        self.counts: Counter[str] = Counter()
+        self.armed: dict[tuple[str, int], tuple[float, float]] = {}
+        """When each round of a wait began, by the monotonic clock, and how far the wall clock was
+        set by then."""
+        self.holders: dict[tuple[str, int], Owner] = {}
+        """Who first held each token of a task."""
+        self.targets: Mapping[str, ScriptedTarget] = {}
         self._numbers = itertools.count(1)
 
     def new_id(self, kind: str, _now: datetime) -> str:
@@ -124,7 +130,7 @@ class MortalStore:
         self._reach()
         dropped = self._store.drop_ended(*values)
         if dropped.rows:
-            self._machine.mirror = Mirror.read(self._store)
+            self._machine.mirror = Mirror.read(self._store, self._machine.mirror)
         return dropped
 
     def commit(self, change: Change) -> None:
@@ -146,8 +152,11 @@ class MortalStore:
         commit.now, commit.monotonic = machine.clock.now(), machine.clock.monotonic()
         for wake in change.wakes:
             machine.seen_at.setdefault(wake.wake_id, commit.monotonic)
+        for wait in change.waits:
+            armed = commit.monotonic, machine.clock.jumped
+            machine.armed.setdefault((wait.wait_id, wait.round), armed)
         if change.forget_before is not None and change.forget_before > machine.clock.began:
-            machine.mirror = Mirror.read(self._store)
+            machine.mirror = Mirror.read(self._store, machine.mirror)
         machine.rules.check_commit(machine, commit)
         if where == "after":
             self._die()

@@ -55,13 +55,13 @@ class Mirror:
     wakes_of: defaultdict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
 
     @classmethod
-    def read(cls, store: TaskStore) -> Mirror:
-        """Return what a store holds."""
+    def read(cls, store: TaskStore, known: Mirror) -> Mirror:
+        """Return what a store holds; its bookmarks are known."""
         found = read_all_rows(store)
         tasks: Any = found["tasks"]
         mirror = cls(
             tasks={row.task_id: row for row in tasks},
-            bookmarks={},
+            bookmarks=dict(known.bookmarks),
             events=list(store.find_events(EventQuery(limit=ALL))),
         )
         rows: Any = found
@@ -81,6 +81,9 @@ class Mirror:
     def apply(self, change: Change) -> Commit:
         """Write a change; return it with the rows as they were."""
         commit = Commit(self, change)
+        for mark in change.bookmarks:
+            if mark.name in self.bookmarks:
+                commit.bookmarks_before[mark.name] = self.bookmarks[mark.name]
         for kind in _IDS:
             rows: dict[str, Any] = getattr(self, kind)
             before: dict[str, Any] = getattr(commit, f"{kind}_before")
@@ -146,6 +149,9 @@ class Mirror:
         log = [(e.kind, e.task_id, e.wait_id) for e in store.find_events(EventQuery(limit=ALL))]
         if log != [(e.kind, e.task_id, e.wait_id) for e in self.events]:
             yield f"the log has {len(log)} entries, not {len(self.events)}"
+        ids = [event.event_id for event in store.find_events(EventQuery(limit=ALL))]
+        if ids != list(range(ids[0], ids[0] + len(ids))) if ids else False:
+            yield "the entries of the log are not numbered without a gap"
         for name, mark in self.bookmarks.items():
             if [b.value for b in store.read_records(Bookmark, name)] != [mark.value]:
                 yield f"the bookmark {name} is not {mark.value!r}"
@@ -162,6 +168,7 @@ class Commit:
     waits_before: dict[str, Wait | None] = field(default_factory=dict)
     wakes_before: dict[str, Wake | None] = field(default_factory=dict)
     runs_before: dict[str, Run | None] = field(default_factory=dict)
+    bookmarks_before: dict[str, Bookmark] = field(default_factory=dict)
     now: datetime | None = None
     monotonic: float = 0.0
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from openclaw_taskmem.daemon.rpc import RelayHost
 from tests.simulation.machine import FAULTS
 from tests.simulation.outside import READY, SESSIONS, TARGETS
+from tests.simulation.rules_of_tasks import SECRET
 
 if TYPE_CHECKING:
     from tests.simulation.history import Play
 
 STEPS: Final = ("Build the image", "Push it", "Run it", "Verify the site", "Announce it")
 STATUSES: Final = ("active", "paused", "completed", "failed", "cancelled", "canceled", "done")
-WORKERS: Final = 3
 MOST_TASKS: Final = 12
 """Tasks in one history: what time costs grows with them."""
 
@@ -36,7 +36,7 @@ def call(play: Play, choose: Random, tool: str, **given: Any) -> str:
         session, process = find_owner(play, given.get("task_id") or given.get("wait_id"))
     if session is None and process is None and who < 0.95:
         if choose.random() < 0.3:
-            process = f"{1 + choose.randrange(WORKERS)}:1"
+            process = choose.choice(play.workers)
         else:
             session = choose.choice(SESSIONS)
     params = {"tool": tool, "arguments": given, "session_key": session}
@@ -44,7 +44,9 @@ def call(play: Play, choose: Random, tool: str, **given: Any) -> str:
         host = RelayHost(process=process, folder="/simulated", client="claude-code")
         play.begin(partial(dispatcher.call_tool, tool, given, host), tool, given)
     elif session is not None:
-        play.begin(partial(dispatcher.answer_gateway, "gateway", "call", params), tool, given)
+        play.begin(
+            partial(dispatcher.answer_gateway, play.gateway.connection, "call", params), tool, given
+        )
     else:
         play.begin(partial(dispatcher.answer, "call", params), tool, given)
     return f"{tool} by {process or session or 'a person'}: {given}"
@@ -83,14 +85,20 @@ def register(play: Play, choose: Random) -> str:
         return call(play, choose, "task_update", task_id=task_id, status=choose.choice(STATUSES))
     plan = list(STEPS[: min(5, choose.randrange(8))])
     name = choose.choice((*("Deploy", "Report", "Backup") * 3, ""))
-    return call(play, choose, "task_register", name=name, plan=plan)
+    given: dict[str, Any] = {"name": name, "plan": plan}
+    if choose.random() < 0.2:
+        given["metadata"] = {"artifacts": ["/simulated/out.md"]}
+    if choose.random() < 0.2:
+        given["role"] = "dev"
+    return call(play, choose, "task_register", **given)
 
 
 def update(play: Play, choose: Random) -> str:
     """An agent says what happened."""
     given: dict[str, Any] = {"task_id": pick_task(play, choose)}
     if choose.random() < 0.8:
-        given["message"] = f"note {play.number()}"
+        key = f" The key is {SECRET}" if choose.random() < 0.1 else ""
+        given["message"] = f"note {play.number()}.{key}"
     if choose.random() < 0.4:
         given["completed_steps"] = [choose.randrange(6)]
     if choose.random() < 0.15:
@@ -131,6 +139,102 @@ def refine_wait(play: Play, choose: Random) -> str:
 def cancel_wait(play: Play, choose: Random) -> str:
     """An agent gives a wait up."""
     return call(play, choose, "wait_cancel", wait_id=pick_wait(play, choose))
+
+
+def hand_around(play: Play, choose: Random) -> str:
+    """An agent or a person moves the work to somebody else, or ends it."""
+    tool = choose.choice(
+        ("task_claim", "task_claim", "task_handoff", "task_reset", "task_cancel", "task_resume")
+    )
+    given: dict[str, Any] = {"task_id": pick_task(play, choose)}
+    if tool == "task_handoff":
+        given["to"] = choose.choice(("user", "dev", "main"))
+    if tool == "task_claim" and choose.random() < 0.5:
+        given = {"role": choose.choice(("agent", "dev"))}
+    return call(play, choose, tool, **given)
+
+
+def step_ends(play: Play, choose: Random) -> str:
+    """An agent says that a step is done, failed, or needs more."""
+    outcome = choose.choice(("done", "done", "failed", "more_tools"))
+    given: dict[str, Any] = {"task_id": pick_task(play, choose), "outcome": outcome}
+    if choose.random() < 0.5:
+        given["step"] = 1 + choose.randrange(5)
+    return call(play, choose, "task_step_done", **given)
+
+
+def worker_ends(play: Play, choose: Random) -> str:
+    """A worker's process ends, and another takes its place."""
+    at = choose.randrange(len(play.workers))
+    ended = play.workers[at]
+    play.outside.ended_processes.add(ended)
+    play.workers[at] = f"{at + 1}:{play.number()}"
+    return f"{ended} ends"
+
+
+def evidence_changes(play: Play, choose: Random) -> str:
+    """Files come and go."""
+    play.outside.shelf.holds = choose.random() < 0.5
+    return f"the files are there: {play.outside.shelf.holds}"
+
+
+def report(play: Play, choose: Random, *events: dict[str, Any]) -> str:
+    """The gateway's plug-in reports events; a report may be lost, or come twice."""
+    chance = choose.random()
+    numbered = play.gateway.number_events(*events)
+    params = {"events": numbered}
+    for _ in range(0 if chance < 0.05 else 2 if chance < 0.15 else 1):
+        dispatcher, connection = play.daemon.dispatcher, play.gateway.connection
+        play.begin(partial(dispatcher.answer_gateway, connection, "report", params), "report", {})
+    return f"reported {'not' if chance < 0.05 else ''}: {numbered}"
+
+
+def gateway_connects(play: Play, choose: Random) -> str:
+    """The gateway starts anew, or connects again after a crash of the daemon."""
+    gateway, clock = play.gateway, play.machine.clock
+    if gateway.connected or choose.random() < 0.3:
+        with play.loop.entered():
+            play.daemon.dispatcher.forget_gateway(gateway.connection)
+        gateway.boot, gateway.number = gateway.boot + 1, 0
+        gateway.running.clear()
+        play.gateway_began = clock.monotonic()
+    gateway.connected = True
+    event = {
+        "kind": "gateway",
+        "boot": f"boot_{gateway.boot}",
+        "age": (clock.monotonic() - play.gateway_began) * 1000,
+        "transport": "simulated",
+        "version": "1",
+        "main": SESSIONS[0],
+        "fingerprints": {"main": "as it was"},
+    }
+    return report(play, choose, event)
+
+
+def turn_goes_on(play: Play, choose: Random) -> str:
+    """A turn of a session begins, calls a tool, or ends."""
+    gateway, session = play.gateway, choose.choice(SESSIONS)
+    if not gateway.connected:
+        return gateway_connects(play, choose)
+    of_session = {"session_key": session, "agent_id": session.split(":")[1]}
+    taken = list(play.outside.inbox[session])
+    play.outside.inbox[session].clear()
+    deliveries = [wake.delivery_id for wake in taken if wake.delivery_id]
+    if session not in gateway.running:
+        gateway.running[session] = None
+        origin = "taskmem" if taken else choose.choice(("user", "user", "heartbeat", "other"))
+        begun = {"kind": "turn_started", "origin": origin, **of_session}
+        answered = {"kind": "answered", "session_key": session, "deliveries": deliveries}
+        return report(play, choose, begun, *([answered] if deliveries else []))
+    if choose.random() < 0.5:
+        named = {"call_id": f"call_{play.number()}", "tool": "exec", "about": "ls", **of_session}
+        ended = {"kind": "tool_called", "outcome": "done", **named}
+        return report(play, choose, {"kind": "tool_started", **named}, ended)
+    del gateway.running[session]
+    how = choose.choice(({}, {}, {"aborted": True}, {"error": "529 overloaded"}, {"cut": True}))
+    said = choose.choice(("Going on.", "Shall I?", ""))
+    over = {"kind": "turn_ended", "said": said, "calls": choose.randrange(3), **of_session, **how}
+    return report(play, choose, over)
 
 
 def target_shows(play: Play, choose: Random) -> str:
@@ -205,6 +309,12 @@ KINDS: Final[Mapping[Callable[[Any, Random], str], int]] = {
     wait: 8,
     refine_wait: 3,
     cancel_wait: 3,
+    hand_around: 8,
+    step_ends: 4,
+    worker_ends: 1,
+    evidence_changes: 2,
+    gateway_connects: 2,
+    turn_goes_on: 24,
     target_shows: 8,
     time_passes: 20,
     long_time_passes: 1,

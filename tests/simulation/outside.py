@@ -7,12 +7,14 @@ from collections import defaultdict, deque
 from typing import Any, Final
 
 from taskmem_hookspecs import (
+    Finding,
     Frame,
     Met,
     Ruling,
     Target,
     TargetGone,
     TargetNotFound,
+    Verdict,
     Wake,
     WakeReceipt,
     WakeRefused,
@@ -86,7 +88,7 @@ class ScriptedWatch:
         if self._target.mood == "hangs":
             await asyncio.sleep(60)
         if self._target.mood == "fails":
-            raise RuntimeError("The sensor fails.")
+            raise RuntimeError("The simulation says so.")
 
 
 class ScriptedJudge:
@@ -97,6 +99,41 @@ class ScriptedJudge:
     async def rule(self, frame: Frame) -> Ruling:
         met = READY in (frame.text or "")
         return Ruling(met=Met.YES if met else Met.NO, observation="There." if met else "Not yet.")
+
+
+class Gateway:
+    """The OpenClaw gateway, as its plug-in reports it."""
+
+    def __init__(self) -> None:
+        self.boot = 0
+        self.connected = False
+        self.number = 0
+        self.running: dict[str, None] = {}
+        """The sessions in which a turn runs."""
+
+    @property
+    def connection(self) -> str:
+        """What tells its connections apart."""
+        return f"gateway {self.boot}"
+
+    def number_events(self, *events: dict[str, Any]) -> list[dict[str, Any]]:
+        """Number events as the plug-in does."""
+        numbered = []
+        for event in events:
+            self.number += 1
+            numbered.append({"number": self.number, "running": [*self.running], **event})
+        return numbered
+
+
+class Shelf:
+    """Verifies files by what the simulation says is there."""
+
+    def __init__(self) -> None:
+        self.holds = False
+
+    async def verify(self, claim: Any) -> Finding:
+        verdict = Verdict.VERIFIED if self.holds else Verdict.REFUTED
+        return Finding(verdict=verdict, detail="As the simulation says.")
 
 
 class Outside:
@@ -118,6 +155,7 @@ class Outside:
         """What hooks were told: the hook, and the id of what it is about."""
         self.said: list[str] = []
         self.ended_processes: set[str] = set()
+        self.shelf = Shelf()
 
     def forget_daemon(self) -> None:
         """Drop what a dead daemon held."""
@@ -151,6 +189,10 @@ class Outside:
     @hookimpl
     def on_stuck(self, task: Any) -> None:
         self.heard.append(("stuck", task.task_id))
+
+    @hookimpl
+    def evidence_verifier(self, kind: str) -> Any:
+        return self.shelf
 
     async def watch(self, target: Target) -> Any:
         found = self.targets.get(target.name)
@@ -188,7 +230,7 @@ class Outside:
         elif mood == "refuses":
             raise WakeRefused("There is no such session.")
         elif mood == "breaks":
-            raise RuntimeError("The transport has a fault.")
+            raise RuntimeError("The simulation says so.")
         self.taken.append(wake)
         self.inbox[wake.session_key].append(wake)
         if mood == "loses the reply":

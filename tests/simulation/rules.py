@@ -28,10 +28,12 @@ class Rules:
         of_commits: Sequence[OfCommit],
         of_answers: Sequence[OfAnswer] = (),
         of_plays: Sequence[OfPlay] = (),
+        of_rest: Sequence[OfPlay] = (),
     ) -> None:
         self._of_commits = of_commits
         self._of_answers = of_answers
         self._of_plays = of_plays
+        self._of_rest = of_rest
 
     def check_commit(self, machine: Machine, commit: Commit) -> None:
         """Look at one commit."""
@@ -48,6 +50,11 @@ class Rules:
     def check_play(self, play: Play) -> None:
         """Look at everything after an operation."""
         for rule in self._of_plays:
+            _report(play.machine, rule, rule(play))
+
+    def check_rest(self, play: Play) -> None:
+        """Look at everything once nothing has failed for a while."""
+        for rule in self._of_rest:
             _report(play.machine, rule, rule(play))
 
     def check_database(self, machine: Machine, store: TaskStore) -> None:

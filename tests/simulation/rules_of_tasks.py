@@ -1,0 +1,108 @@
+"""The invariants of tasks: their status, plan, thread and checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from openclaw_taskmem.domain import events
+from taskmem_hookspecs import TaskStatus, Verdict
+from tests.simulation.machine import Machine
+from tests.simulation.mirror import Commit
+
+SECRET: Final = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"  # noqa: S105 - of nobody
+"""What agents say, and nobody may store."""
+
+
+def ended_tasks_stay_ended(_: Machine, commit: Commit) -> Iterator[str]:
+    """What has ended keeps its status, or becomes active again."""
+    for task in commit.change.tasks:
+        before = commit.tasks_before[task.task_id]
+        if before is not None and before.status.terminal:
+            if task.status not in (before.status, TaskStatus.ACTIVE):
+                yield f"{task.task_id} was {before.status} and is {task.status}"
+
+
+def step_marks_are_never_lost(_: Machine, commit: Commit) -> Iterator[str]:
+    """A step stays done: in the same plan, and through a revision that keeps its text."""
+    for task in commit.change.tasks:
+        before = commit.tasks_before[task.task_id]
+        if before is None:
+            continue
+        once = {text for text, count in Counter((*before.plan, *task.plan)).items() if count <= 2}
+        kept = {before.plan[i] for i in before.done if before.plan[i] in task.plan} & once
+        lost = kept - {task.plan[i] for i in task.done if i < len(task.plan)}
+        if lost:
+            yield f"{task.task_id} loses the marks of {sorted(lost)}"
+
+
+def marks_lie_within_the_plan(_: Machine, commit: Commit) -> Iterator[str]:
+    """No step is done that there is not."""
+    for task in commit.change.tasks:
+        if any(not 0 <= index < len(task.plan) for index in task.done):
+            yield f"{task.task_id} has {len(task.plan)} steps, and done are {sorted(task.done)}"
+
+
+def messages_are_counted(_: Machine, commit: Commit) -> Iterator[str]:
+    """A task knows how long its thread is."""
+    for task_id in sorted({m.task_id for m in commit.change.messages}):
+        count = commit.mirror.tasks[task_id].message_count
+        if count != len(commit.mirror.messages[task_id]):
+            yield f"{task_id} counts {count}, not {len(commit.mirror.messages[task_id])}"
+
+
+def every_active_task_has_a_due_time(_: Machine, commit: Commit) -> Iterator[str]:
+    """Who is active and waits for nothing will be looked at; nobody else will."""
+    for task in commit.change.tasks:
+        row = commit.mirror.tasks[task.task_id]
+        may_be_stuck = (
+            row.status is TaskStatus.ACTIVE and not row.linkage.active_wait_ids and not row.implicit
+        )
+        if may_be_stuck is not (row.stuck_due_at is not None):
+            yield f"{row.task_id} is {row.status} and due {row.stuck_due_at}"
+
+
+def completed_implies_verified_or_accepted(_: Machine, commit: Commit) -> Iterator[str]:
+    """A task that names what it makes completes with proof, or because a person said so."""
+    accepted = {e.task_id for e in commit.change.events if e.kind == events.COMPLETION_ACCEPTED}
+    for task in commit.change.tasks:
+        before = commit.tasks_before[task.task_id]
+        if task.status is not TaskStatus.COMPLETED or not task.metadata.get("artifacts"):
+            continue
+        if (before is None or before.status is not task.status) and task.task_id not in accepted:
+            made = [a for a in commit.mirror.artifacts.values() if a.task_id == task.task_id]
+            if not made or any(a.verdict is not Verdict.VERIFIED for a in made):
+                yield f"{task.task_id} is completed, and made is {[a.verdict for a in made]}"
+
+
+def no_secret_is_stored(_: Machine, commit: Commit) -> Iterator[str]:
+    """What looks like a credential reaches no row."""
+    change = commit.change
+    said = [m.content for m in change.messages] + [str(e.data) for e in change.events]
+    said += [w.text for w in change.wakes] + [f"{t.name} {t.plan}" for t in change.tasks]
+    if any(SECRET in text for text in said):
+        yield "a secret is written down"
+
+
+def readers_never_go_back(_: Machine, commit: Commit) -> Iterator[str]:
+    """Who reads the log never reads what it has read, and not beyond its end."""
+    for mark in commit.change.bookmarks:
+        if mark.name.partition(":")[0] in ("told", "said", "stopped", "shown"):
+            before = commit.bookmarks_before.get(mark.name)
+            if before is not None and int(mark.value) < int(before.value):
+                yield f"{mark.name} goes back from {before.value} to {mark.value}"
+            if int(mark.value) > len(commit.mirror.events):
+                yield f"{mark.name} is {mark.value} of {len(commit.mirror.events)}"
+
+
+TASK_RULES: Final = (
+    ended_tasks_stay_ended,
+    step_marks_are_never_lost,
+    marks_lie_within_the_plan,
+    messages_are_counted,
+    every_active_task_has_a_due_time,
+    completed_implies_verified_or_accepted,
+    no_secret_is_stored,
+    readers_never_go_back,
+)

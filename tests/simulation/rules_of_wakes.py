@@ -1,0 +1,188 @@
+"""The invariants of wakes: who is told what, how often, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from openclaw_taskmem.domain.packet import LIMIT
+from openclaw_taskmem.domain.reachability import OWED, is_kept
+from taskmem_hookspecs import TaskStatus, Wake, WakeCause, WakeState
+from tests.simulation.machine import Machine
+from tests.simulation.mirror import Commit
+
+_AFTER: Final = {
+    WakeState.ACKNOWLEDGED: {WakeState.ACKNOWLEDGED},
+    WakeState.SUPERSEDED: {WakeState.SUPERSEDED, WakeState.ACKNOWLEDGED},
+    WakeState.UNANSWERED: {WakeState.UNANSWERED},
+    WakeState.REFUSED: {WakeState.REFUSED},
+}
+"""What becomes of a wake that is settled."""
+
+
+def no_alert_for_a_terminal_task(_: Machine, commit: Commit) -> Iterator[str]:
+    """A new alert is for a task that is active once it is written."""
+    for wake in list_new_alerts(commit):
+        task = commit.mirror.tasks[wake.task_id or ""]
+        if task.status is not TaskStatus.ACTIVE:
+            yield f"{wake.wake_id} alerts {task.task_id}, which is {task.status}"
+
+
+def no_alert_while_a_wait_is_open(_: Machine, commit: Commit) -> Iterator[str]:
+    """A new alert is for a task that waits for nothing."""
+    for wake in list_new_alerts(commit):
+        if commit.mirror.open_waits[wake.task_id or ""]:
+            yield f"{wake.wake_id} alerts {wake.task_id}, which waits"
+
+
+def at_most_one_alert_per_cooldown(machine: Machine, commit: Commit) -> Iterator[str]:
+    """Two alerts of a task lie a cooldown apart by the wall clock or the machine's own."""
+    for wake in list_new_alerts(commit):
+        own = commit.mirror.list_wakes(wake.task_id or "")
+        others = [w for w in own if w.cause is WakeCause.STUCK and w.wake_id != wake.wake_id]
+        if others:
+            last = others[-1]
+            wall = (wake.created_at - last.created_at).total_seconds()
+            passed = commit.monotonic - machine.seen_at[last.wake_id]
+            if max(wall, passed) < machine.stuck.cooldown_seconds - 0.001:
+                yield f"{wake.wake_id} follows {last.wake_id} after {wall:.0f} s"
+
+
+def no_alert_before_the_threshold(machine: Machine, commit: Commit) -> Iterator[str]:
+    """A new alert is for a task that was silent for long enough by the wall clock."""
+    for wake in list_new_alerts(commit):
+        task = commit.mirror.tasks[wake.task_id or ""]
+        silent = (wake.created_at - task.updated_at).total_seconds()
+        if silent < machine.stuck.threshold_seconds:
+            yield f"{wake.wake_id} alerts {task.task_id} after {silent:.1f} s"
+
+
+def settled_wakes_stay_settled(_: Machine, commit: Commit) -> Iterator[str]:
+    """What the agent has acted on, or will never get, is not owed again."""
+    for wake in commit.change.wakes:
+        before = commit.wakes_before[wake.wake_id]
+        if before is not None and wake.state not in _AFTER.get(before.state, {wake.state}):
+            yield f"{wake.wake_id} was {before.state} and is {wake.state}"
+
+
+def no_cause_owes_two_wakes(_: Machine, commit: Commit) -> Iterator[str]:
+    """Each wake has a key of its own."""
+    for wake in list_new(commit):
+        subject = wake.task_id or wake.wait_id or ""
+        same = [w.wake_id for w in commit.mirror.list_wakes(subject) if w.key == wake.key]
+        if len(same) != 1:
+            yield f"{same} have the key {wake.key}"
+
+
+def only_due_wakes_are_claimed(_: Machine, commit: Commit) -> Iterator[str]:
+    """A wake goes out if it is owed and its time has come, and under one delivery at a time."""
+    for wake in commit.change.wakes:
+        before = commit.wakes_before[wake.wake_id]
+        if before is None or wake.attempts == before.attempts:
+            continue
+        due = before.due_at is not None and commit.now is not None and before.due_at <= commit.now
+        if before.state not in OWED or not due or wake.attempts != before.attempts + 1:
+            yield f"{wake.wake_id} goes out: it was {before.state}, due {before.due_at}"
+
+
+def nothing_is_sent_that_was_not_claimed(_: Machine, commit: Commit) -> Iterator[str]:
+    """Each delivery that a transport took was begun before."""
+    for wake in commit.change.wakes:
+        if wake.sends > wake.attempts:
+            yield f"{wake.wake_id} was begun {wake.attempts} times, and sent {wake.sends} times"
+
+
+def owed_wakes_have_a_time(_: Machine, commit: Commit) -> Iterator[str]:
+    """A due wake has a time or is kept; a settled one has none."""
+    for wake in commit.change.wakes:
+        if wake.state is WakeState.DUE:
+            if wake.due_at is None and not is_kept(wake):
+                yield f"{wake.wake_id} is due at no time"
+        elif wake.state not in OWED and wake.due_at is not None:
+            yield f"{wake.wake_id} is {wake.state} and due {wake.due_at}"
+
+
+def packets_are_whole(_: Machine, commit: Commit) -> Iterator[str]:
+    """The packet of an alert can be read, names its task, and is small enough."""
+    for wake in commit.change.wakes:
+        if wake.cause is not WakeCause.STUCK or not wake.text.startswith("[task_stuck_resume]"):
+            continue
+        packet = json.loads(wake.text.partition(" ")[2])
+        if packet["task_id"] != wake.task_id or len(wake.text.encode()) > LIMIT:
+            yield f"{wake.wake_id} has a packet of {len(wake.text.encode())} bytes"
+
+
+def what_is_over_owes_no_wake(_: Machine, commit: Commit) -> Iterator[str]:
+    """Nobody is told to go on with a task that ends."""
+    for task in commit.change.tasks:
+        before = commit.tasks_before[task.task_id]
+        if not task.status.terminal or before is None or before.status.terminal:
+            continue
+        own = commit.mirror.list_wakes(task.task_id)
+        due = [w.key for w in own if w.state is WakeState.DUE and w.key.startswith("run:")]
+        if due:
+            yield f"{task.task_id} is {task.status} and owes {due}"
+
+
+def no_alert_goes_out_for_what_is_over(machine: Machine, commit: Commit) -> Iterator[str]:
+    """An alert is not sent once its task has ended or waits.
+
+    Only where no call comes between the outbox's look and its claim: a message that is on its way
+    when its task ends still arrives.
+    """
+    for wake in commit.change.wakes:
+        before = commit.wakes_before[wake.wake_id]
+        if before is None or wake.attempts == before.attempts or machine.weather.preempts:
+            continue
+        task = commit.mirror.tasks.get(wake.task_id or "")
+        if wake.cause is WakeCause.STUCK and task is not None:
+            if task.status is not TaskStatus.ACTIVE or commit.mirror.open_waits[task.task_id]:
+                yield f"{wake.wake_id} goes out, and {task.task_id} is {task.status}"
+
+
+def nobody_is_told_to_go_on_with_what_ended(_: Machine, commit: Commit) -> Iterator[str]:
+    """A wake that tells a run to go on is for a run that is open."""
+    for wake in list_new(commit):
+        run = commit.mirror.runs.get(wake.run_id or "")
+        if wake.cause is WakeCause.RUN and run is not None and run.state.terminal:
+            if not wake.key.startswith(("review:", "unclaimed:")):
+                yield f"{wake.wake_id} is for {run.run_id}, which is {run.state}"
+
+
+def list_new(commit: Commit) -> list[Wake]:
+    """Return the wakes that this commit owes for the first time."""
+    return [w for w in commit.change.wakes if commit.wakes_before[w.wake_id] is None]
+
+
+def list_new_alerts(commit: Commit) -> list[Wake]:
+    """Return the alerts of stuck tasks among them."""
+    return [w for w in list_new(commit) if w.cause is WakeCause.STUCK and is_alert(w)]
+
+
+def is_alert(wake: Wake) -> bool:
+    """Whether a wake tells an agent that its task is stuck."""
+    return wake.key.startswith("stuck:")
+
+
+def is_overdue(wake: Wake, now: datetime, seconds: float) -> bool:
+    """Whether a wake should have gone out that long ago."""
+    return wake.due_at is not None and (now - wake.due_at).total_seconds() > seconds
+
+
+WAKE_RULES: Final = (
+    no_alert_for_a_terminal_task,
+    no_alert_while_a_wait_is_open,
+    at_most_one_alert_per_cooldown,
+    no_alert_before_the_threshold,
+    settled_wakes_stay_settled,
+    no_cause_owes_two_wakes,
+    only_due_wakes_are_claimed,
+    nothing_is_sent_that_was_not_claimed,
+    owed_wakes_have_a_time,
+    packets_are_whole,
+    what_is_over_owes_no_wake,
+    no_alert_goes_out_for_what_is_over,
+    nobody_is_told_to_go_on_with_what_ended,
+)
