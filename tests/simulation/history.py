@@ -30,6 +30,7 @@ class Outcome(NamedTuple):
     """The first invariant that did not hold; None: all held."""
     lines: tuple[str, ...]
     """What happened, an operation a line."""
+    operations: int
     commits: int
     answers: int
     seconds: float
@@ -61,7 +62,7 @@ class Play:
         self.machine.targets = self.outside.targets
         self.gateway = Gateway()
         self.log = UnexpectedErrors(self)
-        self.answers = self.deaths = 0
+        self.operations = self.answers = self.deaths = 0
         self.workers = ["1:1", "2:1", "3:1"]
         """The processes of agents that have no gateway."""
         self.gateway_began = 0.0
@@ -113,6 +114,7 @@ class Play:
 
     def perform(self, operation: Operation) -> None:
         """Let one thing happen, and all or some of what follows from it."""
+        self.operations += 1
         choose = Random(operation.seed)
         self.loop.choose = choose
         self.lines.append(BY_NAME[operation.kind](self, choose))
@@ -184,6 +186,7 @@ def play_history(seed: int, operations: Sequence[Operation], rules: Rules) -> Ou
     return Outcome(
         broken=broken,
         lines=tuple(play.lines),
+        operations=play.operations,
         commits=machine.commits,
         answers=play.answers,
         seconds=machine.clock.monotonic(),

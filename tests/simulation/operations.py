@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import accumulate
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -329,8 +330,10 @@ BY_NAME: Final = {kind.__name__: kind for kind in KINDS}
 
 
 def draw_operations(seed: int, count: int) -> list[Operation]:
-    """Choose what happens in a history."""
+    """Choose what happens in a history; fewer operations are the first of more."""
     choose = Random(seed)
-    names, weights = list(BY_NAME), list(KINDS.values())
-    kinds = choose.choices(names, weights, k=count)
-    return [Operation(kind, choose.getrandbits(32)) for kind in kinds]
+    names, weights = list(BY_NAME), list(accumulate(KINDS.values()))
+    return [
+        Operation(choose.choices(names, cum_weights=weights)[0], choose.getrandbits(32))
+        for _ in range(count)
+    ]

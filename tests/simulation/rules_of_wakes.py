@@ -137,7 +137,7 @@ def no_alert_goes_out_for_what_is_over(machine: Machine, commit: Commit) -> Iter
         if before is None or wake.attempts == before.attempts or machine.weather.preempts:
             continue
         task = commit.mirror.tasks.get(wake.task_id or "")
-        if wake.cause is WakeCause.STUCK and task is not None:
+        if is_alert(wake) and task is not None:
             if task.status is not TaskStatus.ACTIVE or commit.mirror.open_waits[task.task_id]:
                 yield f"{wake.wake_id} goes out, and {task.task_id} is {task.status}"
 

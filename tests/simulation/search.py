@@ -29,23 +29,25 @@ class Failure(NamedTuple):
         return "\n".join(
             (
                 f"{self.short.broken.rule} is broken: {self.short.broken.why}",
-                f"after these operations, shortened from {len(self.whole.lines)}:",
+                f"after these operations, shortened from {self.whole.operations}:",
                 *lines,
                 f"Repeat it: PYTHONHASHSEED=0 python -m tests.simulation --seed {self.seed}",
             )
         )
 
 
+def list_histories(first: int, operations: int, length: int = LENGTH) -> Iterator[tuple[int, int]]:
+    """Yield seeds, from the first on, and how many operations each has, until there are enough."""
+    for number, done in enumerate(range(0, operations, length)):
+        yield first + number, min(length, operations - done)
+
+
 def play_seeds(
     first: int, operations: int, rules: Rules, length: int = LENGTH
 ) -> Iterator[tuple[int, Outcome]]:
-    """Play the histories of one seed after another, until that many operations are done."""
-    seed, left = first, operations
-    while left > 0:
-        drawn = draw_operations(seed, min(length, left))
-        yield seed, play_history(seed, drawn, rules)
-        left -= len(drawn)
-        seed += 1
+    """Play one history after another, until that many operations are done."""
+    for seed, count in list_histories(first, operations, length):
+        yield seed, play_history(seed, draw_operations(seed, count), rules)
 
 
 def shorten(seed: int, whole: Outcome, rules: Rules, length: int = LENGTH) -> Failure:
@@ -54,7 +56,7 @@ def shorten(seed: int, whole: Outcome, rules: Rules, length: int = LENGTH) -> Fa
     Each operation has a seed of its own, so those that are left do what they did.
     """
     assert whole.broken is not None
-    kept: list[Operation] = draw_operations(seed, length)[: len(whole.lines)]
+    kept: list[Operation] = draw_operations(seed, length)[: whole.operations]
     short, size = whole, max(1, len(kept) // 2)
     while True:
         start = len(kept) - size
@@ -63,7 +65,7 @@ def shorten(seed: int, whole: Outcome, rules: Rules, length: int = LENGTH) -> Fa
             tried = kept[: max(start, 0)] + kept[max(start, 0) + size :]
             outcome = play_history(seed, tried, rules)
             if _is_same(outcome, whole):
-                kept, short, smaller = tried[: len(outcome.lines)], outcome, True
+                kept, short, smaller = tried[: outcome.operations], outcome, True
             start -= size
         if size == 1 and not smaller:
             return Failure(seed, whole, tuple(kept), short)

@@ -17,13 +17,15 @@ from tests.simulation.machine import Machine
 from tests.simulation.mirror import Commit
 from tests.simulation.operations import draw_operations
 from tests.simulation.rules import Rules
+from tests.simulation.rules_of_service import ANSWER_RULES, PLAY_RULES, REST_RULES
 from tests.simulation.search import play_seeds, replay, shorten
 
 ROOT = Path(__file__).parents[2]
-OPERATIONS = 300
+OPERATIONS = 120
+pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.mark.parametrize("seed", [1, 1_001, 2_001])
+@pytest.mark.parametrize("seed", [1, 1_001])
 def test_the_daemon_keeps_every_invariant(seed: int) -> None:
     words = ("-m", "tests.simulation", "--seed", str(seed), "--operations", str(OPERATIONS))
     environ = {**os.environ, "PYTHONHASHSEED": "0"}
@@ -35,10 +37,16 @@ def test_the_daemon_keeps_every_invariant(seed: int) -> None:
 
 
 def test_a_seed_is_the_same_history_each_time() -> None:
-    operations = draw_operations(7, 60)
+    operations = draw_operations(7, 40)
     assert play_history(7, operations, invariants.ALL) == play_history(
         7, operations, invariants.ALL
     )
+
+
+def test_every_invariant_has_a_name_and_a_sentence() -> None:
+    rules = (*invariants.COMMIT_RULES, *ANSWER_RULES, *PLAY_RULES, *REST_RULES)
+    assert len({rule.__name__ for rule in rules}) == len(rules) >= 40
+    assert all((rule.__doc__ or "").partition("\n")[0].endswith(".") for rule in rules)
 
 
 def no_task_is_ever_paused(_: Machine, commit: Commit) -> Iterator[str]:
