@@ -23,8 +23,7 @@ END = "-- end --"
 def show_in_terminal(width: int, *, colour: bool) -> str:
     """Print every list in a tmux window, and return what it shows."""
     plain = "" if colour else "NO_COLOR=1 "
-    program = f"{plain}{sys.executable} -m tests.support.printed_lists"
-    shown = "; ".join(f"echo; echo '== {name}'; {program} {name}" for name in LISTS)
+    shown = f"{plain}{sys.executable} -m tests.support.printed_lists {' '.join(LISTS)}"
     command = f"cd {ROOT}; export TZ=UTC TERM=screen-256color; {shown}; echo '{END}'; read _"
     with open_terminal(command, width) as tmux:
         return str(until(lambda: _read_lists(tmux), "all lists are printed"))

@@ -244,4 +244,5 @@ LISTS: Mapping[str, Callable[[], object]] = {
 
 if __name__ == "__main__":
     for each in sys.argv[1:]:
+        click.echo(f"\n== {each}")
         print_list(each)
