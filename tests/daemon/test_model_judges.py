@@ -160,9 +160,11 @@ def test_doctor_has_a_row_for_each_reader(start, home):
 def test_wait_and_doctor_name_a_model_that_does_not_answer(start, home, log):
     with FakeGemini(lambda _: {"status": 500}) as model:
         daemon = start(**NO_KEYS | model.environ)
-        wait = open_wait(daemon, log, timeout=8)
+        wait = open_wait(daemon, log)
         with log.open("a") as file:
             file.write("Page 12 of 12\n")
+        until(lambda: "is in trouble" in str(row(daemon, wait)["last_observation"]), "it is told")
+        daemon.call("wait_update", wait_id=wait, timeout=1)
         until(lambda: row(daemon, wait)["status"] == "timeout", "its time is up")
         (wake,) = daemon.wakes()
         rows = json.loads(command(home, "doctor", "--json", "--no-proof")[1])["rows"]

@@ -43,6 +43,13 @@ class Desktop:
             return next(filter(None, (self._text(window, name) for name in names)), "")
         return ""
 
+    def find_box(self, title: str) -> tuple[int, int, int, int]:
+        """Return where the contents of a window are on the screen, without its frame."""
+        window = self.clients[self.titles.index(title)]
+        size = self._connection.core.GetGeometry(window).reply()
+        at = self._connection.core.TranslateCoordinates(window, self._root, 0, 0).reply()
+        return at.dst_x, at.dst_y, at.dst_x + size.width, at.dst_y + size.height
+
     def prefer(self, resources: str) -> None:
         """Set the preferences that programs take as they start."""
         told = resources.encode()
