@@ -20,6 +20,7 @@ from tests.simulation.rules import Rules
 
 REST_SECONDS: Final = 900.0
 """How long nothing fails before all must have come to its end."""
+DAEMON_LOG: Final = logging.getLogger("openclaw_taskmem")
 Answering = Callable[[], Awaitable[Any]]
 
 
@@ -62,6 +63,7 @@ class Play:
         self.machine.targets = self.outside.targets
         self.gateway = Gateway()
         self.log = UnexpectedErrors(self)
+        DAEMON_LOG.addHandler(self.log)
         self.operations = self.answers = self.deaths = 0
         self.workers = ["1:1", "2:1", "3:1"]
         """The processes of agents that have no gateway."""
@@ -161,12 +163,10 @@ def play_history(seed: int, operations: Sequence[Operation], rules: Rules) -> Ou
     """Play operations until the last one, or until an invariant is broken."""
     logging.disable(logging.WARNING)
     gc.disable()
-    daemon_log = logging.getLogger("openclaw_taskmem")
+    DAEMON_LOG.propagate = False
     try:
         with patch.object(facade, "run_with_timeout", run_inline):
             play = Play(seed, rules)
-            daemon_log.addHandler(play.log)
-            daemon_log.propagate = False
             try:
                 for operation in operations:
                     play.perform(operation)
@@ -179,8 +179,10 @@ def play_history(seed: int, operations: Sequence[Operation], rules: Rules) -> Ou
             broken, machine = play.machine.broken, play.machine
             play.end()
     finally:
-        daemon_log.removeHandler(play.log)
-        daemon_log.propagate = True
+        for handler in [*DAEMON_LOG.handlers]:
+            if isinstance(handler, UnexpectedErrors):
+                DAEMON_LOG.removeHandler(handler)
+        DAEMON_LOG.propagate = True
         gc.enable()
         logging.disable(logging.NOTSET)
     return Outcome(
