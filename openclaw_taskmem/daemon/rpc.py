@@ -247,9 +247,8 @@ class Dispatcher:
         The parameter `begins` means that the call begins a turn of its session, as a command does.
         """
         session_key, agent_id = (_read_key(params, "session_key"), _read_key(params, "agent_id"))
-        home = self._context.store.scope
         if params.get("by") == "user":
-            return Caller(person=True, session_key=session_key, home=home)
+            return Caller(person=True, session_key=session_key, home=self._context.store.scope)
         return Caller(
             session_key=session_key,
             host=self.gateways.find_host(connection),
@@ -259,7 +258,8 @@ class Dispatcher:
             turn_since=self.gateways.find_turn_start(connection, session_key),
             folder=_read_text(params, "folder"),
             sandboxed=params.get("sandboxed") is True,
-            home=home,
+            recalls_tasks_only=params.get("tasks_only") is True,
+            home=self._context.store.scope,
             request=_read_user_words(params, "request"),
         )
 

@@ -59,6 +59,8 @@ class Caller(Value):
     """Working directory of its agent; None: not known."""
     sandboxed: bool = False
     """True if the host says that it runs its tools in a sandbox."""
+    recalls_tasks_only: bool = False
+    """True if it wants nothing but past tasks of recorded history."""
     home: str | None = None
     """The home that it calls; None: there is only one."""
     request: str | None = None

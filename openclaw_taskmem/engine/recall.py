@@ -66,6 +66,8 @@ def search_history(
     found: list[Recollection] = []
     failed: list[str] = []
     for source in context.recall_sources:
+        if caller.recalls_tasks_only and not isinstance(source, TaskSource):
+            continue
         matches = _ask_source(
             context, source, may_recall, query, limit=limit, recency_bias=recency_bias
         )

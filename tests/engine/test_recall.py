@@ -139,6 +139,15 @@ def test_a_task_behind_those_of_others_is_found():
     assert source.asked == [1]
 
 
+def test_who_wants_tasks_only_is_given_nothing_of_a_screen():
+    screen, tasks = Source(None, confidence=0.9), AskingSource()
+    world = World(plugins=[("screen", screen), ("tasks", tasks)])
+    tasks.task_ids = register_behind_others(world, 0)
+    caller = MINE.model_copy(update={"recalls_tasks_only": True})
+    assert list_recalled(world, caller, limit=1) == tasks.task_ids
+    assert screen.asked == []
+
+
 def test_no_more_tasks_are_looked_up_than_is_bearable(monkeypatch):
     monkeypatch.setattr(engine_recall, "MOST", 5)
     source = AskingSource()

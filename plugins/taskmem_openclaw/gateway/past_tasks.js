@@ -39,7 +39,7 @@ export function registerPastTasks(api, getInstance) {
 async function searchTasks(here, { query, maxResults = 3, agentId, agentSessionKey, sandboxed }) {
   if (!here) return [];
   const root = here.reports.findRoot(agentSessionKey);
-  const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, ...(sandboxed && { sandboxed }) };
+  const by = { session_key: root, agent_id: root?.split(":")[1] ?? agentId, tasks_only: true, ...(sandboxed && { sandboxed }) };
   const words = Buffer.from(query).subarray(0, QUERY_BYTES - 4).toString("utf8");
   const given = { query: words, limit: Math.min(Math.max(maxResults, 1), MOST_RESULTS) };
   const { results } = await here.daemon.call("call", { tool: NAME, arguments: given, ...by }, SEARCH_MS);

@@ -26,7 +26,7 @@ test("past tasks are hits of a corpus, and nothing of the screen is", async () =
   const { corpus, asked } = register([HIT, { source: "screen", summary: "secret", steps: [], confidence: 1 }]);
   const found = await corpus.search({ query: "dovecot", maxResults: 5, agentSessionKey: MAIN, sandboxed: true });
   assert.deepEqual(found.map(({ path, score, snippet }) => [path, score, snippet]), [["task/task_1/message/7", 0.8, HIT.summary]]);
-  assert.deepEqual(asked, [{ tool: "memory_recall", arguments: { query: "dovecot", limit: 5 }, session_key: MAIN, agent_id: "main", sandboxed: true }]);
+  assert.deepEqual(asked, [{ tool: "memory_recall", arguments: { query: "dovecot", limit: 5 }, session_key: MAIN, agent_id: "main", tasks_only: true, sandboxed: true }]);
 });
 
 test("a hit is read by the session that found it, and by no other", async () => {
