@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +40,7 @@ class PersonCalls:
         context: Context,
         settings: Settings,
         read_status: Callable[[], Mapping[str, JsonValue]],
+        list_readers: Callable[[], Sequence[JsonValue]],
         note_change: Callable[[], None],
     ) -> None:
         """Create the calls of a home.
@@ -48,9 +49,11 @@ class PersonCalls:
             context: The context of the use cases.
             settings: The home's settings.
             read_status: Returns the daemon's status.
+            list_readers: Returns the state of each reader, and its use today.
             note_change: Called when a page that is looked at may have changed.
         """
         self._read_status = read_status
+        self._list_readers = list_readers
         self._doctor = DoctorRuns(str(settings.home.folder), note_change)
         self._home = str(settings.home.folder)
         self._context = context
@@ -104,6 +107,7 @@ class PersonCalls:
             self._read_status,
             self._doctor.read_report,
             list_health_rows=self._doctor.list_known_rows,
+            list_readers=self._list_readers,
             home=self._home,
         )
 

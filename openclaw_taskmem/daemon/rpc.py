@@ -79,9 +79,9 @@ class Dispatcher:
 
         `delivery_status` is added to the answer of `status`.
         """
-        self._readers, self._delivery_status = readers, delivery_status or {}
-        self._context = context
-        self._supervisor = supervisor
+        self._delivery_status = delivery_status or {}
+        self._list_readers = readers.build_view if readers else list[JsonValue]
+        self._context, self._supervisor = context, supervisor
         self._settings = settings
         self.apart = ThreadPool(THREADS, "call", THREADS_OF_CALLER)
         """Threads on which most calls run."""
@@ -89,7 +89,7 @@ class Dispatcher:
         self._followers = Followers(context, supervisor.changes, self.apart)
         self.gateways = Gateways(context, self.apart, free)
         self._for_person = PersonCalls(
-            context, settings, self._build_status, self._followers.note_commit
+            context, settings, self._build_status, self._list_readers, self._followers.note_commit
         )
         self._pages = PageRenderer(self._for_person.build_site, self._followers.format_counts)
         self._methods: Mapping[str, Callable[[Params], JsonValue]] = {
@@ -357,7 +357,7 @@ class Dispatcher:
             "now": format_iso_millis(self._context.clock.now()),
             **views.summarize_store(self._context),
             "unsent": views.count_unsent(self._context),
-            "readers": self._readers.build_view() if self._readers else [],
+            "readers": self._list_readers(),
             "gateways": self.gateways.build_view(),
         }
 

@@ -98,6 +98,7 @@ class Site:
         read_health: Callable[[], Mapping[str, Any] | None],
         *,
         list_health_rows: Callable[[], Sequence[Mapping[str, Any]]],
+        list_readers: Callable[[], Sequence[Any]],
         home: str,
     ) -> None:
         """Create a site.
@@ -109,10 +110,12 @@ class Site:
             read_health: Returns the doctor's last report, and has it look if there is none. None:
                 it looks.
             list_health_rows: Returns the rows of that report, without having it look.
+            list_readers: Returns the state of each reader, and its use today.
             home: The folder of the home.
         """
         self._home = home
         self._list_health_rows = list_health_rows
+        self._list_readers = list_readers
         self._context = context
         self._pictures = pictures
         self._read_status = read_status
@@ -185,8 +188,8 @@ class Site:
 
     def _show_overview(self, _: Query, viewer: Viewer) -> Page:
         found = read_overview(self._context)
-        status = self._read_status()
-        return self._render("overview.html", viewer, found=found, status=status)
+        readers = self._list_readers()
+        return self._render("overview.html", viewer, found=found, readers=readers)
 
     def _search(self, query: Query, viewer: Viewer) -> Page:
         words = query.get("q", "").strip()

@@ -66,7 +66,7 @@ def test_a_proof_that_is_not_begun_is_not_told_as_begun(
     monkeypatch.setattr(doctor_runs.sys, "executable", str(program))
     told = threading.Event()
     settings = Settings(home=find_home({"TASKMEM_HOME": str(tmp_path)}))
-    calls = PersonCalls(World().context, settings, dict, told.set)
+    calls = PersonCalls(World().context, settings, dict, list, told.set)
     acts: list[Any] = [calls.act(None, {"action": each}) for each in ("look", "prove")]
     assert [act["message"] for act in acts] == [BEGUN, BUSY]
     while not told.wait(0.01):

@@ -593,7 +593,7 @@ def test_nobody_looks_here_for_a_process_of_another_home(
 def make_calls(session: Homely, folder: Path) -> PersonCalls:
     """Return the calls of a person to the daemon of a home."""
     settings = Settings(home=find_home({"TASKMEM_HOME": str(folder)}))
-    return PersonCalls(session.world.context, settings, dict, lambda: None)
+    return PersonCalls(session.world.context, settings, dict, list, lambda: None)
 
 
 def test_a_person_sees_only_what_is_of_their_home(

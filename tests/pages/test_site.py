@@ -32,7 +32,13 @@ def render(world: World, path: str, *states: str, **query: str) -> str:
     rows = [{**row, "state": each} for each in states]
     report: Mapping[str, Any] = {"ok": "fail" not in states, "rows": rows}
     pages = Site(
-        world.context, None, lambda: STATUS, lambda: report, list_health_rows=list, home="/h"
+        world.context,
+        None,
+        lambda: STATUS,
+        lambda: report,
+        list_health_rows=list,
+        list_readers=lambda: [{"name": "gemini", "asked": 2, "cost_usd": 0.5}],
+        home="/h",
     )
     return unescape(pages.render(path, query).body.decode())
 
@@ -53,6 +59,10 @@ def test_health_is_well_only_without_warnings(states: tuple[str, ...], said: str
     assert re.findall(r'<span class="state \w+">(\w+)</span> <strong>x', shown) == [
         words.get(each, each) for each in states
     ]
+
+
+def test_the_overview_says_how_often_readers_were_asked() -> None:
+    assert "gemini: 2 questions today, about $0.50" in render(World(), "")
 
 
 def test_a_list_says_that_it_is_cut_only_if_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
