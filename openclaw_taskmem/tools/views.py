@@ -265,10 +265,6 @@ def list_events(context: Context, params: Mapping[str, object]) -> list[JsonValu
     return [_format_event(e) for e in found if is_own(e.task_id or e.wait_id or "")]
 
 
-def _format_events(context: Context, query: EventQuery) -> list[JsonValue]:
-    return [_format_event(event) for event in context.store.find_events(query)]
-
-
 def list_plugins(context: Context) -> list[JsonValue]:
     """Return every plug-in found, with its state."""
     return [

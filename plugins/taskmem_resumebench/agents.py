@@ -151,7 +151,7 @@ def _read_packet(
     thread = [each.removeprefix(CALL_LINE) for each in text.split("\n") if _is_call_line(each)]
     progress, plan = packet["progress"], tuple(packet["plan"])
     completed, current = progress["completed"], progress.get("current")
-    count = sum(map(len, (completed, progress.get("remaining", ())))) + (current is not None)
+    count = len(completed) + len(progress.get("remaining", ())) + (current is not None)
     if len(plan) < count or any(CUT in step for step in plan):
         plan = tuple(ask_for_plan())
     return Knowledge(

@@ -21,7 +21,7 @@ from taskmem_resumebench.interrupted_run import InterruptedRun, Outcome
 from taskmem_resumebench.loopback_server import LoopbackServer
 from taskmem_resumebench.memories import Memory, Notes, Nothing, Packet, PacketAndThread
 from taskmem_resumebench.step_goals import describe_goals, read_checkpoint_sizes
-from taskmem_resumebench.wake_door import WakeDoor
+from taskmem_resumebench.wake_receiver import WakeReceiver
 from taskmem_resumebench.workspace import Workspace
 
 
@@ -147,7 +147,7 @@ def run_bench(seed: int, size: Size, tell: Callable[[str], None]) -> dict[str, J
         server = stack.enter_context(LoopbackServer())
         daemon = stack.enter_context(DaemonProcess(home, work))
         bench = Bench(work, server, daemon)
-        stack.enter_context(WakeDoor(home, bench.note_wake))
+        stack.enter_context(WakeReceiver(home, bench.note_wake))
         tell(f"S3: {size.goals} tasks of 5 steps, and of 10; one task killed three times")
         s3 = _run_goals(bench, seed, size.goals, home / "taskmem.db")
         tasks = generate_tasks(seed, size.tasks, range(FEWEST, size.most_steps + 1))

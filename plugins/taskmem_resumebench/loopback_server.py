@@ -15,7 +15,7 @@ from typing import Self
 
 class _Visit(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_POST(self) -> None:
         """Make an entry."""

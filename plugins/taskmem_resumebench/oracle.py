@@ -44,7 +44,7 @@ def judge_workspace(
     return Judgement(
         needed=len(needed),
         right=sum(there[call] == 1 for call in needed),
-        duplicated=sum(times - 1 for call, times in there.items() if times > 1),
+        duplicated=sum(times - 1 for times in there.values() if times > 1),
         revived=sum(times for call, times in there.items() if call not in needed),
         performed=sum(made.values()),
     )

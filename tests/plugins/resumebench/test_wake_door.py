@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from taskmem_resumebench.bench_run import Bench
-from taskmem_resumebench.wake_door import NAME, WakeDoor
+from taskmem_resumebench.wake_receiver import NAME, WakeReceiver
 
 SESSION = "agent:main:t00001"
 
@@ -20,7 +20,7 @@ SESSION = "agent:main:t00001"
 def send(ask: str, note_wake: Callable[[str], None]) -> object:
     with (
         tempfile.TemporaryDirectory(prefix="tm") as folder,
-        WakeDoor(Path(folder), note_wake),
+        WakeReceiver(Path(folder), note_wake),
         socket.socket(socket.AF_UNIX) as link,
         link.makefile("rb") as lines,
     ):

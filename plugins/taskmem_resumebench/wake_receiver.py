@@ -15,7 +15,7 @@ NAME: Final = "openclaw.sock"
 
 
 class _WakeVisit(socketserver.StreamRequestHandler):
-    server: _WakeServer
+    server: _WakeServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def handle(self) -> None:
         """Answer each request of a connection."""
@@ -35,7 +35,7 @@ class _WakeServer(socketserver.ThreadingUnixStreamServer):
     note_wake: Callable[[str], None]
 
 
-class WakeDoor:
+class WakeReceiver:
     """Takes the wakes of a home until its block is left."""
 
     def __init__(self, home: Path, note_wake: Callable[[str], None]) -> None:
