@@ -149,7 +149,8 @@ def _read_packet(
 ) -> Knowledge:
     """Return what a packet says; of `text`, the lines of a thread that follow it count, too."""
     thread = [each.removeprefix(CALL_LINE) for each in text.split("\n") if _is_call_line(each)]
-    progress, plan = packet["progress"], tuple(packet["plan"])
+    progress: Mapping[str, Any] = packet["progress"]
+    plan: tuple[str, ...] = tuple(packet["plan"])
     completed, current = progress["completed"], progress.get("current")
     count = len(completed) + len(progress.get("remaining", ())) + (current is not None)
     if len(plan) < count or any(CUT in step for step in plan):
