@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -27,6 +29,9 @@ from taskmem_recall.window_exclusions import MARK_TITLE, Rules
 from taskmem_vision.capture import x11
 from taskmem_vision.capture.desktop import DisplayGone
 from tests.plugins.recall.recording_room import run_recorder
+from tests.support.desktop import desktop
+from tests.support.processes import bind_command, end
+from tests.support.scenes import Scene
 from tests.support.screens import Screen, require_screen
 from tests.support.waiting import until
 
@@ -49,6 +54,42 @@ def test_what_reading_takes_is_in_the_report_of_its_costs(room) -> None:
         read = room.recorder._reader.cpu_seconds
         assert read > 0
         until(lambda: room.recorder._report.cpu_seconds > read, "its costs are counted")
+
+
+_FORTY = """
+import tkinter
+root = tkinter.Tk()
+root.withdraw()
+for number in range(40):
+    window = tkinter.Toplevel(root)
+    window.title(f"Window {number}")
+    window.geometry(f"300x200+{number * 20}+{number * 12}")
+    tkinter.Label(window, text=f"Page {number} of forty").pack()
+root.mainloop()
+"""
+
+
+def test_forty_windows_and_a_video_beside_them_are_one_screen(room, monkeypatch) -> None:
+    looks, look = list[RecordedScreen](), RecordedScreen.look
+
+    def count_look(screen: RecordedScreen) -> Image.Image:
+        looks.append(screen)
+        return look(screen)
+
+    monkeypatch.setattr(RecordedScreen, "look", count_look)
+    forty = subprocess.Popen(bind_command(sys.executable, "-c", _FORTY), env=room.screen.environ)
+    try:
+        with desktop(room.screen.display) as found, Scene(room.screen, "video_corner") as video:
+            video.ready()
+            until(lambda: len(found.titles) > 40, "forty windows and a video")
+            room.switch_on()
+            with room.show("Deploy notes", "The invoices were deployed"):
+                room.await_moment("Deploy notes", "invoices")
+                seen = len(looks)
+                until(lambda: len(looks) >= seen + 20, "looks at the video")
+    finally:
+        end(forty)
+    assert len(room.titles()) <= 12, room.titles()
 
 
 def test_its_report_names_the_display_at_once(room, monkeypatch) -> None:
