@@ -243,7 +243,7 @@ def test_tasks_are_found_by_number_id_and_name() -> None:
         find(context, "soup", kinds=TASKS)
 
 
-def test_tasks_of_one_name_are_told_apart_by_the_ends_of_their_ids() -> None:
+def test_tasks_of_one_name_are_told_apart_by_their_ids() -> None:
     world = World()
     tasks = {world.register("Bread"), world.register("Bread")}
 

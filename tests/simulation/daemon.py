@@ -49,7 +49,7 @@ class Daemon:
     ) -> None:
         """Start it; it runs while its machine's loop does."""
         self.loop = machine.start_loop()
-        with self.loop.entered():
+        with self.loop.enter_loop():
             self._put_together(machine, plugins, transport, host, lives)
 
     def _put_together(

@@ -214,7 +214,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     # --- what the simulation calls --------------------------------------------
 
     @contextmanager
-    def entered(self) -> Generator[None]:
+    def enter_loop(self) -> Generator[None]:
         """Be the running loop."""
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
@@ -225,13 +225,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def run_some(self, steps: int) -> None:
         """Run that many steps, or fewer if there are no more."""
-        with self.entered():
+        with self.enter_loop():
             while steps > 0 and self._run_one():
                 steps -= 1
 
     def run_ready(self) -> None:
         """Run until everything waits for time to pass."""
-        with self.entered():
+        with self.enter_loop():
             for _ in range(MOST_STEPS):
                 if not self._run_one():
                     return
@@ -256,7 +256,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def bury(self) -> None:
         """Drop all tasks and threads of a loop that has halted."""
         self.halted = True
-        with self.entered():
+        with self.enter_loop():
             for thread in [*self._threads]:
                 thread.kill()
             for task in asyncio.all_tasks(self):

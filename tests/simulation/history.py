@@ -103,7 +103,7 @@ class Play:
 
     def begin(self, answer: Answering, tool: str, given: Any) -> None:
         """Have the daemon answer a call."""
-        with self.loop.entered():
+        with self.loop.enter_loop():
             self.loop.create_task(self._answer(answer, tool, given))
 
     async def _answer(self, answering: Answering, tool: str, given: Any) -> None:
@@ -136,7 +136,7 @@ class Play:
         outside.mood = "takes"
         for target in outside.targets.values():
             target.mood = "works"
-        with self.loop.entered():
+        with self.loop.enter_loop():
             self.daemon.dispatcher.forget_gateway(self.gateway.connection)
         self.lines.append("nothing fails any more")
         self.loop.advance(REST_SECONDS)

@@ -194,7 +194,7 @@ def gateway_connects(play: Play, choose: Random) -> str:
     """The gateway starts anew, or connects again after a crash of the daemon."""
     gateway, clock = play.gateway, play.machine.clock
     if gateway.connected or choose.random() < 0.3:
-        with play.loop.entered():
+        with play.loop.enter_loop():
             play.daemon.dispatcher.forget_gateway(gateway.connection)
         gateway.boot, gateway.number = gateway.boot + 1, 0
         gateway.running.clear()

@@ -52,7 +52,7 @@ def any_word_is_consent(patch: pytest.MonkeyPatch) -> None:
 
 
 def questions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(task_runs, "_ask_user", lambda _task, moved, *_: moved)
+    patch.setattr(task_runs, "ask_user", lambda _task, moved, *_: moved)
 
 
 @pytest.mark.parametrize(
