@@ -151,15 +151,18 @@ def _read_packet(
     thread = [each.removeprefix(CALL_LINE) for each in text.split("\n") if _is_call_line(each)]
     progress: Mapping[str, Any] = packet["progress"]
     plan: tuple[str, ...] = tuple(packet["plan"])
-    completed, current = progress["completed"], progress.get("current")
+    completed: Sequence[int] = progress["completed"]
+    current = progress.get("current")
+    finished: Sequence[str] = packet.get("do_not_redo", ())
+    cut: Sequence[str] = packet.get("unknown_outcome", ())
     count = len(completed) + len(progress.get("remaining", ())) + (current is not None)
     if len(plan) < count or any(CUT in step for step in plan):
         plan = tuple(ask_for_plan())
     return Knowledge(
         plan,
         done=frozenset(plan[step] for step in completed),
-        finished_calls=(*packet.get("do_not_redo", ()), *thread),
-        cut_calls=tuple(packet.get("unknown_outcome", ())),
+        finished_calls=(*finished, *thread),
+        cut_calls=tuple(cut),
         incomplete="past_more" in packet and not thread,
         over=packet["status"] == "completed",
     )

@@ -46,9 +46,9 @@ def one_holder_per_run(machine: Machine, commit: Commit) -> Iterator[str]:
         if run.state is RunState.RUNNING:
             if run.owner is None or run.token < 1:
                 yield f"{run.run_id} runs, and nobody holds it"
-            elif not machine.holders.setdefault((run.task_id, run.token), run.owner).same(
-                run.owner
-            ):
+                continue
+            first = machine.holders.setdefault((run.task_id, run.token), run.owner)
+            if first != run.owner and not first.same(run.owner):
                 yield f"{run.run_id} has two holders of the token {run.token}"
 
 
