@@ -25,18 +25,8 @@ _GROUPS: Final = {
     "See": ("list", "show", "watch", "ui", "waits", "wakes", "runs", "events", "open"),
     "Act": ("answer", "approve", "send-back", "resume", "pause", "cancel", "accept"),
     "Set up, and look after": (
-        *(
-            "setup",
-            "doctor",
-            "status",
-            "settings",
-            "record",
-            "daemon",
-            "log",
-            "plugins",
-            "demo",
-            "bench",
-        ),
+        *("setup", "doctor", "status", "settings", "record", "daemon", "log", "plugins"),
+        *("demo", "bench"),
     ),
     "For agents and scripts": ("run", "wait", "call", "tools", "mcp"),
 }

@@ -28,7 +28,7 @@ _ALWAYS: Final = (
 )
 
 
-@click.group("record")
+@click.group("record", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Record this screen, so that memory_recall finds what was done on it.
 
