@@ -28,8 +28,7 @@ from openclaw_taskmem.cli.tables import (
     print_table,
     widen_console,
 )
-from openclaw_taskmem.domain.proof import format_checksum
-from openclaw_taskmem.domain.texts import format_count, to_printable
+from openclaw_taskmem.domain.texts import format_checksum, format_count, to_printable
 
 WAKES: Final = 5
 """Newest wakes of a task that are shown unless all are asked for."""

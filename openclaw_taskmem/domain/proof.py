@@ -9,20 +9,22 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
-from openclaw_taskmem.domain.texts import clip, clip_start, format_size, to_plain_line
+from openclaw_taskmem.domain.texts import (
+    clip,
+    clip_start,
+    format_checksum,
+    format_size,
+    to_plain_line,
+)
 from taskmem_hookspecs import Artifact, FileChange, LedgerEntry, LedgerVerdict, Value, Verdict
 from taskmem_hookspecs.value import Instant
 
 NAMED: Final = 3
 """Most things that a summary names."""
 NAME_BYTES: Final = 60
-CHECKSUM: Final = 12
-"""Digits of a checksum that are shown."""
 _MEANWHILE: Final = (
     "{} in a folder of the task; no call of its agent was seen to do that, nor did it name the file"
 )
-_CHECKSUM: Final = 12
-"""Digits of a checksum that are shown."""
 
 
 class ProofStanding(StrEnum):
@@ -56,11 +58,6 @@ class Proof(Value):
     looked_at: Instant | None = None
     """When Task memory looked at it; None: it did not."""
     is_file: bool = True
-
-
-def format_checksum(sha256: str) -> str:
-    """Write a checksum as people are shown it: its first digits."""
-    return f"sha256 {sha256[:_CHECKSUM]}"
 
 
 _STANDINGS: Final = {
@@ -109,7 +106,7 @@ def describe_checks(proofs: Sequence[Proof]) -> str:
 
 
 def _describe_check(proof: Proof) -> str:
-    checksum = f", sha256 {proof.sha256[:CHECKSUM]}" if proof.sha256 and proof.is_file else ""
+    checksum = f", {format_checksum(proof.sha256)}" if proof.sha256 and proof.is_file else ""
     stop = "" if proof.is_file else ":"
     tested = proof.tested.rstrip(".")
     return f"{_name_briefly(proof)}{stop} {tested}{checksum}"

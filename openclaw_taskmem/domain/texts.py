@@ -17,6 +17,8 @@ ELLIPSIS: Final = "…"
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
+CHECKSUM: Final = 12
+"""Digits of a checksum that are shown."""
 _KILO: Final = 1_000
 
 
@@ -66,6 +68,11 @@ def format_clock(instant: datetime, now: datetime) -> str:
         return f"{local:%H:%M}"
     year = "" if local.year == here.year else f" {local.year}"
     return f"{local.day} {local:%b}{year} {local:%H:%M}"
+
+
+def format_checksum(sha256: str) -> str:
+    """Write a checksum as people are shown it: its first digits."""
+    return f"sha256 {sha256[:CHECKSUM]}"
 
 
 def format_size(size: int) -> str:

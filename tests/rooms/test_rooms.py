@@ -96,9 +96,20 @@ def test_a_face_starts_without_the_heavy_libraries(words: list[str], tmp_path: P
         check=False,
     )
     assert run.returncode in (0, 3), run.stderr
-    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in run.stderr.splitlines()}
+    assert _list_heavy(run.stderr) == set()
+
+
+def test_a_drawing_of_a_task_needs_no_heavy_libraries() -> None:
+    words = ["-X", "importtime", "-c", "import openclaw_taskmem.cli.detail_text"]
+    run = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+    assert "rich" in run.stderr
+    assert _list_heavy(run.stderr) == set()
+
+
+def _list_heavy(imports: str) -> set[str]:
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in imports.splitlines()}
     heavy = {"sqlalchemy", "sqlmodel", "alembic", "pydantic", "mcp", "pluggy", "asyncio"}
-    assert loaded & heavy == set()
+    return loaded & heavy
 
 
 def test_each_promise_of_security_names_a_test_that_there_is() -> None:
