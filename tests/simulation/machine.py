@@ -130,7 +130,7 @@ class MortalStore:
         self._reach()
         dropped = self._store.drop_ended(*values)
         if dropped.rows:
-            self._machine.mirror = Mirror.read(self._store, self._machine.mirror)
+            self._machine.mirror = Mirror.read_store(self._store, self._machine.mirror)
         return dropped
 
     def commit(self, change: Change) -> None:
@@ -156,7 +156,7 @@ class MortalStore:
             armed = commit.monotonic, machine.clock.jumped
             machine.armed.setdefault((wait.wait_id, wait.round), armed)
         if change.forget_before is not None and change.forget_before > machine.clock.began:
-            machine.mirror = Mirror.read(self._store, machine.mirror)
+            machine.mirror = Mirror.read_store(self._store, machine.mirror)
         machine.rules.check_commit(machine, commit)
         if where == "after":
             self._die()

@@ -55,7 +55,7 @@ class Mirror:
     wakes_of: defaultdict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
 
     @classmethod
-    def read(cls, store: TaskStore, known: Mirror) -> Mirror:
+    def read_store(cls, store: TaskStore, known: Mirror) -> Mirror:
         """Return what a store holds; its bookmarks are known."""
         found = read_all_rows(store)
         tasks: Any = found["tasks"]

@@ -305,7 +305,7 @@ def test_a_display_that_goes_is_told_and_waited_for(tmp_path, monkeypatch) -> No
 
 
 async def test_without_a_manager_the_mark_is_not_the_window_in_front() -> None:
-    async def read(_: Image.Image) -> tuple[()]:
+    async def find_no_words(_: Image.Image) -> tuple[()]:
         return ()
 
     require_screen()
@@ -313,7 +313,7 @@ async def test_without_a_manager_the_mark_is_not_the_window_in_front() -> None:
         screen = RecordedScreen.open(shown.environ)
         screen.show_mark()
         assert MARK_TITLE in [each.title for each in screen.list_windows()]
-        assert await screen.take_picture(Rules(), read) is None
+        assert await screen.take_picture(Rules(), find_no_words) is None
         screen.close()
 
 

@@ -51,11 +51,11 @@ class ToolbarRoom:
     async def is_recorded(self, *words: Word) -> bool:
         """Whether the window is recorded; `words`: what its toolbar would be read as."""
 
-        async def read(_: Image.Image) -> tuple[Word, ...]:
+        async def find_words(_: Image.Image) -> tuple[Word, ...]:
             self.readings += 1
             return words
 
-        await self.screen._judge_windows([CHROMIUM], read)
+        await self.screen._judge_windows([CHROMIUM], find_words)
         return not self.screen._is_private(CHROMIUM)
 
 

@@ -25,12 +25,12 @@ def packet(**changes: object) -> str:
     return f"[task_resume] {json.dumps(fields)}"
 
 
-def read(text: str) -> Knowledge:
+def read_told(text: str) -> Knowledge:
     return read_memory(text, PLAN, lambda: PLAN)
 
 
 def next_deed(text: str, agent: str = "amnesiac") -> tuple[Deed, str] | None:
-    decision = decide(read(text), AGENTS[agent], lambda: "open")
+    decision = decide(read_told(text), AGENTS[agent], lambda: "open")
     return None if decision is None else (decision.deed, decision.sentence)
 
 
@@ -61,7 +61,7 @@ def test_an_agent_looks_where_its_list_of_calls_is_not_whole() -> None:
 
 
 def test_a_look_that_found_nothing_is_not_repeated() -> None:
-    known = read(packet(unknown_outcome=[LINE], past_more=3)).note_absent(LINE)
+    known = read_told(packet(unknown_outcome=[LINE], past_more=3)).note_absent(LINE)
 
     decision = decide(known, AGENTS["amnesiac"], lambda: "open")
 
@@ -85,14 +85,14 @@ def test_a_choice_is_made_by_what_the_gate_says() -> None:
 def test_notes_are_read_as_they_were_written() -> None:
     notes = write_notes(PLAN[1:], frozenset(PLAN[1:3]), over=False)
 
-    assert read(notes) == Knowledge(PLAN[1:], done=frozenset(PLAN[1:3]))
+    assert read_told(notes) == Knowledge(PLAN[1:], done=frozenset(PLAN[1:3]))
     assert next_deed(notes) == (Deed.PERFORM, PLAN[3])
     assert next_deed(write_notes(PLAN, frozenset(), over=True)) is None
 
 
 @pytest.mark.parametrize("shown", [PLAN[1:], (*PLAN[:3], "Commit as…")])
 def test_a_shortened_plan_is_asked_for(shown: tuple[str, ...]) -> None:
-    known = read(packet(plan=shown))
+    known = read_told(packet(plan=shown))
 
     assert (known.plan, known.done) == (PLAN, {PLAN[0]})
     assert known.find_number(PLAN[3]) == 4
