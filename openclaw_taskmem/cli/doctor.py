@@ -238,17 +238,17 @@ def run_all_checks(
             yield row
             yield from _check_wakes(answers, clock)
             yield from _check_hosts(status)
-            if status is not None and "readers" in status:
-                yield from core_checks.check_readers(cast("list[Any]", status["readers"]))
             if status is not None and "keeps" in status:
                 yield from core_checks.check_retention(cast("Mapping[str, Any]", status["keeps"]))
         yield from answers.failures
     found = _Checkup(home, before, status, transport, settings.database)
     yield from _run_plugin_checks(plugin_host, found, proof=proof)
-    # Last, as a gateway that was still loading is connected by now.
+    # Last, as a gateway that was still loading is connected by now, and names its model.
     if status is not None:
         with suppress(TaskmemError):
             status = cast("Mapping[str, JsonValue]", found.ask_now("status", {}))
+            if "readers" in status:
+                yield from core_checks.check_readers(cast("list[Any]", status["readers"]))
             yield from core_checks.check_differences(status, settings, environ)
 
 

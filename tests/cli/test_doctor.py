@@ -684,13 +684,14 @@ def checkup_row():
 def test_a_check_of_a_plugin_is_given_what_it_looks_with(monkeypatch, served_home):
     check = Curious()
     rows = list_rows(monkeypatch, served_home.home, [check])
-    assert rows[-1] == checkup_row()
-    assert [row.id for row in rows[:-1]] == [
+    assert rows[8] == checkup_row()
+    # A gateway that is busy loading has the other checks' time to name its model.
+    assert [row.id for row in rows] == [
         *("home", "settings", "daemon", "plugins", "clock"),
-        *("transport", "wakes.owed", "wakes.unanswered"),
+        *("transport", "wakes.owed", "wakes.unanswered", "curious"),
         *("reader.gemini", "reader.host", "readers"),
     ]
-    assert [row.state for row in rows[:-1]] == [OK] * 8 + [OFF] * 3
+    assert [row.state for row in rows if row != checkup_row()] == [OK] * 8 + [OFF] * 3
     assert check.checkup.status["pid"] == served_home.process.pid
     assert check.checkup.transport == "stdout"
     assert check.checkup.database.endswith("/taskmem.db")
