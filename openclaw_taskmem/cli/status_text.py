@@ -57,9 +57,11 @@ def _describe_retention(keeps: Mapping[str, Any]) -> str:
     taken, most = keeps["bytes"], keeps["most_bytes"] / _MIB
     now = "" if taken is None else f"{taken / _MIB:,.1f} MiB, "
     bound = "shared by homes" if keeps.get("shared") else f"at most {most:,.0f} MiB"
+    dropped = keeps.get("dropped")
     return (
         f"{now}{bound}; what has ended, for {keeps['days']:g} days"
         f"{'; only what is never dropped is left' if keeps['full'] else ''}"
+        f"{f'; dropped since its start: {dropped}' if dropped else ''}"
     )
 
 

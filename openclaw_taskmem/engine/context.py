@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -105,6 +106,8 @@ class StorageUse:
     """True if it is too large and nothing more may be dropped."""
     shared: bool = False
     """True if other homes have rows in it; then nothing is dropped to make room."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    """Rows of each kind dropped since the daemon started."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ class _RetentionPass:
     def log_dropped(self) -> None:
         """Log what was dropped."""
         if self._dropped:
+            self._context.kept.dropped += self._dropped
             said = retention.describe_dropped(self._dropped)
             log.info("dropped of what had ended: %s", said)
 

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from openclaw_taskmem.domain import ledger, reachability, timeline
 from openclaw_taskmem.domain.proof import list_proofs
 from openclaw_taskmem.domain.redaction import scrub
+from openclaw_taskmem.domain.retention import describe_dropped
 from openclaw_taskmem.domain.run_calls import OPEN_STATES
 from openclaw_taskmem.domain.texts import format_iso_millis, to_epoch
 from openclaw_taskmem.engine import lookup
@@ -73,6 +74,7 @@ def summarize_store(context: Context) -> View:
             "days": context.keep.days,
             "full": context.kept.full,
             "shared": context.kept.shared,
+            "dropped": describe_dropped(context.kept.dropped),
         },
     }
 

@@ -115,6 +115,8 @@ def open_database(url: str, busy_timeout: float = BUSY_TIMEOUT) -> Database:
             _restrict_to_owner(path)
             engine = _build_sqlite_engine(address, busy_timeout)
             database = Database(engine)
+            if path.stat().st_size == 0:
+                _enable_release(database)
             _switch_to_wal(database)
         else:
             database = Database(_build_postgresql_engine(address, busy_timeout))
@@ -232,6 +234,12 @@ def _build_sqlite_engine(address: sa.URL, busy_timeout: float) -> sa.Engine:
 
     event.listen(engine, "begin", _open_transaction)
     return engine
+
+
+def _enable_release(database: Database) -> None:
+    """Prepare a file without any page for the release of free pages, which is permanent."""
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA auto_vacuum = INCREMENTAL")
 
 
 def _switch_to_wal(database: Database, tries: int = 100) -> None:

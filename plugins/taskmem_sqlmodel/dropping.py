@@ -1,4 +1,4 @@
-"""Retention: delete ended rows, oldest first, a few in each transaction."""
+"""Retention: delete ended rows, oldest first, and release their room; a little at a time."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ AT_ONCE: Final = 500
 """Rows deleted in one transaction; it bounds how long other writers wait."""
 PAGE: Final = 2_000
 """Event-log entries read in one page."""
+SPARE: Final = 4
+"""A SQLite file may keep one page in so many free, for later rows."""
+PAGES_AT_ONCE: Final = 500
+"""Pages released in one transaction; moving them takes as long as writing them."""
+MOST_RELEASES: Final = 32
+"""Transactions of one call that release pages."""
 ROW_BYTES: Final = 28
 """Overhead of a row in PostgreSQL. Bytes."""
 
@@ -196,8 +202,24 @@ class RetentionMixin:
                     with self._database.guard_write(), writer.begin():
                         gone = writer.execute(_DROP[table], some).rowcount
                     dropped[table.name] = dropped.get(table.name, 0) + gone
+            self._release_pages(writer)
         rows = {name: number for name, number in dropped.items() if number}
         return DroppedRows(rows=rows, last_event=last)
+
+    def _release_pages(self, writer: sa.Connection) -> None:
+        """Shorten a SQLite file by free pages beyond the spare ones."""
+        if self._database.dialect != "sqlite":
+            return
+        for _ in range(MOST_RELEASES):
+            with self._database.connect_reader() as reader, reader.begin():
+                many = count_excess_pages(
+                    _read_pragma(reader, "page_count"), _read_pragma(reader, "freelist_count")
+                )
+            if not many:
+                return
+            with self._database.guard_write():
+                # Each page is a step; `execute` would make only the first.
+                writer.connection.cursor().executescript(f"PRAGMA incremental_vacuum({many})")
 
     def measure(self, home: str | None = None) -> StoreSize:
         """Return the bytes in use without free pages, and whether other homes have rows."""
@@ -212,10 +234,18 @@ class RetentionMixin:
         if self._database.dialect != "sqlite":
             return sum(_count_table_bytes(reader, name) for name in Base.metadata.tables)
         pages, free, size = (
-            int(reader.exec_driver_sql(f"PRAGMA {name}").scalar_one())
-            for name in ("page_count", "freelist_count", "page_size")
+            _read_pragma(reader, name) for name in ("page_count", "freelist_count", "page_size")
         )
         return (pages - free) * size
+
+
+def count_excess_pages(pages: int, free: int) -> int:
+    """Return how many of the free pages one transaction releases."""
+    return max(0, min(free - pages // SPARE, PAGES_AT_ONCE))
+
+
+def _read_pragma(connection: sa.Connection, name: str) -> int:
+    return int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
 
 
 def _choose_keys(

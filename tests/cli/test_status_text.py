@@ -149,6 +149,12 @@ def test_status_tells_of_a_database_that_may_drop_nothing(home, daemon, monkeypa
     assert "for 90 days; only what is never dropped is left\n" in out
 
 
+def test_status_tells_what_was_dropped(home, daemon, monkeypatch):
+    keeps = {"bytes": 2**20, "most_bytes": 2**31, "days": 90.0, "full": False}
+    out = print_status(home, daemon, monkeypatch, keeps={**keeps, "dropped": "3000 events"})
+    assert "for 90 days; dropped since its start: 3000 events\n" in out
+
+
 def test_status_promises_no_bound_that_shared_homes_lack(home, daemon, monkeypatch):
     keeps = {"bytes": 2**32, "most_bytes": 2**31, "days": 90.0, "full": False}
     out = print_status(home, daemon, monkeypatch, keeps={**keeps, "shared": True})

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from openclaw_taskmem.domain.retention import KEPT_AT_LEAST, KeepPolicy
 from openclaw_taskmem.engine import hook_events, host_notifications, retention
+from openclaw_taskmem.tools.views import summarize_store
 from taskmem_hookspecs import Bookmark, Change, EventQuery, TaskStatus, WaitStatus, WakeState
 from taskmem_hookspecs.errors import NotAllowed
 from taskmem_hookspecs.testing import MemoryStore, a_wait, an_event
@@ -88,6 +89,7 @@ def test_of_a_full_database_the_oldest_goes_until_the_rest_fits(
         "dropped of what had ended: 3000 events"
     ]
     assert (world.context.kept.taken, world.context.kept.full) == (1_000_000, False)
+    assert summarize_store(world.context)["keeps"]["dropped"] == "3000 events"
 
 
 def test_where_only_open_things_are_left_that_is_said_once(
